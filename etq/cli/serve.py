@@ -1,0 +1,29 @@
+"""The command that shows a warehouse in a browser."""
+
+from __future__ import annotations
+
+import click
+
+from etq.cli import main
+from etq.cli.options import warehouse_option
+from etq.errors import printable
+
+
+@main.command()
+@click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
+@click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
+@click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
+@warehouse_option
+def serve(host: str, port: int, opens: bool, db: str) -> None:
+    """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends and SQL.
+
+    Pages only read; other processes can write meanwhile. Any page's link shows others the same. With a --host other
+    than this machine, a link with a token is printed, which each browser opens once.
+
+    \b
+    etq serve --db lab.duckdb --open
+    etq serve --db s3://lab/fleet --port 9000
+    """
+    from etq.serve.running import run
+
+    run(db, host, port, opens=opens, report=lambda text: click.echo(printable(text), err=True))

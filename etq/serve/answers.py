@@ -1,0 +1,50 @@
+"""What a question is answered with: a status of HTTP and bytes, which may be compressed."""
+
+from __future__ import annotations
+
+import gzip
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+JSON: Final = "application/json"
+# Compression saves nothing for shorter answers.
+LEAST_COMPRESSED: Final = 1000
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer: `body` is compressed by gzip if `is_compressed`; `file` is the name under which it is saved."""
+
+    status: int
+    type: str
+    body: bytes
+    is_compressed: bool = False
+    file: str | None = None
+
+
+def of_data(data: Any, status: int = 200) -> Answer:
+    """Return an answer of JSON. NaN and infinities become null, lone surrogates question marks."""
+    try:
+        text = msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        text = msgspec.json.encode(_encodable(data))
+    if len(text) < LEAST_COMPRESSED:
+        return Answer(status, JSON, text)
+    return Answer(status, JSON, gzip.compress(text, 4, mtime=0), True)
+
+
+def of_error(message: str, status: int) -> Answer:
+    """Return an answer that has only an error message, which pages show."""
+    return of_data({"error": message}, status)
+
+
+def _encodable(data: Any) -> Any:
+    if isinstance(data, str):
+        return data.encode("utf-8", "replace").decode()
+    if isinstance(data, dict):
+        return {_encodable(key): _encodable(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_encodable(each) for each in data]
+    return data

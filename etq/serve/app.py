@@ -1,0 +1,208 @@
+"""The application: routes of pages, of their files, and of data, which are cached by the warehouse's state."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from starlette.applications import Starlette
+from starlette.convertors import PathConvertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from etq.serve.answers import Answer, of_data, of_error
+from etq.serve.guard import Access, Guard
+from etq.serve.pages import PAGES, assets, digest, shell
+from etq.serve.pool import BusyError, Pool
+from etq.serve.state import State
+from etq.version import VERSION
+
+# Bytes of answers that are kept, of all and of one.
+MOST_KEPT: Final = 48 * 2**20
+MOST_OF_ONE: Final = 12 * 2**20
+# Bytes that an entry takes in addition to its answer: without them, short answers would never be dropped.
+OVERHEAD: Final = 1000
+# Data by path, which are answers to the questions of that name.
+DATA: Final = ("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql")
+RETRY_SECONDS: Final = "2"
+
+Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+class _Any(PathConvertor):
+    """A part of a path with any characters: a name in somebody's warehouse may have line ends, too."""
+
+    regex = r"[\s\S]*"
+
+
+register_url_convertor("any", _Any())
+
+
+class Kept:
+    """Answers that were given, the latest ones, up to a size. Of keys, which may be long, only hashes are kept."""
+
+    def __init__(self) -> None:
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._size = 0
+
+    def get(self, key: str) -> Answer | None:
+        """Return an answer; None if it isn't kept."""
+        place = digest(key)
+        if (found := self._answers.get(place)) is not None:
+            self._answers.move_to_end(place)
+        return found
+
+    def put(self, key: str, answer: Answer) -> None:
+        """Keep an answer; the oldest ones are dropped."""
+        if len(answer.body) > MOST_OF_ONE:
+            return
+        place = digest(key)
+        if (known := self._answers.pop(place, None)) is not None:
+            self._size -= len(known.body) + OVERHEAD
+        self._answers[place] = answer
+        self._size += len(answer.body) + OVERHEAD
+        while self._size > MOST_KEPT:
+            self._size -= len(self._answers.popitem(last=False)[1].body) + OVERHEAD
+
+
+def application(path: str, access: Access, pool: Pool | None = None) -> ASGIApp:
+    """Return the application of a warehouse at a path, for those who have access."""
+    served = _Served(path, pool or Pool(path))
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        await served.pool.start()
+        yield
+        await served.pool.close()
+
+    routes = [
+        Route("/", served.page("captures")),
+        Route("/capture/{name:any}", served.page("capture")),
+        *(Route(f"/{name}", served.page(name)) for name in PAGES if name != "captures"),
+        Route("/assets/{name}", served.asset),
+        Route("/data/state", served.state),
+        *(Route(f"/data/{name}", served.data(name)) for name in DATA),
+    ]
+    return Guard(Starlette(routes=routes, lifespan=lifespan), access)
+
+
+class _Served:
+    """The endpoints of one warehouse."""
+
+    def __init__(self, path: str, pool: Pool) -> None:
+        self.pool = pool
+        self._path = path
+        self._state = State(path)
+        self._kept = Kept()
+        self._assets = {each.name: each for each in assets().values()}
+        self._compressed = {name: gzip.compress(each.body, 6, mtime=0) for name, each in self._assets.items()}
+
+    def page(self, name: str) -> Endpoint:
+        text = shell(name, self._path)
+        tag = f'"{digest(text)}"'
+
+        async def endpoint(request: Request) -> Response:
+            headers = {"etag": tag, "cache-control": "private, no-cache"}
+            if _has_tag(request, tag):
+                return Response(status_code=304, headers=headers)
+            return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+
+        return endpoint
+
+    async def asset(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in self._assets:
+            return PlainTextResponse("not found: reload the page", 404)
+        headers = {"cache-control": "private, max-age=31536000, immutable", "vary": "accept-encoding"}
+        body = self._assets[name].body
+        if _takes_gzip(request):
+            body, headers["content-encoding"] = self._compressed[name], "gzip"
+        return Response(body, media_type=self._assets[name].type, headers=headers)
+
+    async def state(self, request: Request) -> Response:
+        """The state, by which pages notice that captures were added."""
+        return _response(request, of_data({"state": await self._current()}), None)
+
+    async def _current(self) -> str | None:
+        return await asyncio.to_thread(self._state.current) if self._state.is_slow else self._state.current()
+
+    def data(self, question: str) -> Endpoint:
+        async def endpoint(request: Request) -> Response:
+            return await self._data(question, request)
+
+        return endpoint
+
+    async def _data(self, question: str, request: Request) -> Response:
+        arguments = dict(request.query_params)
+        state = await self._current()
+        key = f"{state} {question}?{urlencode(sorted(arguments.items()))}"
+        # A query may ask for the time, or for random numbers.
+        is_kept = state is not None and question != "sql"
+        tag = f'"{digest(f"{VERSION} {key}")}"'
+        if is_kept and _has_tag(request, tag):
+            return Response(status_code=304, headers=_headers(tag))
+        answer = self._kept.get(key) if is_kept else None
+        if answer is None:
+            answer = await self._asked(request, question, arguments, state)
+            if answer is None:
+                return Response(status_code=499)  # nobody reads it
+            if is_kept and answer.status == 200:
+                self._kept.put(key, answer)
+        return _response(request, answer, tag if is_kept and answer.status == 200 else None)
+
+    async def _asked(
+        self, request: Request, question: str, arguments: dict[str, str], state: str | None
+    ) -> Answer | None:
+        """Return the answer of the pool; None if the client went away, whose question is given up."""
+        work = asyncio.ensure_future(self.pool.ask(question, arguments, state))
+        gone = asyncio.ensure_future(_disconnected(request))
+        try:
+            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+            return await work if work.done() else None
+        except BusyError as error:
+            return of_error(str(error), 503)
+        finally:
+            for each in (work, gone):
+                each.cancel()
+            await asyncio.gather(work, gone, return_exceptions=True)
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _response(request: Request, answer: Answer, tag: str | None) -> Response:
+    headers = _headers(tag)
+    if answer.status == 503:
+        headers["retry-after"] = RETRY_SECONDS
+    if answer.file is not None:
+        headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(answer.file)}"
+    body = answer.body
+    if answer.is_compressed:
+        if _takes_gzip(request):
+            headers["content-encoding"] = "gzip"
+        else:
+            body = gzip.decompress(body)
+    return Response(body, answer.status, headers, answer.type)
+
+
+def _headers(tag: str | None) -> dict[str, str]:
+    if tag is None:
+        return {"cache-control": "no-store"}
+    return {"etag": tag, "cache-control": "private, no-cache", "vary": "accept-encoding"}
+
+
+def _has_tag(request: Request, tag: str) -> bool:
+    return tag in (each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(","))
+
+
+def _takes_gzip(request: Request) -> bool:
+    return "gzip" in request.headers.get("accept-encoding", "")

@@ -1,0 +1,11 @@
+// Draws the page that the shell is for.
+
+const pages = { captures: etq.pageOfCaptures, capture: etq.pageOfCapture, compare: etq.pageOfComparison, trends: etq.pageOfTrends, sql: etq.pageOfSql };
+
+etq.linkOf = (name) => etq.captureLink(name);
+etq.state("");
+pages[etq.page]().catch((error) => {
+  etq.state(`This page could not be drawn: ${error.message}`, true);
+  document.documentElement.dataset.ready = "failed";
+  throw error;
+});

@@ -1,0 +1,295 @@
+// The page of all captures: facets, a selector, and a table.
+
+const FIXED = {
+  execute: { title: "execute", numeric: true, width: 110, meaning: "25th percentile of the runs' execute time" },
+  trend: { title: "in its series", width: 136, sorts: false },
+  change: { title: "change", numeric: true, width: 90, meaning: "lasting change of the series' level at this capture" },
+  captured_at: { title: "measured", width: 150 },
+  ingested: { title: "ingested", width: 150 },
+  runs: { title: "runs", numeric: true, width: 64 },
+  findings: { title: "findings", numeric: true, width: 84, meaning: "what to know about the file" },
+  format: { title: "format", width: 100 },
+  profiling_level: { title: "profiling level", width: 120 },
+  byte_size: { title: "file size", numeric: true, width: 100 },
+  sha256: { title: "hash", width: 120, class: "code" },
+  uri: { title: "file", width: 260 },
+};
+const SHOWN = ["execute", "trend", "change", "captured_at", "runs"];
+const LABELS_SHOWN = 5;
+const POLL = 5000;
+
+const time = (text) => (text === null ? "" : text.slice(0, 16));
+const momentOf = (micros) => (micros === null ? "" : new Date(micros / 1000).toISOString().slice(0, 16).replace("T", " "));
+
+// When this browser saw the captures before this visit, in microseconds since 1970; null at the first visit. A visit is
+// as long as its tab.
+function lastVisit(latest) {
+  const key = `etq seen ${etq.source}`;
+  try {
+    if (sessionStorage.getItem(key) === null) sessionStorage.setItem(key, localStorage.getItem(key) ?? "");
+    localStorage.setItem(key, String(latest));
+    return sessionStorage.getItem(key) === "" ? null : Number(sessionStorage.getItem(key));
+  } catch {
+    return null; // the browser keeps nothing
+  }
+}
+
+etq.pageOfCaptures = async () => {
+  const parts = Object.fromEntries(["selector", "facets", "rows", "picked", "count"].map((name) => [name, etq.element("div", { class: name })]));
+  const input = etq.element("input", { type: "search", id: "selector", list: "selectors", placeholder: "Selector: model=mlp,device=pixel8, a name, a hash, @latest", autocomplete: "off", spellcheck: "false", "aria-label": "Selector of captures" });
+  const wrong = etq.element("p", { class: "missing", role: "alert", hidden: true });
+  const picked = [];
+  const page = { captures: null, series: null, counts: null, kept: null, since: null };
+
+  const choose = (text) => {
+    etq.setParameters({ where: text });
+    filter();
+  };
+  input.addEventListener("change", () => choose(input.value.trim()));
+  const draw = etq.facets(parts.facets, choose);
+  const name = (place) => page.captures.names[place];
+  const hash = (place) => page.captures.table.get(place, "sha256");
+  const link = (place) => etq.captureLink(name(place), hash(place));
+  const grid = etq.rows(parts.rows, {
+    label: "Captures",
+    open: (place) => location.assign(link(place)),
+    isPicked: (place) => picked.includes(place),
+    pick,
+    sort: (column) => {
+      const [sorted, down] = sorting();
+      etq.setParameters({ sort: `${column}${sorted === column && !down ? ":down" : ""}` }, { replace: true });
+      show();
+    },
+  });
+
+  function pick(place) {
+    const at = picked.indexOf(place);
+    if (at >= 0) picked.splice(at, 1);
+    else picked.push(place);
+    if (picked.length > 2) picked.shift();
+    drawPicked();
+    grid.draw();
+  }
+
+  function sorting() {
+    const [column, down] = (etq.parameters().sort ?? "").split(":");
+    return [column || null, down === "down"];
+  }
+
+  const labelColumns = () => [...page.captures.labels.keys()];
+  function chosenColumns() {
+    const given = etq.parameters().columns;
+    if (given !== undefined) return given.split(",").map(decodeURIComponent);
+    // Labels that few captures have, or all with the same value, come last.
+    const labels = labelColumns().filter((key) => rank(key) < 0.7).sort((one, other) => rank(one) - rank(other)).slice(0, LABELS_SHOWN);
+    return [...labels.map((key) => `label ${key}`), ...SHOWN];
+  }
+  function rank(key) {
+    const { texts, at } = page.captures.labels.get(key);
+    return at.filter((each) => each < 0).length / at.length + (texts.length === 1 ? 0.5 : 0) + (/commit|dirty|time/.test(key) ? 0.7 : 0);
+  }
+
+  // Counts come after the list, of which they are the slow part.
+  function counted(name) {
+    return (place) => page.counts?.get(place, name) ?? null;
+  }
+  const execute = (place) => page.series?.executes.get(name(place)) ?? null;
+  const point = (place) => page.series?.point(name(place)) ?? null;
+  const cells = {
+    execute: (place) => { const found = execute(place); return found ? etq.quantity(found.value, found.unit) : ""; },
+    trend: (place) => etq.spark(page.series, name(place)),
+    change: (place) => { const found = point(place); return found?.change ? etq.element("span", { class: found.change > 0 ? "worse" : "better", text: etq.change(found.change) }) : ""; },
+    captured_at: (place) => time(page.captures.table.get(place, "captured_at")),
+    ingested: (place) => momentOf(page.captures.table.get(place, "ingested")),
+    byte_size: (place) => etq.bytes(page.captures.table.get(place, "byte_size")),
+    runs: (place) => etq.number(counted("runs")(place)),
+    findings: (place) => etq.number(counted("findings")(place) || null),
+  };
+  const keys = { runs: counted("runs"), findings: counted("findings"), execute: (place) => execute(place)?.value ?? null, change: (place) => point(place)?.change ?? null };
+
+  function columns() {
+    const found = [
+      { name: "pick", title: "", width: 34, sorts: false, cell: (place) => {
+        const box = etq.element("input", { type: "checkbox", tabindex: -1, "aria-label": `Pick ${etq.printable(name(place))}`, onchange: () => pick(place) });
+        box.checked = picked.includes(place);
+        return box;
+      } },
+      { name: "name", title: "capture", width: matchMedia("(max-width: 50rem)").matches ? 140 : 210, cell: (place) => etq.element("span", {},
+        page.since !== null && page.captures.table.get(place, "ingested") > page.since ? etq.element("span", { class: "fresh", title: "new since your last visit", text: "new" }) : null,
+        etq.element("a", { href: link(place), tabindex: -1, text: etq.short(name(place), 120), title: etq.printable(name(place)) })) },
+    ];
+    for (const each of chosenColumns()) {
+      if (each.startsWith("label ")) {
+        const key = each.slice(6);
+        if (page.captures.labels.has(key)) found.push({ name: each, title: key, width: Math.max(90, Math.min(170, 40 + 8 * Math.max(key.length, ...page.captures.labels.get(key).texts.slice(0, 20).map((text) => text.length)))), cell: (place) => page.captures.label(key, place) });
+      } else if (FIXED[each]) found.push({ name: each, ...FIXED[each], cell: cells[each] ?? ((place) => page.captures.table.get(place, each)) });
+    }
+    return found;
+  }
+
+  // The key by which a column is sorted: labels are in the order of their values, as the server has them.
+  function keyOf(column) {
+    if (column.startsWith("label ")) {
+      const found = page.captures.labels.get(column.slice(6));
+      return (place) => (found && found.at[place] >= 0 ? found.at[place] : null);
+    }
+    return keys[column] ?? ((place) => page.captures.table.get(place, column));
+  }
+
+  function ordered() {
+    const found = [];
+    const isNew = etq.parameters().fresh === "1" && page.since !== null;
+    for (let place = 0; place < page.kept.length; place += 1) {
+      if (page.kept[place] && (!isNew || page.captures.table.get(place, "ingested") > page.since)) found.push(place);
+    }
+    const [column, down] = sorting();
+    if (column === null) return found.reverse(); // the latest first
+    const key = keyOf(column);
+    const values = new Map(found.map((place) => [place, key(place)]));
+    const sign = down ? -1 : 1;
+    return found.sort((one, other) => {
+      const [a, b] = [values.get(one), values.get(other)];
+      if (a === null || b === null) return (a === null) - (b === null) || one - other;
+      return sign * (typeof a === "number" ? a - b : String(a).localeCompare(String(b))) || one - other;
+    });
+  }
+
+  function show(options) {
+    const places = ordered();
+    grid.show(columns(), places, sorting(), options);
+    const all = page.captures.length;
+    const fresh = page.since === null ? 0 : page.captures.table.list("ingested").filter((each) => each > page.since).length;
+    parts.count.replaceChildren(
+      etq.element("span", { id: "shown", text: places.length === all ? `${etq.number(all)} captures` : `${etq.number(places.length)} of ${etq.number(all)} captures` }),
+      ...(fresh ? [etq.element("button", {
+        type: "button", id: "fresh", "aria-pressed": etq.parameters().fresh === "1" ? "true" : "false", text: `${etq.number(fresh)} new since your last visit`,
+        onclick: () => {
+          etq.setParameters({ fresh: etq.parameters().fresh === "1" ? "" : "1" });
+          show();
+        },
+      })] : []),
+    );
+    if (!all) etq.state(`The warehouse is empty: add captures with etq ingest FILE... --db ${etq.source}`);
+  }
+
+  function drawPicked() {
+    const text = etq.parameters().where ?? "";
+    const own = picked.map((place) => (/^[\w][\w.-]*$/.test(name(place)) ? name(place) : hash(place)));
+    const actions = [];
+    const side = (which, value) => {
+      try {
+        sessionStorage.setItem(`etq ${which}`, value);
+      } catch { /* the browser keeps nothing: the link has it */ }
+      const other = which === "base" ? "new" : "base";
+      location.assign(`/compare?${new URLSearchParams({ [which]: value, ...(sessionStorage.getItem(`etq ${other}`) ? { [other]: sessionStorage.getItem(`etq ${other}`) } : {}) })}`);
+    };
+    const button = (label, act, id) => etq.element("button", { type: "button", id, text: label, onclick: act });
+    if (picked.length === 2) {
+      const [base, newer] = [...own.keys()].sort((one, other) => picked[one] - picked[other]).map((at) => own[at]);
+      actions.push(button("Compare the two", () => location.assign(etq.compareLink(base, newer)), "compare-two"));
+    } else if (picked.length === 1) {
+      actions.push(button("Base of a comparison", () => side("base", own[0]), "pick-base"), button("New side", () => side("new", own[0]), "pick-new"));
+    } else if (text && wrong.hidden) {
+      actions.push(button("These are the base", () => side("base", text), "set-base"), button("These are the new side", () => side("new", text), "set-new"));
+      actions.push(etq.element("a", { class: "button", href: `/trends?${new URLSearchParams({ selector: text })}`, text: "Trends of these" }));
+    } else actions.push(etq.element("span", { class: "muted hint", text: "Tick two captures to compare them, or choose labels for the sides of a comparison." }));
+    if (picked.length) actions.push(button("Clear", () => { picked.length = 0; drawPicked(); grid.draw(); }, "clear-picked"));
+    parts.picked.replaceChildren(...(picked.length ? [etq.element("span", { class: "muted", text: picked.map((place) => etq.short(name(place), 40)).join(", ") })] : []), ...actions);
+  }
+
+  let filtering = null;
+  async function filter(options) {
+    filtering?.abort();
+    const mine = new AbortController();
+    filtering = mine;
+    const text = etq.parameters().where ?? "";
+    input.value = text;
+    wrong.hidden = true;
+    try {
+      const kept = await etq.chosenBy(page.captures, text, mine.signal);
+      if (filtering !== mine) return;
+      page.kept = kept;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+      page.kept = new Uint8Array(page.captures.length);
+      wrong.textContent = etq.printable(error.message);
+      wrong.hidden = false;
+    }
+    // Of no captures there is nothing to choose: the labels of all lead out.
+    if (wrong.hidden) draw(page.captures, text, page.kept);
+    else draw(page.captures, "", new Uint8Array(page.captures.length).fill(1));
+    show(options);
+    drawPicked();
+  }
+
+  function columnChoice() {
+    const list = etq.element("div", { class: "choices" });
+    const box = etq.element("details", { class: "columns" }, etq.element("summary", { text: "Columns" }), list);
+    box.addEventListener("toggle", () => {
+      const chosen = chosenColumns();
+      list.replaceChildren(...[...labelColumns().map((key) => [`label ${key}`, key]), ...Object.entries(FIXED).map(([key, { title }]) => [key, title])].map(([key, title]) => {
+        const tick = etq.element("input", { type: "checkbox", value: key });
+        tick.checked = chosen.includes(key);
+        tick.addEventListener("change", () => {
+          const now = chosenColumns();
+          const next = tick.checked ? [...now, key] : now.filter((each) => each !== key);
+          etq.setParameters({ columns: next.map(encodeURIComponent).join(",") || "none" }, { replace: true });
+          show({ keeps: true });
+        });
+        return etq.element("label", {}, tick, etq.element("span", { text: ` ${etq.short(title, 40)}` }));
+      }));
+    });
+    return box;
+  }
+
+  async function load(signal) {
+    page.captures = await etq.captures(signal);
+    const ingested = page.captures.table.list("ingested");
+    page.since = lastVisit(ingested.reduce((most, each) => Math.max(most, each), 0));
+    document.getElementById("selectors")?.remove();
+    document.body.append(etq.suggestions(page.captures));
+  }
+
+  async function loadSeries() {
+    // What can't be had leaves its column empty; the page of trends reports why.
+    page.series = await etq.series().catch(() => null);
+    if (page.captures.length) show({ keeps: true });
+    const counts = await etq.ask("counts").catch(() => null);
+    page.counts = counts && counts.rows.length === page.captures.length ? new etq.Table(counts.rows) : null;
+    if (page.captures.length) show({ keeps: true });
+    document.documentElement.dataset.series = "yes";
+  }
+
+  const facets = etq.element("details", { class: "side", open: matchMedia("(min-width: 50rem)").matches }, etq.element("summary", { text: "Labels" }), parts.facets);
+  const main = document.getElementById("sections");
+  main.classList.add("captures");
+  document.getElementById("head").append(etq.element("h1", { text: "Captures" }), etq.themeButton());
+  parts.selector.append(input, columnChoice());
+  main.append(facets, etq.element("div", { class: "listed" }, parts.selector, wrong, etq.element("div", { class: "bar" }, parts.count, parts.picked), parts.rows));
+
+  etq.onStep(() => filter());
+  await etq.work("Reading captures…", async (signal) => {
+    await load(signal);
+    await filter();
+  });
+  if (page.captures) await loadSeries();
+  // Another process may add captures: they show when they are there.
+  let seen = await etq.ask("state").catch(() => null);
+  setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      const now = await etq.ask("state");
+      if (now.state === seen?.state && page.captures) return;
+      etq.forgetCaptures();
+      await load();
+      seen = now;
+      picked.length = 0;
+      await filter({ keeps: true });
+      etq.state("");
+      await loadSeries();
+    } catch (error) {
+      etq.state(error.message, true);
+      seen = null;
+    }
+  }, POLL);
+};

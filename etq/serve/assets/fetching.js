@@ -1,0 +1,131 @@
+// Data of this server: answers are JSON; an error is shown in the words that the command line has.
+
+const page = document.body.dataset.page;
+const state = document.getElementById("state");
+etq.page = page;
+etq.source = document.body.dataset.source;
+
+// The first of a series of waits when all of the server's processes are busy, in seconds, and how often it asks again.
+const BUSY = { waits: [1, 2, 4] };
+
+class Failure extends Error {
+  constructor(message, status) {
+    super(message);
+    this.status = status;
+  }
+}
+
+// The answer to a question; `signal` gives it up. Raises an error with the server's message.
+etq.ask = async (question, parameters = {}, signal = undefined) => {
+  const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const address = `/data/${question}${given.length ? `?${new URLSearchParams(given)}` : ""}`;
+  for (let attempt = 0; ; attempt += 1) {
+    let answer;
+    try {
+      answer = await fetch(address, { signal, cache: "no-cache", headers: { accept: "application/json" } });
+    } catch (error) {
+      if (error.name === "AbortError") throw error;
+      throw new Failure("the server does not answer; start it again with: etq serve", 0);
+    }
+    if (answer.ok) return answer.json();
+    const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
+    const isBusy = answer.status === 503 && answer.headers.has("retry-after") && attempt < BUSY.waits.length;
+    if (!isBusy) throw new Failure(found.error, answer.status);
+    await new Promise((resolve) => setTimeout(resolve, BUSY.waits[attempt] * 1000));
+  }
+};
+
+// Work of a page: shows that it goes on, and what it failed by. One at a time: a new one gives the last one up.
+let current = null;
+etq.work = async (text, work) => {
+  current?.abort();
+  const mine = new AbortController();
+  current = mine;
+  const begin = performance.now();
+  const show = () => etq.state(`${text} ${performance.now() - begin > 3000 ? `${Math.round((performance.now() - begin) / 1000)} s` : ""}`.trim());
+  const delay = setTimeout(show, 150);
+  const ticking = setInterval(() => performance.now() - begin > 3000 && show(), 1000);
+  document.documentElement.dataset.ready = "no";
+  try {
+    const result = await work(mine.signal);
+    if (current === mine) {
+      etq.state("");
+      document.documentElement.dataset.ready = "yes";
+    }
+    return result;
+  } catch (error) {
+    if (error.name !== "AbortError" && current === mine) {
+      etq.state(error.message, true);
+      document.documentElement.dataset.ready = "failed";
+      if (!(error instanceof Failure)) throw error;
+    }
+    return null;
+  } finally {
+    clearTimeout(delay);
+    clearInterval(ticking);
+  }
+};
+
+etq.state = (text, isError = false) => {
+  state.textContent = etq.printable(text);
+  state.classList.toggle("missing", isError);
+  state.hidden = text === "";
+};
+
+// The page's parameters, which its link has.
+etq.parameters = () => Object.fromEntries(new URLSearchParams(location.search));
+
+// Sets parameters; empty ones are left out. A step that "back" undoes, unless it replaces the present one.
+etq.setParameters = (changes, { replace = false } = {}) => {
+  const found = new URLSearchParams(location.search);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === undefined || value === "") found.delete(name);
+    else found.set(name, value);
+  }
+  const text = found.toString();
+  const address = `${location.pathname}${text ? `?${text}` : ""}${location.hash}`;
+  if (address === `${location.pathname}${location.search}${location.hash}`) return;
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  shown = location.search;
+};
+
+// Calls act() after a step back or forward to other parameters. Links within the page are steps, too, but change none.
+let shown = location.search;
+etq.onStep = (act) => addEventListener("popstate", () => {
+  if (location.search === shown) return;
+  shown = location.search;
+  act();
+});
+
+// Shows the section that the link names, once it is drawn.
+etq.showSection = () => {
+  if (location.hash.length > 1) requestAnimationFrame(() => document.getElementById(decodeURIComponent(location.hash.slice(1)))?.scrollIntoView());
+};
+
+// Gives the page's content up, to draw it anew.
+etq.clear = () => {
+  for (const id of ["head", "contents", "sections", "foot"]) document.getElementById(id).replaceChildren();
+  etq.redraws.clear();
+};
+
+// The link of a capture: by its name if a path can have it, by its hash otherwise.
+etq.captureLink = (name, sha256 = null, parameters = {}) => {
+  const plain = /^[A-Za-z0-9_][\w.-]*(\/[A-Za-z0-9_][\w.-]*)*$/.test(name) || sha256 === null;
+  const given = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value)).toString();
+  return `/capture/${(plain ? name : sha256).split("/").map(encodeURIComponent).join("/")}${given ? `?${given}` : ""}`;
+};
+
+etq.compareLink = (base, newer) => `/compare?${new URLSearchParams({ base, new: newer })}`;
+
+// A form of one line: labelled fields in a row.
+etq.field = (text, control) => etq.element("label", { class: "field" }, etq.element("span", { class: "muted", text }), control);
+
+etq.choice = (name, values, chosen, act, titles = {}) => {
+  const select = etq.element("select", { name, onchange: () => act(select.value) });
+  for (const value of values) {
+    const option = etq.element("option", { value, text: titles[value] ?? value });
+    option.selected = value === chosen;
+    select.append(option);
+  }
+  return select;
+};

@@ -1,0 +1,75 @@
+// Series of captures: the execute time of each, in order, and what is drawn of them.
+
+etq.Series = class {
+  constructor({ over, rows, executes }) {
+    this.over = over;
+    this.executes = new Map(); // a capture's name to its execute time and unit, in a series or not
+    const times = new etq.Table(executes);
+    for (const row of times.rows()) this.executes.set(times.get(row, "capture"), { value: times.get(row, "execute"), unit: times.get(row, "unit") });
+    this.of = new Map(); // a capture's name to its series and its place in it
+    this.all = new Map();
+    if (!rows) return;
+    const table = new etq.Table(rows);
+    for (const row of table.rows()) {
+      const name = table.get(row, "series");
+      if (!this.all.has(name)) this.all.set(name, []);
+      const points = this.all.get(name);
+      const capture = table.get(row, "capture");
+      if (this.of.has(capture)) continue;
+      this.of.set(capture, [name, points.length]);
+      points.push({ capture, label: table.get(row, "label"), value: table.get(row, "p25"), unit: table.get(row, "unit"), change: table.get(row, "change_percent") });
+    }
+  }
+
+  point(capture) {
+    const found = this.of.get(capture);
+    return found ? this.all.get(found[0])[found[1]] : null;
+  }
+
+  // The neighbours of a capture in its series: the one before and the next.
+  neighbours(capture) {
+    const found = this.of.get(capture);
+    if (!found) return [null, null];
+    const points = this.all.get(found[0]);
+    return [points[found[1] - 1] ?? null, points[found[1] + 1] ?? null];
+  }
+};
+
+etq.series = async (signal, options = {}) => new etq.Series(await etq.ask("series", options, signal));
+
+// How many captures of a series a spark line has, around the one that it is about.
+const AROUND = 60;
+const WIDTH = 120;
+const HEIGHT = 20;
+
+function svg(tag, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  return made;
+}
+
+// The line of the captures around one in its series, with a dot there.
+etq.spark = (series, capture, width = WIDTH, most = AROUND) => {
+  const found = series?.of.get(capture);
+  if (!found) return "";
+  const points = series.all.get(found[0]);
+  const first = Math.max(0, Math.min(found[1] - most / 2, points.length - most));
+  const shown = points.slice(first, first + most);
+  const values = shown.map((point) => point.value).filter((value) => value !== null);
+  if (!values.length) return "";
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const x = (at) => 3 + ((width - 6) * at) / Math.max(1, shown.length - 1);
+  const y = (value) => HEIGHT - 3 - ((HEIGHT - 6) * (value - low)) / (high - low || 1);
+  const image = svg("svg", { class: "spark", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" });
+  const mine = points[found[1]];
+  const text = svg("title", {});
+  text.textContent = `${found[1] + 1} of ${points.length} in ${found[0] || "its series"}${mine.value === null ? "" : `: ${etq.quantity(mine.value, mine.unit)}`}`;
+  image.append(text);
+  const path = shown.map((point, at) => (point.value === null ? "" : `${x(at).toFixed(1)},${y(point.value).toFixed(1)}`)).filter(Boolean).join(" ");
+  image.append(svg("polyline", { points: path, class: "line" }));
+  shown.forEach((point, at) => {
+    if (point.change !== null && point.value !== null) image.append(svg("circle", { cx: x(at), cy: y(point.value), r: 2.2, class: point.change > 0 ? "slower" : "faster" }));
+  });
+  if (mine.value !== null) image.append(svg("circle", { cx: x(found[1] - first), cy: y(mine.value), r: 2.6, class: "mine" }));
+  return image;
+};

@@ -1,0 +1,118 @@
+"""The pages' HTML, style and scripts: a page is a shell, whose script fetches its data and draws them."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Final
+
+from etq.errors import printable
+from etq.report.page import STYLES, script_of, style_of
+
+# The pages by path, with their titles.
+PAGES: Final = {"captures": "Captures", "trends": "Trends", "compare": "Compare", "sql": "SQL"}
+# The order matters: a file comes after those that it uses.
+SCRIPTS: Final = (
+    "fetching.js",
+    "selectors.js",
+    "series.js",
+    "facets.js",
+    "rows.js",
+    "captures.js",
+    "capture.js",
+    "compare.js",
+    "trends.js",
+    "results.js",
+    "sql.js",
+    "begin.js",
+)
+
+_SHELL: Final = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/assets/{style}">
+</head>
+<body class="served" data-page="{page}" data-source="{source}">
+<a class="skip" href="#main">Skip to content</a>
+<noscript>This page draws itself with JavaScript, which is turned off.</noscript>
+<div class="top" role="banner">
+<nav class="pages" aria-label="Pages">{links}</nav>
+<span class="source muted" title="{source}">{name}</span>
+</div>
+<div id="main" tabindex="-1">
+<header id="head"></header>
+<div id="tools"></div>
+<p id="state" role="status" aria-live="polite"></p>
+<nav id="contents" aria-label="Sections"></nav>
+<main id="sections"></main>
+<footer id="foot"></footer>
+</div>
+{scripts}
+</body>
+</html>
+"""
+
+
+@dataclass(frozen=True)
+class Asset:
+    """A file that pages use, under a name that changes with its content."""
+
+    name: str
+    type: str
+    body: bytes
+
+
+@cache
+def assets() -> dict[str, Asset]:
+    """Return the files that pages use, by the name before the hash: pages.js, editor.js, pages.css."""
+    more = [(name, _read("assets", name)) for name in SCRIPTS]
+    texts = {
+        "pages.js": script_of(more=more),
+        "editor.js": _read("vendor", "codemirror.min.js"),
+        "pages.css": f"{style_of(STYLES)}\n{_read('assets', 'pages.css')}",
+    }
+    types = {"js": "text/javascript; charset=utf-8", "css": "text/css; charset=utf-8"}
+    return {
+        name: Asset(f"{digest(text)}.{name}", types[name.rsplit(".", 1)[1]], text.encode())
+        for name, text in texts.items()
+    }
+
+
+def shell(page: str, source: str) -> str:
+    """Return the HTML of a page of a warehouse at `source`."""
+    links = "".join(_link(name, title, name == page) for name, title in PAGES.items())
+    used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
+    source = printable(source)
+    name = source.rstrip("/").rsplit("/", 1)[-1]
+    return _SHELL.format(
+        title=html.escape(f"{PAGES.get(page, 'Capture')} · {name}"),
+        style=assets()["pages.css"].name,
+        page=page,
+        source=html.escape(source),
+        name=html.escape(name),
+        links=links,
+        scripts="\n".join(f'<script defer src="/assets/{assets()[each].name}"></script>' for each in used),
+    )
+
+
+def _link(name: str, title: str, is_current: bool) -> str:
+    address = "/" if name == "captures" else f"/{name}"
+    current = ' aria-current="page"' if is_current else ""
+    return f'<a href="{address}"{current}>{title}</a>'
+
+
+def digest(text: str) -> str:
+    """Return a short hash of a text."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _read(folder: str, name: str) -> str:
+    return (files("etq.serve") / folder / name).read_text(encoding="utf-8")

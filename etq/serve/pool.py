@@ -1,0 +1,124 @@
+"""A bounded pool of processes that answer questions: a slow one delays no other, and ends when nobody waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from etq.errors import EtqError
+from etq.serve.answers import Answer, of_error
+
+# Questions at once, questions that wait for their turn, and for how many seconds.
+WORKERS: Final = 2
+WAITING: Final = 32
+TURN_SECONDS: Final = 60.0
+# How long a question may take, in seconds; and how long a process gets to end.
+SECONDS: Final = 60.0
+LENGTHS: Final = struct.Struct("<II")
+
+
+class BusyError(EtqError):
+    """All processes answer other questions, and enough questions wait."""
+
+
+class Pool:
+    """Up to `workers` processes, which are started when they are needed, and replaced when they end."""
+
+    def __init__(self, path: str, workers: int = WORKERS, waiting: int = WAITING, seconds: float = SECONDS) -> None:
+        self._path = path
+        self._seconds = seconds
+        self._most_waiting = waiting
+        self._waiting = 0
+        self._turns = asyncio.Semaphore(workers)
+        self._idle: list[asyncio.subprocess.Process] = []
+        self._all: set[asyncio.subprocess.Process] = set()
+
+    async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None) -> Answer:
+        """Return the answer to a question; if the caller is cancelled, the process that works on it is ended.
+
+        Raises `BusyError` if too many questions wait, or this one has waited for too long.
+        """
+        await self._turn()
+        try:
+            return await self._asked(question, arguments, state)
+        finally:
+            self._turns.release()
+
+    async def start(self) -> None:
+        """Start a process, so that the first question doesn't wait for it."""
+        self._idle.append(await self._started())
+
+    async def close(self) -> None:
+        """End all processes."""
+        await asyncio.gather(*(self._end(each) for each in [*self._all]))
+
+    async def _turn(self) -> None:
+        if self._turns.locked() and self._waiting >= self._most_waiting:
+            raise BusyError(f"{self._waiting} questions wait already; ask again in a few seconds")
+        self._waiting += 1
+        try:
+            await asyncio.wait_for(self._turns.acquire(), TURN_SECONDS)
+        except TimeoutError:
+            raise BusyError(
+                f"other questions took longer than {TURN_SECONDS:g} s; ask again, or close pages that are still working"
+            ) from None
+        finally:
+            self._waiting -= 1
+
+    async def _asked(self, question: str, arguments: Mapping[str, Any], state: str | None) -> Answer:
+        request = msgspec.json.encode([question, arguments, state, self._seconds])
+        while True:
+            process = self._idle.pop() if self._idle else None
+            is_new = process is None
+            process = process or await self._started()
+            answer = None
+            try:
+                async with asyncio.timeout(self._seconds + 1):
+                    answer = await _exchange(process, request)
+            except TimeoutError:
+                return of_error(f"the question took longer than {self._seconds:g} s; ask for less of it", 504)
+            except (OSError, asyncio.IncompleteReadError):
+                if is_new:
+                    return of_error("the question ended its process; ask for less of it", 500)
+                continue  # it ended while it was idle
+            finally:
+                if answer is None:
+                    await asyncio.shield(self._end(process))
+            self._idle.append(process)
+            return answer
+
+    async def _started(self) -> asyncio.subprocess.Process:
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", "etq.serve.worker", self._path),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            limit=2**20,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
+                 "MALLOC_ARENA_MAX": "2"},
+        )  # fmt: skip
+        self._all.add(process)
+        return process
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        self._all.discard(process)
+        if process in self._idle:
+            self._idle.remove(process)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+async def _exchange(process: asyncio.subprocess.Process, request: bytes) -> Answer:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(struct.pack("<I", len(request)) + request)
+    await process.stdin.drain()
+    head, body = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
+    status, type, is_compressed, file = msgspec.json.decode(await process.stdout.readexactly(head))
+    return Answer(status, type, await process.stdout.readexactly(body), is_compressed, file)

@@ -1,0 +1,230 @@
+"""What pages ask of a warehouse: each question is a function of the warehouse and the page's parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from etq import catalog
+from etq.errors import EtqError, QueryError, WarehouseError
+from etq.report import report_of, trends_report_of
+from etq.report.columns import Table
+from etq.report.columns import ask as columns_of
+from etq.serve.answers import Answer, of_data
+from etq.serve.results import check_format, result_of
+from etq.warehouse.warehouse import Warehouse
+
+Arguments = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question: the function that answers it, of an open warehouse or of the warehouse's path."""
+
+    of: Callable[[Any, Arguments], Answer]
+    needs_warehouse: bool = True
+
+
+def status_of(error: EtqError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, WarehouseError):
+        return 503
+    return 404 if str(error).startswith("no capture matches") else 400
+
+
+def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
+    """All captures, in the order of ingest, and for each label its values and the places of their captures."""
+    rows = columns_of(
+        warehouse,
+        """
+        SELECT
+            c.name, left(c.sha256, 12) AS sha256, c.format, c.profiling_level, c.captured_at, c.byte_size, c.uri,
+            epoch_us(c.ingested_at) AS ingested
+        FROM captures AS c
+        ORDER BY c.capture_id
+        """,
+    )
+    labels: dict[str, dict[str, list[int]]] = {}
+    query = """
+        SELECT l.key, l.value, list(c.place)
+        FROM (SELECT capture_id, row_number() OVER (ORDER BY capture_id) - 1 AS place FROM captures) AS c
+        JOIN labels AS l ON l.capture_id = c.capture_id
+        GROUP BY l.key, l.value
+        ORDER BY l.key, _version_key(l.value), l.value
+    """
+    for key, value, places in warehouse.rows(query)[1]:
+        labels.setdefault(key, {})[value] = places
+    coded = {}
+    for key, values in labels.items():
+        at = [-1] * rows.length
+        for number, places in enumerate(values.values()):
+            for place in places:
+                at[place] = number
+        coded[key] = {"texts": list(values), "at": at}
+    return of_data({"rows": rows.as_data(), "labels": coded})
+
+
+def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
+    """The number of runs and of findings of all captures, in the order of ingest."""
+    query = "SELECT s.name, s.runs, s.findings FROM capture_summary AS s"
+    return of_data({"rows": columns_of(warehouse, query).as_data()})
+
+
+def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The places of the captures that a selector matches, in the list of all. Raises `QueryError` if none matches."""
+    query = """
+        WITH placed AS (
+            SELECT capture_id, row_number() OVER (ORDER BY capture_id) - 1 AS place FROM captures
+        )
+        SELECT p.place
+        FROM placed AS p
+        WHERE p.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)
+        ORDER BY p.place
+    """
+    rows = warehouse.rows(query, selector=arguments.get("selector", ""))[1]
+    return of_data({"places": [place for (place,) in rows]})
+
+
+def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The execute time of each capture, also in its series, in order, and lasting changes, as `trend` has them."""
+    options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
+    if "over" not in options:
+        options["over"] = _default_order(warehouse)
+    call = ", ".join(f'"{name}" := ${name}' for name in options)
+    query = f"SELECT series, label, capture, p25, unit, change_percent FROM trend({call}) ORDER BY series, position"
+    rows: Table | None
+    try:
+        rows = columns_of(warehouse, query, **options)
+    except QueryError:
+        if "over" in arguments or "by" in arguments:
+            raise
+        rows = None  # nothing to order captures by
+    over = None if rows is None else options["over"]
+    # Captures without the label that orders series have an execute time, too.
+    executes = columns_of(warehouse, EXECUTES).as_data()
+    return of_data({"over": over, "rows": None if rows is None else rows.as_data(), "executes": executes})
+
+
+# The execute time of each capture, from the rollups that `trend` reads.
+EXECUTES: Final = """
+    SELECT
+        e.capture,
+        e.ticks * _multiplier(e.time_scale, e.unit) / _divisor(e.time_scale, e.unit) AS execute,
+        e.unit
+    FROM (
+        SELECT
+            c.name AS capture,
+            c.time_scale,
+            CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END AS unit,
+            sum(o.p25) AS ticks
+        FROM captures AS c
+        JOIN op_times AS o ON o.capture_id = c.capture_id
+        WHERE o.op_index = 0 AND o.kind <> 'device_total' AND o.phase IS NULL
+        GROUP BY c.capture_id, c.name, c.time_scale
+    ) AS e
+    """
+
+
+def _default_order(warehouse: Warehouse) -> str:
+    """Return the default order of series: the label build, or the time of measurement."""
+    has_build = warehouse.rows("SELECT EXISTS (FROM labels AS l WHERE l.key = 'build')")[1][0][0]
+    return "build" if has_build else "captured_at"
+
+
+def _report(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The report of one capture, and the methods and runs that can be chosen."""
+    options: dict[str, Any] = {name: arguments[name] for name in ("method", "runs", "unit") if arguments.get(name)}
+    if not arguments.get("capture"):
+        raise EtqError("capture: none is chosen; give a name, a hash prefix or a selector")
+    capture = warehouse.capture(arguments["capture"])
+    report = report_of(warehouse, [capture], **options).as_data()
+    query = "SELECT DISTINCT r.scope FROM runs AS r WHERE r.capture_id = $c AND r.is_typical IS NOT NULL ORDER BY ALL"
+    methods = [scope for (scope,) in warehouse.rows(query, c=capture.capture_id)[1]]
+    return of_data({**report, "capture": capture.name, "sha256": capture.sha256[:12], "methods": methods})
+
+
+def _difference(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The report of two sides."""
+    sides = [arguments.get("base", ""), arguments.get("new", "")]
+    for name, side in zip(("base", "new"), sides, strict=True):
+        if not side:
+            raise EtqError(f"{name}: no captures are chosen; give a name, a hash prefix or a selector")
+    options: dict[str, Any] = {name: arguments[name] for name in ("unit", "phase", "history") if arguments.get(name)}
+    options |= _numbers(arguments, ("quantile", "alpha", "min_effect"))
+    if arguments.get("allow_mismatch") in ("1", "true"):
+        options["allow_mismatch"] = True
+    return of_data(report_of(warehouse, sides, **options).as_data())
+
+
+def _trends(warehouse: Warehouse, arguments: Arguments) -> Answer:
+    """The report of series."""
+    options: dict[str, Any] = {
+        name: arguments[name] for name in ("over", "by", "unit", "phase", "since") if arguments.get(name)
+    }
+    options |= _numbers(arguments, ("alpha", "min_effect"))
+    options.setdefault("over", _default_order(warehouse))
+    try:
+        report = trends_report_of(warehouse, arguments.get("selector") or None, **options)
+    except QueryError as error:
+        unordered = "no capture has a captured_at to order by"
+        if "over" in arguments or not str(error).startswith(unordered):
+            raise
+        known = str(error).removeprefix(unordered)
+        raise QueryError(
+            f"captures have neither a label build nor captured_at: choose a label to order by{known}"
+        ) from None
+    return of_data(report.as_data())
+
+
+def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
+    found = {}
+    for name in names:
+        if text := arguments.get(name):
+            try:
+                found[name] = float(text)
+            except ValueError:
+                raise EtqError(f"{name}: {text!r} is not a number") from None
+    return found
+
+
+def _schema(_: str, __: Arguments) -> Answer:
+    """The public tables, views and macros, with their documentation."""
+    return of_data(
+        [
+            {
+                "name": each.name,
+                "kind": each.kind,
+                "text": each.text,
+                "columns": [[column.name, column.type or "", column.text] for column in each.columns],
+                "parameters": [[given.name, given.default, given.text] for given in each.parameters],
+            }
+            for each in catalog.public_objects()
+        ]
+    )
+
+
+def _sql(path: str, arguments: Arguments) -> Answer:
+    from etq.sandbox.client import ask
+
+    format = arguments.get("format", "json")
+    check_format(format)
+    columns, rows = ask(path, arguments.get("query", ""), None, SQL_SECONDS, SQL_MEGABYTES)
+    return result_of(columns, rows, format)
+
+
+# Limits of queries that users write.
+SQL_SECONDS: Final = 30.0
+SQL_MEGABYTES: Final = 512
+
+QUESTIONS: Final[dict[str, Question]] = {
+    "captures": Question(_captures),
+    "counts": Question(_counts),
+    "matches": Question(_matches),
+    "series": Question(_series),
+    "report": Question(_report),
+    "difference": Question(_difference),
+    "trends": Question(_trends),
+    "schema": Question(_schema, needs_warehouse=False),
+    "sql": Question(_sql, needs_warehouse=False),
+}

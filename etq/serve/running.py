@@ -1,0 +1,83 @@
+"""Runs the server until it is interrupted."""
+
+from __future__ import annotations
+
+import socket
+import webbrowser
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+from etq.database.connection import check_path, expanded, is_lake_path
+from etq.errors import EtqError
+from etq.serve.guard import Access
+from etq.warehouse.warehouse import open as open_warehouse
+
+if TYPE_CHECKING:
+    from uvicorn import Config
+
+_MISSING = "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'"
+
+
+def run(path: str, host: str, port: int, *, opens: bool, report: Callable[[str], None]) -> None:
+    """Serve the pages of a warehouse or lake until the process is interrupted.
+
+    opens   whether to open the first page in a browser
+    report  called with the text that users need to open a page
+
+    Raises `EtqError` if the server's packages aren't installed or the port isn't free, `WarehouseError` if there is no
+    warehouse that can be read.
+    """
+    try:
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError:
+        raise EtqError(_MISSING) from None
+    path = expanded(path)
+    _check(path)
+    listener = _bound(host, port)
+    with listener:
+        access = Access.of(host, listener.getsockname()[1])
+        settings = settings_of(path, access)
+        report(f"{path}: pages at {access.url}")
+        if access.token is not None:
+            report("The link has a token; anyone who has it can read the warehouse. It is valid until the server ends.")
+        if opens:
+            webbrowser.open(access.url)
+        uvicorn.Server(settings).run(sockets=[listener])
+
+
+def settings_of(path: str, access: Access) -> Config:
+    """Return the settings of the server of a warehouse, for those who have access."""
+    import uvicorn
+
+    from etq.serve.app import application
+    from etq.serve.connections import Connection
+
+    return uvicorn.Config(
+        application(path, access), log_level="warning", access_log=False, server_header=False, date_header=False,
+        limit_concurrency=200, timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
+        http=Connection,
+    )  # fmt: skip
+
+
+def _check(path: str) -> None:
+    """Raise `WarehouseError` for what isn't a warehouse or lake."""
+    if not is_lake_path(path):
+        check_path(path)
+    with open_warehouse(path, read_only=True):
+        pass
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that is bound to an address. Raises `EtqError` if that isn't possible."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as stack:
+            listener = stack.enter_context(socket.socket(family, kind, protocol))
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+            stack.pop_all()
+        return listener
+    except OSError as error:
+        raise EtqError(f"{host}:{port}: {(error.strerror or str(error)).lower()}; choose another --port") from error

@@ -1,0 +1,116 @@
+"""A process that answers questions about a warehouse, one after the other, on its standard streams.
+
+A file is open only while a question is answered, so that writers get their turn; a lake, which has no lock, stays open
+until its state changes. The process ends with the one that started it, and by itself when a question takes too long or
+has taken much memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import signal
+import struct
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from etq.database.connection import is_lake_path
+from etq.database.locking import lock_timeout
+from etq.errors import EtqError, WarehouseError
+from etq.serve.answers import Answer, of_error
+from etq.serve.pool import LENGTHS
+from etq.serve.questions import QUESTIONS, status_of
+from etq.warehouse.warehouse import Warehouse, open
+
+# Seconds to wait for a file that a writer holds.
+WAIT: Final = 10.0
+# A process with more memory than this ends after its answer, and another one takes its place.
+MEGABYTES: Final = 140
+QUERY_MEMORY: Final = "1GiB"
+
+
+class Source:
+    """The warehouse, which is opened for each question."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lake: tuple[str | None, Warehouse] | None = None
+
+    def answer(self, question: str, arguments: dict[str, Any], state: str | None) -> Answer:
+        """Return the answer to a question, also if it is an error."""
+        ask = QUESTIONS[question]
+        try:
+            if not ask.needs_warehouse:
+                return ask.of(self.path, arguments)
+            if is_lake_path(self.path):
+                return ask.of(self._opened_lake(state), arguments)
+            with open(self.path, read_only=True) as warehouse:
+                return ask.of(_limited(warehouse), arguments)
+        except EtqError as error:
+            return of_error(str(error), status_of(error))
+        except MemoryError:
+            return of_error("the question took too much memory; ask for less of it", 500)
+
+    def _opened_lake(self, state: str | None) -> Warehouse:
+        if self._lake is None or state is None or self._lake[0] != state:
+            if self._lake is not None:
+                self._lake[1].close()
+                self._lake = None
+            self._lake = state, _limited(open(self.path, read_only=True))
+        return self._lake[1]
+
+
+def _limited(warehouse: Warehouse) -> Warehouse:
+    try:
+        warehouse.connection.execute(f"SET memory_limit = '{QUERY_MEMORY}'")
+    except Exception as error:
+        raise WarehouseError(f"{warehouse.path}: {error}") from error
+    return warehouse
+
+
+def main() -> None:
+    """Answer questions until standard input ends."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the one that asks decides
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    lock_timeout.set(WAIT)
+    source = Source(sys.argv[1])
+    stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what libraries print must not be taken for an answer
+    while len(length := stdin.read(4)) == 4:
+        question, arguments, state, seconds = msgspec.json.decode(stdin.read(struct.unpack("<I", length)[0]))
+        signal.setitimer(signal.ITIMER_REAL, seconds + 2)
+        answer = source.answer(question, arguments, state)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        head = msgspec.json.encode([answer.status, answer.type, answer.is_compressed, answer.file])
+        stdout.write(LENGTHS.pack(len(head), len(answer.body)) + head + answer.body)
+        stdout.flush()
+        del answer
+        _give_back()
+        if _megabytes() > MEGABYTES:
+            break
+    os._exit(0)
+
+
+def _give_back() -> None:
+    """Return free memory to the system, where the C library can."""
+    gc.collect()
+    if sys.platform == "linux":
+        with suppress(OSError, AttributeError):
+            ctypes.CDLL(None).malloc_trim(0)
+
+
+def _megabytes() -> float:
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE") / 2**20
+
+
+if __name__ == "__main__":
+    main()

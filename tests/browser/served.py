@@ -1,0 +1,47 @@
+"""Pages of a server in a browser, as tests ask them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tests.serve.server import Server
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
+
+READY = "return document.documentElement.dataset.ready"
+
+
+def settled(browser: WebDriver, *, failed: bool = False, series: bool = False) -> None:
+    expected = "failed" if failed else "yes"
+    waiting(browser).until(lambda each: each.execute_script(READY) == expected)
+    if series:
+        waiting(browser).until(
+            lambda each: each.execute_script("return document.documentElement.dataset.series") == "yes"
+        )
+
+
+def visit(page: WebDriver, server: Server, path: str, *, failed: bool = False, series: bool = False) -> None:
+    page.get(f"{server.url}{path}")
+    settled(page, failed=failed, series=series)
+
+
+def text(page: WebDriver, selector: str) -> str:
+    return page.find_element("css selector", selector).text
+
+
+def names(page: WebDriver) -> list[str]:
+    script = "return [...document.querySelectorAll('.grid tbody tr[data-place] a')].map((each) => each.textContent)"
+    found: list[str] = page.execute_script(script)
+    return found
+
+
+def until(page: WebDriver, script: str, *arguments: Any) -> None:
+    waiting(page).until(lambda each: each.execute_script(f"return {script}", *arguments))
+
+
+def waiting(browser: WebDriver) -> Any:
+    """What waits for a page, up to a minute."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(browser, 60)

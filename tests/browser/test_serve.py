@@ -1,0 +1,344 @@
+"""The pages of `etq serve` in a real browser: links, steps back and forward, errors, hostile names, other writers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import etq
+from tests.batches import Labelled, ingest_all
+from tests.browser.pages import cells, complaints
+from tests.browser.served import names, settled, text, until, visit
+from tests.serve.server import Server, serving
+from tests.sql.test_trends import capture
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+pytestmark = pytest.mark.long
+
+BUILDS = 40
+SLOW_FROM = 26
+HOSTILE = "<img src=x onerror='window.canary\u003d1'>".replace("=", "\N{FULLWIDTH EQUALS SIGN}") + '"&/../..?#%2e<b>'
+VALUE = "<script>window.canary=1</script>,\"'><img src=x onerror=window.canary=1>"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Two devices with 40 builds: on one of them, all takes a fifth more from build 26 on; and a hostile capture."""
+    path = tmp_path_factory.mktemp("serve") / "lab.duckdb"
+    with etq.open(path) as lab:
+        made = []
+        for build in range(1, BUILDS + 1):
+            for device, factor in (("pixel8", 1.2 if build >= SLOW_FROM else 1.0), ("pixel9", 1.0)):
+                content = capture(build + (1000 if device == "pixel9" else 0), None, factor)
+                labels = {"build": str(build), "device": device, "model": "net"}
+                made.append(Labelled(f"{device}-{build}", content, labels))
+        ingest_all(lab, made)
+        lab.ingest(capture(5000), name=HOSTILE, labels={"build": "7", "device": VALUE})
+    with serving(path) as started:
+        yield started
+
+
+@pytest.fixture
+def page(browser: WebDriver, server: Server) -> Iterator[WebDriver]:
+    browser.get(f"{server.url}/")
+    settled(browser, series=True)
+    yield browser
+    assert browser.execute_script("return window.canary") is None
+
+
+def facet(page: WebDriver, key: str, value: str) -> None:
+    page.execute_script(
+        "[...document.querySelectorAll('.facet button[data-key]')]"
+        ".find((each) => each.dataset.key === arguments[0] && each.dataset.value === arguments[1]).click()",
+        key,
+        value,
+    )
+    settled(page)
+
+
+def test_captures_are_chosen_by_facets(page: WebDriver, server: Server) -> None:
+    assert text(page, "#shown") == f"{2 * BUILDS + 1} captures"
+    facet(page, "device", "pixel8")
+    assert text(page, "#shown") == f"{BUILDS} of {2 * BUILDS + 1} captures"
+    assert names(page)[0] == f"pixel8-{BUILDS}"
+    assert page.find_element(By.ID, "selector").get_property("value") == "device=pixel8"
+    facet(page, "build", "40")
+    assert names(page) == ["pixel8-40"]
+    assert "where=device%3Dpixel8%2Cbuild%3D40" in page.current_url
+    page.back()
+    until(page, "document.getElementById('shown').textContent.startsWith('40 of')")
+    page.forward()
+    until(page, "document.getElementById('shown').textContent.startsWith('1 of')")
+    link = page.current_url
+    page.get("about:blank")
+    page.get(link)
+    settled(page)
+    assert names(page) == ["pixel8-40"], "the link is the state"
+    facet(page, "device", "pixel8")
+    assert names(page) == ["pixel9-40", "pixel8-40"], "chosen again, it is given up"
+
+
+def test_selectors_are_typed(page: WebDriver) -> None:
+    box = page.find_element(By.ID, "selector")
+    box.send_keys("device=pixel9,@latest", Keys.ENTER)
+    until(page, "document.getElementById('shown').textContent.startsWith('1 of')")
+    assert names(page) == ["pixel9-40"]
+    box.clear()
+    box.send_keys("devise=pixel9", Keys.ENTER)
+    until(page, "!document.querySelector('.listed .missing').hidden")
+    assert text(page, ".listed .missing") == (
+        "no capture matches devise=pixel9: no label is named 'devise'; the nearest are device"
+    )
+    complaints(page)  # the browser notes the status
+
+
+def test_captures_are_sorted_and_walked_by_keys(page: WebDriver) -> None:
+    facet(page, "device", "pixel8")
+    page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"] button').click()
+    page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"] button').click()
+    assert (
+        page.find_element(By.CSS_SELECTOR, 'th[data-column="execute"]').get_dom_attribute("aria-sort") == "descending"
+    )
+    assert all(int(name.split("-")[1]) >= SLOW_FROM for name in names(page)[: BUILDS - SLOW_FROM + 1])
+    first = page.find_element(By.CSS_SELECTOR, '.grid tr[tabindex="0"]')
+    page.execute_script("arguments[0].focus()", first)
+    page.switch_to.active_element.send_keys(Keys.END)
+    assert page.switch_to.active_element.get_dom_attribute("aria-rowindex") == str(BUILDS + 1)
+    page.switch_to.active_element.send_keys(Keys.HOME)
+    page.switch_to.active_element.send_keys(" ")
+    page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
+    page.switch_to.active_element.send_keys(" ")
+    assert page.find_elements(By.ID, "compare-two")
+    name = page.switch_to.active_element.find_element(By.TAG_NAME, "a").text
+    page.switch_to.active_element.send_keys(Keys.ENTER)
+    until(page, "location.pathname !== '/'")
+    settled(page)
+    assert text(page, "h1") == name
+
+
+def test_a_capture_and_its_neighbours(page: WebDriver, server: Server) -> None:
+    visit(page, server, "/capture/pixel8-20", series=True)
+    assert page.title.startswith("pixel8-20 · ")
+    assert [each.text for each in page.find_elements(By.CSS_SELECTOR, "#contents a")][:2] == ["Overview", "Advice"]
+    with etq.open(server.path, read_only=True) as lab:
+        expected = lab.rows("SELECT op FROM op_totals('pixel8-20') ORDER BY total DESC")[1]
+    assert [row[0] for row in cells(page, "ops")] == [op for (op,) in expected]
+    # A link to a section is a step that changes nothing else.
+    page.execute_script("document.querySelector('h1').dataset.kept = 'yes'")
+    page.find_element(By.LINK_TEXT, "Ops").click()
+    page.back()
+    assert page.execute_script("return document.querySelector('h1').dataset.kept") == "yes"
+    page.find_element(By.ID, "next").click()
+    until(page, "document.querySelector('h1')?.textContent === 'pixel8-21'")
+    page.back()
+    until(page, "document.querySelector('h1')?.textContent === 'pixel8-20'")
+    settled(page)
+    page.execute_script(
+        "const each = document.querySelector('select[name=runs]'); each.value = 'all'; each.dispatchEvent(new Event('change'))"
+    )
+    until(page, "document.querySelector('#headline .note')?.textContent.includes('are of all runs')")
+    assert page.current_url.endswith("/capture/pixel8-20?runs=all")
+    page.back()
+    until(page, "!document.querySelector('#headline .note')?.textContent.includes('are of all runs')")
+    settled(page, series=True)
+    page.find_element(By.ID, "with-before").click()
+    until(page, "location.pathname === '/compare'")
+    settled(page)
+    assert text(page, "h1") == "pixel8-19 → pixel8-20"
+    assert complaints(page) == []
+
+
+def test_two_sides(page: WebDriver, server: Server) -> None:
+    """Chosen on the page of captures, by facets; the link shows the same; a capture of a side is a link."""
+    facet(page, "device", "pixel8")
+    page.find_element(By.ID, "set-base").click()
+    until(page, "location.pathname === '/compare'")
+    settled(page)
+    assert "Choose the other side." in text(page, "#state")
+    new = page.find_element(By.CSS_SELECTOR, "input[name=new]")
+    page.find_element(By.CSS_SELECTOR, ".side-new summary").click()
+    until(page, "document.querySelectorAll('.side-new .facet button[data-key]').length > 5")
+    page.execute_script(
+        "[...document.querySelectorAll('.side-new .facet button[data-key]')].find((each) => each.dataset.value === 'pixel9').click()"
+    )
+    assert new.get_property("value") == "device=pixel9"
+    until(page, "document.getElementById('new-count').textContent === '40 captures'")
+    page.find_element(By.CSS_SELECTOR, "form.sides button[type=submit]").click()
+    until(page, "document.querySelector('h1')?.textContent.includes('→')")
+    settled(page)
+    assert page.current_url.endswith("/compare?base=device%3Dpixel8&new=device%3Dpixel9")
+    assert text(page, "h1") == "device=pixel8 → device=pixel9"
+    page.execute_script("document.querySelector('table[data-name=captures] tbody a').click()")
+    until(page, "location.pathname.startsWith('/capture/')")
+    page.back()
+    until(page, "document.querySelector('h1')?.textContent.includes('→')")
+    visit(page, server, "/compare?base=build%3D1&new=nothing", failed=True)
+    assert "no capture matches nothing" in text(page, "#state")
+    complaints(page)
+
+
+def click_point(page: WebDriver, position: int) -> None:
+    """Click a point of the chart of totals, with Shift."""
+    over = page.find_element(By.CSS_SELECTOR, "#totals .plot .u-over")
+    place = page.execute_script(
+        "const { plot } = document.querySelector('#totals .plot');"
+        "plot.over.scrollIntoView({ block: 'center' }); return plot.valToPos(arguments[0], 'x') - plot.over.clientWidth / 2",
+        position,
+    )
+    actions = ActionChains(page).key_down(Keys.SHIFT).move_to_element_with_offset(over, round(place), 0)
+    actions.click().key_up(Keys.SHIFT).perform()
+
+
+def test_a_planted_change_is_found_by_clicks(page: WebDriver, server: Server) -> None:
+    page.find_element(By.LINK_TEXT, "Trends").click()
+    until(page, "location.pathname === '/trends'")
+    settled(page)
+    rows = cells(page, "regressions")
+    assert rows[0][0] == "total of Execute" and "device=pixel8,model=net" in rows[0]
+    assert text(page, "#totals .chart-title") == "device=pixel8,model=net"
+    click_point(page, SLOW_FROM - 1)
+    assert text(page, "#marked").startswith(f"pixel8-{SLOW_FROM - 1} is the base")
+    click_point(page, SLOW_FROM)
+    until(page, "location.pathname === '/compare'")
+    settled(page)
+    assert text(page, "h1") == f"pixel8-{SLOW_FROM - 1} → pixel8-{SLOW_FROM}"
+    page.back()
+    until(page, "location.pathname === '/trends'")
+    settled(page)
+    page.execute_script("document.querySelector('table[data-name=regressions] tbody a').click()")
+    until(page, "location.pathname === '/compare'")
+    settled(page)
+    assert text(page, "h1").endswith(f"build={SLOW_FROM}")
+    page.back()
+    until(page, "document.querySelector('#totals .plot')?.plot")
+    settled(page)
+    ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
+    plot = page.find_element(By.CSS_SELECTOR, "#totals .plot")
+    page.execute_script("arguments[0].focus()", plot)
+    for at in (0, 1):
+        plot.send_keys(Keys.ARROW_RIGHT)
+        until(page, "document.querySelector('#totals .plot').plot.cursor.idx === arguments[0]", at)
+    plot.send_keys(Keys.ENTER)
+    until(page, "location.pathname.startsWith('/capture/')")
+    settled(page)
+    assert text(page, "h1") == "pixel8-2"
+    assert complaints(page) == []
+
+
+def ask(page: WebDriver, query: str) -> None:
+    page.execute_script(
+        "const { editor } = document.querySelector('.editor');"
+        "editor.dispatch({ changes: { from: 0, to: editor.state.doc.length, insert: arguments[0] } });"
+        "document.getElementById('run').click()",
+        query,
+    )
+
+
+def test_sql(page: WebDriver, server: Server) -> None:
+    visit(page, server, "/sql")
+    until(page, "document.querySelectorAll('.docs [data-view]').length > 50")
+    ask(page, "SELECT capture_id, name FROM captures ORDER BY capture_id LIMIT 12")
+    until(page, "document.getElementById('count')?.textContent === '12 rows'")
+    assert cells(page, "result")[:2] == [["1", "pixel8-1"], ["2", "pixel9-1"]]
+    link = page.current_url
+    ask(page, "SELECT nothing FROM captures")
+    settled(page, failed=True)
+    assert 'Referenced column "nothing" not found' in text(page, "#state")
+    page.back()
+    until(page, "document.getElementById('count')?.textContent === '12 rows'")
+    page.get("about:blank")
+    page.get(link)
+    settled(page)
+    page.execute_script(
+        "const each = document.querySelector('select[name=\"chart-kind\"]'); each.value = 'bars'; each.dispatchEvent(new Event('change'))"
+    )
+    assert page.execute_script("return document.querySelector('.chart .plot').plot.data[1]") == [*range(1, 13)]
+    assert "chart=bars" in page.current_url
+    ask(page, "SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range = 7")
+    until(page, "!document.getElementById('stop').hidden")
+    page.find_element(By.ID, "stop").click()
+    until(page, "document.getElementById('state').textContent === 'Stopped.'")
+    # Nothing waits for what was stopped: the next question is answered.
+    ask(page, "FROM op_totals('pixel8-3')")
+    until(page, "document.querySelector('table[data-name=result] tbody td')?.textContent !== ''")
+    page.execute_script(
+        "const { editor } = document.querySelector('.editor'); editor.dispatch({ selection: { anchor: 8 } })"
+    )
+    assert text(page, ".docs h3").startswith("op_totals")
+    complaints(page)
+
+
+def test_completion(page: WebDriver, server: Server) -> None:
+    visit(page, server, "/sql")
+    until(page, "document.querySelectorAll('.docs [data-view]').length > 50")
+    content = "document.querySelector('.editor').shadowRoot.querySelector('.cm-content')"
+    page.execute_script(f"{content}.focus()")
+    page.switch_to.active_element.send_keys("FROM capture_su")
+    options = (
+        "[...document.querySelector('.editor').shadowRoot.querySelectorAll('.cm-completionLabel')]"
+        ".map((each) => each.textContent)"
+    )
+    until(page, f"{options}.includes('capture_summary')")
+    assert complaints(page) == []
+
+
+def test_hostile_names_do_nothing(page: WebDriver, server: Server) -> None:
+    facet(page, "device", VALUE)
+    assert names(page) == [HOSTILE]
+    page.find_element(By.CSS_SELECTOR, ".grid tbody a").click()
+    until(page, "location.pathname.startsWith('/capture/')")
+    settled(page)
+    assert page.execute_script("return document.querySelector('h1').textContent") == HOSTILE
+    with etq.open(server.path, read_only=True) as lab:
+        sha256 = lab.capture(HOSTILE).sha256[:12]
+    visit(page, server, f"/compare?base={sha256}&new=pixel8-1")
+    visit(
+        page,
+        server,
+        "/sql?query=SELECT+name,+value+FROM+labels+JOIN+captures+USING+(capture_id)+WHERE+key='device'+ORDER+BY+1",
+    )
+    assert [HOSTILE, VALUE] in cells(page, "result")
+    visit(page, server, "/capture/%3Cimg%20src=x%20onerror=window.canary=1%3E", failed=True)
+    for path in ("/?where=%3Cscript%3Ewindow.canary=1%3C/script%3E", "/trends?by=%3Cimg%3E"):
+        page.get(f"{server.url}{path}")
+        until(page, "['yes', 'failed'].includes(document.documentElement.dataset.ready)")
+    assert page.execute_script("return [window.canary ?? null, document.querySelectorAll('img').length]") == [None, 0]
+    complaints(page)
+
+
+@pytest.mark.parametrize(("width", "theme"), [(390, "dark"), (1280, "light")])
+def test_pages_fit(page: WebDriver, server: Server, width: int, theme: str) -> None:
+    try:
+        page.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia", {"features": [{"name": "prefers-color-scheme", "value": theme}]}
+        )
+        size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 500}
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        for path in (
+            "/",
+            "/capture/pixel8-3",
+            "/compare?base=build%3D1&new=build%3D2",
+            "/trends",
+            "/sql?query=FROM+captures",
+        ):
+            visit(page, server, path)
+            assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
+            # All that is used has a name, and the page's language and landmarks are there.
+            unnamed = page.execute_script(
+                "return [...document.querySelectorAll('button, input, select, a[href]')].filter((each) => "
+                "!(each.textContent.trim() || each.ariaLabel || each.getAttribute('aria-label') || each.labels?.length || each.title))"
+                ".map((each) => each.outerHTML.slice(0, 120))"
+            )
+            assert unnamed == [], path
+            assert page.execute_script("return document.querySelectorAll('main, h1').length") == 2, path
+        assert complaints(page) == []
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

@@ -1,0 +1,86 @@
+"""A server in this process, on a port of the loopback, and what it answers."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Reply:
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True)
+class Server:
+    port: int
+    path: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str, parameters: Mapping[str, str] | None = None, method: str = "GET", **headers: str) -> Reply:
+        """What the server answers; underscores in names of headers are dashes."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            address = path + (f"?{urlencode(parameters)}" if parameters else "")
+            connection.request(
+                method, address, headers={name.replace("_", "-"): each for name, each in headers.items()}
+            )
+            reply = connection.getresponse()
+            found = {name.lower(): value for name, value in reply.getheaders()}
+            body = reply.read()
+            if found.get("content-encoding") == "gzip":
+                body = gzip.decompress(body)
+            return Reply(reply.status, found, body)
+        finally:
+            connection.close()
+
+    def data(self, question: str, **parameters: str) -> Any:
+        reply = self.get(f"/data/{question}", parameters, accept_encoding="gzip")
+        assert reply.status == 200, reply.body[:500]
+        return reply.data
+
+
+@contextmanager
+def serving(path: Path) -> Iterator[Server]:
+    """A server of a warehouse, until the block ends."""
+    pytest.importorskip("starlette", reason="pages in a browser need starlette")
+    uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
+    from etq.serve.guard import Access
+    from etq.serve.running import settings_of
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        server = uvicorn.Server(settings_of(str(path), Access.of("127.0.0.1", port)))
+        thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
+        thread.start()
+        end = time.monotonic() + 30
+        while not server.started and time.monotonic() < end:
+            time.sleep(0.01)
+        assert server.started
+        try:
+            yield Server(port, path)
+        finally:
+            server.should_exit = True
+            thread.join(20)

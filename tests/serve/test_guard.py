@@ -1,0 +1,171 @@
+"""Who may ask: hosts by name, tokens, methods; and questions in processes, of which there are only so many."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq.serve.guard import Access, Guard
+from etq.serve.pool import BusyError, Pool
+from tests.serve.server import Server, serving
+from tests.sql.test_trends import capture
+
+LOOPBACK = Access.of("127.0.0.1", 8650)
+OTHER = Access("192.0.2.7", 8650, "s3cret")
+ALL = Access("0.0.0.0", 8650, "s3cret")
+
+
+def asked(access: Access, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
+    """The status and headers of a request to an application that answers 200."""
+    sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    path, _, query = path.partition("?")
+    named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
+             "headers": named}  # fmt: skip
+    asyncio.run(Guard(app, access)(scope, None, send))  # type: ignore[arg-type]
+    return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
+
+
+@pytest.mark.parametrize(
+    ("access", "host", "status"),
+    [
+        (LOOPBACK, "127.0.0.1:8650", 200),
+        (LOOPBACK, "localhost:9000", 200),  # through a tunnel
+        (LOOPBACK, "[::1]:8650", 200),
+        (LOOPBACK, "LOCALHOST", 200),
+        (LOOPBACK, "evil.example:8650", 421),
+        (LOOPBACK, "127.0.0.1.evil.example", 421),
+        (LOOPBACK, "localhost:1:2", 421),
+        (LOOPBACK, "192.0.2.7:8650", 421),
+        (LOOPBACK, "", 421),
+        (OTHER, "192.0.2.7:8650", 401),
+        (OTHER, "evil.example", 421),
+        (ALL, "198.51.100.1:8650", 401),
+        (ALL, "evil.example", 421),
+    ],
+)
+def test_other_names_are_refused(access: Access, host: str, status: int) -> None:
+    assert asked(access, host=host)[0] == status
+
+
+def test_pages_are_only_read() -> None:
+    assert asked(LOOPBACK, method="POST", host="localhost")[0] == 405
+    assert asked(LOOPBACK, method="OPTIONS", host="localhost")[0] == 405
+    assert asked(LOOPBACK, "/data/sql?query=SELECT+1", host="localhost", sec_fetch_site="cross-site")[0] == 403
+    assert asked(LOOPBACK, "/compare?base=a&new=b", host="localhost", sec_fetch_site="cross-site")[0] == 200
+    status, headers = asked(LOOPBACK, host="localhost")
+    assert status == 200
+    assert (
+        headers["x-content-type-options"] == "nosniff"
+        and "frame-ancestors 'none'" in headers["content-security-policy"]
+    )
+
+
+def test_a_token_is_needed_on_other_hosts() -> None:
+    assert Access.of("127.0.0.1", 1).token is None
+    made = Access.of("0.0.0.0", 8650)
+    assert made.token is not None and len(made.token) >= 32 and made.token in made.url and made.token not in repr(made)
+    host = "192.0.2.7:8650"
+    assert asked(OTHER, host=host)[0] == 401
+    assert asked(OTHER, "/?token=wrong", host=host)[0] == 401
+    status, headers = asked(OTHER, "/capture/a%2Fb?runs=all&token=s3cret", host=host)
+    assert (status, headers["location"]) == (303, "/capture/a%2Fb?runs=all")
+    assert headers["set-cookie"].startswith("etq_8650=s3cret; HttpOnly; SameSite=Strict; Path=/")
+    # A redirect never leaves the server.
+    assert asked(OTHER, "//evil.example?token=s3cret", host=host)[1]["location"] == "/evil.example"
+    assert asked(OTHER, host=host, cookie="a=b; etq_8650=s3cret")[0] == 200
+    assert asked(OTHER, host=host, cookie="etq_8650=s3cre")[0] == 401
+    assert asked(OTHER, host=host, cookie="etq_8651=s3cret")[0] == 401
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
+
+
+def test_slow_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Connections that send half of a request end; those that send all of it, one part after the other, don't."""
+    pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
+    from etq.serve.connections import Connection
+
+    monkeypatch.setattr(Connection, "receiving", 0.3)
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with serving(path) as server, ExitStack() as opened:
+        idle = [opened.enter_context(connected(server)) for _ in range(220)]
+        for each in idle:
+            each.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ")
+        assert server.get("/data/state").status == 503
+        assert {each.recv(1) for each in idle} == {b""}
+        assert server.get("/data/state").status == 200
+        patient = opened.enter_context(connected(server))
+        for _ in range(3):
+            patient.sendall(b"GET /data/state HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+            patient.sendall(b"\r\n")
+            answer = b""
+            while not answer.endswith(b"}"):
+                part = patient.recv(65536)
+                assert part, answer
+                answer += part
+            assert answer.startswith(b"HTTP/1.1 200 ")
+            time.sleep(0.2)
+
+
+def test_questions_are_given_up(tmp_path: Path) -> None:
+    """A process that nobody waits for, or that takes too long, ends; with all at work, others learn what to do."""
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as lab:
+        lab.ingest(capture(1), name="a", labels={"build": "1"})
+    slow = {"query": "SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range = 7"}
+
+    async def work() -> None:
+        pool = Pool(str(path), workers=1, waiting=0)
+        first = asyncio.create_task(pool.ask("sql", slow, None))
+        await asyncio.sleep(0.3)
+        with pytest.raises(BusyError, match="questions wait already; ask again"):
+            await pool.ask("captures", {}, None)
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        answer = await pool.ask("captures", {}, None)
+        assert answer.status == 200
+        await pool.close()
+        pool = Pool(str(path), workers=1, seconds=0.5)
+        late = await pool.ask("sql", slow, None)
+        assert late.status in (500, 504), late
+        await pool.close()
+
+    asyncio.run(work())
+
+
+@pytest.mark.long
+def test_a_lake_is_served(tmp_path: Path) -> None:
+    pytest.importorskip("deltalake", reason="lakes are tables of deltalake")
+    with etq.open(tmp_path / "lab.duckdb") as lab:
+        lab.ingest(capture(1), name="a", labels={"build": "1"})
+        lab.ingest(capture(2), name="b", labels={"build": "2"})
+    from etq.lake import export
+
+    with etq.open(tmp_path / "lab.duckdb", read_only=True) as lab:
+        export(tmp_path / "lake", lab)
+    with serving(tmp_path / "lake") as server:
+        found = server.get("/data/captures")
+        assert found.status == 200 and found.data["rows"]["length"] == 2
+        assert server.get("/data/captures", if_none_match=found.headers["etag"]).status == 304
+        assert server.get("/data/report", {"capture": "a"}).status == 200
+        assert server.get("/data/report", {"capture": "b"}).status == 200
+        assert server.get("/data/sql", {"query": "SELECT count(*) FROM captures"}).data["count"] == 1
