@@ -1,0 +1,53 @@
+"""The process that answers calls of tools, one after the other: requests and answers are lines of JSON.
+
+The server starts it, and kills it if a call is cancelled or takes too long.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from typing import Any, Final
+
+from etq.errors import EtqError
+from etq.mcp.answers import TOOLS
+from etq.mcp.limits import fitted
+from etq.sandbox.worker import end_with_parent
+
+# Memory that the process may allocate, in bytes: what a file is unpacked to has no limit of its own.
+MOST_MEMORY: Final = 4 * 2**30
+
+
+def main(most_memory: int = MOST_MEMORY) -> None:
+    """Answer requests on standard input until it ends."""
+    end_with_parent()
+    if sys.platform == "linux":
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (most_memory, most_memory))
+    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
+        # What libraries read or print must not get between the lines.
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(2, 1)
+        for line in requests:
+            answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
+            answers.flush()
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a call, which fits into the limits, or the text of its error."""
+    try:
+        return {"result": fitted(TOOLS[request["tool"]](request["settings"], **request["arguments"]))}
+    except EtqError as error:
+        return {"error": str(error)}
+    except MemoryError:
+        return {"error": "not enough memory"}
+    except Exception as error:
+        traceback.print_exc(file=sys.stderr)
+        return {"error": f"an error of etq itself ({type(error).__name__}); the server's log has it"}
+
+
+if __name__ == "__main__":
+    main()

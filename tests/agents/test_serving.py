@@ -1,0 +1,188 @@
+"""Servers: who may ask over HTTP, limits of time, and what is refused at the start."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+import etq
+from etq.errors import EtqError
+from etq.mcp.limits import encoded, fitted
+from etq.mcp.serving import Guard, is_loopback
+from tests.agents.conftest import http_server
+from tests.agents.test_tools import SLOW
+
+TOKEN = "correct horse battery staple"
+
+
+def status(headers: dict[str, str], token: str | None = None, host: str = "127.0.0.1") -> int:
+    """The status by which a guard answers a request with these headers; 200 is that of the application."""
+    import anyio
+
+    async def app(_: Any, __: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b""}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    listed = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
+    anyio.run(Guard(app, host, token), {"type": "http", "headers": listed}, receive, send)
+    return int(sent[0]["status"])
+
+
+def test_only_own_pages_and_holders_of_the_token_pass() -> None:
+    own = {"Host": "127.0.0.1:8651"}
+    for host in ("127.0.0.1:8651", "localhost:8651", "LOCALHOST", "[::1]:8651", "192.168.1.5:8651", "10.0.0.1"):
+        assert status({"Host": host}) == 200, host
+    for host in (
+        "evil.example",
+        "evil.example:8651",
+        "127.0.0.1.evil.example:8651",
+        "127.0.0.1:evil",
+        "",
+        "localhost:",
+    ):
+        assert status({"Host": host}) == (200 if host == "localhost:" else 421), host
+    assert status({}) == 421
+    assert status({"Host": "lab.example:8651"}, host="lab.example") == 200
+    assert status({**own, "Origin": "http://127.0.0.1:8651"}) == 200
+    for origin in ("http://evil.example", "http://127.0.0.1:8652", "null", "http://localhost:8651"):
+        assert status({**own, "Origin": origin}) == 403, origin
+    assert status({**own, "Authorization": f"Bearer {TOKEN}"}, TOKEN) == 200
+    for sent in (f"Bearer {TOKEN}x", "Bearer ", TOKEN, f"Bearer {TOKEN[:-1]}", "Bearer \xe4"):
+        assert status({**own, "Authorization": sent}, TOKEN) == 401, sent
+    assert status(own, TOKEN) == 401
+    assert [each for each in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "lab") if is_loopback(each)] == [
+        "127.0.0.1", "localhost", "::1",
+    ]  # fmt: skip
+
+
+@pytest.mark.long
+def test_a_server_with_a_token(warehouse_path: str) -> None:
+    with http_server(warehouse_path, token=TOKEN) as address:
+        url = urlsplit(address)
+        for headers, expected in (
+            ({}, 401),
+            ({"Authorization": f"Bearer {TOKEN}"}, 200),
+            ({"Authorization": f"Bearer {TOKEN}", "Host": "evil.example"}, 421),
+            ({"Authorization": f"Bearer {TOKEN}", "Origin": "http://evil.example"}, 403),
+        ):
+            connection = http.client.HTTPConnection(str(url.hostname), int(url.port or 0), timeout=20)
+            client = {"name": "test", "version": "1"}
+            params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+            body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params})
+            accepted = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+            connection.request("POST", url.path, body, {**accepted, **headers})
+            answer = connection.getresponse()
+            assert answer.status == expected, headers
+            assert (b'"name":"etq"' in answer.read()) == (expected == 200)
+            connection.close()
+
+
+def test_a_call_that_takes_too_long_ends(warehouse_path: str) -> None:
+    import anyio
+    from mcp import Client
+
+    from etq.mcp.server import server_of
+
+    async def answers() -> list[Any]:
+        async with Client(server_of(warehouse_path, [], seconds=1)) as client:
+            slow = await client.call_tool("ask", {"sql": SLOW})
+        async with Client(server_of(warehouse_path, [])) as client:
+            closed = await client.call_tool("inspect_file", {"path": "/etc/passwd"})
+        return [slow, closed]
+
+    slow, closed = (json.loads(each.content[0].text) for each in anyio.run(answers))
+    assert slow["error"] == "took longer than 1 s" and "fewer captures" in slow["next"]
+    assert "--allow FOLDER" in closed["error"]
+
+
+def test_a_process_that_ended_while_idle_is_replaced(warehouse_path: str) -> None:
+    import anyio
+
+    from etq.mcp.pool import Pool
+
+    request = {
+        "tool": "describe",
+        "settings": {"db": warehouse_path, "allowed": []},
+        "arguments": {"view": "op_totals"},
+    }
+
+    async def answers() -> list[Any]:
+        pool = Pool()
+        try:
+            first = await pool.answer(request)
+            [idle] = pool._idle
+            idle._process.kill()
+            await idle._process.wait()
+            return [first, await pool.answer(request)]
+        finally:
+            await pool.close()
+
+    first, second = anyio.run(answers)
+    assert "result" in first and second == first
+
+
+def test_what_is_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from etq.mcp import server, serving
+
+    with pytest.raises(EtqError, match="not a folder; --allow takes folders"):
+        server.server_of("lab.duckdb", [str(tmp_path / "nix")])
+    monkeypatch.setenv("ETQ_MCP_TOKEN", "short")
+    with pytest.raises(EtqError, match="shorter than 16 characters"):
+        serving.serve_http("lab.duckdb", [], "127.0.0.1", 0)
+    monkeypatch.setitem(__import__("sys").modules, "mcp", None)
+    with pytest.raises(EtqError, match=r"pip install 'etq\[mcp\]'"):
+        server.server_of("lab.duckdb", [])
+
+
+def test_results_fit_into_limits() -> None:
+    result = {"a": [{"x": "y" * 90}] * 100, "b": [1, 2], "rows": [float("inf")], "cut": ["before"]}
+    cut = fitted(result, 3_000)
+    assert len(encoded(cut)) <= 3_000 and cut["b"] == [1, 2] and cut["rows"] == [None]
+    assert cut["cut"] == ["before", f"a: the first {len(cut['a'])} of 100 rows, as a result has up to 3000 characters"]
+    assert fitted({"a": [1], "cut": []}) == {"a": [1], "cut": []}
+    page = {"captures": ["x" * 100] * 50, "total": 90, "offset": 30, "cut": []}
+    kept = len(fitted(page, 4_000)["captures"])
+    assert 0 < kept < 50 and fitted(page, 4_000)["cut"][-1] == f"captures: pass offset {30 + kept} for the next"
+    hidden = "\u202e\x9b\U000e0041\x1b\u200b"
+    assert encoded(hidden).isascii() and encoded(hidden).isprintable() and json.loads(encoded(hidden)) == hidden
+
+
+@pytest.mark.long
+def test_a_client_that_ends_ends_the_server(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="agents need the package mcp")
+    etq.open(tmp_path / "lab.duckdb").close()
+    command = [sys.executable, "-m", "etq", "mcp", "--db", str(tmp_path / "lab.duckdb")]
+    client = {"name": "test", "version": "1"}
+    first = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        stdin, stdout, stderr = server.stdin, server.stdout, server.stderr
+        assert stdin is not None and stdout is not None and stderr is not None
+
+        def send(**message: Any) -> None:
+            assert stdin is not None
+            stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            stdin.flush()
+
+        send(id=1, method="initialize", params=first)
+        assert json.loads(stdout.readline())["id"] == 1
+        stdout.close()
+        send(method="notifications/initialized")
+        send(id=2, method="tools/list", params={})
+        stdin.close()
+        assert stderr.read() == b""
+        assert server.wait(30) == 0
