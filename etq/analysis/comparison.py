@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
+
+from etq.analysis.steps import steps_by_name, stored_steps
+from etq.errors import QueryError
+from etq.warehouse.formats import HAS_TRACES
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -15,6 +20,7 @@ VIEWS: Final = {
     "modules": "compare_modules",
     "ops": "compare_ops",
     "metrics": "compare_metrics",
+    "startup": "compare_startup",
     "findings": "compare_findings",
     "sides": "compared_captures",
     "parts": "compare_parts",
@@ -31,6 +37,7 @@ _MADE: Final = {
 _TAKEN: Final = {
     "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
+    "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
 _COMPARED: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
@@ -43,18 +50,30 @@ class Comparison:
     `close` drops.
     """
 
-    def __init__(self, warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> None:
+    def __init__(
+        self, warehouse: Warehouse, base: str, new: str, options: dict[str, Any], step_name: str | None = None
+    ) -> None:
+        """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
+
+        Raises `EtqError` if a capture has no such annotation.
+        """
         self.warehouse = warehouse
         self.base = base
         self.new = new
         self.options = options
+        self.step_name = step_name
         self._computed: dict[tuple[Any, ...], str] = {}
+        if step_name is not None:
+            history = options.get("history")
+            steps_by_name(warehouse, [base, new, *([] if history is None else [history])], step_name)
 
     def close(self) -> None:
-        """Drop the temporary tables; a part that is requested later is computed again."""
+        """Drop the temporary tables; parts that are requested later are computed again, with the stored steps."""
         for name in self._computed.values():
             self.warehouse.rows(f"DROP TABLE IF EXISTS {name}")
         self._computed.clear()
+        if self.step_name is not None:
+            stored_steps(self.warehouse)
 
     def rows(
         self, part: str, columns: str = "*", limit: int | None = None, **other: Any
@@ -84,7 +103,8 @@ class Comparison:
         key = tuple(passed.items())
         if key not in self._computed:
             name = f"_computed_comparison_{next(_numbers)}"
-            query = f"CREATE TEMP TABLE {name} AS FROM _comparison($base, $new{_named(passed)})"
+            macro = "_comparison" if self.warehouse.rows(HAS_TRACES)[1] else "_comparison_of_runtime"
+            query = f"CREATE TEMP TABLE {name} AS FROM {macro}($base, $new{_named(passed)})"
             self.warehouse.rows(query, base=self.base, new=self.new, **passed)
             self._computed[key] = name
         return self._computed[key]
@@ -93,12 +113,37 @@ class Comparison:
         """Return the values of a part's column `of`, each with its verdict if it has one."""
         return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
 
-    def has_modules(self) -> bool:
+    @cached_property
+    def _sides(self) -> list[tuple[bool, bool]]:
+        """Whether all captures of base, and of new, have modules, and whether any is a PyTorch trace."""
         query = """
-            SELECT bool_and(c.record_id IS NOT NULL) FROM captures AS c
+            SELECT
+                bool_and(c.record_id IS NOT NULL OR c.format = 'torch_trace' AND c.capture_id IN (
+                    SELECT m.capture_id FROM module_times AS m
+                )),
+                bool_or(c.format = 'torch_trace')
+            FROM captures AS c
             WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s)
         """
-        return all(self.warehouse.rows(query, side=side)[1] == [(True,)] for side in (self.base, self.new))
+        return [self.warehouse.rows(query, side=side)[1][0] for side in (self.base, self.new)]
+
+    def has_modules(self) -> bool:
+        return all(has_modules for has_modules, _ in self._sides)
+
+    @property
+    def sample(self) -> str:
+        """What a sample of a side is: step, trace or capture."""
+        if self.is_by_step():
+            return "step"
+        return "trace" if self.is_of_traces() else "capture"
+
+    def is_by_step(self) -> bool:
+        """Whether the samples are steps, as each side is one PyTorch trace."""
+        return self.is_of_traces() and ("one trace per side",) in self.rows("findings", "rule")[1]
+
+    def is_of_traces(self) -> bool:
+        """Whether the captures are PyTorch traces."""
+        return any(is_trace for _, is_trace in self._sides)
 
     def total_lines(self) -> list[tuple[str, str | None]]:
         """Return a line with the verdict for each total, and a line for its slow tail if that has another verdict."""
@@ -119,10 +164,32 @@ class Comparison:
             for method, verdict, change in self.slow_tails()
         ]
 
+    def startup_lines(self) -> list[str]:
+        """Return a line with the verdict for loading, and for the first execute of each method.
+
+        Raises `QueryError` if no capture has logged either.
+        """
+        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
+        rows = self.rows("startup", columns)[1]
+        if not rows:
+            raise QueryError("no capture has a load or an execute; start-up can't be compared")
+        lines = []
+        for what, verdict, change, base, new, unit, note in rows:
+            text = f"{what}: {'no difference that counts' if verdict == '~' else verdict}"
+            if change is not None:
+                text += f": {change:+.1f} %, {base:.6g} to {new:.6g} {unit}"
+            lines.append(text + (f"; {note}" if note else ""))
+        return lines
+
     def op_line(self) -> str | None:
         """How many ops are slower or faster, and which explain most of the difference; None if there are none."""
-        columns = "op, instruction_id, verdict, change_percent"
-        rows = [row for row in self.rows("ops", columns)[1] if row[2] in ("slower", "faster")]
+        # Annotations contain ops, which are listed themselves.
+        columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
+        rows = [
+            row[:4]
+            for row in self.rows("ops", columns)[1]
+            if row[2] in ("slower", "faster") and row[4] not in ("annotation", "device_annotation")
+        ]
         if not rows:
             return None
         texts = []
@@ -137,25 +204,70 @@ class Comparison:
                 texts.append(f"{count} {verdict}: {', '.join(names[:3])}{more}")
         return "; ".join(texts)
 
+    def op_tail_line(self) -> str | None:
+        """Return how many ops are slower in their slowest tenth of runs only, and which; None if there are none."""
+        tails = self.slow_op_tails()
+        if not tails:
+            return None
+        ops = ", ".join(f"{op} {change:+.1f} %" for op, change in tails[:3]) + (", ..." if len(tails) > 3 else "")
+        return f"slow runs of {len(tails)} op{'s' if len(tails) > 1 else ''} are slower (--quantile 0.9): {ops}"
+
+    def _op_name(self) -> str:
+        """The expression for the name of an op in a sentence."""
+        return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
+
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total
         itself.
 
         Rows have method, verdict and change in percent. As this is a second test, it uses half of alpha. Empty if a
-        quantile is chosen.
+        quantile is chosen, and if steps are the samples, which have no quantiles.
         """
-        if self.options["quantile"] is not None:
+        options = self._tail_options()
+        if not options:
             return []
         columns = "method, verdict, change_percent"
         totals = [row for row in self.rows("captures", "what, verdict")[1] if row[0] == "total"]
-        alpha = (self.options["alpha"] or 0.05) / 2
-        _, rows = self.rows("captures", f"what, {columns}", quantile=0.9, alpha=alpha)
+        _, rows = self.rows("captures", f"what, {columns}", **options)
         tails = [row[1:] for row in rows if row[0] == "total"]
         return [
             (method, verdict, change)
             for (method, verdict, change), (_, of_total) in zip(tails, totals, strict=False)
             if verdict in ("slower", "faster") and verdict != of_total
         ]
+
+    def slow_op_tails(self) -> list[tuple[str, float]]:
+        """Return the ops whose slowest tenth of runs is slower, and that are not slower themselves.
+
+        Rows have the op with its module and instruction, and its change in percent. The test is that of `slow_tails`.
+        Empty if the sides were measured apart.
+        """
+        options = self._tail_options()
+        if not options:
+            return []
+        query = f"""
+            SELECT count(*)
+            FROM (SELECT unnest(t.verdicts, recursive := true) FROM {self._table(self.options | options)} AS t) AS v
+            WHERE v.level = 'op' AND v.verdict = 'slower'
+        """
+        # The slowest tenth of an op's runs drifts more than the total's: it needs sides that were measured in turns.
+        if not self.warehouse.rows(query)[1][0][0] or ("measured apart",) in self.rows("findings", "rule")[1]:
+            return []
+        columns = f"{self.op_key()}, verdict, change_percent"
+        slower = {op for op, verdict, _ in self.rows("ops", columns)[1] if verdict == "slower"}
+        tails = self.rows("ops", columns, **options)[1]
+        return [(op, change) for op, verdict, change in tails if verdict == "slower" and op not in slower]
+
+    def _tail_options(self) -> dict[str, Any]:
+        """Return the options of the comparison of the slowest tenth of runs; none if there is none."""
+        if self.options["quantile"] is not None or self.is_by_step():
+            return {}
+        return {"quantile": 0.9, "alpha": (self.options["alpha"] or 0.05) / 2}
+
+    def op_key(self) -> str:
+        """Return the expression for an op with its module and instruction; of traces with its kind."""
+        op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
+        return f"kind || ' ' || {op}" if self.is_of_traces() else op
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

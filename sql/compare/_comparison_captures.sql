@@ -14,6 +14,8 @@
 --   record_id: its record; NULL if it has none
 --   only_scope: scope that all captures share: if every capture of both sides ran one method, and no two that records distinguish; NULL otherwise, as without a record, runs have only their own names
 --   ops: hash of its ops, equal in captures of the same ops; NULL where it has none
+--   is_trace: whether it is a PyTorch trace
+--   scope: what the steps of a trace are; of other captures, the scope of all their ops
 CREATE MACRO _comparison_captures(
     base,  -- as in `compare_ops`
     new,  -- as in `compare_ops`
@@ -82,6 +84,7 @@ recent AS (
         c.time_scale,
         c.profiling_level,
         c.record_id,
+        c.format,
         o.scope,
         o.ops_hash
     FROM captures AS c
@@ -117,6 +120,7 @@ placed AS (
         k.time_scale,
         k.profiling_level,
         k.record_id,
+        k.format,
         k.scope,
         k.ops_hash
     FROM checked AS k
@@ -132,6 +136,7 @@ placed AS (
         r.time_scale,
         r.profiling_level,
         r.record_id,
+        r.format,
         r.scope,
         r.ops_hash
     FROM recent AS r
@@ -165,7 +170,9 @@ SELECT
         WHEN p.scope IS NULL OR a.only_scope IS NULL
             THEN coalesce(p.scope, '') || '|' || p.ops_hash
         ELSE p.ops_hash
-    END AS ops
+    END AS ops,
+    p.format = 'torch_trace' AS is_trace,
+    p.scope
 FROM placed AS p
 CROSS JOIN single_scope AS a;
 

@@ -1,14 +1,18 @@
 -- One sample of a comparison: a quantile of the runs of one op, or of the executes,
 -- of one capture. An item is the same op in all captures: the same event, if all
 -- captures ran the same program; else by method, module, op type and order, if all
--- have a complete record; else by name and order, see `_aligned_ops`. A resolution
+-- have a complete record; else by name and order, see `_aligned_ops`; of traces by
+-- kind and name. The runs of a trace are its steps; times on devices are a comparison
+-- of their own, as they have another clock. If each side is one trace, and the history
+-- has fewer than 10, the samples are its steps, at most 30: they share the state of the
+-- machine, so they don't show how much other traces would differ. A resolution
 -- of 1 us (or 1000 cycles) and more is coarse for times below 500 times that.
 -- Columns:
---   comparison: index of the comparison: always 0
---   capture_id: the capture
+--   comparison: index of the comparison: 0; 1 for times on devices
+--   capture_id: the capture; for a step of a trace -2 * (1 + run_index), less 1 on the side of new
 --   side: base, new or history
 --   position: as in `_comparison_captures`
---   level: total or op
+--   level: total or op; call for the time per call of an op that is called more often on one side than on the other
 --   scope: scope: the method that ran; if unknown, the name of its runs
 --   item: key of the item, equal in all captures; of a total, its scope
 --   ticks: the quantile, in ns, or cycles if ticks are cycles
@@ -17,11 +21,13 @@
 --   matched: how ops are matched: event, module or name
 --   op: op type if matched by module, else family
 --   module_path: its module; NULL where unknown
---   kind: kernel, delegate, delegate_call, operator_call, user, framework
+--   kind: kernel, delegate, delegate_call, operator_call, user, framework; of traces as in `step_times`
 --   instruction_id: the instruction; NULL where none is named
 --   place: position among the ops of its capture
 --   is_additive: whether it is part of the total
 --   counted: unit of ticks: ns or cycles; for values that a backend counts, its unit
+--   calls: mean number of calls in a step of a trace that has it; NULL for other captures
+--   source_id: the capture
 CREATE MACRO _comparison_samples(
     chosen,  -- rows of `_comparison_captures` as a list
     quantile,  -- as in `compare_ops`
@@ -54,9 +60,11 @@ empty AS (
                 CASE count(*)
                     WHEN 1 THEN any_value(f.name) || ' has no'
                     ELSE 'no capture of ' || any_value(f.selector) || ' has an'
-                END || ' execute' || coalesce(' of phase ' || phase, '')
-                || ' to compare: only ETDumps and prof_results with '
-                || 'Method::execute events can be compared'
+                END
+                || CASE WHEN bool_and(f.is_trace) THEN ' step' ELSE ' execute' END
+                || coalesce(' of phase ' || phase, '')
+                || ' to compare: only ETDumps and prof_results with Method::execute '
+                || 'events, and PyTorch traces with events of the host, can be compared'
             END AS message
         FROM found AS f
         WHERE f.side <> 'history'
@@ -70,6 +78,12 @@ sides AS MATERIALIZED (
         s.position,
         s.only_scope,
         s.ops,
+        s.is_trace,
+        phase IS NULL
+        AND s.is_trace
+        AND count(*) FILTER (WHERE s.side = 'base') OVER () = 1
+        AND count(*) FILTER (WHERE s.side = 'new') OVER () = 1
+        AND count(*) FILTER (WHERE s.side = 'history') OVER () < 10 AS is_by_step,
         coalesce(_nanoseconds(s.time_scale), 1) AS scale,
         CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         CASE
@@ -79,6 +93,12 @@ sides AS MATERIALIZED (
         END AS matched,
         CASE
             WHEN e.message IS NOT NULL THEN error(e.message)
+            WHEN bool_or(s.is_trace) OVER () THEN _have_same_steps(
+                min(s.name) FILTER (WHERE s.is_trace) OVER (),
+                min(s.name) FILTER (WHERE NOT s.is_trace) OVER (),
+                min(s.scope) OVER (),
+                max(s.scope) OVER ()
+            )
             WHEN NOT allow_mismatch
                 AND s.side <> 'history'
                 AND min(m.value) OVER in_side < max(m.value) OVER in_side
@@ -112,45 +132,17 @@ sides AS MATERIALIZED (
 of_other_programs AS (
     SELECT d.capture_id, d.ops, d.only_scope, d.matched
     FROM sides AS d
-    WHERE d.matched <> 'event'
+    WHERE d.matched <> 'event' AND NOT d.is_trace
 ),
 aligned AS (
     FROM _aligned_ops((SELECT list(o) FROM of_other_programs AS o))
-)
-SELECT
-    0 AS comparison,
-    d.capture_id,
-    d.side,
-    d.position,
-    CASE t.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
-    coalesce(d.only_scope, t.scope) AS scope,
-    CASE
-        WHEN t.op_index = 0 THEN coalesce(d.only_scope, t.scope)
-        WHEN d.matched = 'event' THEN concat_ws(
-            '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
-            t.instruction_id
-        )
-        ELSE a.item
-    END AS item,
-    t.ticks * _op_scale(t.value_unit, d.scale) AS ticks,
-    t.resolution * _op_scale(t.value_unit, d.scale) AS resolution,
-    _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
-        AS is_coarse,
-    d.matched,
-    CASE d.matched WHEN 'module' THEN coalesce(t.op_type, t.family) ELSE t.family END
-        AS op,
-    t.module_path,
-    t.kind,
-    t.instruction_id,
-    t.op_index AS place,
-    t.is_additive,
-    CASE t.value_unit
-        WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
-    END AS counted
-FROM sides AS d
-JOIN (
+),
+-- Numbers of captures, and, with a step, of the steps of traces.
+times AS (
     SELECT
-        o.*,
+        o.capture_id, 0 AS step, o.op_index, o.item, o.scope, o.kind, o.label, o.family,
+        o.chain_index, o.instruction_id, o.op_type, o.module_path, o.value_unit,
+        o.is_additive, o.resolution, o.runs, o.calls,
         CASE quantile
             WHEN 0.25 THEN o.p25
             WHEN 0.5 THEN o.p50
@@ -162,10 +154,73 @@ JOIN (
         END AS ticks
     FROM op_times AS o
     WHERE o.phase IS NOT DISTINCT FROM phase
-) AS t
-    ON t.capture_id = d.capture_id
-LEFT JOIN aligned AS a ON a.capture_id = d.capture_id AND a.op_index = t.op_index
-WHERE d.is_comparable;
+    UNION ALL
+    SELECT
+        t.capture_id, 1 + t.run_index, (NOT _is_step_total(t.kind))::INTEGER,
+        _step_item(t.scope, t.kind, t.label), t.scope, t.kind, t.label, t.label,
+        -1, NULL, NULL, NULL, 'ticks', _is_part_of_step(t.kind),
+        _resolution(t.ticks), 1, t.calls, t.ticks
+    FROM step_times AS t
+    WHERE t.is_sample AND t.kind NOT IN ('module', 'device_module')
+),
+found_samples AS MATERIALIZED (
+    SELECT
+        (d.is_trace AND _is_device_time(t.kind))::INTEGER AS comparison,
+        CASE
+            WHEN d.is_by_step THEN -2 * t.step - (d.side = 'new')::BIGINT
+            ELSE d.capture_id
+        END AS capture_id,
+        d.side,
+        CASE WHEN NOT d.is_by_step THEN d.position END AS position,
+        CASE t.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
+        CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END
+            AS scope,
+        CASE
+            WHEN d.is_trace THEN t.item
+            WHEN t.op_index = 0 THEN coalesce(d.only_scope, t.scope)
+            WHEN d.matched = 'event' THEN concat_ws(
+                '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
+                t.instruction_id
+            )
+            ELSE a.item
+        END AS item,
+        t.ticks * _op_scale(t.value_unit, d.scale) AS ticks,
+        t.resolution * _op_scale(t.value_unit, d.scale) AS resolution,
+        _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
+            AS is_coarse,
+        d.matched,
+        CASE d.matched
+            WHEN 'module' THEN coalesce(t.op_type, t.family) ELSE t.family
+        END AS op,
+        t.module_path,
+        t.kind,
+        t.instruction_id,
+        t.op_index AS place,
+        t.is_additive,
+        CASE t.value_unit
+            WHEN 'ticks' THEN d.counted WHEN 'cycles' THEN 'cycles' ELSE 'ns'
+        END AS counted,
+        CASE WHEN d.is_trace THEN t.calls::DOUBLE / t.runs END AS calls,
+        d.capture_id AS source_id
+    FROM sides AS d
+    JOIN times AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
+    LEFT JOIN aligned AS a
+        ON a.capture_id = d.capture_id AND a.op_index = t.op_index
+    WHERE d.is_comparable AND NOT (d.is_by_step AND d.side = 'history')
+)
+FROM found_samples
+UNION ALL
+SELECT
+    f.comparison, f.capture_id, f.side, f.position, 'call', f.scope, f.item,
+    f.ticks / f.calls, f.resolution, f.is_coarse, f.matched, f.op, f.module_path,
+    f.kind, f.instruction_id, f.place, f.is_additive, f.counted, f.calls, f.source_id
+FROM found_samples AS f
+WHERE f.level = 'op' AND f.calls IS NOT NULL
+WINDOW in_item AS (PARTITION BY f.item)
+QUALIFY min(f.calls) FILTER (WHERE f.side = 'base') OVER in_item
+    > max(f.calls) FILTER (WHERE f.side = 'new') OVER in_item
+    OR min(f.calls) FILTER (WHERE f.side = 'new') OVER in_item
+    > max(f.calls) FILTER (WHERE f.side = 'base') OVER in_item;
 
 -- Nanoseconds, or cycles, in one tick of an op's times.
 CREATE MACRO _op_scale(
@@ -176,72 +231,3 @@ CREATE MACRO _op_scale(
         WHEN 'ticks' THEN scale ELSE coalesce(_nanoseconds(value_unit), 1)
     END
 );
-
--- One sample of a comparison of modules, like those of ops.
--- Columns:
---   comparison: index of the comparison: always 0
---   capture_id: the capture
---   side: base, new or history
---   position: as in `_comparison_captures`
---   level: always module
---   scope: the method that ran; if unknown, the name of its runs
---   item: key of the item: scope and module
---   ticks: the quantile, in ns, or cycles if ticks are cycles
---   resolution: value that its times are multiples of, as the sum of all its runs is, in the unit of ticks
---   is_coarse: whether that resolution is coarse for the time
---   module_path: the module; empty for the model itself
-CREATE MACRO _module_samples(
-    chosen,  -- rows of `_comparison_captures` as a list
-    quantile,  -- as in `compare_ops`
-    phase  -- as in `compare_ops`
-) AS TABLE
-WITH
--- Computed in any case: no plan can leave the error out.
-linked AS MATERIALIZED (
-    SELECT
-        f.capture_id,
-        f.side,
-        f.position,
-        f.only_scope,
-        coalesce(_nanoseconds(k.time_scale), 1) AS scale,
-        CASE
-            WHEN k.record_id IS NULL AND f.side <> 'history' THEN error(
-                k.name || ' has no record, so its events have no modules; '
-                || 'link one: etq link ' || k.name || ' RECORD, or for '
-                || 'files --etrecord'
-            )
-            ELSE true
-        END AS is_linked
-    FROM (SELECT unnest(chosen, recursive := true)) AS f
-    JOIN captures AS k ON k.capture_id = f.capture_id
-)
-SELECT
-    0 AS comparison,
-    m.capture_id,
-    m.side,
-    m.position,
-    'module' AS level,
-    m.scope,
-    m.scope || '|' || m.module_path AS item,
-    m.ticks * m.scale AS ticks,
-    m.resolution * m.scale AS resolution,
-    _is_clock_coarse(m.ticks, m.resolution, m.scale) AS is_coarse,
-    m.module_path
-FROM (
-    SELECT
-        d.capture_id,
-        d.side,
-        d.position,
-        coalesce(d.only_scope, t.scope) AS scope,
-        t.module_path,
-        CASE quantile WHEN 0.25 THEN t.p25 WHEN 0.5 THEN t.p50 ELSE t.p90 END AS ticks,
-        CASE
-            WHEN t.total_ticks % 1000000 = 0 THEN 1000000
-            WHEN t.total_ticks % 1000 = 0 THEN 1000
-            ELSE 1
-        END AS resolution,
-        d.scale
-    FROM linked AS d
-    JOIN module_times AS t ON t.capture_id = d.capture_id
-    WHERE t.phase IS NOT DISTINCT FROM phase AND d.is_linked
-) AS m;

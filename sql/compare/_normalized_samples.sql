@@ -1,11 +1,13 @@
 -- Samples of captures that are compared, normalized: without the common shift of
 -- their capture. This is the capture's size factor, the median over ops of the
--- ratio of the op's time to its median over all captures. Ops with a coarse clock
--- and ops that some capture lacks are not used for it. In a second pass only ops
+-- ratio of the op's time to its median over all captures. Ops with a coarse clock,
+-- ops that some capture lacks and ops that one side calls more often are not used. In a second pass only ops
 -- that did not move from base to new are used: of the groups of ops that moved
 -- by the same ratio, each with a quarter of the ops' weight (the inverse of their
 -- variance), the group that moved least. With fewer than three such ops, or fewer than
--- half of those of any capture, the factor is unknown, and nothing is normalized.
+-- half of those of any capture, the factor is unknown, and nothing is normalized. So
+-- it is if most ops, by weight, moved less than that group: they have no ratio in
+-- common.
 -- A capture is disturbed if its factor differs from its side's by 3 % and by 5
 -- standard deviations, estimated by the median deviation; for single captures, if
 -- it differs from that of all by 5 %. If the factor is unknown, it is disturbed if
@@ -25,9 +27,11 @@
 --   log_ticks: natural logarithm of ticks; NULL if they are 0
 --   factor: logarithm of the capture's size factor; 0 if unknown
 --   has_factor: whether the size factor is known
---   off: deviation of the capture from its side, or from all captures if has_factor is false or is_single, as a logarithm
+--   is_scattered: whether it is unknown as most ops moved less than the group that moved least
+--   off: deviation of the capture from its side, or from all captures if is_single, or has_factor is false and is_scattered, too, as a logarithm
 --   is_disturbed: whether the capture is disturbed
 --   is_single: whether each side is a single capture, compared with a history
+--   other_shift: how far the group of ops moved that moved most, common shift included, as a logarithm; NULL if no two groups moved apart
 CREATE MACRO _normalized_samples(
     samples  -- rows of `_comparison_samples` or `_module_samples` as a list
 ) AS TABLE
@@ -52,7 +56,7 @@ sides AS MATERIALIZED (
             l.side,
             count(l.log_ticks) FILTER (WHERE l.level = 'op' AND NOT l.is_coarse) AS ops
         FROM logs AS l
-        WHERE l.level <> 'module'
+        WHERE l.level IN ('total', 'op')
         GROUP BY l.comparison, l.capture_id, l.side
     ) AS s
     WINDOW in_all AS (PARTITION BY s.comparison)
@@ -62,7 +66,8 @@ items AS (
     FROM logs AS l
     JOIN sides AS s
         ON s.comparison = l.comparison AND s.capture_id = l.capture_id
-    WHERE l.level <> 'module'
+    WHERE l.level IN ('total', 'op')
+        AND l.item NOT IN (SELECT r.item FROM logs AS r WHERE r.level = 'call')
     GROUP BY l.comparison, l.level, l.item
     HAVING count(l.log_ticks) = max(s.captures)
         AND 2 * count(*) FILTER (WHERE l.is_coarse) < count(*)
@@ -105,7 +110,8 @@ capture_states AS (
 capture_offsets AS (
     SELECT
         t.*,
-        -- The total is what is judged: without a factor, no side may be looked at.
+        -- Without a factor the state is the total, and the total is what is judged:
+        -- its median is over all captures, whatever their side.
         t.state - median(t.state) OVER (
             PARTITION BY
                 t.comparison,
@@ -201,16 +207,27 @@ peaks AS (
         ) AS nearest_weight
     FROM nearby AS n
 ),
-chosen AS (
+chosen AS MATERIALIZED (
     SELECT
         p.comparison,
-        arg_min(p.middle, (abs(p.middle), p.item)) AS middle
+        arg_min(p.middle, (abs(p.middle), p.item)) AS middle,
+        arg_max(p.middle, (abs(p.middle), p.item)) AS other
     FROM peaks AS p
     -- Sums of the same ops may differ in their last digits.
     WHERE p.near_weight >= 0.999999 * p.nearest_weight
         AND p.ops >= 3
         AND 4 * p.near_weight >= p.all_weight
     GROUP BY p.comparison
+),
+scattered AS (
+    SELECT s.comparison
+    FROM scaled AS s
+    JOIN chosen AS c ON c.comparison = s.comparison
+    GROUP BY s.comparison
+    HAVING
+        2 * coalesce(
+            sum(s.weight) FILTER (WHERE abs(s.shift) < abs(c.middle) - 2 * s.width), 0
+        ) > sum(s.weight)
 ),
 unmoved AS (
     SELECT s.comparison, s.item
@@ -237,13 +254,21 @@ SELECT
     l.resolution,
     l.is_coarse,
     l.log_ticks,
-    CASE WHEN c.has_factor THEN coalesce(f.factor, c.factor) ELSE 0 END AS factor,
-    c.has_factor,
+    CASE
+        WHEN c.has_factor AND t.comparison IS NULL THEN coalesce(f.factor, c.factor)
+        ELSE 0
+    END AS factor,
+    c.has_factor AND t.comparison IS NULL AS has_factor,
+    t.comparison IS NOT NULL AS is_scattered,
     c.off,
     c.is_disturbed,
-    c.is_single
+    c.is_single,
+    -- Peaks of the same group may be near each other.
+    CASE WHEN abs(g.other - g.middle) >= 0.03 THEN g.other END AS other_shift
 FROM logs AS l
 JOIN disturbed AS c
     ON c.comparison = l.comparison AND c.capture_id = l.capture_id
+LEFT JOIN scattered AS t ON t.comparison = l.comparison
 LEFT JOIN second_factors AS f
-    ON f.comparison = l.comparison AND f.capture_id = l.capture_id;
+    ON f.comparison = l.comparison AND f.capture_id = l.capture_id
+LEFT JOIN chosen AS g ON g.comparison = l.comparison;

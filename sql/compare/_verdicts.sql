@@ -104,7 +104,8 @@ both_tests AS (
         coalesce(min_effect, CASE
             WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
         END) AS smallest,
-        -- Of a program without a common shift, each op is a second test.
+        -- Without a common shift, ops are tested in addition to the total: half of
+        -- alpha is left for them.
         CASE WHEN t.has_factor THEN alpha ELSE alpha / 2 END AS used_alpha,
         t.slow_news,
         t.off,

@@ -3,7 +3,7 @@
 -- machine), the sum of the ops, and the time outside of ops.
 -- Columns:
 --   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: total less ops
---   method: the method that ran; if unknown, the name of its runs; NULL for the common shift
+--   method: the method that ran; if unknown, the name of its runs; of traces what their steps are, followed by ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL for the others
 --   change_percent: change in percent of base
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
@@ -89,7 +89,9 @@ lines AS (
     SELECT
         CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place,
         CASE c.level WHEN 'total' THEN 'total' ELSE 'common shift' END AS what,
-        c.scope,
+        CASE
+            WHEN c.level <> 'total' AND c.comparison > 0 THEN 'on devices' ELSE c.scope
+        END AS scope,
         c.base_ticks,
         c.new_ticks,
         c.change,
@@ -117,7 +119,8 @@ lines AS (
         NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM compared AS t
     JOIN ops AS o ON o.scope = t.scope
-    WHERE t.level = 'total'
+    -- The total on devices is the sum of the events there.
+    WHERE t.level = 'total' AND t.comparison = 0
 )
 SELECT
     l.what,

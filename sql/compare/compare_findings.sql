@@ -1,6 +1,6 @@
 -- One finding about a comparison that affects how far its verdicts can be trusted.
 -- Columns:
---   rule: no times, measured apart, time order unknown, disturbed capture, unstable side, conditions differ, different programs, different clocks, no common mode, common shift, few captures
+--   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, different programs, different clocks, no common mode, common shift, two groups of ops, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
@@ -41,37 +41,45 @@ adjusted AS MATERIALIZED (
 ),
 compared AS MATERIALIZED (
     SELECT DISTINCT
+        a.comparison,
         a.capture_id,
         a.side,
         a.position,
         a.has_factor,
+        a.is_scattered,
         a.factor,
         a.off,
         a.is_disturbed,
         a.is_single,
+        a.other_shift,
         a.is_single OR NOT a.is_disturbed AS is_used
     FROM adjusted AS a
     WHERE a.side <> 'history'
 ),
 sides AS (
     SELECT
+        bool_or(c.capture_id < 0) AS is_by_step,
         count(*) FILTER (WHERE c.side = 'base') AS bases,
         count(*) FILTER (WHERE c.side = 'new') AS news,
         count(*) FILTER (WHERE c.is_disturbed) AS disturbed,
         bool_and(c.has_factor) AS has_factor,
+        bool_or(c.is_scattered) AS is_scattered,
         (
             SELECT count(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'
         ) AS clocks,
         count(c.position) = count(*) AS is_ordered,
+        exp(any_value(c.other_shift)) - 1 AS other_shift,
         exp(
             avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
             - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
         ) - 1 AS common_shift
     FROM compared AS c
+    WHERE c.comparison = 0
 ),
 in_order AS (
     SELECT c.side <> lag(c.side) OVER (ORDER BY c.position) AS has_changed
     FROM compared AS c
+    WHERE c.comparison = 0
 ),
 items AS (
     SELECT
@@ -88,12 +96,13 @@ FROM (
     SELECT
         0 AS place,
         'no times' AS rule,
-        c.name || ' of ' || t.side || ' has no execute'
+        c.name || ' of ' || t.side || ' has no '
+        || CASE WHEN t.is_trace THEN 'step' ELSE 'execute' END
         || coalesce(' of phase ' || phase, '') || ', and is excluded' AS detail
     FROM (SELECT unnest(chosen, recursive := true)) AS t
     JOIN captures AS c ON c.capture_id = t.capture_id
     WHERE t.side <> 'history'
-        AND t.capture_id NOT IN (SELECT s.capture_id FROM sampled AS s)
+        AND t.capture_id NOT IN (SELECT s.source_id FROM sampled AS s)
     UNION ALL
     SELECT
         1 AS place,
@@ -104,11 +113,25 @@ FROM (
     UNION ALL
     SELECT
         2,
+        'one trace per side',
+        'steps are the samples, ' || d.bases || ' of base and ' || d.news
+        || ' of new; as they share the state of the machine, a difference is at most '
+        || 'possible: take at least 3 traces per side, in turns'
+        || CASE
+            WHEN least(d.bases, d.news) < 3 THEN
+                ', or traces of more steps (--step-name NAME: calls of an annotation)'
+            ELSE ''
+        END
+    FROM sides AS d
+    WHERE d.is_by_step
+    UNION ALL
+    SELECT
+        2,
         'few captures',
         d.bases || ' in base, ' || d.news || ' in new: take at least 3 per side, '
         || 'better 5 to 10 (etq plan)'
     FROM sides AS d
-    WHERE least(d.bases, d.news) < 3
+    WHERE least(d.bases, d.news) < 3 AND NOT d.is_by_step
     UNION ALL
     SELECT
         3,
@@ -116,7 +139,7 @@ FROM (
         'not all captures have a time of measurement (etq ingest --captured-at): a '
         || 'change of the machine cannot be separated from one of the program'
     FROM sides AS d
-    WHERE NOT d.is_ordered
+    WHERE NOT d.is_ordered AND NOT d.is_by_step
     UNION ALL
     SELECT
         3,
@@ -135,6 +158,7 @@ FROM (
         || printf('%.1f', 100 * abs(exp(a.off) - 1))
         || CASE WHEN a.off > 0 THEN ' % more' ELSE ' % less' END
         || CASE WHEN a.has_factor THEN ' in all ops' ELSE ' in total' END
+        || CASE WHEN a.comparison > 0 THEN ' on devices' ELSE '' END
         || CASE
             WHEN a.is_single THEN ' than the other captures: measure again'
             WHEN a.has_factor
@@ -146,12 +170,32 @@ FROM (
     WHERE a.is_disturbed
     UNION ALL
     SELECT
+        4,
+        'disturbed steps',
+        count(*) FILTER (WHERE a.is_disturbed) || ' of ' || count(*) || ' steps of '
+        || a.side || ' took ' || printf(
+            '%.1f', 100 * abs(exp(median(a.off) FILTER (WHERE a.is_disturbed)) - 1)
+        )
+        || CASE
+            WHEN median(a.off) FILTER (WHERE a.is_disturbed) > 0 THEN ' % more'
+            ELSE ' % less'
+        END
+        || CASE WHEN bool_or(a.has_factor) THEN ' in all ops' ELSE ' in total' END
+        || CASE WHEN a.comparison > 0 THEN ' on devices' ELSE '' END
+        || ' and are excluded'
+    FROM compared AS a
+    WHERE a.capture_id < 0
+    GROUP BY a.comparison, a.side
+    HAVING bool_or(a.is_disturbed)
+    UNION ALL
+    SELECT
         5,
         'unstable side',
         count(*) FILTER (WHERE a.is_disturbed) || ' of ' || count(*)
         || ' captures of ' || a.side || ' are disturbed: the others may not be '
         || 'typical either'
     FROM compared AS a
+    WHERE a.comparison = 0 AND a.capture_id > 0
     GROUP BY a.side
     HAVING count(*) > 1 AND count(*) FILTER (WHERE a.is_disturbed) > 0.2 * count(*)
     UNION ALL
@@ -183,9 +227,14 @@ FROM (
     SELECT
         8,
         'no common mode',
-        'fewer than 3 ops with a precise clock in all captures, or fewer than half of '
-        || 'them: the common shift of all ops cannot be separated from the change of '
-        || 'one op'
+        CASE
+            WHEN d.is_scattered
+                THEN 'ops changed by many different ratios: '
+            ELSE
+                'fewer than 3 ops with a precise clock in all captures, or fewer than '
+                || 'half of them: '
+        END
+        || 'the common shift of all ops cannot be separated from the change of one op'
     FROM sides AS d
     WHERE NOT d.has_factor
     UNION ALL
@@ -198,5 +247,18 @@ FROM (
         || ' % in all ops: verdicts on ops do not include this common shift'
     FROM sides AS d
     WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND d.clocks = 1
+    UNION ALL
+    SELECT
+        8,
+        'two groups of ops',
+        'two groups of ops moved apart, by ' || printf('%.1f', 100 * d.common_shift)
+        || ' % and by ' || printf('%.1f', 100 * d.other_shift) || ' %: it cannot be '
+        || 'determined which of them the program changed; the first is taken for '
+        || 'the common shift: see the total, and measure both again, in turns'
+    FROM sides AS d
+    WHERE d.has_factor
+        AND d.other_shift IS NOT NULL
+        AND abs(d.common_shift) >= 0.02
+        AND d.clocks = 1
 ) AS f
 ORDER BY f.place, f.detail;

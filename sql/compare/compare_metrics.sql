@@ -38,78 +38,8 @@ of_captures AS (
     JOIN metrics AS m ON m.capture_id = s.capture_id
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
-scaled AS (
-    SELECT
-        c.*,
-        CASE
-            WHEN min(c.value) OVER (PARTITION BY c.name, c.unit) > 0
-                THEN ln(greatest(c.value, 1e-300))
-            ELSE c.value
-        END AS scaled
-    FROM of_captures AS c
-),
-added AS (
-    SELECT
-        s.name,
-        s.unit,
-        any_value(s.better) AS better,
-        count(*) FILTER (WHERE NOT s.is_new) AS base_captures,
-        count(*) FILTER (WHERE s.is_new) AS new_captures,
-        median(s.value) FILTER (WHERE NOT s.is_new) AS base,
-        median(s.value) FILTER (WHERE s.is_new) AS new,
-        min(s.value) FILTER (WHERE NOT s.is_new)
-            > max(s.value) FILTER (WHERE s.is_new)
-        OR max(s.value) FILTER (WHERE NOT s.is_new)
-            < min(s.value) FILTER (WHERE s.is_new) AS is_apart,
-        avg(s.scaled) FILTER (WHERE s.is_new)
-        - avg(s.scaled) FILTER (WHERE NOT s.is_new) AS difference,
-        (
-            count(*) FILTER (WHERE NOT s.is_new)
-            * var_pop(s.scaled) FILTER (WHERE NOT s.is_new)
-            + count(*) FILTER (WHERE s.is_new)
-            * var_pop(s.scaled) FILTER (WHERE s.is_new)
-        ) / nullif(count(*) - 2, 0) AS variance
-    FROM scaled AS s
-    GROUP BY s.name, s.unit
-),
 tested AS (
-    SELECT
-        a.*,
-        (a.new - a.base) / nullif(abs(a.base), 0) AS change,
-        CASE
-            WHEN a.variance > 0 THEN _student_p(
-                a.difference
-                / sqrt(a.variance * (1 / a.base_captures + 1 / a.new_captures)),
-                a.base_captures + a.new_captures - 2
-            )
-            -- Both sides are constant.
-            WHEN a.variance = 0 THEN CASE WHEN a.is_apart THEN 0 ELSE 1 END
-        END AS p
-    FROM added AS a
-),
-ranked AS (
-    SELECT
-        t.*,
-        t.p IS NOT NULL AND t.better IS NOT NULL AS is_judged,
-        row_number() OVER (
-            PARTITION BY t.p IS NOT NULL AND t.better IS NOT NULL
-            ORDER BY t.p, t.name, t.unit
-        ) AS rank,
-        count(*) OVER (PARTITION BY t.p IS NOT NULL AND t.better IS NOT NULL)
-            AS tests
-    FROM tested AS t
-),
-corrected AS (
-    SELECT
-        r.*,
-        CASE
-            WHEN r.is_judged THEN least(1, min(r.p * r.tests / r.rank) OVER (
-                PARTITION BY r.is_judged
-                ORDER BY r.rank DESC
-                ROWS UNBOUNDED PRECEDING
-            ))
-        END AS q
-    FROM ranked AS r
+    SELECT v.* FROM _tested_values((SELECT list(c) FROM of_captures AS c)) AS v
 ),
 judged AS (
     SELECT
@@ -128,7 +58,7 @@ judged AS (
                 END
             ELSE '~'
         END AS verdict
-    FROM corrected AS c
+    FROM tested AS c
     CROSS JOIN (
         SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
         FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x

@@ -1,9 +1,10 @@
 -- The change of one module of the model, with its submodules, from base to new, as
 -- `compare_ops` for ops. The common shift is that of the ops. All captures need
--- linked records.
+-- linked records; PyTorch traces have modules if they have Python functions, and a row
+-- for the time on the host and one for that on devices.
 -- Columns:
---   module_path: the module's path; empty for the model itself
---   method: the method that ran
+--   module_path: the module's path; empty for the model itself; of traces the name of the module's call
+--   method: the method that ran; of traces as in `compare_captures`
 --   verdict: as in `compare_ops`
 --   change_percent: change of its time in percent, without the common shift
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
@@ -51,8 +52,16 @@ combined_samples AS (
         m.ticks, m.resolution, m.is_coarse
     FROM of_modules AS m
 ),
-compared AS (
+tested AS (
     FROM _verdicts((SELECT list(c) FROM combined_samples AS c), alpha, min_effect)
+),
+compared AS (
+    FROM _trace_verdicts(
+        (SELECT list(k) FROM chosen AS k),
+        (SELECT list(s) FROM sampled AS s),
+        (SELECT list(t) FROM tested AS t),
+        min_effect
+    )
 ),
 paths AS (
     SELECT m.item, any_value(m.module_path) AS module_path

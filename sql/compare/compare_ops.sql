@@ -2,13 +2,15 @@
 -- difference is first. Each side is one capture or, better, several: the sample is
 -- a capture, never a run. A change is without the common shift of all ops (from the
 -- clock, or the load of the machine), see `compare_captures`. Single captures are
--- judged by other captures of the same program, or not at all.
+-- judged by other captures of the same program, or not at all. Ops of PyTorch traces
+-- have their time per step, and those on devices another common shift; of a single
+-- trace per side, steps are the samples, and verdicts at most possible.
 -- Columns:
---   op: op type if ops are matched by module, else family
+--   op: op type if ops are matched by module, else family; of traces the name
 --   module_path: its module; NULL if no record is linked
---   kind: kernel, delegate (within a delegate_call), delegate_call, operator_call (without a kernel), user
+--   kind: kernel, delegate (within a delegate_call), delegate_call, operator_call (without a kernel), user; of traces as in `step_times`
 --   instruction_id: the instruction in new, or else in base; NULL where none is named
---   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed; of traces also more calls, fewer calls (per step; the time per call does not differ), other shapes (of inputs)
 --   change_percent: change of its time in percent, without the common shift
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
@@ -20,8 +22,8 @@
 --   q: share of false positives among the ops with this q or less; NULL for single captures
 --   note: why no verdict is possible, what is needed for one, or what a removed op may have become
 --   matched: how ops of both sides were matched: event (the same program), module, or name
---   base_captures: number of captures of base used; disturbed captures are excluded
---   new_captures: number of captures of new used
+--   base_captures: number of captures of base used, or of steps; disturbed ones are excluded
+--   new_captures: number of captures of new used, or of steps
 CREATE MACRO compare_ops(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
     new,  -- as `base`
@@ -36,6 +38,35 @@ CREATE MACRO compare_ops(
 WITH
 comparison AS MATERIALIZED (
     FROM _comparison(
+        base, new, quantile := quantile, phase := phase, history := history,
+        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
+    )
+)
+FROM _compared_ops(
+    (SELECT c.chosen FROM comparison AS c),
+    (SELECT c.samples FROM comparison AS c),
+    (SELECT c.verdicts FROM comparison AS c),
+    unit := unit,
+    allow_mismatch := allow_mismatch
+);
+
+-- The rows of `compare_ops` about captures that a runtime on a device wrote, see
+-- `_comparison_of_runtime`.
+-- Columns: as in `compare_ops`
+CREATE MACRO _compare_ops_of_runtime(
+    base,  -- as in `compare_ops`
+    new,  -- as in `compare_ops`
+    unit := NULL,  -- as in `compare_ops`
+    quantile := 0.25,  -- as in `compare_ops`
+    phase := NULL,  -- as in `compare_ops`
+    history := NULL,  -- as in `compare_ops`
+    alpha := 0.05,  -- as in `compare_ops`
+    min_effect := NULL,  -- as in `compare_ops`
+    allow_mismatch := false  -- as in `compare_ops`
+) AS TABLE
+WITH
+comparison AS MATERIALIZED (
+    FROM _comparison_of_runtime(
         base, new, quantile := quantile, phase := phase, history := history,
         alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
     )

@@ -1,8 +1,9 @@
--- One capture of a comparison. Disturbed captures, measured in another state of the
+-- One capture of a comparison; if each side is one PyTorch trace, one of its steps,
+-- of which at most 30 are compared. Disturbed captures, measured in another state of the
 -- machine than the rest of their side, are excluded.
 -- Columns:
 --   side: base, new, or history: others by which single captures are judged
---   capture: its name
+--   capture: its name; of a step, followed by # and its position
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   total: quantile of the times of its runs, by default the 25th percentile
 --   unit: unit of total; NULL where one side counts cycles and the other time
@@ -49,15 +50,19 @@ shown AS (
 )
 SELECT
     a.side,
-    c.name AS capture,
+    c.name || CASE
+        WHEN a.capture_id < 0 THEN ' #' || -a.capture_id // 2 ELSE ''
+    END AS capture,
     c.captured_at,
     sum(a.ticks) / any_value(u.divisor) AS total,
     any_value(u.unit) AS unit,
     100 * (exp(any_value(a.off)) - 1) AS off_percent,
     bool_or(a.is_disturbed) AS is_disturbed
 FROM _normalized_samples(samples) AS a
-JOIN captures AS c ON c.capture_id = a.capture_id
+JOIN (SELECT DISTINCT s.capture_id, s.source_id FROM sampled AS s) AS s
+    ON s.capture_id = a.capture_id
+JOIN captures AS c ON c.capture_id = s.source_id
 CROSS JOIN shown AS u
-WHERE a.level = 'total'
-GROUP BY a.side, c.name, c.captured_at, c.capture_id
-ORDER BY a.side, c.captured_at, c.capture_id;
+WHERE a.level = 'total' AND a.comparison = 0
+GROUP BY a.side, c.name, c.captured_at, a.capture_id
+ORDER BY a.side, c.captured_at, abs(a.capture_id);

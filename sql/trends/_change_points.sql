@@ -2,13 +2,12 @@
 -- segmentation, four levels deep. A segment, and, for changes that don't last, its
 -- halves (of 40 values and more) and quarters (of 80), are tested at every place that
 -- leaves 5 values on each side, by the rank-sum statistic; the probability of its
--- maximum, times the number of halves and quarters for these, is from Miller and
--- Siegmund, Maximally selected chi square statistics (Biometrics 38, 1982). As ranks pull the place to the middle, it is refined, twice, by the
--- greatest cumulated deviation from the mean, with values clipped to 2 standard
--- deviations (estimated by the median deviation) beyond the medians of both sides.
--- A segment is split there if the 15 nearest values on each side differ enough. The
--- step is the lesser of that difference and of that between the levels up to the
--- next changes, and both must be large enough.
+-- maximum, times the number of halves and quarters, is that of Miller and Siegmund,
+-- Maximally selected chi square statistics (Biometrics 38, 1982). Ranks pull the place
+-- to the middle: it is refined, see `_refined_change_point`, twice. A segment is split
+-- there if the 15 nearest values on each side differ enough, and if on each side the
+-- number of values, times the difference, is 25 times the smallest step, as series are
+-- scanned again when they grow. The step is the lesser of both differences of levels.
 -- Columns:
 --   series: key of the series
 --   level: 0 for changes in the whole series, 1 in a part of it, ...
@@ -199,7 +198,7 @@ parts AS (
             SELECT
                 p.series,
                 p.part,
-                max(p.first) + c.place AS cut_place,
+                max(p.first) + c.place AS cut_place, count(*) AS size,
                 min(p.position) FILTER (WHERE p.window_place > c.place) AS cut,
                 any_value(p.p) AS p,
                 median(p.value) FILTER (
@@ -225,7 +224,8 @@ parts AS (
             s.p
         FROM promising AS p
         JOIN steps AS s ON s.series = p.series AND s.part = p.part
-        WHERE abs(s.step) >= min_step
+        WHERE abs(s.step) * least(25, s.cut_place, s.size - s.cut_place)
+            >= 25 * min_step
     )
 ),
 cuts AS MATERIALIZED (

@@ -13,7 +13,7 @@
 --   instruction_id: the instruction; NULL where none is named
 --   ticks: 25th percentile over runs, in ns, or cycles
 --   is_cycles: whether ticks are cycles
---   factor: common shift of all ops of the capture, as a logarithm
+--   factor: common shift of all ops of the capture, as a logarithm; 0 for times of traces on devices
 CREATE MACRO _op_series(
     selector,  -- as in `trend`
     over,  -- as in `trend`
@@ -33,7 +33,7 @@ SELECT
     o.instruction_id,
     o.p25 * d.scale AS ticks,
     d.is_cycles,
-    d.factor
+    CASE WHEN _is_device_time(o.kind) THEN 0 ELSE d.factor END AS factor
 FROM _series_factors(selector, over, "by", phase) AS d
 JOIN op_times AS o ON o.capture_id = d.capture_id
 WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase);

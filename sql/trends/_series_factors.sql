@@ -1,7 +1,7 @@
 -- One capture of a series, in order, with its common shift: the median over the
 -- series' ops of the ratio of their times to those in the median capture; over the
 -- 20 largest ops with a precise clock that at least half of the captures have; 0
--- with fewer than three such ops. Median and largest ops are determined from about
+-- with fewer than three such ops; of traces those on the host. Median and largest ops are determined from about
 -- 100 captures, evenly spaced in the series.
 -- Columns:
 --   series: the series
@@ -41,6 +41,8 @@ typical AS MATERIALIZED (
     WHERE d.is_in_sample
         AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.op_index > 0
+        AND o.kind <> 'annotation'
+        AND NOT _is_device_time(o.kind)
         AND o.p25 > 0
         AND NOT _is_clock_coarse(o.p25, o.resolution, d.scale)
     GROUP BY d.series, o.item

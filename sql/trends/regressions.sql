@@ -55,7 +55,7 @@ points AS (
         ln(p.ticks) - CASE p.level WHEN 'op' THEN p.factor ELSE 0 END AS value,
         CASE p.level WHEN 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
     FROM placed AS p
-    WHERE _is_valid_effect(min_effect)
+    WHERE _has_valid_options(alpha, min_effect)
 ),
 changes AS MATERIALIZED (
     FROM _level_changes((SELECT list(p) FROM points AS p), ln(1 + min_effect))

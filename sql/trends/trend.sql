@@ -18,7 +18,7 @@
 --   p: probability of a change this clear in a series without changes; NULL if there is none
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
-    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name
+    item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or what the steps of traces are; of traces followed by ` on devices` for times there, but for kernels
     selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
     over := 'build',  -- label to order by: numbers, versions, commits (by commit_time); or captured_at
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
@@ -130,13 +130,16 @@ found AS (
         o.p50 * s.scale AS median_ticks,
         o.p90 * s.scale AS slow_ticks,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
-        s.factor
+        CASE WHEN _is_device_time(o.kind) THEN 0 ELSE s.factor END AS factor
     FROM captures_of AS s
     JOIN op_times AS o ON o.capture_id = s.capture_id
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
-        WHEN 'total' THEN o.op_index = 0 AND coalesce(o.scope = item, true)
+        WHEN 'total' THEN o.op_index = 0
+            AND coalesce(o.scope = item, o.kind <> 'device_total')
         WHEN 'op' THEN o.op_index > 0
-            AND split_part(item, '@', 1) IN (o.family, o.op_type)
+            AND split_part(item, '@', 1) IN (
+                o.family || _device_suffix(o.kind), o.op_type
+            )
             AND (
                 split_part(item, '@', 2) = ''
                 OR o.instruction_id = try_cast(split_part(item, '@', 2) AS INTEGER)
@@ -162,7 +165,9 @@ found AS (
     FROM captures_of AS s
     JOIN module_times AS m ON m.capture_id = s.capture_id
     WHERE what = 'module'
-        AND m.module_path = item
+        AND item = m.module_path || CASE
+            WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE ''
+        END
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
     SELECT

@@ -23,7 +23,7 @@ FLEET = CAPTURES / "fleet/mlp"
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
 SIDES = ("side=base", "side=new")
 OP = "permute_copy in block1.down.linear @3"
-PARTS = ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")
+PARTS = ("captures", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
 
 
 @pytest.fixture(scope="module")
@@ -90,11 +90,13 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
     assert len(compare(labs["op"], "--limit", "2").stdout.splitlines()) == len(lines) - 16
 
 
+@pytest.mark.long
 def test_nothing_to_tell(labs: dict[str, str]) -> None:
     result = compare(labs["same"])
     assert result.stdout.startswith("no difference that counts: ") and "!" not in result.stdout
 
 
+@pytest.mark.long
 def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
     result = compare(labs["total"], "--format", "markdown")
     lines = result.stdout.splitlines()
@@ -111,6 +113,7 @@ def test_the_whole_in_markdown(labs: dict[str, str], tmp_path: Path) -> None:
     assert again.exit_code == 1 and "report.md" in again.stderr
 
 
+@pytest.mark.long
 def test_regressions_are_in_the_comment(labs: dict[str, str], tmp_path: Path) -> None:
     comment = tmp_path / "comment.md"
     result = compare(labs["op"], "--fail-on", "slower", "-o", str(comment))
@@ -121,15 +124,17 @@ def test_regressions_are_in_the_comment(labs: dict[str, str], tmp_path: Path) ->
     assert "### Regressions" not in compare(labs["same"], "--format", "markdown", "--fail-on", "slower").stdout
 
 
+@pytest.mark.long
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
-    assert tuple(answer) == ("captures", "modules", "ops", "metrics", "findings", "sides", "parts")
+    assert tuple(answer) == ("captures", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
     slower = [row for row in answer["ops"] if row["verdict"] == "slower"]
     assert [(row["op"], row["instruction_id"]) for row in slower] == [("permute_copy", 3)]
     assert "block1.down" in {row["module_path"] for row in answer["modules"] if row["verdict"] == "slower"}
     assert len(answer["sides"]) == 8 and answer["findings"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("part", thinned(PARTS, ["ops", "sides"]))
 def test_each_part_is_its_view(labs: dict[str, str], part: str) -> None:
     view = "compared_captures" if part == "sides" else f"compare_{part}"
@@ -153,6 +158,7 @@ def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     assert told == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
 
 
+@pytest.mark.long
 def test_options_reach_the_views(labs: dict[str, str]) -> None:
     given = ("--what", "ops", "--format", "json")
     [slower] = [row for row in rows_of(compare(labs["op"], *given, "--unit", "ns")) if row["verdict"] == "slower"]
@@ -185,18 +191,22 @@ def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
     ("lab", "options", "status", "told"),
     [
         ("same", ("--fail-on", "slower"), 0, []),
-        ("same", ("--fail-on", "slower", "--fail-on", "unclear"), 0, []),
+        pytest.param("same", ("--fail-on", "slower", "--fail-on", "unclear"), 0, [], marks=pytest.mark.long),
         ("op", (), 0, []),
         ("op", ("--fail-on", "slower"), 3, ["Regression: total of forward", f"Regression: {OP}"]),
         ("op", ("--fail-on", "total"), 3, ["Regression: total of forward"]),
-        ("op", ("--fail-on", "total", "--min-effect", "30%"), 0, []),
+        pytest.param("op", ("--fail-on", "total", "--min-effect", "30%"), 0, [], marks=pytest.mark.long),
         ("op", ("--fail-on", "slower", "--min-effect", "30%"), 3, [f"Regression: {OP}"]),
         ("op", ("--fail-on", "unclear"), 0, ["Regression: total of forward"]),
         ("total", ("--fail-on", "slower"), 3, ["Regression: total of forward"]),
         ("some", ("--fail-on", "slower"), 3, ["Unclear: total of forward: unstable"]),
-        ("some", ("--fail-on", "total"), 3, ["Unclear: total of forward: unstable"]),
-        ("some", ("--fail-on", "unclear"), 3, ["Unclear: total of forward: unstable"]),
-        ("op", ("--fail-on", "slower", "--metric", "peak"), 0, []),
+        pytest.param(
+            "some", ("--fail-on", "total"), 3, ["Unclear: total of forward: unstable"], marks=pytest.mark.long
+        ),
+        pytest.param(
+            "some", ("--fail-on", "unclear"), 3, ["Unclear: total of forward: unstable"], marks=pytest.mark.long
+        ),
+        pytest.param("op", ("--fail-on", "slower", "--metric", "peak"), 0, [], marks=pytest.mark.long),
         ("op", ("--fail-on", "slower", "--metric", "speed"), 3, ["Regression: speed"]),
         ("op", ("--fail-on", "slower", "--metric", "speed", "--metric", "peak"), 3, ["Regression: speed"]),
     ],
@@ -208,12 +218,14 @@ def test_gates(labs: dict[str, str], lab: str, options: tuple[str, ...], status:
     assert result.stdout.startswith("what")
 
 
+@pytest.mark.long
 def test_gates_that_cannot_tell(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
     assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
 
 
+@pytest.mark.long
 def test_unstable_captures_close_a_gate(labs: dict[str, str]) -> None:
     result = etq_says("gate", *SIDES, "--db", labs["some"])
     assert result.exit_code == 3
@@ -233,8 +245,8 @@ def test_metrics_that_are_none(labs: dict[str, str]) -> None:
     ("base", "new"),
     [
         ("base", "build=new"),
-        ("base/*.etdp", "build=new/*.etdp"),
-        ("base/0[024].etdp", "build=new/0?.etdp"),
+        pytest.param("base/*.etdp", "build=new/*.etdp", marks=pytest.mark.long),
+        pytest.param("base/0[024].etdp", "build=new/0?.etdp", marks=pytest.mark.long),
         ("./base/00.etdp", "build=new/01.etdp"),
         ("**/0[024].etdp", "**/0[135].etdp"),
     ],
@@ -265,10 +277,12 @@ def test_files_with_their_record(folders: Path) -> None:
     ("base", "new", "message"),
     [
         ("base/00.etdp", "base/none.etdp", "base/none.etdp: no such file"),
+        ("base/00.etdp", "none.etdp", "none.etdp: no such file"),
         ("none/*.etdp", "base", "none/*.etdp: no such files"),
         ("base/00.etdp", "base/00.etdp", "base/00.etdp: has the same content as base/00.etdp: not compared twice"),
         ("base", "base/*.etdp", "base/00.etdp: has the same content as "),
         ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
+        ("none.etdp", "other.etdp", "none.etdp: no such file"),
         ("run", "other", "not found; make a warehouse"),
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ],
@@ -282,6 +296,7 @@ def test_files_that_are_none(folders: Path, monkeypatch: pytest.MonkeyPatch, bas
     assert result.stderr.startswith("Error: ") and message in result.stderr and result.stderr.count("\n") == 1
 
 
+@pytest.mark.long
 def test_selectors_that_are_none(labs: dict[str, str]) -> None:
     for sides, message in (
         (("side=base", "side=old"), "no capture matches side=old: none has side=old; values are base, new"),
@@ -295,6 +310,7 @@ def test_selectors_that_are_none(labs: dict[str, str]) -> None:
     assert "has an execute of phase decode to compare" in compare(labs["same"], "--phase", "decode").stderr
 
 
+@pytest.mark.long
 def test_names_of_any_letters(tmp_path: Path) -> None:
     """What files and labels hold neither moves the cursor of a terminal nor breaks a table."""
     db = str(tmp_path / "lab.duckdb")

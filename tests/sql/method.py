@@ -85,14 +85,19 @@ def common_of(given: Sides) -> Common:
     if has_factor and not given.is_single:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
         if base.any() and new.any():
-            staying = unmoved(deviations[:, precise], factors, base, new)
+            staying, is_scattered = unmoved(deviations[:, precise], factors, base, new)
+            if is_scattered:
+                return Common(np.zeros(len(logs)), False, disturbed, off)
             if staying.any():
                 factors = np.median(deviations[:, precise][:, staying], axis=1)
     return Common(factors, has_factor, disturbed, off)
 
 
-def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> Flags:
-    """The ops of the group that moved least, of those with a quarter of the weight; none if there is no such group."""
+def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
+    """The ops of the group that moved least, of those with a quarter of the weight; none if there is no such group.
+
+    And whether the ops have no ratio in common: most of the weight moved less than that group.
+    """
     shifts = deviations[new].mean(axis=0) - deviations[base].mean(axis=0)
     beside = (deviations - factors[:, None]).T
     freedom = base.sum() + new.sum() - 2
@@ -109,8 +114,10 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> Fla
     )
     groups = middles[is_peak & (near.sum(axis=1) >= LONELY) & (heights >= weights.sum() / 4)]
     if not len(groups):
-        return np.zeros(len(shifts), bool)
-    return np.asarray(np.abs(shifts - groups[np.argmin(np.abs(groups))]) <= 2 * width)
+        return np.zeros(len(shifts), bool), False
+    least = groups[np.argmin(np.abs(groups))]
+    is_less = np.abs(shifts) < abs(least) - 2 * width
+    return np.abs(shifts - least) <= 2 * width, bool(2 * weights[is_less].sum() > weights.sum())
 
 
 def squares(values: Floats) -> float:

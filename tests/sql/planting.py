@@ -10,6 +10,7 @@ from typing import Any
 import etq
 from etq.database.rollups import fill_rollups
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.conftest import CAPTURES
 
 START = datetime(2026, 1, 1)
@@ -19,15 +20,16 @@ def make_lab(path: Path, model: str, captures: int, *, linked: bool = True) -> P
     """A file of captures of one model, taken in turn: of side base and new, as A B B A; linked to their record."""
     with etq.open(path) as warehouse:
         record = warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord", name=model)
-        for number in range(captures):
-            capture = warehouse.ingest(
+        made = [
+            Labelled(
+                f"{model}{number:02}",
                 CAPTURES / "fleet" / model / f"{number:02}.etdp",
-                name=f"{model}{number:02}",
-                labels={"side": ("base", "new", "new", "base")[number % 4], "model": model},
-                captured_at=START + timedelta(minutes=number),
+                {"side": ("base", "new", "new", "base")[number % 4], "model": model},
+                START + timedelta(minutes=number),
             )
-            if linked:
-                warehouse.link(capture, record)
+            for number in range(captures)
+        ]
+        ingest_all(warehouse, made, link_to=[record] if linked else [])
     return path
 
 

@@ -93,6 +93,7 @@ def test_what_is_small_is_no_verdict(lab: Lab) -> None:
     assert row["verdict"] == "~" and row["q"] < 0.05 and row["note"].startswith("changed, but only by 0.0")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("factor", "word"), thinned([(1.06, "slower"), (0.94, "faster")], [1.06]))
 def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
     """Everything slower alike is told of all, and blames no op."""
@@ -135,6 +136,7 @@ def test_the_total_is_explained_exactly(lab: Lab, model: str, unit: str) -> None
     assert parts["total"]["base"] * scale == pytest.approx(middle, rel=1e-12)
 
 
+@pytest.mark.long
 def test_a_disturbed_capture_is_left_out(lab: Lab) -> None:
     warehouse = lab("mlp")
     before = rows_of(warehouse, "compare_ops")
@@ -155,6 +157,7 @@ def test_a_disturbed_capture_is_left_out(lab: Lab) -> None:
     assert " % less in all ops" in " ".join(row["detail"] for row in rows_of(warehouse, "compare_findings"))
 
 
+@pytest.mark.long
 def test_ops_that_came_and_went(lab: Lab) -> None:
     """One addmm of base is a linear in new: neither is compared, each is the other's candidate."""
     warehouse = lab("mlp")
@@ -194,6 +197,7 @@ def test_ops_that_came_and_went(lab: Lab) -> None:
     assert judged(ops) == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("change", ["removed", "added", "renamed"])
 def test_an_op_that_came_or_went_moves_no_other(files: dict[str, Path], tmp_path: Path, change: str) -> None:
     """Without records: ops of a name take from 2 to 23 us, so that each would be blamed if it were taken for the next."""
@@ -245,6 +249,7 @@ def test_levels_of_profiling(lab: Lab) -> None:
         assert len(rows_of(warehouse, view, allow_mismatch=True)) >= (0 if view == "compare_findings" else 3)
 
 
+@pytest.mark.long
 def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
     """XNNPACK counts whole microseconds: of an op of five, what is less than a fifth isn't told, and two fifths are."""
     warehouse = lab("convnet_xnn")
@@ -328,6 +333,7 @@ def test_another_model_is_no_disturbed_capture(lab: Lab) -> None:
     assert "disturbed capture" not in rules(warehouse, base="mlp18", new="other")
 
 
+@pytest.mark.long
 def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
     warehouse = lab("history")
     ops = rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19")
@@ -363,6 +369,7 @@ def test_captures_measured_apart(lab: Lab) -> None:
     assert rules(warehouse).keys() == {"time order unknown"}
 
 
+@pytest.mark.long
 def test_a_tail_that_is_slow(lab: Lab) -> None:
     """Three of ten runs 1.5 times slower don't show in a quarter of the runs, but in nine tenths."""
     warehouse = lab("mlp")

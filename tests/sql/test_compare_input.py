@@ -13,10 +13,12 @@ from scipy import stats
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import ProfileEvent, delegate_call, dump, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.sql.planting import rows_of, rules
+from tests.warehouses import empty_warehouse
 
 TIMED = ("compare_ops", "compare_modules", "compare_captures", "compare_findings", "compared_captures")
 VIEWS = (*TIMED, "compare_metrics")
@@ -37,21 +39,19 @@ def file(*kernels: int, runs: int = 4, seed: int = 0, name: str = "Execute") -> 
 
 
 def ingest_sides(warehouse: Warehouse, count: int = 4, *, slower: float = 1.0) -> None:
+    captures = []
     for place in range(2 * count):
         side = ("base", "new", "new", "base")[place % 4]
         second = 20_000 * (slower if side == "new" else 1)
-        warehouse.ingest(
-            file(10_000, int(second), 30_000, 40_000, seed=place),
-            name=f"run{place}",
-            labels={"side": side},
-            captured_at=datetime(2026, 1, 1, place),
-        )
+        content = file(10_000, int(second), 30_000, 40_000, seed=place)
+        captures.append(Labelled(f"run{place}", content, {"side": side}, datetime(2026, 1, 1, place)))
+    ingest_all(warehouse, captures)
 
 
 @pytest.fixture(scope="module")
 def sides() -> Iterator[Warehouse]:
     """Two captures a side; not to be written to."""
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         ingest_sides(opened, 2)
         yield opened
 
@@ -108,10 +108,7 @@ def test_an_unknown_phase_of_parts(sides: Warehouse) -> None:
         rows_of(sides, "compare_parts", "side=base", "side=new", phase="decoding")
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["mlp/mlp_0runs.etdp", "torch/conv_infer.pt.trace.json.gz", "prof_result/no_execute.prof_result.bin"],
-)
+@pytest.mark.parametrize("path", ["mlp/mlp_0runs.etdp", "prof_result/no_execute.prof_result.bin"])
 @pytest.mark.parametrize("view", thinned(TIMED, ["compare_captures"]))
 def test_captures_without_executes(warehouse: Warehouse, path: str, view: str) -> None:
     warehouse.ingest(CAPTURES / path, name="empty", labels={"side": "empty"})
@@ -186,6 +183,7 @@ def test_steps_and_executes_compare(warehouse: Warehouse) -> None:
     assert total["verdict"] == "too few" and (total["base_captures"], total["new_captures"]) == (1, 1)
 
 
+@pytest.mark.long
 def test_methods_that_records_tell_apart_are_not_one(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord")
     for name in ("encode", "decode"):
@@ -198,9 +196,8 @@ def test_methods_that_records_tell_apart_are_not_one(warehouse: Warehouse) -> No
 
 
 def test_captures_of_different_programs(warehouse: Warehouse) -> None:
-    for model in ("mlp", "convnet"):
-        for place in range(4):
-            warehouse.ingest(CAPTURES / f"fleet/{model}/{place:02}.etdp", labels={"side": model})
+    paths = [(model, CAPTURES / f"fleet/{model}/{place:02}.etdp") for model in ("mlp", "convnet") for place in range(4)]
+    ingest_all(warehouse, [Labelled(f"{model}{path.stem}", path, {"side": model}) for model, path in paths])
     ops = rows_of(warehouse, "compare_ops", "side=mlp", "side=convnet")
     assert {row["matched"] for row in ops} == {"name"}
     assert {"added", "removed"} <= {row["verdict"] for row in ops}
@@ -218,8 +215,8 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     ),
 )
 def test_labels_of_any_letters(warehouse: Warehouse, value: str) -> None:
-    for place in range(6):
-        capture = warehouse.ingest(file(10_000, 20_000, seed=place))
+    made = [Labelled(f"run{place}", file(10_000, 20_000, seed=place), {}) for place in range(6)]
+    for place, capture in enumerate(ingest_all(warehouse, made)):
         # Beside etq, which refuses some: other programs may write them.
         row = [capture.capture_id, value if place % 2 else "other"]
         warehouse.connection.execute("INSERT INTO labels VALUES (?, 'build', ?)", row)
@@ -230,10 +227,12 @@ def test_labels_of_any_letters(warehouse: Warehouse, value: str) -> None:
 
 def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> None:
     """Cycles of an accelerator beside nanoseconds of the host: never a share of these."""
+    made = []
     for place in range(6):
         cycles = ProfileEvent(None, 0, 0, delegate_debug_id_str="conv (cycles)", start_time=0, end_time=7_000 + place)
         events = [cycles, delegate_call(10, 9_000 + place), execute(0, 10_000 + place)]
-        warehouse.ingest(dump(run("Execute", *events)), labels={"side": "new" if place % 2 else "base"})
+        made.append(Labelled(f"run{place}", dump(run("Execute", *events)), {"side": "new" if place % 2 else "base"}))
+    ingest_all(warehouse, made)
     rows = {row["kind"]: row for row in rows_of(warehouse, "compare_ops", unit="ns")}
     assert (rows["delegate"]["base"], rows["delegate"]["unit"], rows["delegate"]["share_percent"]) == (
         7_002,
@@ -256,6 +255,7 @@ def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
     assert [row["is_disturbed"] for row in rows_of(warehouse, "compared_captures")] == [False] * 8
 
 
+@pytest.mark.long
 def test_conditions_that_differ(warehouse: Warehouse) -> None:
     ingest_sides(warehouse, 5, slower=1.3)
     [slower] = [row for row in rows_of(warehouse, "compare_ops") if row["verdict"] == "slower"]
@@ -330,12 +330,15 @@ def test_metrics_need_no_times(warehouse: Warehouse) -> None:
     assert (row["verdict"], row["change_percent"]) == ("too few", 100)
 
 
+@pytest.mark.long
 def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
     """Medians over different models are of nothing; one after the other they can be compared."""
+    captures = []
     for place in range(8):
         model, side = ("mlp", "convnet")[place % 2], ("base", "new")[place // 2 % 2]
         content = file(10_000, 20_000, 30_000 * (1 + place % 2), 40_000, seed=place)
-        warehouse.ingest(content, name=f"run{place}", labels={"side": side, "model": model})
+        captures.append(Labelled(f"run{place}", content, {"side": side, "model": model}))
+    ingest_all(warehouse, captures)
     told = "^(base|new) has captures of several models, convnet and mlp: compare them one by one, as with model="
     for view in TIMED[:1] + TIMED[2:]:
         with pytest.raises(etq.QueryError, match=told):

@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 from scipy import stats
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import examples, thinned
 from tests.sql.method import Sides, common_of, several, single
+from tests.warehouses import empty_warehouse
 
 MODELS = ("mlp", "convnet", "convnet_xnn")
 PATIENT = examples(12, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -27,7 +27,7 @@ PATIENT = examples(12, suppress_health_check=[HealthCheck.function_scoped_fixtur
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Warehouse]:
     """A warehouse that is asked for its macros alone."""
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         yield opened
 
 
@@ -175,6 +175,19 @@ def test_the_made_comparisons_have_all_verdicts(empty: Warehouse) -> None:
     assert set(check(empty, [made(random, sides[:4], 12, 3, 0.01)])) == {"too few"}
 
 
+def test_ops_without_a_ratio_in_common(empty: Warehouse) -> None:
+    """Most ops grew less, each by another ratio, than a quarter that grew by one: that isn't a shift of all."""
+    sides, grown = ["base", "new", "new", "base"] * 3, np.array([1, 1.1, 1.2, 1.35, 1.5, 1.7, 1.95, 2.2] + [2.65] * 4)
+    ops = np.exp(np.random.default_rng(5).normal(10, 0.003, (12, 12)))
+    both = (grown, np.where(np.arange(12) < 5, grown, 2.65))  # as much more in most ops is a shift in common
+    timed = [np.where((np.array(sides) == "new")[:, None], ops * by, ops) for by in both]
+    each = [Sides(sides, one, one.sum(axis=1), np.zeros(12, bool)) for one in timed]
+    assert [common_of(one).has_factor for one in each] == [False, True]
+    check(empty, each)
+    rows = asked(empty, each, f"SELECT DISTINCT comparison FROM {ADJUSTED} WHERE is_scattered")
+    assert rows == [{"comparison": 0}]
+
+
 @PATIENT
 @given(
     seed=st.integers(0, 2**32),
@@ -202,7 +215,7 @@ def test_one_capture_a_side_has_verdicts(empty: Warehouse) -> None:
 @cache
 def fleet(model: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """A quarter of the runs of each op took less, of each capture in the order of time; in all; and what is coarse."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for path in sorted((CAPTURES / "fleet" / model).glob("*.etdp")):
             warehouse.ingest(path)
         rows = warehouse.rows(

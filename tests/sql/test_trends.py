@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
 
-import etq
 from etq.errors import EtqError, QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, dump, execute, kernel, run
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
 OPS = ("addmm", "relu", "permute_copy", "add")
@@ -35,10 +37,20 @@ def capture(seed: int, scale: dict[str, float] | None = None, everything: float 
 def history(
     warehouse: Warehouse, count: int, slow_from: int, scale: dict[str, float] | None = None, everything: float = 1.0
 ) -> None:
+    captures = []
     for build in range(1, count + 1):
         is_slow = build >= slow_from
         content = capture(build, scale if is_slow else None, everything if is_slow else 1.0)
-        warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+        captures.append(Labelled(f"b{build}", content, {"build": str(build), "model": "net"}))
+    ingest_all(warehouse, captures)
+
+
+@pytest.fixture(scope="module")
+def builds() -> Iterator[Warehouse]:
+    """Twelve builds of which an op is slower from the 6th on; not to be written to."""
+    with empty_warehouse() as warehouse:
+        history(warehouse, 12, 6, {"addmm": 1.3})
+        yield warehouse
 
 
 def test_an_op_that_changed(warehouse: Warehouse) -> None:
@@ -91,10 +103,12 @@ def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None
 
 @pytest.mark.long
 def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
+    captures = []
     for build in range(1, 31):
         for device, factor in (("a", 1.0), ("b", 1.3 if build >= 16 else 1.0)):
             content = capture(build if device == "a" else 100 + build, {"add": factor})
-            warehouse.ingest(content, name=f"{device}{build}", labels={"build": str(build), "device": device})
+            captures.append(Labelled(f"{device}{build}", content, {"build": str(build), "device": device}))
+    ingest_all(warehouse, captures)
     told = warehouse.rows("SELECT series, what, op, last_good, first_bad FROM regressions() ORDER BY ALL")[1]
     assert told == [("device=b", "op", "add", "15", "16"), ("device=b", "total", "Execute", "15", "16")]
     assert warehouse.rows("SELECT DISTINCT series FROM trend()")[1] == [("device=a",), ("device=b",)]
@@ -139,15 +153,16 @@ def test_orders(warehouse: Warehouse) -> None:
         ("trend(\"by\" := 'device,typo')", "no capture has a label typo to separate series by; labels are build"),
         ("regressions(\"by\" := 'typo')", "no capture has a label typo to separate series by; labels are build"),
         ("trend(min_effect := -1)", "min_effect must be a fraction from 0 to below 10"),
+        ("regressions(alpha := 7)", "alpha must be a number above 0 and below 1, not 7"),
         ("regressions(min_effect := 30)", "min_effect must be a fraction from 0 to below 10"),
     ],
 )
-def test_parameters_out_of_range(warehouse: Warehouse, call: str, message: str) -> None:
-    history(warehouse, 12, 6, {"addmm": 1.3})
+def test_parameters_out_of_range(builds: Warehouse, call: str, message: str) -> None:
     with pytest.raises(QueryError, match=f"^{message}"):
-        warehouse.rows(f"FROM {call}")
+        builds.rows(f"FROM {call}")
 
 
+@pytest.mark.long
 def test_the_same_build_twice_and_gaps(warehouse: Warehouse) -> None:
     for number, build in enumerate(["1", "1", "3", "7", "7", "7", "100"]):
         warehouse.ingest(capture(number), name=f"c{number}", labels={"build": build})
@@ -160,12 +175,13 @@ def test_series_of_one_and_of_equal_values(warehouse: Warehouse) -> None:
     warehouse.ingest(capture(1), labels={"build": "1"})
     assert len(warehouse.rows("FROM trend()")[1]) == 1
     assert warehouse.rows("FROM regressions()")[1] == []
+    captures = []
     for build in range(2, 20):
         # Equal but for when it ran.
         at = build * 1000
-        warehouse.ingest(
-            dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60))), labels={"build": str(build)}
-        )
+        content = dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60)))
+        captures.append(Labelled(f"b{build}", content, {"build": str(build)}))
+    ingest_all(warehouse, captures)
     assert {row[0] for row in warehouse.rows("SELECT change_percent FROM trend('op', 'add')")[1][1:]} == {None}
     assert warehouse.rows("FROM regressions(selector := 'build=5')")[1] == []
 
@@ -185,6 +201,7 @@ def test_what_is_not_there_is_said(warehouse: Warehouse) -> None:
             warehouse.rows(f"FROM {call}")
 
 
+@pytest.mark.long
 def test_modules_and_metrics(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
     for number, path in enumerate(FLEET[:4]):
@@ -214,16 +231,18 @@ def test_modules_and_metrics(warehouse: Warehouse) -> None:
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
     """A series whose ops are one call has no common mode, and its change is told all the same."""
     random = np.random.default_rng(4)
+    captures = []
     for build in range(1, 31):
         length = round(10_000 * (1.3 if build > 15 else 1) * random.normal(1, 0.003))
         runs = [run("Execute", delegate_call(0, length + at), execute(0, length + at)) for at in range(4)]
-        warehouse.ingest(dump(*runs), labels={"build": str(build)})
+        captures.append(Labelled(f"b{build}", dump(*runs), {"build": str(build)}))
+    ingest_all(warehouse, captures)
     told = warehouse.rows("SELECT what, op, first_bad FROM regressions() ORDER BY what")[1]
     assert told == [("op", "DELEGATE_CALL", "16"), ("total", "Execute", "16")]
 
 
 def test_phases_have_trends_of_their_own() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for build in range(1, 4):
             one = warehouse.ingest(capture(build), name=f"b{build}", labels={"build": str(build)})
             warehouse.phase(one, "decode", runs=[1, 2])
@@ -235,9 +254,11 @@ def test_phases_have_trends_of_their_own() -> None:
 @pytest.mark.long
 def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
     """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
+    captures = []
     for build in range(1, 31):
         content = capture(build, {"addmm": 1.0015**build})
-        warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+        captures.append(Labelled(f"b{build}", content, {"build": str(build), "model": "net"}))
+    ingest_all(warehouse, captures)
     [told] = warehouse.rows(
         "SELECT kind, verdict, last_good, first_bad, change_percent, per_capture_percent, captures_after, position "
         "FROM regressions() WHERE what = 'op'"
@@ -246,3 +267,30 @@ def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
     assert told[4] == pytest.approx(100 * (1.0015**29 - 1), abs=1)
     assert told[5] == pytest.approx(0.15, abs=0.04)
     assert told[6:] == (30, 1)
+
+
+def test_a_change_is_reported_once_it_has_held(warehouse: Warehouse) -> None:
+    """The larger the change, the fewer captures: 15 for 5 %, 8 for 10 %; also for what came before it."""
+    noise = np.random.default_rng(1).normal(0, 0.005, 60)
+    # Changes at 30, scanned until the second number.
+    made = [(size, 30, until) for size in (0.05, 0.1, 0.3) for until in (34, 35, 37, 38, 45, 46, 60)]
+    made += [(0.1, 6, 60), (0.1, 9, 60)]
+    values = [list(map(float, noise[:until] + np.log1p(size) * (np.arange(until) >= at))) for size, at, until in made]
+    query = """
+        SELECT c.series, c.position - 1
+        FROM _change_points(
+            (
+                SELECT list({'series': p.series, 'position': p.i, 'value': p.value, 'greatest_p': 0.05})
+                FROM (
+                    SELECT g.number AS series, unnest(range(1, len(g.made) + 1)) AS i, unnest(g.made) AS value
+                    FROM (SELECT generate_subscripts($made, 1) - 1 AS number, unnest($made) AS made) AS g
+                ) AS p
+            ),
+            ln(1.03)
+        ) AS c
+    """
+    found = {made[number]: position for number, position in warehouse.rows(query, made=values)[1]}
+    first = {size: min(until for size_of, _, until in found if size_of == size) for size in (0.05, 0.1, 0.3)}
+    assert first == {0.05: 46, 0.1: 38, 0.3: 35}
+    assert (0.1, 6, 60) not in found and all(position == at for (_, at, _), position in found.items())
+    assert len(found) == 2 + 4 + 6 + 1

@@ -189,16 +189,18 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) 
     )
 
 
-def judged(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> list[dict[str, Judged]]:
+def judged(
+    fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE, alpha: float = 0.05
+) -> list[dict[str, Judged]]:
     """For each draw, the verdict on each item; the total is called `total`, the common shift `common shift`."""
     with etq.open() as warehouse:
         warehouse.connection.register("samples", samples_of(fleet, draws, quantile))
         query = """
             SELECT c.comparison, c.level, c.item, c.verdict, c.change, c.change_low, c.change_high, c.note
-            FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) AS c
+            FROM _verdicts((SELECT list(s) FROM samples AS s), $alpha, NULL) AS c
         """
         found: list[dict[str, Judged]] = [{} for _ in draws]
-        for number, level, item, *answer in warehouse.rows(query)[1]:
+        for number, level, item, *answer in warehouse.rows(query, alpha=alpha)[1]:
             found[number][item if level == "op" else level] = Judged(*answer)
     return found
 

@@ -115,10 +115,17 @@ def comparison_rates(fleet: Fleet, count: int) -> Rates:
 def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     """Rates of verdicts on sides without a difference."""
     found = judged(fleet, [Draw(each) for each in draws])
+    # The slowest tenth of runs is a second test.
+    tails = judged(fleet, [Draw(each) for each in draws], 0.9, 0.025)
+    is_slower = [any(judgement.verdict in ("slower", "unstable") for judgement in each.values()) for each in found]
+    is_slower_at_p90 = [any(judgement.verdict == "slower" for judgement in each.values()) for each in tails]
     rates = {
         f"equal, {name}: any op blamed": share([bool(blamed(each)) for each in found]),
         f"equal, {name}: total blamed": share([each["total"].verdict in TOLD for each in found]),
         f"equal, {name}: unstable": share([each["total"].verdict == "unstable" for each in found]),
+        f"equal, {name}: any op blamed at p90": share([bool(blamed(each)) for each in tails]),
+        f"equal, {name}: total blamed at p90": share([each["total"].verdict in TOLD for each in tails]),
+        f"equal, {name}: a gate fails": share([a or b for a, b in zip(is_slower, is_slower_at_p90, strict=True)]),
     }
     for method, of_ops in OTHERS.items():
         blames = [any(of_ops(fleet, each, None)) for each in draws]
@@ -131,9 +138,10 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     large, count = fleet.large(), len(draws)
     planted = [[large[k % len(large)]] for k in range(count)]
     rates: Rates = {}
-    of_op = found_and_others(fleet, draws, planted, 1.05)
-    for what, value in zip(("found", "others blamed", "interval has it"), of_op, strict=True):
-        rates[f"op +5 %, {name}: {what}"] = value
+    for factor in (1.05, 1.1):
+        of_op = found_and_others(fleet, draws, planted, factor)
+        for what, value in zip(("found", "others blamed", "interval has it"), of_op, strict=True):
+            rates[f"op +{100 * factor - 100:.0f} %, {name}: {what}"] = value
     plants = [slower_ops(ops, 1.05) for ops in planted]
     for method, of_ops in OTHERS.items():
         told = [of_ops(fleet, each, plant)[ops[0]] for each, plant, ops in zip(draws, plants, planted, strict=True)]
@@ -149,7 +157,7 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
         for what, value in zip(("found", "others blamed", "interval has it"), half, strict=True):
             rates[f"half of the ops +{100 * factor - 100:.0f} %, {name}: {what}"] = value
     runs = [slow_runs(large[k % len(large)], 1.5, 0.3, k) for k in range(count)]
-    slow = judged(fleet, [Draw(each, plant) for each, plant in zip(draws, runs, strict=True)], 0.9)
+    slow = judged(fleet, [Draw(each, plant) for each, plant in zip(draws, runs, strict=True)], 0.9, 0.025)
     rates[f"30 % of runs +50 % at p90, {name}: found"] = share(
         [each[fleet.items[large[k % len(large)]]].verdict == "slower" for k, each in enumerate(slow)]
     )

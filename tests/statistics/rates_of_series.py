@@ -122,10 +122,45 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         for method, named in others_of(python, series).items() if python else ():
             for name, each in named.items():
                 rates[f"series of 200, {of}, {name}: told by {method}"] = share([bool(told) for told in each])
-        grown = [made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]]
-        ever = np.zeros(len(grown), bool)
-        for length in range(30, LENGTH + 1, 5):
-            steps, creeps = changes_of([each[:length] for each in grown], of_total)
-            ever |= [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
-        rates[f"series up to 200, {of}, unchanged, asked 35 times: ever told"] = share(list(ever))
+        rates |= rescanned_rates([made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]], of_total)
+        for size in (0.05, 0.1, 0.3):
+            made = [made_series(fleet, op, step_of(size, 100), random) for op in ops[: max(10, count // 4)]]
+            rates[f"series, {of}, step +{100 * size:.0f} %: captures until it is reported"] = delay(made, 100, of_total)
     return rates
+
+
+def prefixes(made: Sequence[Floats], least: int, most: int, of_total: bool) -> list[list[tuple[list[int], bool]]]:
+    """For each series the steps and whether it creeps, as scanned at each length from `least` to `most`."""
+    lengths = range(least, most + 1)
+    steps, creeps = changes_of([each[:length] for each in made for length in lengths], of_total)
+    told = list(zip(steps, creeps, strict=True))
+    return [told[at : at + len(lengths)] for at in range(0, len(told), len(lengths))]
+
+
+def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:
+    """Rates of series without a change that are scanned at each new capture, from the 30th to the last."""
+    scanned = prefixes(made, 30, LENGTH, of_total)
+    reports = 0
+    for scans in scanned:
+        seen: list[int] = []
+        for steps, _ in scans:
+            new = [step for step in steps if all(abs(step - old) > 2 for old in seen)]
+            seen += new
+            reports += len(new)
+        reports += any(creeps for _, creeps in scans)
+    of = f"series up to 200, {'total' if of_total else 'op'}, unchanged, scanned at each capture"
+    return {
+        f"{of}: ever reported": 100
+        * float(np.mean([any(steps or creeps for steps, creeps in each) for each in scanned])),
+        f"{of}: findings per 365 captures (not percent)": reports / len(made) / (LENGTH - 29) * 365,
+    }
+
+
+def delay(made: Sequence[Floats], at: int, of_total: bool) -> float:
+    """The median number of captures after a step at `at` with which it is found within 2; 41 if none of 40 does."""
+    scanned = prefixes(made, at + 1, at + 40, of_total)
+    first = [
+        next((k + 1 for k, (steps, _) in enumerate(each) if any(abs(step - at) <= 2 for step in steps)), 41)
+        for each in scanned
+    ]
+    return float(np.median(first))

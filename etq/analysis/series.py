@@ -1,0 +1,23 @@
+"""Series of captures: the labels that separate and order them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from etq.errors import EtqError
+from etq.warehouse.nearest import nearest_words
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+
+def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
+    """Raise `EtqError` for a key of the options `over` and `by` that no label has."""
+    keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
+    given = [*([options["over"]] if options.get("over") not in (None, "captured_at") else [])]
+    given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
+    for key in given:
+        if key not in keys:
+            known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
+            raise EtqError(f"no capture has a label {key!r}{nearest_words(key, keys)}{known}")

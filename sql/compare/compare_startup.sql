@@ -1,0 +1,117 @@
+-- The change from base to new of what a capture does once: loading its methods, and
+-- the first execute of each method, which may include a warm-up. One value per
+-- capture, tested as in `compare_metrics`. The other comparisons use quantiles over
+-- the runs, on which the first one has no influence.
+-- Columns:
+--   what: load (all Program::load_method of the capture), or first execute
+--   method: the method that executed; if unknown, the name of its runs; NULL for load
+--   verdict: slower, faster, ~ (no difference that counts), too few, conditions differ, added, removed
+--   change_percent: change from base to new in percent of base; NULL if base is 0
+--   base: median over captures of base; NULL if none has it
+--   new: median over captures of new; NULL if none has it
+--   unit: unit of base and new
+--   p: probability of a difference this large by chance
+--   q: p, corrected for the number of rows
+--   note: what is needed for a verdict; NULL if nothing
+--   base_captures: number of captures of base that have it
+--   new_captures: number of captures of new that have it
+CREATE MACRO compare_startup(
+    base,  -- name, hash prefix, @latest, or a selector of one or several captures
+    new,  -- as `base`
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
+    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
+    allow_mismatch := false  -- whether to give verdicts although conditions differ
+) AS TABLE
+WITH
+sides AS MATERIALIZED (
+    SELECT
+        s.capture_id,
+        s.side,
+        s.only_scope,
+        CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
+        coalesce(_nanoseconds(s.time_scale), 1) AS factor
+    FROM _comparison_captures(base, new, NULL) AS s
+    WHERE s.side <> 'history'
+),
+executes AS (
+    SELECT
+        e.capture_id,
+        e.run_index,
+        coalesce(s.only_scope, r.method, r.name) AS method,
+        sum(e.duration_ticks) AS ticks,
+        bool_and(e.duration_ticks IS NOT NULL) AS is_whole
+    FROM sides AS s
+    JOIN events AS e ON e.capture_id = s.capture_id
+    JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+    WHERE e.event_index = e.execute_index
+    GROUP BY e.capture_id, e.run_index, coalesce(s.only_scope, r.method, r.name)
+),
+startups AS (
+    SELECT x.capture_id, 'first execute' AS what, x.method, x.ticks
+    FROM executes AS x
+    WHERE x.is_whole
+    QUALIFY row_number() OVER (
+        PARTITION BY x.capture_id, x.method ORDER BY x.run_index
+    ) = 1
+    UNION ALL
+    SELECT s.capture_id, 'load', NULL, sum(e.duration_ticks)
+    FROM sides AS s
+    JOIN events AS e ON e.capture_id = s.capture_id
+    WHERE e.name = 'Program::load_method'
+    GROUP BY s.capture_id
+    HAVING bool_and(e.duration_ticks IS NOT NULL)
+),
+of_captures AS (
+    SELECT
+        u.what || '|' || coalesce(u.method, '') AS name,
+        -- If one side counts cycles, each keeps its own unit.
+        coalesce(d.unit, s.counted) AS unit,
+        'lower' AS better,
+        s.side = 'new' AS is_new,
+        u.ticks::DOUBLE * s.factor / coalesce(d.divisor, 1) AS value
+    FROM startups AS u
+    JOIN sides AS s ON s.capture_id = u.capture_id
+    CROSS JOIN _display_scale(
+        (SELECT list_sort(list(DISTINCT k.counted)) FROM sides AS k), unit
+    ) AS d
+),
+judged AS (
+    SELECT
+        c.*,
+        CASE
+            WHEN c.base_captures = 0 THEN 'added'
+            WHEN c.new_captures = 0 THEN 'removed'
+            WHEN least(c.base_captures, c.new_captures) < 3 THEN 'too few'
+            WHEN c.q < alpha AND c.new <> c.base
+                AND abs(c.change) >= coalesce(min_effect, 0.02)
+                THEN CASE
+                    WHEN d.conditions > 0 THEN 'conditions differ'
+                    WHEN c.new < c.base THEN 'faster'
+                    ELSE 'slower'
+                END
+            ELSE '~'
+        END AS verdict
+    FROM _tested_values((SELECT list(v) FROM of_captures AS v)) AS c
+    CROSS JOIN (
+        SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
+        FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x
+    ) AS d
+)
+SELECT
+    split_part(j.name, '|', 1) AS what,
+    nullif(substr(j.name, length(split_part(j.name, '|', 1)) + 2), '') AS method,
+    j.verdict,
+    100 * j.change AS change_percent,
+    j.base,
+    j.new,
+    j.unit,
+    j.p,
+    j.q,
+    CASE j.verdict WHEN 'too few' THEN 'take at least 3 captures per side, better 5' END
+        AS note,
+    j.base_captures,
+    j.new_captures
+FROM judged AS j
+WHERE _has_valid_options(alpha, min_effect)
+ORDER BY j.name DESC, j.unit;

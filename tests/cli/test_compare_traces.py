@@ -1,0 +1,96 @@
+"""`etq compare`, `etq gate` and `etq report` of PyTorch traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from etq.cli import main
+from tests.cli.test_report import data_of
+from tests.conftest import CAPTURES
+from tests.trace_pairs import Planted, trained
+
+SLOWER = Planted(host={"aten::conv2d": 1.5}, device={"conv_kernel": 1.5})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of traces, and folders of three: as fast as each other, and slower."""
+    place = tmp_path_factory.mktemp("traces")
+    for side, planted in (("good", None), ("fast", None), ("slow", SLOWER)):
+        (place / side).mkdir()
+        for number in range(3):
+            content = trained(10 * len(side) + 7 * number + ord(side[0]), planted, steps=4, has_steps=side != "fast")
+            (place / side / f"{side}{number}.pt.trace.json").write_bytes(content)
+    return place
+
+
+def invoke(*arguments: str) -> Result:
+    return CliRunner().invoke(main, list(arguments))
+
+
+@pytest.mark.parametrize(
+    ("new", "options", "status"),
+    [
+        pytest.param("slow", [], 3, marks=pytest.mark.long),
+        pytest.param("fast", ["--step-name", "train"], 0, marks=pytest.mark.long),
+        ("slow/slow1.pt.trace.json", ["--bisect"], 125),
+        pytest.param("fast", ["--bisect"], 125, marks=pytest.mark.long),
+    ],
+)
+def test_statuses_of_gates(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int
+) -> None:
+    """One trace per side is never a regression, only unclear."""
+    monkeypatch.chdir(folder)
+    base = "good/good0.pt.trace.json" if new.endswith(".json") else "good"
+    result = invoke("gate", base, new, *options)
+    assert result.exit_code == status, result.output
+    assert ("Regression: op aten::conv2d" in result.stderr) == (new == "slow")
+    assert ("Unclear: op aten::conv2d: possibly slower" in result.stderr) == new.endswith(".json")
+    if new == "fast" and options[-1:] != ["train"]:
+        assert "different steps, ProfilerStep and Trace" in result.stderr
+
+
+@pytest.mark.long
+def test_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    result = invoke("compare", "good", "slow", "--limit", "5")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("ProfilerStep: slower: +")
+    assert lines[1].startswith("ProfilerStep on devices: slower: +")
+    assert lines[2].startswith("3 ops are slower: aten::conv2d on devices +")
+    assert "op            kind               verdict" in result.stdout
+    assert "instruction_id" not in result.stdout
+    parts = json.loads(invoke("compare", "good", "slow", "--format", "json").stdout)
+    assert {row["kind"] for row in parts["ops"] if row["verdict"] == "slower"} >= {"op", "device_op", "device_kernel"}
+    assert parts["modules"] == []
+
+
+def test_a_trace_and_an_etdump(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    dump = str(CAPTURES / "mlp" / "mlp.etdp")
+    result = invoke("compare", "good/good0.pt.trace.json", dump)
+    assert result.exit_code == 1
+    assert result.stderr == (
+        "Error: good0 is a PyTorch trace and mlp is not: only traces can be compared with traces; etq map shows an "
+        "ETDump next to a trace of its model\n"
+    )
+    result = invoke("compare", dump, str(CAPTURES / "mlp" / "mlp_100runs.etdp"), "--step-name", "train")
+    assert result.stderr == (
+        "Error: mlp is not a PyTorch trace, so it has no annotations: compare it without --step-name\n"
+    )
+
+
+@pytest.mark.long
+def test_a_report_of_two_traces(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    page = tmp_path / "difference.html"
+    result = invoke("report", "good", "slow", "--step-name", "train", "-o", str(page))
+    assert result.exit_code == 0, result.output
+    [verdict] = [section for section in data_of(page.read_text())["sections"] if section["kind"] == "verdict"]
+    assert "train on devices" in json.dumps(verdict)

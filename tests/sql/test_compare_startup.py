@@ -1,0 +1,72 @@
+"""`compare_startup`: loading and first executes, against scipy and `load_breakdown`."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
+from tests.builders import dump, execute, framework, kernel, run
+from tests.conftest import CAPTURES
+from tests.sampling import thinned
+from tests.sql.planting import rows_of
+
+
+def started(seed: int, first: float = 1.0, load: float = 1.0) -> bytes:
+    """A load and six executes with noise of 1 %, of which the first takes twice as long, times `first`."""
+    random = np.random.default_rng(seed)
+    loading = round(5_000 * load * random.normal(1, 0.01))
+    runs = [run("Default", framework("Program::load_method", 0, loading))]
+    for place in range(6):
+        length = round(10_000 * (2 * first if place == 0 else 1) * random.normal(1, 0.01))
+        runs.append(run("Execute", kernel("add", 0, length), execute(0, length)))
+    return dump(*runs)
+
+
+@pytest.mark.parametrize(("first", "load"), thinned([(1.0, 1.0), (1.3, 1.0), (1.0, 0.5)], [1.3]))
+def test_startup(warehouse: Warehouse, first: float, load: float) -> None:
+    """Against scipy, of the durations as the dumps have them."""
+    captures = [
+        Labelled(f"{side}{at}", started(100 * (side == "new") + at, *given), {"side": side})
+        for side, given in (("base", (1.0, 1.0)), ("new", (first, load)))
+        for at in range(5)
+    ]
+    ingest_all(warehouse, captures)
+    rows = {row["what"]: row for row in rows_of(warehouse, "compare_startup", unit="ns")}
+    query = """
+        SELECT l.value, e.elapsed_ticks::DOUBLE FROM event_ticks AS e
+        JOIN labels AS l ON l.capture_id = e.capture_id WHERE e.run_index = $run AND e.event_index = $event
+        ORDER BY e.capture_id
+    """
+    expected = {}
+    for what, place, event in (("load", 0, 0), ("first execute", 1, 1)):
+        values = warehouse.rows(query, run=place, event=event)[1]
+        base, new = ([value for of, value in values if of == side] for side in ("base", "new"))
+        expected[what] = float(stats.ttest_ind(np.log(new), np.log(base)).pvalue)
+        assert (rows[what]["base"], rows[what]["new"], rows[what]["unit"]) == (np.median(base), np.median(new), "ns")
+        assert rows[what]["p"] == pytest.approx(expected[what], abs=1e-12)
+    for what, q in zip(expected, stats.false_discovery_control([*expected.values()]), strict=True):
+        assert rows[what]["q"] == pytest.approx(q, abs=1e-12)
+    assert rows["first execute"]["verdict"] == ("slower" if first > 1 else "~")
+    assert rows["load"]["verdict"] == ("faster" if load < 1 else "~")
+    [total] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "total"]
+    assert total["verdict"] == "~"
+
+
+@pytest.mark.parametrize("model", thinned(["mlp", "convnet", "convnet_xnn"], ["convnet_xnn"]))
+def test_loads_are_those_of_the_load_breakdown(warehouse: Warehouse, model: str) -> None:
+    files = sorted((CAPTURES / "fleet" / model).glob("*.etdp"))[:6]
+    captures = ingest_all(
+        warehouse, [Labelled(each.stem, each, {"side": ("base", "new")[at % 2]}) for at, each in enumerate(files)]
+    )
+    loads = []
+    for capture in captures:
+        [(ticks,)] = warehouse.rows(
+            "SELECT sum(total) FROM load_breakdown($capture, unit := 'ns') WHERE component = 'Program::load_method'",
+            capture=capture,
+        )[1]
+        loads.append(ticks)
+    [row] = [row for row in rows_of(warehouse, "compare_startup", unit="ns") if row["what"] == "load"]
+    assert (row["base"], row["new"]) == (np.median(loads[::2]), np.median(loads[1::2]))

@@ -1,0 +1,348 @@
+"""Comparisons of PyTorch traces: times per step equal those of plain Python, and planted differences are found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+import etq
+from etq.analysis.comparison import Comparison
+from etq.analysis.steps import steps_by_name, stored_steps
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES, shared_file
+from tests.step_reference import step_times
+from tests.trace_builders import trace, two_steps
+from tests.trace_corpus import IDS, SHAPES, VENDORS, Style
+from tests.trace_pairs import Planted, trained
+from tests.trace_reference import load
+from tests.warehouses import empty_warehouse
+
+SLOWER: Final = Planted(host={"aten::conv2d": 1.2}, device={"conv_kernel": 1.2})
+# One trace each, of 10 steps; `base` is what the others are compared with.
+SINGLE: Final = {
+    "base": Planted(),
+    "same": Planted(),
+    "op": SLOWER,
+    "calls": Planted(calls={"aten::relu": 3}),
+    "kernel": Planted(kernels={"aten::mul": "mul_kernel_v2"}),
+    "shape": Planted(
+        shapes={"aten::addmm": [[64, 512], [512, 256]]}, device={"gemm_kernel": 1.5}, host={"aten::addmm": 1.3}
+    ),
+    "slow_step": Planted(slow_step=(4, 3.0)),
+    "state": Planted(state=1.15),
+}
+OPTIONS: Final = {
+    **dict.fromkeys(("unit", "quantile", "phase", "history", "alpha", "min_effect")),
+    "allow_mismatch": False,
+}
+
+
+@pytest.fixture(scope="module")
+def single() -> Iterator[Warehouse]:
+    with empty_warehouse() as opened:
+        for seed, (name, planted) in enumerate(SINGLE.items()):
+            opened.ingest(trained(seed, planted), name=name)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def others() -> Iterator[Warehouse]:
+    """Traces without steps, with many, and with modules."""
+    with empty_warehouse() as opened:
+        opened.ingest(trained(1), name="base")
+        opened.ingest(trained(90, has_steps=False), name="whole")
+        opened.ingest(trained(91, has_steps=False), name="whole_too")
+        opened.ingest(trained(92, steps=50, has_device=False), name="many")
+        opened.ingest(trained(93, steps=4, has_modules=True), name="modules")
+        opened.ingest(trained(94, SLOWER, steps=4, has_modules=True), name="slower_modules")
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def several() -> Iterator[Warehouse]:
+    """Three traces per side, in turns, each in another state of the machine."""
+    with empty_warehouse() as opened:
+        planted = Planted(host={"aten::conv2d": 1.2}, calls={"aten::relu": 3}, device={"conv_kernel": 1.2})
+        for place in range(6):
+            side = ("base", "new", "new", "base")[place % 4]
+            state = (1.0, 1.004, 0.997, 1.006, 1.002, 0.995)[place]
+            made = Planted(planted.host, planted.device, planted.calls, state=state) if side == "new" else None
+            content = trained(100 + place, made or Planted(state=state), steps=4)
+            labels = {"side": side, "build": str(place), "captured_at": f"2026-01-0{place + 1}"}
+            opened.ingest(content, name=f"run{place}", labels=labels)
+        yield opened
+
+
+def rows_of(warehouse: Warehouse, query: str, **given: Any) -> list[Any]:
+    return warehouse.rows(query, **given)[1]
+
+
+def verdicts(warehouse: Warehouse, base: str, new: str) -> dict[tuple[str, str], tuple[str, float | None, str | None]]:
+    """Verdict, change and note by kind and op."""
+    query = "SELECT kind, op, verdict, change_percent, note FROM compare_ops($base, $new)"
+    return {(kind, op): row for kind, op, *row in rows_of(warehouse, query, base=base, new=new)}
+
+
+def check_times(warehouse: Warehouse, events: list[dict[str, Any]], capture: str, step_name: str | None) -> None:
+    scope, expected = step_times(events, step_name)
+    key = warehouse.capture(capture).capture_id
+    query = "SELECT run_index, kind, label, calls, ticks, scope FROM step_times WHERE capture_id = $key"
+    rows = rows_of(warehouse, query, key=key)
+    assert {row[:3]: row[3:5] for row in rows} == expected
+    assert {row[5] for row in rows} <= {scope, f"{scope} on devices"}
+
+
+def written(content: bytes, folder: Path) -> list[dict[str, Any]]:
+    path = folder / "written.json"
+    path.write_bytes(content)
+    return load(path)
+
+
+def test_times_per_step_are_those_of_plain_python(tmp_path: Path, warehouse: Warehouse) -> None:
+    """By profiler steps, by calls of an annotation, and then by profiler steps again."""
+    for place, content in enumerate((trained(1, has_modules=True), trace(*two_steps()))):
+        warehouse.ingest(content, name=f"made{place}")
+        check_times(warehouse, written(content, tmp_path), f"made{place}", None)
+    content = trained(1, has_modules=True)
+    steps_by_name(warehouse, ["made0"], "train")
+    check_times(warehouse, written(content, tmp_path), "made0", "train")
+    stored_steps(warehouse)
+    check_times(warehouse, written(content, tmp_path), "made0", None)
+
+
+@pytest.mark.long
+def test_times_per_step_of_many_kinds_of_traces(tmp_path: Path, warehouse: Warehouse) -> None:
+    """Of made traces of several vendors, layouts and threads, and of real traces of CPUs."""
+    made = [trained(2, has_steps=False), trained(3, SINGLE["slow_step"], has_device=False)]
+    made += [trace(*two_steps(), is_older=True)]
+    made += [build(Style(ids=ids))[0] for build, ids in zip(SHAPES.values(), IDS, strict=True)]
+    made += [SHAPES["training"](Style(vendor=vendor))[0] for vendor in VENDORS]
+    for place, content in enumerate(made):
+        warehouse.ingest(content, name=f"made{place}")
+        check_times(warehouse, written(content, tmp_path), f"made{place}", None)
+    for path in sorted((CAPTURES / "torch").glob("*.trace.json.gz")):
+        capture = warehouse.ingest(path)
+        check_times(warehouse, load(path), capture.name, None)
+    for place in (0, 1):
+        steps_by_name(warehouse, [f"made{place}"], "train")
+        check_times(warehouse, written(made[place], tmp_path), f"made{place}", "train")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "triton"])
+def test_times_per_step_of_other_peoples_traces(warehouse: Warehouse, name: str) -> None:
+    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
+    warehouse.ingest(path, name="real")
+    check_times(warehouse, load(path), "real", None)
+
+
+@pytest.mark.long
+def test_rollups_are_the_quantiles_of_steps(single: Warehouse) -> None:
+    query = """
+        SELECT o.scope, o.kind, o.label, o.runs, o.calls, o.total_ticks, o.p50, o.is_additive
+        FROM op_times AS o JOIN captures AS c ON c.capture_id = o.capture_id WHERE c.name = 'base'
+    """
+    found = {(kind, label): row for _, kind, label, *row in rows_of(single, query)}
+    assert found["framework", "ProfilerStep"][:2] == [10, 10]
+    assert found["op", "aten::relu"][:2] == [10, 20]
+    assert found["device_kernel", "gemm_kernel"][1] == 20
+    assert found["device_op", "aten::addmm"][2] == found["device_kernel", "gemm_kernel"][2]
+    assert not found["device_op", "aten::addmm"][-1]
+    assert found["device_kernel", "gemm_kernel"][-1]
+    device = sum(row[2] for (kind, _), row in found.items() if kind == "device_kernel")
+    assert device == found["device_total", "devices"][2]
+
+
+@pytest.mark.long
+def test_nothing_changed(single: Warehouse) -> None:
+    assert {verdict for verdict, _, _ in verdicts(single, "base", "same").values()} == {"~"}
+    totals = rows_of(single, "SELECT method, verdict FROM compare_captures('base', 'same') WHERE what = 'total'")
+    assert totals == [("ProfilerStep", "~"), ("ProfilerStep on devices", "~")]
+
+
+def test_an_op_that_is_slower_on_every_step(single: Warehouse) -> None:
+    """Steps of one trace share a state, so that slower is only possible; no other op is blamed."""
+    found = verdicts(single, "base", "op")
+    slower = {key: row for key, row in found.items() if row[0] != "~"}
+    assert set(slower) == {("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel")}
+    for verdict, change, note in slower.values():
+        assert verdict == "possibly slower"
+        assert change == pytest.approx(20, abs=2)
+        assert note == "by their steps alone: measure 3 traces per side"
+    [rule] = rows_of(single, "FROM compare_findings('base', 'op') WHERE rule = 'one trace per side'")
+    assert rule[1].startswith("steps are the samples, 10 of base and 10 of new; as they share the state of the machine")
+
+
+def test_an_op_that_is_called_more_often_is_not_slower(single: Warehouse) -> None:
+    found = verdicts(single, "base", "calls")
+    changed = {key: row for key, row in found.items() if row[0] != "~"}
+    assert set(changed) == {("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel")} | {
+        ("runtime", "cudaLaunchKernel")
+    }
+    for verdict, change, note in changed.values():
+        assert verdict == "more calls"
+        assert change is not None
+        assert change > 5
+        assert note is not None
+        assert note.startswith("calls per step ")
+    assert changed["op", "aten::relu"][2].startswith("calls per step 2 to 3, each 1")  # type: ignore[union-attr]
+
+
+def test_a_kernel_that_replaces_another(single: Warehouse) -> None:
+    found = verdicts(single, "base", "kernel")
+    changed = {key: row[0] for key, row in found.items() if row[0] != "~"}
+    assert changed == {("device_kernel", "mul_kernel"): "removed", ("device_kernel", "mul_kernel_v2"): "added"}
+    assert found["device_kernel", "mul_kernel"][2] == "may have become mul_kernel_v2"
+    rules = dict(rows_of(single, "FROM compare_findings('base', 'kernel')"))
+    assert rules["different programs"].endswith("1 of new are not in base, 1 of base not in new")
+
+
+def test_an_op_with_other_shapes_is_not_slower(single: Warehouse) -> None:
+    found = verdicts(single, "base", "shape")
+    assert found["op", "aten::addmm"][0] == "other shapes"
+    assert found["device_op", "aten::addmm"][0] == "other shapes"
+    note = "shapes [[64, 128], [128, 256]] only in base, [[64, 512], [512, 256]] only in new"
+    assert found["op", "aten::addmm"][2] == note
+    assert found["device_kernel", "gemm_kernel"][0] == "possibly slower"
+    others = {row[0] for (_, op), row in found.items() if op not in ("aten::addmm", "gemm_kernel", "train")}
+    assert others == {"~"}
+
+
+def test_one_slow_step_makes_nothing_slower(single: Warehouse) -> None:
+    assert {verdict for verdict, _, _ in verdicts(single, "base", "slow_step").values()} == {"~"}
+    rules = rows_of(single, "FROM compare_findings('base', 'slow_step') WHERE rule = 'disturbed steps'")
+    assert len(rules) == 2
+    assert rules[0][1].startswith("1 of 10 steps of new took ")
+    sides = rows_of(single, "SELECT capture, is_disturbed FROM compared_captures('base', 'slow_step')")
+    assert [name for name, is_disturbed in sides if is_disturbed] == ["slow_step #5"]
+    assert len(sides) == 20
+
+
+@pytest.mark.long
+def test_another_state_of_the_machine_blames_no_op(single: Warehouse) -> None:
+    found = verdicts(single, "base", "state")
+    assert {row[0] for (kind, _), row in found.items() if kind not in ("annotation", "device_annotation")} == {"~"}
+    shifts = rows_of(single, "SELECT change_percent FROM compare_captures('base', 'state') WHERE what = 'common shift'")
+    assert [shift for (shift,) in shifts] == pytest.approx([15, 15], abs=1)
+
+
+@pytest.mark.long
+def test_traces_without_steps_have_too_few(others: Warehouse) -> None:
+    found = {verdict for verdict, _, _ in verdicts(others, "whole", "whole_too").values()}
+    assert found == {"too few"}
+    with pytest.raises(etq.QueryError, match="different steps, ProfilerStep and Trace .*--step-name NAME"):
+        rows_of(others, "FROM compare_ops('base', 'whole')")
+
+
+@pytest.mark.long
+def test_calls_of_an_annotation_are_steps(others: Warehouse) -> None:
+    """Also of traces of which one has no profiler steps; the stored steps are used again after that."""
+    comparison = Comparison(others, "base", "whole", dict(OPTIONS), "train")
+    try:
+        totals = comparison.rows("captures", "what, method, verdict, base_captures")[1]
+        assert ("total", "train", "~", 10) in totals
+        assert ("total", "train on devices", "~", 10) in totals
+        assert {verdict for _, verdict in comparison.verdicts("ops", "op")} == {"~"}
+    finally:
+        comparison.close()
+    assert rows_of(others, "SELECT DISTINCT method FROM compare_captures('whole', 'whole_too') WHERE what = 'total'")
+    with pytest.raises(
+        etq.EtqError, match="base has no annotation 'trian'; the nearest are train; annotations are train"
+    ):
+        Comparison(others, "base", "whole", dict(OPTIONS), "trian")
+
+
+@pytest.mark.long
+def test_modules_have_a_row_for_the_host_and_one_for_devices(others: Warehouse) -> None:
+    query = "SELECT module_path, method, verdict, change_percent FROM compare_modules('modules', 'slower_modules')"
+    found = {row[:2]: row[2:] for row in rows_of(others, query)}
+    assert set(found) == {
+        (name, steps) for name in ("Conv2d_0", "Net_0") for steps in ("ProfilerStep", "ProfilerStep on devices")
+    }
+    assert found["Conv2d_0", "ProfilerStep on devices"][0] == "possibly slower"
+    assert found["Conv2d_0", "ProfilerStep on devices"][1] == pytest.approx(20, abs=2)
+    assert found["Conv2d_0", "ProfilerStep"][0] == "possibly slower"
+    assert found["Net_0", "ProfilerStep"][0] == "~"
+    assert rows_of(others, "FROM compare_modules('whole', 'whole_too')") == []
+
+
+@pytest.mark.long
+def test_many_steps_are_thinned(others: Warehouse) -> None:
+    query = """
+        SELECT count(DISTINCT t.run_index), min(t.run_index), max(t.run_index) FROM step_times AS t
+        JOIN captures AS c ON c.capture_id = t.capture_id WHERE c.name = 'many' AND t.is_sample
+    """
+    assert rows_of(others, query) == [(30, 1, 49)]
+
+
+@pytest.mark.long
+def test_several_traces_per_side_are_samples(several: Warehouse) -> None:
+    """They are judged as captures are: an op is slower, and another one called more often."""
+    found = verdicts(several, "side=base", "side=new")
+    for key in (("op", "aten::conv2d"), ("device_op", "aten::conv2d"), ("device_kernel", "conv_kernel")):
+        assert found[key][0] == "slower"
+        assert found[key][1] == pytest.approx(20, abs=3)
+    for key in (("op", "aten::relu"), ("device_op", "aten::relu"), ("device_kernel", "relu_kernel")):
+        assert found[key][0] == "more calls"
+    others = {
+        op: row[0]
+        for (kind, op), row in found.items()
+        if op not in ("aten::conv2d", "conv_kernel", "aten::relu", "relu_kernel", "cudaLaunchKernel", "train")
+    }
+    assert set(others.values()) == {"~"}
+    rules = [rule for rule, _ in rows_of(several, "FROM compare_findings('side=base', 'side=new')")]
+    assert "one trace per side" not in rules
+
+
+@pytest.mark.long
+def test_traces_form_series(several: Warehouse) -> None:
+    trends = rows_of(several, "SELECT label, runs, median FROM trend(unit := 'ns') ORDER BY position")
+    assert [label for label, _, _ in trends] == [str(place) for place in range(6)]
+    assert {runs for _, runs, _ in trends} == {4}
+    expected = rows_of(
+        several,
+        "SELECT median(t.ticks) FROM step_times AS t WHERE t.kind = 'framework' GROUP BY t.capture_id ORDER BY t.capture_id",
+    )
+    assert [(median,) for _, _, median in trends] == expected
+    items = {
+        "total": ("ProfilerStep on devices", "device_total", "devices"),
+        "op": ("aten::addmm on devices", "device_op", "aten::addmm"),
+    }
+    for what, (item, kind, label) in items.items():
+        found = rows_of(
+            several, "SELECT median FROM trend($what, $item, unit := 'ns') ORDER BY position", what=what, item=item
+        )
+        query = """
+            SELECT median(t.ticks) FROM step_times AS t WHERE t.kind = $kind AND t.label = $label
+            GROUP BY t.capture_id ORDER BY t.capture_id
+        """
+        assert found == rows_of(several, query, kind=kind, label=label)
+
+
+@pytest.mark.long
+def test_phases_and_pruning_keep_the_times_of_steps(warehouse: Warehouse) -> None:
+    for name, planted in (("base", None), ("op", SLOWER)):
+        warehouse.ingest(trained(len(name), planted, steps=4), name=name)
+        warehouse.phase(name, "decode", runs="0-1")
+    query = "SELECT DISTINCT verdict FROM compare_ops('base', 'op', phase := $phase) WHERE op = 'aten::conv2d'"
+    assert rows_of(warehouse, query, phase="decode") == [("too few",)]
+    assert rows_of(warehouse, query, phase=None) == [("possibly slower",)]
+    warehouse.prune(0, keep_rollups=True)
+    assert rows_of(warehouse, "FROM event_ticks") == []
+    assert rows_of(warehouse, query, phase=None) == [("possibly slower",)]
+
+
+@pytest.mark.long
+def test_traces_are_not_compared_with_other_captures(single: Warehouse) -> None:
+    single.ingest(CAPTURES / "mlp" / "mlp_100runs.etdp", name="dump")
+    try:
+        message = "base is a PyTorch trace and dump is not: only traces can be compared with traces; etq map shows"
+        for view in ("compare_ops", "compare_captures", "compare_findings"):
+            for sides in (("base", "dump"), ("dump", "base")):
+                with pytest.raises(etq.QueryError, match=message):
+                    rows_of(single, f"FROM {view}($base, $new)", base=sides[0], new=sides[1])
+    finally:
+        single.remove("dump")
