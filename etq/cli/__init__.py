@@ -24,21 +24,26 @@ COMMANDS: Final = {
         "slow": "views", "decode": "views", "advice": "views", "report": "report", "export": "export",
     },
     "With its record or program": {
-        "modules": "views", "sources": "views", "coverage": "views", "graph": "views",
-        "flops": "costs", "roofline": "costs", "program": "programs",
+        "modules": "views", "sources": "views", "coverage": "views", "graph": "graphs",
+        "graphs": "graphs", "flops": "costs", "roofline": "costs", "program": "programs",
         "values": "values", "reference": "values", "gap": "values",
     },
-    "PyTorch traces": {"steps": "views", "kernels": "views", "map": "ops"},
+    "PyTorch traces": {
+        "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces",
+        "tensor-cores": "traces", "idle": "traces",
+        "gaps": "traces", "launches": "traces", "queues": "traces", "overlap": "traces",
+        "collectives": "traces", "stragglers": "trends", "peak": "traces", "map": "ops",
+    },
     "Many captures": {
         "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",
     },
     "A warehouse": {
         "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
         "phase": "metrics", "merge": "maintenance", "remove": "maintenance", "prune": "maintenance",
-        "compact": "maintenance", "lake": "lake",
+        "compact": "maintenance", "lake": "lake", "mcp": "agents",
     },
     "Anything else": {
-        "sql": "sql", "views": "sql", "transpile": "spark", "demo": "sql", "completion": "completion",
+        "serve": "serve", "sql": "sql", "views": "sql", "transpile": "spark", "demo": "sql", "completion": "completion",
     },
 }  # fmt: skip
 _MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
@@ -114,15 +119,16 @@ def _message(error: BaseException) -> str | None:
     return None
 
 
-# The message for an unknown name; the endings of files.
+# The message for an unknown name.
 _NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
-_FILE_ENDINGS = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
 
 
 def _about_file(message: str) -> str:
     """Return the message for an unknown name, with a hint about files if the name looks like a path."""
+    from etq.cli.targets import looks_like_path
+
     match = _NAMED.fullmatch(message)
-    if match is None or "=" in match[2] or not (os.sep in match[2] or match[2].endswith(_FILE_ENDINGS)):
+    if match is None or not looks_like_path(match[2]):
         return message
     if os.path.exists(match[2]):
         return f"{match[2]}: this command takes a {match[1]} of the warehouse, not a file; ingest the file first"

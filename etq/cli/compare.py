@@ -18,7 +18,7 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.files import files_of
 from etq.cli.options import Command, output_options, percentage, warehouse_option
-from etq.cli.targets import is_file, is_there, report_warnings
+from etq.cli.targets import check_path, is_file, is_there, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table
@@ -39,14 +39,25 @@ SHOWN: Final = {
     "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {CHANGE}, note",
     "ops": f"op, module_path AS module, instruction_id, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
     "metrics": "name, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
+    "startup": "what, method, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
+}
+# The same for traces, whose ops have no instructions.
+SHOWN_OF_TRACES: Final = {
+    **SHOWN,
+    "captures": f"what, method AS steps, verdict, {CHANGE}, note",
+    "modules": f"module_path AS module, method AS steps, verdict, {CHANGE}, note",
+    "ops": f"op, kind, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
 }
 TITLES: Final = {
     "captures": "In all",
     "modules": "Modules, those that explain most of the difference first",
     "ops": "Ops, those that explain most of the difference first",
     "metrics": "Metrics",
+    "startup": "Start-up",
 }
 WORSE: Final = ("slower", "worse")
+# Verdicts for which start-up is shown.
+CHANGED: Final = ("slower", "faster", "conditions differ")
 # New is slower in some of its captures: neither is it slower, nor may it pass.
 UNSTABLE: Final = ("unstable",)
 UNCLEAR: Final = (*UNSTABLE, "possibly slower", "too few", "can't judge", "conditions differ", "added", "removed")
@@ -55,6 +66,11 @@ UNCLEAR: Final = (*UNSTABLE, "possibly slower", "too few", "can't judge", "condi
 def judging_options(command: Command) -> Command:
     """Options of a comparison, and of what counts as a difference."""
     for option in (
+        click.option(
+            "--step-name",
+            metavar="NAME",
+            help="For PyTorch traces: the annotation whose calls are the steps.  [default: profiler steps]",
+        ),
         click.option(
             "--allow-mismatch",
             "allow_mismatch",
@@ -95,10 +111,10 @@ def judging_options(command: Command) -> Command:
 @judging_options
 @click.option(
     "--fail-on",
-    type=click.Choice(["slower", "total", "unclear"]),
+    type=click.Choice(["slower", "total", "startup", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; also for an unclear result. "
-    "An unstable total counts as slower.",
+    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; if loading or a first "
+    "execute is slower; also for an unclear result. An unstable total counts as slower.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
@@ -114,13 +130,14 @@ def compare(
     fail_on: tuple[str, ...],
     metrics: tuple[str, ...],
     etrecord: str | None,
+    step_name: str | None,
     db: str,
     format: str | None,
     output: str | None,
     force: bool,
     **options: Any,
 ) -> None:
-    """Compare NEW with BASE: is it slower, where, and is the difference noise?
+    """Compare NEW with BASE: what is slower, and is it noise?
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
     pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result. Without
@@ -130,6 +147,7 @@ def compare(
     etq compare build=41 build=42 --db lab.duckdb
     etq compare 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord --format markdown
     etq compare build=41 build=42 --fail-on slower --min-effect 3%
+    etq compare yesterday.pt.trace.json today.pt.trace.json --step-name train_step
     """
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
@@ -137,11 +155,13 @@ def compare(
         raise click.UsageError("--sort-by goes with --what, as the parts have other columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(warehouse, base_selector, new_selector, arguments)
+        comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
         form = format or format_of(output)
-        found = find_worse(comparison, "slower" in fail_on, metrics) if fail_on else Worse()
+        found = find_worse(comparison, "slower" in fail_on, metrics) if {*fail_on} - {"startup"} else Worse()
+        of_startup = find_worse_startup(comparison) if "startup" in fail_on else Worse()
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, found.worse)
+            worse = [*found.worse, *of_startup.worse]
+            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what in (None, "all") else what
@@ -149,8 +169,10 @@ def compare(
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
             report_worse(found)
-            is_worse = bool(found.worse or found.unstable)
-            if (is_worse and {"slower", "total"} & set(fail_on)) or (found.unclear and "unclear" in fail_on):
+            report_worse(of_startup)
+            is_worse = bool(found.worse or found.unstable) and bool({"slower", "total"} & {*fail_on})
+            is_unclear = bool(found.unclear or of_startup.unclear) and "unclear" in fail_on
+            if is_worse or of_startup.worse or is_unclear:
                 sys.exit(REGRESSION)
 
 
@@ -163,23 +185,28 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
     if not files[0] and not files[1]:
         if etrecord is not None:
             raise EtqError("--etrecord is of files; captures of a warehouse are linked to theirs (etq link)")
+        for side in (base, new):
+            check_path(side, db)
         with open(db, read_only=True) as warehouse:
             yield warehouse, base, new
         return
     for side, sources in zip((base, new), files, strict=True):
         if not sources:
+            check_path(side, db)
             raise EtqError(f"{side} is not a file, but the other side is; ingest both, or name files on both sides")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         known: dict[int, str] = {}
         for side, sources in zip(("base", "new"), files, strict=True):
-            for file in sources:
-                capture = warehouse.ingest(file, labels={"side": side})
+            links = [] if record is None else [record]
+            captures = warehouse.ingest_many(sources, labels={"side": side}, link_to=links)
+            for file, capture in zip(sources, captures, strict=True):
+                if isinstance(capture, EtqError):
+                    raise capture
                 if capture.capture_id in known:
                     raise EtqError(f"{file}: has the same content as {known[capture.capture_id]}: not compared twice")
                 known[capture.capture_id] = file
                 if record is not None:
-                    warehouse.link(capture, record)
                     report_warnings(warehouse, capture)
         yield warehouse, "side=base", "side=new"
 
@@ -224,10 +251,17 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
     for part, title in TITLES.items():
         if part == "modules" and not comparison.has_modules():
             continue
-        columns, rows = comparison.rows(part, SHOWN[part], None if part in ("captures", "metrics") else limit)
-        if rows:
+        chosen = (SHOWN_OF_TRACES if comparison.is_of_traces() else SHOWN)[part]
+        columns, rows = comparison.rows(part, chosen, limit if part in ("modules", "ops") else None)
+        # Where start-up is as before, it isn't shown.
+        if rows and (part != "startup" or any(row[columns.index("verdict")] in CHANGED for row in rows)):
             heading = f"### {title}\n" if form == "markdown" else f"{title}:"
-            kept = [at for at in range(len(columns)) if columns[at] != "note" or any(row[at] for row in rows)]
+            optional = ("note", "low_percent", "high_percent") if comparison.is_of_traces() else ("note",)
+            kept = [
+                at
+                for at, name in enumerate(columns)
+                if name not in optional or any(row[at] is not None for row in rows)
+            ]
             shown = [[row[at] for at in kept] for row in rows]
             names = [columns[at] for at in kept]
             drawn = markdown(names, shown) if form == "markdown" else table(names, shown, style)
@@ -243,6 +277,8 @@ def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *,
         of_totals = lines if is_told else [(f"total: {line}", verdict) for line, verdict in lines]
         # What a gate fails for is first.
         lines = [*of_totals, (line_of_ops, None)] if is_told else [(line_of_ops, None), *of_totals]
+    if of_ops and (line_of_tails := comparison.op_tail_line()) is not None:
+        lines = [*lines, (line_of_tails, None)]
     if form == "markdown":
         from etq.render.markdown import inline
 
@@ -268,6 +304,15 @@ class Worse:
     unclear: Sequence[str] = ()
 
 
+def find_worse_startup(comparison: Comparison) -> Worse:
+    """What is worse of loading and of first executes."""
+    results = comparison.verdicts("startup", "what || coalesce(' of ' || method, '')")
+    return Worse(
+        [what for what, verdict in results if verdict in WORSE],
+        unclear=[f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR],
+    )
+
+
 def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
     """What is worse: of metrics, or else of the total, its slow runs, and ops."""
     if metrics:
@@ -283,8 +328,9 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
-            op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
-            results += [each for each in comparison.verdicts("ops", op) if each[1] in ("slower", "possibly slower")]
+            ops = comparison.verdicts("ops", comparison.op_key())
+            results += [each for each in ops if each[1] in ("slower", "possibly slower")]
+            results += [(f"slow runs of {op}", "slower") for op, _ in comparison.slow_op_tails()]
     worse = [what for what, verdict in results if verdict in WORSE]
     unstable = [what for what, verdict in results if verdict in UNSTABLE]
     unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]

@@ -92,7 +92,8 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
         update_definitions(connection, path, read_only=True)
         return connection
     from etq.lake.reading import connect_tables
-    from etq.lake.tables import Lake, read
+    from etq.lake.state import read
+    from etq.lake.tables import Lake
 
     return connect_tables(read(Lake.at(path)))
 
@@ -137,7 +138,8 @@ def _quiet(shell: type[ShellComplete]) -> type[ShellComplete]:
 @main.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """Print a script by which a shell completes commands, options, and names of captures, labels and views.
+    """Print a script for completion in a shell. It completes commands, options, and names of captures, labels and
+    views.
 
     \b
     eval "$(etq completion bash)"          in ~/.bashrc (bash 4.4 or later); with zsh in ~/.zshrc

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, run_options, unit_option, warehouse_option
+from etq.cli.options import PREFIXES, output_options, peak_options, run_options, unit_option, warehouse_option
 from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
 from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
@@ -19,45 +18,12 @@ from etq.render.writers import TO_READ, format_of, write
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-PREFIXES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
-PREFIXES_OF_TWO: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
-_NUMBER: Final = r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
-_FLOPS: Final = re.compile(_NUMBER + r"([kKMGTP]?)(?:FLOPS|FLOPs|FLOP/s|flops|flop/s)?\s*")
-_BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|bytes/s)?\s*")
 EDGE: Final = "edge_dialect_exported_program"
-
-
-def _rate(pattern: re.Pattern[str], examples: str) -> Any:
-    """Return a callback that checks an option and turns a text such as `20G` into 2e10."""
-
-    def parsed(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-        if text is None:
-            return None
-        match = pattern.fullmatch(text)
-        if match is None:
-            raise click.BadParameter(f"{text!r} is not a rate; write it like {examples}")
-        value = float(match[1]) * (PREFIXES | PREFIXES_OF_TWO)[match[2]]
-        if not 0 < value < float("inf"):
-            raise click.BadParameter(f"{text} must be above 0, and finite")
-        return value
-
-    return parsed
 
 
 @main.command()
 @click.argument("capture")
-@click.option(
-    "--peak-flops",
-    metavar="RATE",
-    callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
-    help="Peak rate of the device in operations per second, such as 20G.",
-)
-@click.option(
-    "--peak-bandwidth",
-    metavar="RATE",
-    callback=_rate(_BANDWIDTH, "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"),
-    help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
-)
+@peak_options
 @click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="Grouping of rows.  [default: op]")
 @unit_option(None)
 @run_options("typical")
@@ -76,7 +42,7 @@ def roofline(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show how far each op is from the device's peak; needs a linked record.
+    """Show how far each op is from the device's peak. Needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
     them, and without the capture's metrics peak_flops and peak_bandwidth, only rates and intensity are shown.
@@ -113,7 +79,8 @@ def roofline(
 @warehouse_option
 @output_options
 def flops(capture: str, by: str, db: str, format: str | None, output: str | None, force: bool) -> None:
-    """Show what a program's ops cost by their shapes: operations and bytes of one call, a multiply-add as two.
+    """Show the operations and bytes of a program's ops. They are computed from shapes, for one call; a multiply-add
+    counts as two.
 
     CAPTURE|RECORD is an ETRecord, its name, or the name of a capture that is linked to one. The program is shown as it
     was before delegates took parts of it, or, if the record lacks that, as it was exported. The total counts each node

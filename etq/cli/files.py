@@ -13,6 +13,7 @@ import click
 
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.jobs import note_ranks
 from etq.cli.labels import found_options, parsed_labels
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
@@ -61,7 +62,7 @@ def inspect(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show a file's events with statistics over their runs, as the Inspector does. Nothing is stored.
+    """Show a file's events with statistics over their runs. The columns are the Inspector's. Nothing is stored.
 
     With the program's ETRecord, events have the ops and the module that they belong to.
 
@@ -113,6 +114,7 @@ def inspect(
 @click.option(
     "--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label; may be repeated."
 )
+@click.option("--job", metavar="NAME", help="The job that the files are ranks of: the label job.")
 @found_options
 @click.option(
     "--metrics", metavar="FILE", multiple=True, help="File of metrics to attach, too, as with etq metric --from."
@@ -136,6 +138,7 @@ def ingest(
     files: tuple[str, ...],
     name: str | None,
     labels: dict[str, str],
+    job: str | None,
     metrics: tuple[str, ...],
     captured_at: datetime | None,
     time_scale: str | None,
@@ -161,6 +164,7 @@ def ingest(
     \b
     etq ingest *.etdp --db lab.duckdb --label device=pixel8 --label build=abc123
     etq ingest lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp' --label-git=.
+    etq ingest traces/ --job train-7b
     """
     from etq.warehouse.warehouse import open
 
@@ -174,6 +178,8 @@ def ingest(
         raise click.UsageError("--metrics goes with one file")
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet don't go together")
+    if job is not None and labels.setdefault("job", job) != job:
+        raise click.UsageError(f"--job {job} and --label job={labels['job']} differ")
     files = tuple(each for file in files for each in files_of(file))
     if not any(map(os.path.exists, files)):
         raise EtqError(f"{files[0]}: no such file")
@@ -197,6 +203,8 @@ def ingest(
             printed = _Printed(warehouse, 1, bool(links) or bool(debug_buffer), verbose=verbose, quiet=quiet)
             of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
             _ingest_one(warehouse, files[0], links, printed, {**of_one, **ingest_options})
+        if job is not None and not quiet:
+            note_ranks(warehouse, job)
     printed.end()
     if printed.failed:
         sys.exit(1)

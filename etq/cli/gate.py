@@ -9,7 +9,15 @@ import click
 
 from etq.analysis.comparison import Comparison
 from etq.cli import main
-from etq.cli.compare import REGRESSION, find_worse, headline, judging_options, report_worse, sides
+from etq.cli.compare import (
+    REGRESSION,
+    find_worse,
+    find_worse_startup,
+    headline,
+    judging_options,
+    report_worse,
+    sides,
+)
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, printable
 
@@ -25,6 +33,7 @@ SKIP = 125
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Judge this metric, not times; may be repeated."
 )
+@click.option("--startup", is_flag=True, help="Judge only loading and first executes.")
 @judging_options
 @warehouse_option
 def gate(
@@ -33,11 +42,13 @@ def gate(
     bisect: bool,
     total: bool,
     metrics: tuple[str, ...],
+    startup: bool,
+    step_name: str | None,
     db: str,
     quantile: str | None,
     **options: Any,
 ) -> None:
-    """Exit with 3 if NEW is slower than BASE or unstable, else with 0; an unclear result is printed.
+    """Exit with 3 if NEW is slower than BASE or unstable. Otherwise exit with 0; an unclear result is printed.
 
     Unstable means that some captures of NEW are slower than the others, and that BASE has fewer such captures.
 
@@ -47,12 +58,18 @@ def gate(
     etq gate build=41 build=42 --db lab.duckdb
     git bisect run sh -c './measure new && etq gate "good/*.etdp" "new/*.etdp" --bisect'
     """
+    if startup and (total or metrics):
+        raise click.UsageError("--startup goes without --total and --metric, which judge other numbers")
     arguments = {**options, "unit": None, "quantile": None if quantile is None else float(quantile)}
     try:
         with sides(base, new, db, None) as (warehouse, base_selector, new_selector):
-            comparison = Comparison(warehouse, base_selector, new_selector, arguments)
-            click.echo(headline(comparison, "table", of_ops=not total and not metrics), nl=False)
-            found = find_worse(comparison, not total, metrics)
+            comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
+            if startup:
+                click.echo("".join(f"{printable(line)}\n" for line in comparison.startup_lines()), nl=False)
+                found = find_worse_startup(comparison)
+            else:
+                click.echo(headline(comparison, "table", of_ops=not total and not metrics), nl=False)
+                found = find_worse(comparison, not total, metrics)
             report_worse(found)
     except EtqError as error:
         if not bisect:

@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+from types import FrameType
 from typing import Final
 
 # The exit status that shells report for a command that an interrupt ended.
@@ -48,9 +49,19 @@ def is_interrupt(error: BaseException) -> bool:
     return _requested.is_set() or isinstance(error, KeyboardInterrupt)
 
 
-def _interrupt(*_: object) -> None:
+def _interrupt(_: int, frame: FrameType | None) -> None:
     _requested.set()
-    raise KeyboardInterrupt
+    # An interrupt in the import of a library may abort the process; `_watch` ends it without that.
+    if sys.platform == "win32" or not _is_importing(frame):
+        raise KeyboardInterrupt
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _watch(signals: int) -> None:

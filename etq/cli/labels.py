@@ -82,7 +82,7 @@ def captures(
     output: str | None,
     force: bool,
 ) -> None:
-    """List the captures of a warehouse: all, or those that match any of the selectors.
+    """List the captures of a warehouse. With selectors, only those that match any of them.
 
     A selector is a name, a hash prefix, or labels separated by commas, which may include @latest or @previous.
 
@@ -159,7 +159,7 @@ def label(
     output: str | None,
     force: bool,
 ) -> None:
-    """Attach labels to a capture, replacing those of the same keys; without any, show its labels.
+    """Attach labels to a capture, or show its labels. A label replaces the one of the same key.
 
     captured_at=2026-05-01T12:00:00Z sets the time of the measurement, in UTC if it has no time zone.
 
@@ -179,6 +179,7 @@ def label(
             raise EtqError(f"{target.name} has no label {missing[0]!r}; it has {', '.join(have) or 'none'}")
         if labels or remove:
             warehouse.label(target, **labels, **dict.fromkeys(remove))
-            click.echo(f"{printable(target.name)}: {len(labels)} labels set, {len(remove)} removed", err=True)
+            noun = "label" if len(labels) == 1 else "labels"
+            click.echo(f"{printable(target.name)}: {len(labels)} {noun} set, {len(remove)} removed", err=True)
         else:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("files", metavar="WAREHOUSE...", nargs=-1, required=True)
 @click.option("-o", "--output", metavar="FILE", required=True, help="The new warehouse.")
 def merge(files: tuple[str, ...], output: str) -> None:
-    """Make a new warehouse from all content of several others, which are only read.
+    """Make a new warehouse from all content of several others. These are only read.
 
     The same content is stored once, with the labels, metrics, phases and links of all; where these differ, those of the
     first warehouse are kept, and the difference is printed. A name that other content has is extended.
@@ -91,7 +91,8 @@ def prune(
     yes: bool,
     db: str,
 ) -> None:
-    """Remove all captures but the latest of each group; with selectors, only those that match any of them.
+    """Remove all captures but the latest of each group. With selectors, only captures that match any of them are
+    removed.
 
     The latest captures are those with the last time of measurement, or else those ingested last, as with @latest; files
     without a time are ingested in the order of the command line. With --over, the latest are the last by a label;

@@ -76,6 +76,9 @@ def metric(
             warehouse.metric(target, name, None, run=run)
         for name, (value, unit) in metrics.items():
             warehouse.metric(target, name, value, unit, better, run=run)
+        if metrics or remove:
+            noun = "metric" if len(metrics) == 1 else "metrics"
+            click.echo(f"{printable(target.name)}: {len(metrics)} {noun} set, {len(remove)} removed", err=True)
         for file in files:
             added = warehouse.ingest_metrics(target, file)
             what = f"{added} metrics added" if added else "known already"
@@ -111,7 +114,7 @@ def phase(
     output: str | None,
     force: bool,
 ) -> None:
-    """Set the phase of runs of a capture: load, prefill, decode or other; without a phase, show the phases.
+    """Set the phase of runs, or show the phases. Phases are load, prefill, decode and other.
 
     Only runs that match all of the rules get the phase. Commands that select runs then accept --phase.
 

@@ -15,16 +15,45 @@ if TYPE_CHECKING:
 
 # For each view, the command that answers the same question for the other kind of captures.
 _OF_TRACES: Final = {
-    "memory_totals": 'etq sql "FROM memory_timeline(CAPTURE)"',
+    "memory_totals": "etq peak",
     "execute_breakdown": "etq steps",
     "framework_tax": 'etq sql "FROM operator_table(CAPTURE)"',
     "delegate_totals": "etq kernels",
     "module_totals": 'etq sql "FROM module_tree(CAPTURE)"',
     "source_totals": "etq ops --by stack",
-    "advice": 'etq sql "FROM trace_recommendations(CAPTURE)"',
     "roofline": 'etq sql "FROM gpu_utilization(CAPTURE)"',
 }
-_OF_ETDUMPS: Final = {"step_breakdown": "etq breakdown", "kernel_table": "etq ops"}
+_OF_ETDUMPS: Final = {
+    "step_breakdown": "etq breakdown",
+    "wide_steps": "etq breakdown",
+    "passes": "etq breakdown",
+    "backward_times": "etq modules",
+    "kernel_table": "etq ops",
+    "tensor_core_use": "etq roofline",
+    "device_idle": "etq tax",
+    "device_idle_causes": "etq tax",
+    "peak_memory": "etq memory",
+}
+# What a trace lacks if the view has no rows: of views of devices, and of what an option of the profiler records.
+_OF_DEVICES: Final = {
+    "kernel_table": "no kernels",
+    "tensor_core_use": "no kernels of computation",
+    "device_idle": "no gaps between device events",
+    "device_idle_causes": "no gaps between device events",
+    "launch_totals": "no device events whose launch was recorded",
+    "queue_summary": "no device events whose launch was recorded",
+    "device_breakdown": "no device events in its steps",
+    "collectives": "no collectives on devices",
+}
+_OF_ANY: Final = {
+    "slow_runs": "no run of {capture} took longer than typical runs",
+    "logged_values": "{capture} has no logged values",
+    "advice": "no rule of advice applies to {capture}",
+}
+_OF_OPTIONS: Final = {
+    "peak_memory": "no allocations: record them with profile_memory=True",
+    "backward_times": "no modules, or no backward pass: record modules with with_stack=True, or use --by op",
+}
 
 
 @contextmanager
@@ -43,23 +72,52 @@ def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterato
         ) from None
 
 
+def needs_devices(view: str) -> bool:
+    """Whether a view is about the devices of traces: `note_no_rows` then reads `device_events`."""
+    return view in _OF_DEVICES
+
+
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> None:
     """Print why a view has no rows for a capture."""
-    query = """
-        SELECT c.format, (SELECT count(*) FROM runs AS r WHERE r.capture_id = c.capture_id)
-        FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)
-    """
-    [(format, runs)] = warehouse.rows(query, capture=selector)[1]
-    steps = options.get("steps")
-    has_left = "SELECT count(*) FROM runs AS r WHERE r.capture_id = _any_capture_id($capture)"
-    has_left += " AND _is_recorded(r.iteration, r.phase, $steps, NULL)"
-    others = (_OF_TRACES if format == "torch_trace" else _OF_ETDUMPS).get(view)
+    click.echo(printable(f"Note: {_reason(warehouse, view, capture, selector, options)}"), err=True)
+
+
+def _reason(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:
+    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
+    [(format,)] = warehouse.rows(query, capture=selector)[1]
+    is_trace = format == "torch_trace"
+    others = (_OF_TRACES if is_trace else _OF_ETDUMPS).get(view)
     if others is not None:
-        text = f"{view} has no rows for {capture}, which is of format {format}; for that there is {others}"
-    elif steps is not None and warehouse.rows(has_left, capture=selector, steps=steps)[1] == [(0,)]:
-        text = f"no run of {capture} is left: {steps} leaves out all {runs}"
-    elif view == "slow_runs" and format != "torch_trace":
-        text = f"no run of {capture} took longer than typical runs"
-    else:
-        text = f"{view} has no rows for {capture}, which is of format {format}"
-    click.echo(printable(f"Note: {text}"), err=True)
+        return f"{view} has no rows for {capture}, which is of format {format}; for that there is {others}"
+    left_out = _left_out(warehouse, capture, selector, options.get("steps"))
+    if left_out is not None:
+        return left_out
+    if is_trace:
+        return _lack_of_trace(warehouse, view, capture, selector, options)
+    if view in _OF_DEVICES or view in _OF_OPTIONS:
+        return f"{view} is for PyTorch traces, and {capture} is of format {format}"
+    return _OF_ANY.get(view, "{view} has no rows for {capture}").format(view=view, capture=capture)
+
+
+def _left_out(warehouse: Warehouse, capture: str, selector: str, steps: str | None) -> str | None:
+    """Return that `steps` leaves out all runs, if so."""
+    if steps is None:
+        return None
+    # A file that is not stored has the tables of the view alone, among them `runs` if the view takes steps.
+    query = """SELECT count(*), count(*) FILTER (WHERE _is_recorded(r.iteration, r.phase, $steps, NULL))
+        FROM runs AS r WHERE r.capture_id = _any_capture_id($capture)"""
+    [(runs, left)] = warehouse.rows(query, capture=selector, steps=steps)[1]
+    return f"no run of {capture} is left: {steps} leaves out all {runs}" if left == 0 else None
+
+
+def _lack_of_trace(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:
+    query = "SELECT count(*) FROM device_events AS d WHERE d.capture_id = _any_capture_id($capture)"
+    if view in _OF_DEVICES and warehouse.rows(query, capture=selector)[1] == [(0,)]:
+        return f"{capture} has no device events: it was recorded without a device"
+    if view == "backward_times" and options.get("by") == "op":
+        return f"{capture} has no backward pass"
+    lack = (_OF_DEVICES | _OF_OPTIONS).get(view)
+    if lack is not None:
+        return f"{capture} has {lack}"
+    text = _OF_ANY["advice"] if view == "advice" else "{view} has no rows for {capture}"
+    return text.format(view=view, capture=capture)

@@ -18,9 +18,10 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
-from etq.cli.targets import file_options, open_target, pop_file_options
+from etq.cli.targets import check_path, file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import TO_READ, format_of, write
+from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -69,7 +70,7 @@ def ops(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show where the time of the executes went, op by op; for a PyTorch trace, torch's own table.
+    """Show where the time of the executes went, op by op. For a PyTorch trace, show torch's own table.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
     label, instance, op_type or shape; for a trace, it is name, shape, stack or module.
@@ -113,7 +114,8 @@ def _order(view: str, sort_by: str | None) -> str:
         return ""
     columns = [column.name for column in catalog.objects()[view].columns]
     if sort_by not in columns:
-        raise EtqError(f"no column {sort_by!r} to sort by; known are {', '.join(columns)}")
+        near = nearest_words(sort_by, columns)
+        raise EtqError(f"no column {sort_by!r} to sort by{near}; known are {', '.join(columns)}")
     return f' ORDER BY "{sort_by}" DESC NULLS LAST'
 
 
@@ -139,7 +141,7 @@ def _columns(warehouse: Warehouse, selector: str, by: str | None) -> str:
 def model_map(
     etdump: str, trace: str, unit: str | None, db: str, format: str | None, output: str | None, force: bool
 ) -> None:
-    """Compare a model's run on a device with PyTorch's own, op by op: where is the device slower than it should be?
+    """Compare a run on a device with PyTorch's own, op by op. It shows where the device is slower than it should be.
 
     ETDUMP is a capture linked to its ETRecord, TRACE the capture of a PyTorch trace of the same model with modules.
 
@@ -150,5 +152,7 @@ def model_map(
 
     arguments = {} if unit is None else {"unit": unit}
     query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
+    for each in (etdump, trace):
+        check_path(each, db)
     with open(db, read_only=True) as warehouse:
         write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **arguments)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,12 @@ SCHEDULE: Final = {
 }
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+PREFIXES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+PREFIXES_OF_TWO: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
+_NUMBER: Final = r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
+_FLOPS: Final = re.compile(_NUMBER + r"([kKMGTP]?)(?:FLOPS|FLOPs|FLOP/s|flops|flop/s)?\s*")
+_BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|bytes/s)?\s*")
 
 
 def warehouse_option(command: Command) -> Command:
@@ -159,3 +166,40 @@ def percentage(_: click.Context, __: click.Parameter, text: str | None) -> float
     if not 0 <= value < 10:
         raise click.BadParameter(f"{text} is not a fraction of a time; write 3% or 0.03")
     return value
+
+
+def _rate(pattern: re.Pattern[str], examples: str) -> Any:
+    """Return a callback that checks an option and turns a text such as `20G` into 2e10."""
+
+    def parsed(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
+        if text is None:
+            return None
+        match = pattern.fullmatch(text)
+        if match is None:
+            raise click.BadParameter(f"{text!r} is not a rate; write it like {examples}")
+        value = float(match[1]) * (PREFIXES | PREFIXES_OF_TWO)[match[2]]
+        if not 0 < value < float("inf"):
+            raise click.BadParameter(f"{text} must be above 0, and finite")
+        return value
+
+    return parsed
+
+
+def peak_options(command: Command) -> Command:
+    """Add the options for the peak rates of the device."""
+    for option in (
+        click.option(
+            "--peak-bandwidth",
+            metavar="RATE",
+            callback=_rate(_BANDWIDTH, "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"),
+            help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
+        ),
+        click.option(
+            "--peak-flops",
+            metavar="RATE",
+            callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
+            help="Peak rate of the device in operations per second, such as 20G.",
+        ),
+    ):
+        command = option(command)
+    return command

@@ -92,7 +92,7 @@ def plan(
     force: bool,
     **running: Any,
 ) -> None:
-    """Print the order in which to take captures of two builds so that they can be compared; with --run, take them.
+    """Print an order to take captures of two builds in. Captures in this order can be compared; with --run, take them.
 
     A machine drifts: captures taken first and later differ in more than the build. So each pair of neighbouring
     captures has one of each side, and every second pair mirrors the pair before it (A B B A or B A A B, by the seed).

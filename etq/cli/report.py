@@ -20,7 +20,7 @@ from etq.render.writers import write_text
 
 # Options that apply to only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
-OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
+OF_SIDES: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch", "step_name")
 OF_SERIES: Final = ("over", "by", "since", "phase", "alpha", "min_effect")
 TAKEN: Final = {
     "one capture": (*OF_FILES, "method", "runs"),
@@ -54,7 +54,7 @@ def report(
     db: str,
     **options: Any,
 ) -> None:
-    """Write a report about captures into one HTML file, which needs no network.
+    """Write a report about captures into one HTML file. The page needs no network.
 
     For one CAPTURE: where its time goes. For two sides, BASE and NEW: what differs, and whether the difference counts,
     as in etq compare. With --trend: totals and ops over builds, and since when they changed.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.analysis.runs import check_method, has_one_method, left_out
-from etq.cli.no_rows import naming_other_view, note_no_rows
+from etq.cli.no_rows import naming_other_view, needs_devices, note_no_rows
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
@@ -68,7 +68,7 @@ def show_view(
     long          names of columns with long texts, see `write`
     """
     baseline = options.get("baseline")
-    with open_target(capture, db, views_for(view), read_options) as (warehouse, selector):
+    with open_target(capture, db, views_for(view, options), read_options) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
             options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
         check_runs(warehouse, selector, options)
@@ -91,13 +91,17 @@ def show_view(
         note_excluded_runs(warehouse, selector, view, options)
 
 
-def views_for(view: str) -> list[str]:
-    """A view, or its macros for each format, with those that `note_excluded_runs` and `without_method` query."""
+def views_for(view: str, options: Mapping[str, Any] | None = None) -> list[str]:
+    """The views and macros of a view with these options, for any format, and those that `note_excluded_runs`,
+    `note_no_rows` and `without_method` query.
+    """
     parameters = _defaults(view)
     about_method = [] if "method" not in parameters else ["runs", "signatures"]
-    about_steps = ["_is_recorded"] if "steps" in parameters else []
-    macros = BY_FORMAT.get(view, {}).values() or [view]
-    return [*macros, *about_method, *about_steps, *(["typical_runs"] if _takes_typical(view) else [])]
+    about_steps = ["_is_recorded", "runs"] if "steps" in parameters else []
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    macros = {narrowed(view, format, given)[0].name: None for format in BY_FORMAT.get(view, {})} or [view]
+    of_devices = ["device_events"] if needs_devices(view) else []
+    return [*macros, *about_method, *about_steps, *of_devices, *(["typical_runs"] if _takes_typical(view) else [])]
 
 
 def _defaults(view: str) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ from etq.errors import EtqError
     "--arg", "bindings", metavar="NAME=VALUE", multiple=True, help="An argument of the view. May be repeated."
 )
 def transpile(view: str, bindings: tuple[str, ...]) -> None:
-    """Print a view as one statement of Spark SQL on the base tables alone.
+    """Print a view as one statement of Spark SQL. The statement uses base tables only.
 
     Parameters without a default and without --arg stay parameters of the statement, such as :capture. A VALUE is a
     text, unless it is a number, a list in brackets, true, false or NULL.
@@ -23,7 +23,13 @@ def transpile(view: str, bindings: tuple[str, ...]) -> None:
     etq transpile op_totals --arg capture=run --arg unit=us
     """
     from etq import catalog
-    from etq.spark.transpiling import spark_sql
+
+    try:
+        from etq.spark.transpiling import spark_sql
+    except ModuleNotFoundError as error:
+        if error.name != "sqlglot":
+            raise
+        raise EtqError("statements of Spark SQL need sqlglot: pip install 'etq[spark]'") from None
 
     target = catalog.public_object(view)
     if target.kind not in ("view", "table macro"):

@@ -43,7 +43,7 @@ def sql(
     output: str | None,
     force: bool,
 ) -> None:
-    """Run SQL queries on a warehouse, which is opened for reading only, or on a lake with Spark.
+    """Run SQL queries on a warehouse, or on a lake with Spark. The warehouse is opened for reading only.
 
     Without QUERY, statements are read from stdin. The result of each is printed.
 
@@ -106,7 +106,8 @@ def _query(query: str | None, file: str | None) -> str:
 @click.argument("name", required=False)
 @output_options
 def views(name: str | None, format: str | None, output: str | None, force: bool) -> None:
-    """List all tables, views and macros, or document one: columns and parameters, with units and the meaning of NULL.
+    """List all tables, views and macros, or document one. The documentation has columns and parameters, with units and
+    the meaning of NULL.
 
     Query a view with parameters in etq sql as FROM NAME('capture', parameter := value).
 
@@ -134,7 +135,7 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
 @main.command()
 @click.option("--db", metavar="FILE", help="Keep the warehouse there; by default it is in memory.")
 def demo(db: str | None) -> None:
-    """See etq work on captures that come with it: real runs of small models.
+    """Show an example with bundled captures of small models.
 
     \b
     etq demo

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -17,6 +17,8 @@ from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Record, Warehouse
+
+_FILE_ENDINGS: Final = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,17 @@ def is_file(capture: str, db: str) -> bool:
     return os.path.exists(capture) and (is_path or not is_there(db))
 
 
+def check_path(argument: str, db: str) -> None:
+    """Raise `EtqError` for a path of no file: without a warehouse, it isn't the name of a capture either."""
+    if not is_there(db) and looks_like_path(argument) and not os.path.exists(argument):
+        raise EtqError(f"{argument}: no such file")
+
+
+def looks_like_path(argument: str) -> bool:
+    """Whether an argument is written as a path rather than as a name or labels."""
+    return "=" not in argument and (os.sep in argument or argument.endswith(_FILE_ENDINGS))
+
+
 def is_record(argument: str) -> bool:
     """Whether an argument is a file that begins like a zip archive, as ETRecords do."""
     if not Path(argument).is_file():
@@ -105,9 +118,8 @@ def open_target(capture: str, db: str, views: list[str], read_options: FileOptio
         warehouse, target = open_file(capture, views, read_options)
         with warehouse:
             yield warehouse, target.sha256
-    elif not is_there(db) and (os.sep in capture or capture.endswith((".etdp", ".bin"))):
-        raise EtqError(f"{capture}: no such file")
     else:
+        check_path(capture, db)
         names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
         if names:
             verb = "applies" if len(names) == 1 else "apply"

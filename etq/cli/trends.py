@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq.analysis.series import check_keys
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
+from etq.cli.targets import is_file
 from etq.errors import EtqError, printable
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
 from etq.render.writers import write, write_text
-from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -65,7 +66,7 @@ def trend(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show the trend of a total, an op, a module or a metric over captures, and where it changed.
+    """Show a trend over captures, and where it changed. It is that of a total, an op, a module or a metric.
 
     \b
     etq trend model=mlp --over build --db lab.duckdb
@@ -82,7 +83,7 @@ def trend(
     arguments = {name: value for name, value in arguments.items() if value is not None}
     query = f"FROM trend({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
-        _check_keys(warehouse, options)
+        check_keys(warehouse, options)
         if format in (None, "table") and output is None:
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
@@ -103,7 +104,7 @@ def trend(
 def regressions(
     selector: str | None, db: str, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show lasting changes of totals and ops in all series, the costliest first.
+    """Show lasting changes of totals and ops in all series. The most costly comes first.
 
     \b
     etq regressions --db lab.duckdb
@@ -114,19 +115,41 @@ def regressions(
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     query = f"FROM regressions({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
-        _check_keys(warehouse, options)
+        check_keys(warehouse, options)
         write(warehouse, query, format, output, force=force, **arguments)
 
 
-def _check_keys(warehouse: Warehouse, options: dict[str, Any]) -> None:
-    """Raise `EtqError` for a key of --over or --by that no label has."""
-    keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
-    given = [*([options["over"]] if options.get("over") not in (None, "captured_at") else [])]
-    given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
-    for key in given:
-        if key not in keys:
-            known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
-            raise EtqError(f"no capture has a label {key!r}{nearest_words(key, keys)}{known}")
+@main.command()
+@click.argument("selector", required=False)
+@click.option("--by", type=click.Choice(("rank", "step")), help="Each rank, or each of its steps.  [default: rank]")
+@click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us]")
+@warehouse_option
+@output_options
+def stragglers(
+    selector: str | None, by: str | None, unit: str | None, db: str, format: str | None, output: str | None, force: bool
+) -> None:
+    """Show which ranks of a job the others wait for. Each rank has a PyTorch Profiler trace.
+
+    SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
+
+    \b
+    etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
+    etq stragglers job=train --db lab.duckdb
+    """
+    from etq.warehouse.warehouse import open
+
+    if selector is not None and is_file(selector, db):
+        raise EtqError(
+            f"{selector} is a file; ingest the traces of all ranks of a job first, such as with --label job=train"
+        )
+    given = {"selector": selector, "unit": unit}
+    arguments = {name: value for name, value in given.items() if value is not None}
+    query = f"FROM {'rank_steps' if by == 'step' else 'stragglers'}({_arguments(arguments)})"
+    with open(db, read_only=True) as warehouse:
+        if not write(warehouse, query, format, output, force=force, **arguments):
+            chosen = "" if selector is None else f" of {selector}"
+            note = f"Note: no trace{chosen} has a label rank and profiler steps; ingest the traces of a job's ranks"
+            click.echo(printable(note), err=True)
 
 
 def _arguments(arguments: dict[str, Any]) -> str:
@@ -148,7 +171,13 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         unit = captures[0][3] or ""
         head = f"{series}: " if series else ""
         span = f"{min(values):.6g} to {max(values):.6g} {unit}" if values else "no values"
-        title = f"{head}{len(captures)} captures, {captures[0][1]} to {captures[-1][1]}; {span}"
+        ends = [label for label in (captures[0][1], captures[-1][1]) if label]
+        if len(captures) == 1:
+            span = f"{values[0]:.6g} {unit}" if values else "no values"
+            title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}"
+        else:
+            between = f", {' to '.join(ends)}" if ends else ""
+            title = f"{head}{len(captures)} captures{between}; {span}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
         for _, label, _, _, change, p, capture, _ in captures:

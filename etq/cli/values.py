@@ -35,7 +35,7 @@ def values(
     output: str | None,
     force: bool,
 ) -> None:
-    """Show the values that a runtime logged, with statistics of their tensors.
+    """Show the values that a runtime logged. Tensors have statistics.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
 
@@ -71,7 +71,7 @@ def values(
 def gap(
     base: str, new: str, metric: str, worst: int | None, db: str, format: str | None, output: str | None, force: bool
 ) -> None:
-    """Show how far the values of NEW are from those of BASE, op by op, the worst first.
+    """Show how far the values of NEW are from those of BASE. One row per op, the worst first.
 
     Both are captures of a warehouse that were ingested with --debug-buffer and --values and are linked to their
     ETRecords, or references (`etq reference`). SNR is in dB; l1 is the sum of absolute differences.
@@ -106,7 +106,8 @@ def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any])
 @click.option("--name", help="Name of the capture.  [default: the record's with -reference]")
 @warehouse_option
 def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
-    """Run an ETRecord's program on its representative inputs, and store the values of each op for comparisons.
+    """Run an ETRecord's program and store the values of each op. The program runs on the record's representative
+    inputs. Values of a runtime can be compared with these.
 
     The exported program needs torch (pip install 'etq[torch]'), the edge program executorch.
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection
 from typing import Any
 
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, run_options, schedule_options, unit_option, warehouse_option
-from etq.cli.showing import check_runs, note_excluded_runs, show_view, views_for
-from etq.cli.targets import FileOptions, file_options, is_record, open_target, pop_file_options, report_record_findings
+from etq.cli.options import output_options, run_options, unit_option, warehouse_option
+from etq.cli.showing import show_view
+from etq.cli.targets import FileOptions, file_options, is_record, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
 
-def _view_command(
+def view_command(
     name: str,
     view: str,
     text: str,
@@ -61,7 +60,7 @@ def _view_command(
     main.command(name)(click.argument("capture")(decorated))
 
 
-_view_command(
+view_command(
     "events",
     "inspector_events",
     "Show a capture's events with statistics over their runs.",
@@ -69,61 +68,48 @@ _view_command(
     i.p50, i.p90, i.avg, i.min, i.max, i.unit FROM {view} AS i""",
     choosing=run_options("all"),
 )
-_view_command(
+view_command(
     "breakdown",
     "execute_breakdown",
     "Show the parts of the time of the executes.",
     people_query="SELECT * EXCLUDE (chain_index, total_ticks) FROM {view}",
     choosing=run_options("typical"),
 )
-_view_command("tax", "framework_tax", "Show what each run costs besides its work.", choosing=run_options("all"))
-_view_command("load", "load_breakdown", "Show what loading and the first run cost.")
-_view_command(
+view_command("tax", "framework_tax", "Show what each run costs besides its work.", choosing=run_options("all"))
+view_command("load", "load_breakdown", "Show what loading and the first run cost.")
+view_command(
     "modules",
     "module_totals",
-    "Show the time of each module of the model; needs a linked record.",
+    "Show the time of each module. Needs a linked record.",
     """SELECT m.method, CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END AS module, m.module_class,
     m.calls, m.self_time, m.total, m.share_percent, m.mapping, m.unit FROM {view} AS m""",
     example="run.etdp --etrecord model.etrecord --format json",
     choosing=run_options("typical"),
 )
-_view_command(
+view_command(
     "sources",
     "source_totals",
-    "Show the time of each line of the model's source; needs a linked record.",
+    "Show the time of each line of the model's source. Needs a linked record.",
     "SELECT s.source, s.method, s.calls, s.total, s.share_percent, s.unit FROM {view} AS s",
     example="run.etdp --etrecord model.etrecord --format json",
     choosing=run_options("typical"),
 )
-_view_command(
-    "steps",
-    "step_breakdown",
-    "Show what each step of a PyTorch Profiler trace was spent on.",
-    example="train.pt.trace.json.gz --unit ms",
-)
-_view_command(
-    "kernels",
-    "kernel_table",
-    "Show the kernels that devices ran in a PyTorch Profiler trace.",
-    example="train.pt.trace.json.gz --unit ms",
-    choosing=schedule_options,
-)
-_view_command(
+view_command(
     "decode",
     "decode_trend",
-    "Show how long each token of a language model took, by its position; needs phases, as set with etq phase.",
+    "Show how long each token of a language model took. Needs phases, as set with etq phase.",
     example=None,
 )
-_view_command(
+view_command(
     "delegates",
     "delegate_totals",
-    "Show the delegates' calls, and what their own events explain of them.",
+    "Show the delegates' calls and the events within them.",
     choosing=run_options("typical"),
 )
-_view_command(
+view_command(
     "advice",
     "advice",
-    "Show advice about a capture: findings with evidence, cost and remedy, the worst first.",
+    "Show advice about a capture, the most costly finding first. Each finding has evidence, cost and remedy.",
     """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
     FROM {view} AS a""",
     long=("finding", "evidence", "remedy"),
@@ -131,10 +117,10 @@ _view_command(
 )
 
 
-_view_command(
+view_command(
     "slow",
     "slow_runs",
-    "Show the ops that take longer in slow runs than in typical ones.",
+    "Show the ops that take longer in slow runs.",
     """SELECT s.op, s.kind, s.method, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.unit,
         s.typical_runs, s.slow_runs
     FROM {view} AS s""",
@@ -156,7 +142,7 @@ GUESSED = "Which nodes delegates took of ops that became several is a guess wher
 def coverage(
     capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
 ) -> None:
-    """Show what delegates run and what fell back to kernels: of a capture with times, of an ETRecord before any run.
+    """Show what delegates run and what fell back to kernels. A capture has times, too; an ETRecord is enough.
 
     If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 
@@ -211,27 +197,6 @@ def _show_record_coverage(
         if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
             click.echo(GUESSED, err=True)
         write(warehouse, query, output[0], output[1], force=output[2], **parameters)
-
-
-@main.command()
-@click.argument("capture")
-@click.option("--dot", is_flag=True, required=True, help="Print the graph in Graphviz's DOT language.")
-@run_options("typical")
-@warehouse_option
-@unit_option(None)
-@file_options
-def graph(capture: str, dot: bool, db: str, **options: Any) -> None:
-    """Draw the op graph of a capture's program with the time of each node; needs a linked record.
-
-    \b
-    etq graph run --dot --db lab.duckdb | dot -Tsvg > run.svg
-    """
-    from etq.render.dot import dot_of
-
-    with open_target(capture, db, views_for("node_totals"), pop_file_options(options)) as (warehouse, selector):
-        check_runs(warehouse, selector, options)
-        sys.stdout.write(dot_of(warehouse, selector, options))
-        note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
 @main.command()

@@ -27,9 +27,13 @@ CLOSED: Final = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
 }
-# With DuckDB 2.0 its time grows with the square of a query's parts, and is up to half of the planning of a view. Other
-# versions may not know its name.
-PLANNING: Final = {"disabled_optimizers": "projection_pullup"} if duckdb.__version__.startswith("2.0.") else {}
+# With DuckDB 2.0 the time of `projection_pullup` grows with the square of a query's parts, and is up to half of the
+# planning of a view. Other versions may not know its name. An ASOF join is never a loop over all pairs: DuckDB chooses
+# that where it expects few rows, and among other captures it expects far too few.
+PLANNING: Final = {
+    **({"disabled_optimizers": "projection_pullup"} if duckdb.__version__.startswith("2.0.") else {}),
+    "asof_loop_join_threshold": "0",
+}
 SETTINGS: Final = {**CLOSED, **PLANNING}
 # Nor is any other file read or written, or the network reached: a file's views and macros may come from anyone.
 WITHOUT_ACCESS: Final = {"enable_external_access": "false"}

@@ -13,6 +13,19 @@ ROLLUPS: Final = {
     "module_times": "_find_module_times",
     "capture_ops": "_find_capture_ops",  # columns of op_times
 }
+# The rollups of PyTorch traces: those that are computed from events, and those that are computed from them.
+OF_TRACES: Final = ("step_times", "op_shapes")
+ACROSS_TRACES: Final = {
+    "op_times": "_find_trace_op_times",
+    "module_times": "_find_trace_module_times",
+    "capture_ops": "_find_trace_ops",  # columns of op_times
+}
+_TRACES: Final = """
+    SELECT c.capture_id FROM captures AS c
+    WHERE c.capture_id BETWEEN ? AND ? AND c.format = 'torch_trace'
+        AND c.capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = ?)
+    ORDER BY c.capture_id
+"""
 
 # Derived columns of `runs`, in the order in which they are found.
 RUN_FINDERS: Final = {"_find_run_scopes": "scope", "_find_typical_runs": "is_typical"}
@@ -28,6 +41,14 @@ _SEVERAL_BLOCKS: Final = """
 _SCOPES_OF_NAMES: Final = """
     UPDATE runs SET scope = coalesce(method, name)
     WHERE capture_id BETWEEN ? AND ? AND scope IS DISTINCT FROM coalesce(method, name)
+"""
+
+# Without a linked record no module is known; to plan the search for modules' times takes longer than this question.
+_HAS_MODULES: Final = "SELECT 1 FROM signature_ops WHERE capture_id BETWEEN ? AND ? AND module_path IS NOT NULL LIMIT 1"
+
+_HAS_SHAPES: Final = "SELECT 1 FROM op_arguments WHERE capture_id = ? AND shapes IS NOT NULL LIMIT 1"
+_HAS_MODULE_CALLS: Final = """
+    SELECT 1 FROM step_times WHERE capture_id = ? AND kind IN ('module', 'device_module') LIMIT 1
 """
 
 # The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
@@ -48,7 +69,9 @@ def fill_rollups(
     if last_id is None and is_pruned(connection, capture_id):
         raise WarehouseError("the capture's events were pruned; its rollups can't be computed without them")
     keys = [capture_id, last_id or capture_id]
-    describe_runs(connection, *keys)
+    traces = [key for (key,) in connection.execute(_TRACES, [*keys, PRUNED]).fetchall()]
+    has_others = len(traces) < keys[1] - keys[0] + 1
+    describe_runs(connection, *keys, has_executes=has_others)
     for table, finder in ROLLUPS.items():
         if not is_new:
             connection.execute(
@@ -58,13 +81,42 @@ def fill_rollups(
                 """,
                 keys,
             )
-        connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?)", keys)
+        if has_others and (table != "module_times" or connection.execute(_HAS_MODULES, keys).fetchall()):
+            connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?)", keys)
+    for key in traces:
+        if not is_new:
+            for table in OF_TRACES:
+                connection.execute(f"DELETE FROM {table} WHERE capture_id = ?", [key])
+        fill_steps(connection, key)
 
 
-def describe_runs(connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int) -> None:
-    """Write the derived columns of the runs of a capture, or of all up to `last_id`."""
+def fill_steps(connection: duckdb.DuckDBPyConnection, key: int, step_name: str | None = None) -> None:
+    """Write the rollups of a trace, which has none; its steps are profiler steps, or the calls of an annotation.
+
+    To plan a search takes longer than to ask whether it finds anything.
+    """
+    finders = ["_find_step_times"]
+    if connection.execute("SELECT 1 FROM device_events AS d WHERE d.capture_id = ? LIMIT 1", [key]).fetchall():
+        finders.append("_find_device_step_times")
+    # Written into the statement, NULL saves the planner the branch for annotations.
+    name, given = ("NULL", [key]) if step_name is None else ("?", [key, step_name])
+    for finder in finders:
+        connection.execute(f"INSERT INTO step_times FROM {finder}(?, {name})", given)
+    if connection.execute(_HAS_SHAPES, [key]).fetchall():
+        connection.execute("INSERT INTO op_shapes FROM _find_op_shapes(?)", [key])
+    for table, finder in ACROSS_TRACES.items():
+        if table != "module_times" or connection.execute(_HAS_MODULE_CALLS, [key]).fetchall():
+            connection.execute(f"INSERT INTO {table} FROM {finder}(?)", [key])
+
+
+def describe_runs(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, last_id: int, *, has_executes: bool = True
+) -> None:
+    """Write the derived columns of the runs of a capture, or of all up to `last_id`; traces have no executes."""
     keys = [capture_id, last_id]
     for finder, column in RUN_FINDERS.items():
+        if column == "is_typical" and not has_executes:
+            continue
         if column == "scope" and not connection.execute(_SEVERAL_BLOCKS, keys).fetchall():
             connection.execute(_SCOPES_OF_NAMES, keys)
             continue

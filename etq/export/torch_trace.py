@@ -43,6 +43,13 @@ OF_DEVICES: Final = {
     "occupancy_percent": "est. achieved occupancy %",
     "bandwidth_gb_per_s": "memory bandwidth (GB/s)",
     "bytes": "bytes",
+    "collective": "Collective name",
+    "process_group": "Process Group Name",
+    "group_description": "Process Group Description",
+    "group_size": "Group size",
+    "message_type": "dtype",
+    "in_elements": "In msg nelems",
+    "out_elements": "Out msg nelems",
 }
 WRITTEN_OF_DEVICES: Final = {"grid": "grid", "block": "block"}
 OF_MEMORY: Final = {
@@ -66,8 +73,9 @@ def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -
     """Yield the text of the trace; if options select steps, only their events are included."""
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
-    if (rank := known.get("labels", {}).get("rank", "")).isdecimal():
-        head["distributedInfo"] = {"rank": int(rank)}
+    labels = known.get("labels", {})
+    if ranks := {key: int(labels[key]) for key in ("rank", "world_size") if labels.get(key, "").isdecimal()}:
+        head["distributedInfo"] = ranks
     if properties := _properties(warehouse, capture):
         head["deviceProperties"] = properties
     yield encoded(head)[:-1] + ',"traceEvents":[\n'

@@ -17,7 +17,7 @@ from etq.errors import QueryError, WarehouseError
 
 SECONDS: Final = 10.0
 MEGABYTES: Final = 512
-# The process ends itself in time; it is killed if it hangs where it can't, or doesn't start.
+# A process stops itself at its time limit. One that doesn't start or doesn't stop is killed so many seconds later.
 STARTING: Final = 10.0
 # Environment variables without which a process doesn't start or doesn't find the user's cache; a query gets no others.
 _ENVIRONMENT: Final = (

@@ -42,7 +42,7 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 def main() -> None:
     """Answer the request on standard input on standard output: rows, or an error's kind and text."""
-    _end_with_parent()
+    end_with_parent()
     path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
     try:
         # To open a file takes memory and time, too: more of both than what is left for the query then.
@@ -82,7 +82,8 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     """A lake, with access only to the files that its log names."""
     from etq.catalog import quoted
     from etq.lake.reading import allow_only_files, connect
-    from etq.lake.tables import Lake, read
+    from etq.lake.state import read
+    from etq.lake.tables import Lake
 
     lake = Lake.at(path)
     if lake.is_remote:
@@ -97,7 +98,7 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Have the system end this process when the one that started it ends: nobody waits for the result then."""
     if sys.platform == "linux":
         import ctypes

@@ -13,7 +13,8 @@ from sqlglot import exp
 
 from etq import catalog
 from etq.errors import QueryError
-from etq.lake.tables import Lake, read
+from etq.lake.state import read
+from etq.lake.tables import Lake
 from etq.spark.lake import read_table
 from etq.spark.transpiling import engines, portable, to_text
 
@@ -69,7 +70,8 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
         for each in named:
             frame = spark.sql(_standing_alone(each, names))
             if uses[each.alias] > 1 and not each.meta.get("is_view"):
-                frame = frame.localCheckpoint(eager=False)
+                # New columns: where a join reads both, Spark mistakes those of a checkpoint for those of its source.
+                frame = frame.localCheckpoint(eager=False).toDF(*frame.columns)
             frame.createOrReplaceTempView(names[each.alias])
             created.append(names[each.alias])
         return spark.sql(to_text(_renamed(tree, names)))

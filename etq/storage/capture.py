@@ -266,6 +266,12 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
     """Yield the rows of all tables of a file, with its labels and the columns that the file doesn't state."""
     options = capture.options
     for table, rows in capture.tables:
+        if table == "labels" and isinstance(rows, pa.RecordBatch):
+            # Labels that are given have precedence over the file's.
+            labels = [each for each in rows.to_pylist() if each["key"] not in capture.labels]
+            if labels:
+                yield table, batch({column: texts([each[column] for each in labels]) for column in ("key", "value")})
+            continue
         if table != "captures":
             yield table, rows
             continue

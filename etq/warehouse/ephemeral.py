@@ -76,7 +76,8 @@ def open_ephemeral(
     if record is not None:
         _link(connection, capture, "record_id", _store(connection, record))
     if "runs" in tables:
-        describe_runs(connection, capture.capture_id, capture.capture_id)
+        key = capture.capture_id
+        describe_runs(connection, key, key, has_executes=capture.format != "torch_trace")
     return warehouse, capture
 
 

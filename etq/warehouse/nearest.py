@@ -6,18 +6,23 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from etq.errors import LONGEST_NAME
+
 if TYPE_CHECKING:
     import duckdb
 
-_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?=.*?)(?:; the nearest are [^;]*)?")
+_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?=.*?)(?:; the nearest are [^;]*)?", re.DOTALL)
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
-_PART: Final = re.compile(r'([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
+_PART: Final = re.compile(r'(?<![^,])([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
 
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
     """Return the words nearest to another, as the end of an error message; an empty text if there are none."""
     import difflib
 
+    # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
+    if len(word) > LONGEST_NAME:
+        return ""
     near = difflib.get_close_matches(word, list(known))
     return f"; the nearest are {', '.join(near)}" if near else ""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError
-from etq.warehouse.formats import BY_FORMAT, narrowed
+from etq.warehouse.formats import BY_FORMAT, HAS_TRACES, TRACE, narrowed
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
@@ -55,8 +55,8 @@ class Views:
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
             called, taken = macro, passed
-            if name in BY_FORMAT and isinstance(capture := captures["capture"], Capture):
-                called, taken = narrowed(name, capture.format, passed)
+            if name in BY_FORMAT and (format := self._format(captures)) is not None:
+                called, taken = narrowed(name, format, passed)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             return self.sql(f"FROM {called.name}({arguments})", **taken)
 
@@ -65,6 +65,12 @@ class Views:
         view.__doc__ = documentation(macro)
         view.__signature__ = signature  # type: ignore[attr-defined]
         return view
+
+    def _format(self, arguments: Mapping[str, Any]) -> str | None:
+        """The format of the view's captures; of several captures that of traces, if any may be one. None if unknown."""
+        if "capture" not in arguments:
+            return TRACE if self.rows(HAS_TRACES)[1] else "etdump"
+        return arguments["capture"].format if isinstance(arguments["capture"], Capture) else None
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(each.name for each in table_macros())})
@@ -136,6 +142,8 @@ def stub() -> str:
 def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
     if macro.name == "compare_programs":
         return "str | Program"
+    if macro.name == "compare_graphs" and parameter.default is None:
+        return "str | Capture | Record"
     default = parameter.default
     if (known := PYTHON_TYPES.get(parameter.name)) is not None:
         return f"{known} | None = ..." if default == "NULL" and "..." not in known else known

@@ -24,6 +24,12 @@ class Views:
         steps: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def backward_times(
+        self,
+        capture: str | Capture,
+        by: str = ...,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def block_methods(
         self,
         capture: str | Capture,
@@ -32,6 +38,11 @@ class Views:
         self,
         by: str,
         selectors: Sequence[str] | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def collectives(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_captures(
         self,
@@ -53,6 +64,14 @@ class Views:
         phase: str | None = ...,
         history: str | None = ...,
         allow_mismatch: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def compare_graphs(
+        self,
+        base: str | Capture | Record,
+        new: str | Capture | Record,
+        base_stage: str | None = ...,
+        new_stage: str | None = ...,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_metrics(
         self,
@@ -103,6 +122,15 @@ class Views:
         base: str | Program,
         new: str | Program,
     ) -> duckdb.DuckDBPyRelation: ...
+    def compare_startup(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        alpha: float = ...,
+        min_effect: float | None = ...,
+        allow_mismatch: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compared_captures(
         self,
         base: str | Capture,
@@ -144,6 +172,27 @@ class Views:
         self,
         record: str | Record,
         program: str | Program | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def device_breakdown(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        by: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def device_idle(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        by: str = ...,
+        launch_delay_us: int = ...,
+        kernel_wait_us: int = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def device_idle_causes(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        by: str = ...,
+        launch_delay_us: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_blocks(
         self,
@@ -242,6 +291,11 @@ class Views:
         method: str | None = ...,
         runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def kernel_launches(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def kernel_table(
         self,
         capture: str | Capture,
@@ -260,6 +314,11 @@ class Views:
         phase: str | None = ...,
         method: str | None = ...,
         runs: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def launch_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def load_breakdown(
         self,
@@ -319,6 +378,27 @@ class Views:
         self,
         record: str | Record,
     ) -> duckdb.DuckDBPyRelation: ...
+    def node_gaps(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        metric: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def node_memory(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def node_roofline(
+        self,
+        capture: str | Capture,
+        peak_flops: str | None = ...,
+        peak_bandwidth: str | None = ...,
+        unit: str | None = ...,
+        steps: str | None = ...,
+        phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def node_totals(
         self,
         capture: str | Capture,
@@ -366,6 +446,17 @@ class Views:
         steps: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def passes(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        by: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def peak_memory(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def percentiles(
         self,
         capture: str | Capture,
@@ -403,6 +494,21 @@ class Views:
     def program_size(
         self,
         program: str | Program,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def queue_lengths(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def queue_summary(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def rank_steps(
+        self,
+        selector: str | None = ...,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def regressions(
         self,
@@ -459,6 +565,17 @@ class Views:
         unit: str | None = ...,
         categories: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def stragglers(
+        self,
+        selector: str | None = ...,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def tensor_core_use(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        by: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def time_tree(
         self,
         capture: str | Capture,
@@ -477,6 +594,14 @@ class Views:
         steps: str | None = ...,
         phase: str | None = ...,
         method: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def trace_diff(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+        unit: str | None = ...,
+        steps: str | None = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def trace_memory_stats(
         self,
@@ -511,6 +636,22 @@ class Views:
         steps: str | None = ...,
         phase: str | None = ...,
         method: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def wide_steps(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        categories: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def work_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def work_types(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
 
 def table_macros() -> list[SqlObject]: ...

@@ -132,6 +132,12 @@ class Warehouse(Views):
         """The DuckDB connection. Raises `WarehouseError` once the warehouse is closed."""
         return self._database.connection
 
+    @contextmanager
+    def locked(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """Provide the connection; queries of other threads wait until the `with` block ends."""
+        with self._database.lock:
+            yield self.connection
+
     @property
     def path(self) -> str | None:
         """The path of the file or of a lake's folder; None in memory."""
@@ -293,7 +299,7 @@ class Warehouse(Views):
         pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
 
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
-        git. Of the labels that a known capture has, only `labels` replace any.
+        git. For a capture that is already stored, only `labels` replace existing labels.
 
         Raises `FormatError` for a file that can't be read or is damaged, also a record or program, `WarehouseError` for
         a name that is taken and for a warehouse that can't be written, `EtqError` for a path that doesn't fit and a

@@ -8,8 +8,9 @@ import msgspec
 
 from etq.ingest.etrecord.export_json import Graph, ProgramGraph, TensorMeta
 
-# The node's row for values that are inputs of a graph; the tensor's number for values that are not tensors.
+# Stands for the node of a value that no node computes: an input of the graph.
 NO_NODE: Final = -1
+# Stands for the tensor of a value that is none.
 NO_TENSOR: Final = 0
 _decoder: Final = msgspec.json.Decoder(TensorMeta)
 

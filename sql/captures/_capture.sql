@@ -73,10 +73,13 @@ FROM (
         ) AS keys,
         list(_way.name ORDER BY _way.name)
             FILTER (WHERE _way.way = _way.best) AS names,
-        -- Edit distances take time: they are computed only if nothing matches.
+        -- Edit distances take time, which grows with the product of the lengths: they
+        -- are computed only if nothing matches, and of the first 100 characters.
         list(CASE
             WHEN _way.best IS NULL THEN struct_pack(
-                distance := levenshtein(_way.name, capture::VARCHAR),
+                distance := levenshtein(
+                    left(_way.name, 100), left(capture::VARCHAR, 100)
+                ),
                 name := _way.name
             )
         END) FILTER (WHERE _way.best IS NULL) AS nearest

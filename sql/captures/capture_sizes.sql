@@ -44,8 +44,14 @@ segments AS (
     SELECT 'op_arguments' AS table_name, s.*
     FROM pragma_storage_info('op_arguments') AS s
     UNION ALL
+    SELECT 'op_shapes' AS table_name, s.*
+    FROM pragma_storage_info('op_shapes') AS s
+    UNION ALL
     SELECT 'op_times' AS table_name, s.*
     FROM pragma_storage_info('op_times') AS s
+    UNION ALL
+    SELECT 'step_times' AS table_name, s.*
+    FROM pragma_storage_info('step_times') AS s
     UNION ALL
     SELECT 'runs' AS table_name, s.*
     FROM pragma_storage_info('runs') AS s
@@ -141,6 +147,8 @@ capture_rows AS (
         UNION ALL
         SELECT 'op_arguments' AS table_name, t.capture_id FROM op_arguments AS t
         UNION ALL
+        SELECT 'op_shapes' AS table_name, t.capture_id FROM op_shapes AS t
+        UNION ALL
         SELECT 'op_times' AS table_name, t.capture_id FROM op_times AS t
         UNION ALL
         SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
@@ -150,6 +158,8 @@ capture_rows AS (
         SELECT 'signature_ops' AS table_name, t.capture_id FROM signature_ops AS t
         UNION ALL
         SELECT 'signatures' AS table_name, t.capture_id FROM signatures AS t
+        UNION ALL
+        SELECT 'step_times' AS table_name, t.capture_id FROM step_times AS t
         UNION ALL
         SELECT 'threads' AS table_name, t.capture_id FROM threads AS t
         UNION ALL

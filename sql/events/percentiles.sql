@@ -93,9 +93,12 @@ ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 CREATE MACRO _are_quantiles(
     quantiles  -- list of numbers between 0 and 1
 ) AS (
+    -- Spark needs a constant, and takes no lambda as one. A list with NULL has it in its
+    -- text.
     coalesce(
-        len(quantiles) > 0
-        AND len(list_filter(quantiles, lambda q: q BETWEEN 0 AND 1)) = len(quantiles),
+        list_min(quantiles) >= 0
+        AND list_max(quantiles) <= 1
+        AND NOT contains(lower(quantiles::VARCHAR), 'null'),
         false
     )
 );

@@ -143,3 +143,35 @@ SELECT
     w.unit
 FROM work_times AS w
 ORDER BY w.run_index;
+
+-- The rows of `framework_tax` without a baseline.
+-- Columns: as in `framework_tax`
+CREATE MACRO _framework_tax_alone(
+    capture,  -- as in `framework_tax`
+    unit := NULL,  -- as in `framework_tax`
+    steps := NULL,  -- as in `framework_tax`
+    phase := NULL,  -- as in `framework_tax`
+    method := NULL,  -- as in `framework_tax`
+    runs := 'all'  -- as in `framework_tax`
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    x.run_index,
+    x.scope AS method,
+    x.execute,
+    x.kernels,
+    x.delegates,
+    x.operators,
+    NULL::DOUBLE AS tracing,
+    x.tax,
+    x.tax_percent,
+    x.note,
+    x.unit
+FROM _run_taxes(
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
+    steps, phase, method, runs
+) AS x
+ORDER BY x.run_index;

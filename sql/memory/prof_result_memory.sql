@@ -10,7 +10,8 @@ CREATE MACRO prof_result_memory(
     capture  -- name, hash prefix, @latest or selector of a prof_result
 ) AS TABLE
 WITH
-target AS (
+-- Materialized, so that its error is raised although no row is joined with it.
+target AS MATERIALIZED (
     SELECT p.capture_id FROM _prof_result(capture) AS p
 ),
 added AS (

@@ -58,7 +58,9 @@ CREATE MACRO _nearest_programs(
     FROM (
         SELECT
             _each.name,
-            levenshtein(_each.name, program::VARCHAR) AS distance
+            levenshtein(
+                left(_each.name, 100), left(program::VARCHAR, 100)
+            ) AS distance
         FROM programs AS _each
         ORDER BY 2, 1
         LIMIT 3

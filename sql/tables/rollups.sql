@@ -50,3 +50,26 @@ CREATE TABLE capture_ops (
     is_method BOOLEAN NOT NULL,  -- whether any scope is a method from a record, rather than a name of runs
     ops_hash VARCHAR NOT NULL  -- MD5 of the kinds, labels and instructions of its ops in order, and of the scopes, if there are several
 );
+
+-- The time of an op, annotation, module or kernel of a PyTorch trace in one step,
+-- from which its `op_times` and `module_times` are computed. The steps are its
+-- profiler steps, or else the whole trace is one.
+CREATE TABLE step_times (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- the step, in `runs`
+    scope VARCHAR NOT NULL,  -- what the steps are: ProfilerStep or Trace; for times on devices followed by ` on devices`
+    kind VARCHAR NOT NULL,  -- framework (the step), op, runtime, annotation, module; on devices device_total, device_kernel, device_copy, device_fill, device_op, device_annotation, device_module
+    label VARCHAR NOT NULL,  -- name of the op, annotation, module or kernel
+    calls INTEGER NOT NULL,  -- number of calls; for device_op, device_annotation and device_module of those that launched something
+    ticks BIGINT NOT NULL,  -- time of these calls in ticks: for ops and runtime calls without children
+    is_sample BOOLEAN NOT NULL  -- whether the step is one of at most 30, evenly spaced, by which a single trace is compared
+);
+
+-- The shapes of the inputs that an op of a PyTorch trace was called with, in its
+-- profiler steps if it has any; none if the trace has no shapes.
+CREATE TABLE op_shapes (
+    capture_id INTEGER NOT NULL,  -- the capture
+    label VARCHAR NOT NULL,  -- name of the op
+    shapes VARCHAR NOT NULL,  -- sizes of each input, as a JSON list
+    calls BIGINT NOT NULL  -- number of calls with these shapes
+);

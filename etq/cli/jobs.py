@@ -1,0 +1,64 @@
+"""What is notable about the ranks of a job, after its traces were ingested."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from etq.errors import printable
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+RANKS: Final = """
+    SELECT c.name, try_cast(r.value AS BIGINT) AS rank, try_cast(w.value AS BIGINT) AS world_size
+    FROM captures AS c
+    JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job' AND j.value = $job
+    LEFT JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
+    LEFT JOIN labels AS w ON w.capture_id = c.capture_id AND w.key = 'world_size'
+    WHERE c.format = 'torch_trace'
+    ORDER BY rank NULLS LAST, c.name
+"""
+
+
+def note_ranks(warehouse: Warehouse, job: str) -> None:
+    """Print which ranks of a job are missing, double or unknown, on stderr."""
+    rows = warehouse.rows(RANKS, job=job)[1]
+    ranks = [(name, rank) for name, rank, _ in rows if rank is not None]
+    sizes = sorted({size for _, _, size in rows if size is not None})
+    notes = [
+        f"rank {rank} has several traces, {one} and {other}; remove one, or give them different jobs"
+        for (one, rank), (other, next_rank) in pairwise(ranks)
+        if rank == next_rank
+    ]
+    if unknown := len(rows) - len(ranks):
+        traces = "1 trace has" if unknown == 1 else f"{unknown} traces have"
+        notes.append(f"{traces} no rank; give it by --label-from 'rank{{rank}}.pt.trace.json.gz'")
+    if len(sizes) > 1:
+        notes.append(f"its traces are of jobs with {_listed([str(size) for size in sizes])} processes")
+    elif sizes and ranks:
+        missing = sorted({*range(min(sizes[0], MOST_RANKS))} - {rank for _, rank in ranks})
+        if missing:
+            word = "rank" if len(missing) == 1 else "ranks"
+            notes.append(
+                f"of {sizes[0]} processes, {word} {_ranges(missing)} {'is' if word == 'rank' else 'are'} missing"
+            )
+    for note in notes:
+        click.echo(printable(f"Note: job {job}: {note}"), err=True)
+
+
+# More processes than any job has: a damaged file may have any number.
+MOST_RANKS: Final = 1_000_000
+
+
+def _listed(texts: list[str]) -> str:
+    return " and ".join([", ".join(texts[:-1]), texts[-1]]) if len(texts) > 1 else texts[0]
+
+
+def _ranges(numbers: list[int]) -> str:
+    """Return sorted numbers as text, neighbours as a range: 1, 4 to 7 and 9."""
+    starts = [at for at, number in enumerate(numbers) if not at or numbers[at - 1] != number - 1]
+    spans = [numbers[start:end] for start, end in pairwise([*starts, len(numbers)])]
+    return _listed([str(span[0]) if len(span) == 1 else f"{span[0]} to {span[-1]}" for span in spans])

@@ -1,0 +1,129 @@
+"""Commands that print a view of one PyTorch trace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from etq.cli import main
+from etq.cli.options import output_options, schedule_options, unit_option, warehouse_option
+from etq.cli.showing import show_view
+from etq.cli.targets import file_options, pop_file_options
+from etq.cli.views import view_command
+
+
+@main.command()
+@click.argument("capture")
+@click.option("--wide", is_flag=True, help="Print one row per step, with a column per category.")
+@output_options
+@unit_option(None)
+@warehouse_option
+@file_options
+def steps(
+    capture: str,
+    wide: bool,
+    db: str,
+    unit: str | None,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show what each step of a PyTorch Profiler trace was spent on.
+
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
+    \b
+    etq steps run --db lab.duckdb
+    etq steps train.pt.trace.json.gz --unit ms
+    etq steps train.pt.trace.json.gz --wide
+    """
+    view = "wide_steps" if wide else "step_breakdown"
+    show_view(view, capture, db, (format, output, force), pop_file_options(options), unit=unit)
+
+
+view_command(
+    "passes",
+    "passes",
+    "Show the forward pass, the backward pass, the optimizer.",
+    example="train.pt.trace.json.gz --by step",
+    choosing=click.option(
+        "--by", type=click.Choice(("trace", "step")), help="Of the whole trace or of each step.  [default: trace]"
+    ),
+)
+view_command(
+    "backward",
+    "backward_times",
+    "Show what the backward pass of modules or ops costs.",
+    example="train.pt.trace.json.gz --by op",
+    choosing=click.option("--by", type=click.Choice(("module", "op")), help="Of modules or of ops.  [default: module]"),
+)
+view_command(
+    "kernels",
+    "kernel_table",
+    "Show the kernels that devices ran in a PyTorch trace.",
+    example="train.pt.trace.json.gz --unit ms",
+    choosing=schedule_options,
+)
+view_command(
+    "tensor-cores",
+    "tensor_core_use",
+    "Show how much of devices' time uses tensor cores.",
+    example="train.pt.trace.json.gz --by op",
+    choosing=click.option(
+        "--by", type=click.Choice(("device", "step", "op")), help="Of devices, steps or ops.  [default: device]"
+    ),
+)
+_by_stream = click.option(
+    "--by", type=click.Choice(("device", "stream")), help="Of whole devices or of each stream.  [default: device]"
+)
+view_command(
+    "idle",
+    "device_idle_causes",
+    "Show why a trace's devices were idle, and for how long.",
+    example="train.pt.trace.json.gz --by stream",
+    choosing=_by_stream,
+)
+view_command(
+    "gaps",
+    "device_idle",
+    "Show each gap between device events, and its cause. The longest is first.",
+    """SELECT g.device, g.stream, g.step, g.start, g.duration, g.share_percent, g.cause, g.host_op, g.next_event,
+    g.waited_for, g.unit FROM {view} AS g""",
+    example="train.pt.trace.json.gz --limit 10",
+    choosing=_by_stream,
+)
+view_command(
+    "launches",
+    "launch_totals",
+    "Show what launches cost, and how long work then waited.",
+    example="train.pt.trace.json.gz",
+)
+view_command(
+    "queues",
+    "queue_summary",
+    "Show how much launched work waited in each stream.",
+    example="train.pt.trace.json.gz",
+)
+view_command(
+    "overlap",
+    "device_breakdown",
+    "Show how computation and communication overlap. Times are those of each device.",
+    example="train.pt.trace.json.gz --by step",
+    choosing=click.option(
+        "--by", type=click.Choice(("device", "step")), help="Of the whole trace or of each step.  [default: device]"
+    ),
+)
+view_command(
+    "collectives",
+    "collectives",
+    "Show collectives by process group and size. Bandwidths are those that nccl-tests reports.",
+    example="train.pt.trace.json.gz",
+)
+view_command(
+    "peak",
+    "peak_memory",
+    "Show what is held at the peak of each device's memory. Bytes are those of each op that allocated them.",
+    example="train.pt.trace.json.gz",
+)
