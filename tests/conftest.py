@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ import etq
 from etq.database.handles import Record
 from etq.warehouse.warehouse import Warehouse
 from tests import sampling
+from tests.warehouses import empty_warehouse
+
+# Tests start hundreds of processes: each would compile the libraries anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 pytest.register_assert_rewrite("tests.asserts", "tests.device_times")
 
@@ -32,20 +38,32 @@ def shared_file(path: str) -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """With `-m long`, properties are tested by all of their examples."""
+    """With `-m long`, properties are tested by more of their examples; without it, each worker has a core of its own."""
     sampling.set_long_run(config.option.markexpr == "long")
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker and config.option.markexpr == "not long" and hasattr(os, "sched_setaffinity"):
+        # Threads of a database that share the cores with those of other workers mostly wait for each other.
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # files are run in the order below
 
 
-# Folders of tests that start browsers or many processes, or fill lakes. Faster tests elsewhere cover the same parts.
-LONG_FOLDERS = ("browser", "lake", "sharing")
+# Folders of tests that start browsers or many processes, fill lakes, or read damaged files. Faster tests elsewhere cover the same parts.
+LONG_FOLDERS = ("agents", "browser", "fuzz", "lake", "serve", "sharing")
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of `LONG_FOLDERS` as long."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of `LONG_FOLDERS` as long, leave out the half that isn't asked for, and move slow files forward."""
+    items.sort(key=lambda item: item.path.parent.name not in ("statistics", *LONG_FOLDERS))
     for item in items:
         if item.path.parent.name in LONG_FOLDERS:
             item.add_marker(pytest.mark.long)
+    others = {item for item in items if item.get_closest_marker("long") and not sampling.is_in_half(item.nodeid)}
+    if others:
+        config.hook.pytest_deselected(items=[*others])
+        items[:] = [item for item in items if item not in others]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -59,7 +77,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 @pytest.fixture
 def warehouse() -> Iterator[Warehouse]:
     """An empty warehouse in memory."""
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         yield opened
 
 

@@ -1,11 +1,13 @@
 """Which cases of a sweep, and how many examples of a property, run every time; the others are long tests.
 
-Of the long cases of a large sweep, `-m long` runs every fifth; all of them with ETQ_ALL_CAPTURES=1.
+Of the long cases of a sweep, `-m long` runs every thirtieth, but one at least, and of a property a third of the
+examples; all of them with ETQ_ALL_CAPTURES=1, and those marked `whole`.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Container, Iterable
 from typing import Any, Final
 
@@ -16,9 +18,12 @@ from hypothesis import settings
 # branches, values.
 FEW: Final = ("mlp", "mlp_wrap32", "mlp_debug5", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave")
 
-# A sweep that has more long cases than that is sampled.
-LARGE: Final = 8
 IS_WHOLE: Final = bool(os.environ.get("ETQ_ALL_CAPTURES"))
+# Which half of the long tests runs, 0 or 1; both by default. CI takes one and the other from commit to commit.
+_HALF: Final = os.environ.get("ETQ_HALF")
+
+# A long test of minutes or of large files, of whose parts there are shorter ones.
+whole = pytest.mark.skipif(not IS_WHOLE, reason="takes long: runs with ETQ_ALL_CAPTURES=1")
 
 _is_long_run = False
 
@@ -33,7 +38,8 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     """The cases; those are long whose value, or whose first value in a tuple, is not among `kept`."""
     tuples = [case if isinstance(case, tuple) else (case,) for case in cases]
     others = [case for case in tuples if case[0] not in kept]
-    left_out = [] if IS_WHOLE or len(others) <= LARGE else [case for at, case in enumerate(others) if at % 5]
+    step = 1 if IS_WHOLE else 30
+    left_out = [case for at, case in enumerate(others) if at % step]
     return [
         pytest.param(*case, marks=() if case[0] in kept else pytest.mark.long)
         for case in tuples
@@ -41,14 +47,20 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     ]
 
 
+def is_in_half(name: str) -> bool:
+    """Whether a long test of this name runs: the name decides, so that each time the same ones do."""
+    return IS_WHOLE or _HALF is None or zlib.crc32(name.encode()) % 2 == int(_HALF)
+
+
 Test = Callable[..., None]
 
 
 def examples(count: int, few: int | None = None, **options: Any) -> Callable[[Test], Test]:
-    """Settings of a property: `count` examples as a long test, and `few` every time: by default a fifth, at least 5."""
+    """Settings of a property: `count` examples in whole, and `few` every time: by default a tenth, at least 5."""
 
     def decorate(test: Test) -> Test:
-        number = count if _is_long_run else few or min(count, max(5, count // 5))
+        least = few or min(count, max(5, count // 10))
+        number = least if not _is_long_run else count if IS_WHOLE else max(least, count // 3)
         made: Test = settings(max_examples=number, deadline=None, **options)(test)
         if _is_long_run:
             pytest.mark.long(made)

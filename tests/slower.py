@@ -11,8 +11,9 @@ import etq
 from tests.builders import ProfileEvent, Run, dump
 
 
-def slower(source: Path, label: str, instruction: int | None, factor: float) -> bytes:
-    """A dump of the same runs in which an op takes `factor` times as long, and all behind it comes later."""
+def slower(source: Path, label: str, instruction: int | None, factor: float, every: int = 1) -> bytes:
+    """A dump of the same runs in which an op takes `factor` times as long, and all after it comes later; with `every`, in
+    one of so many runs only."""
     query = """
         SELECT e.run_index, r.name AS run, e.name, e.label, e.chain_index, e.instruction_id, e.delegate_debug_id,
             e.delegate_debug_str, e.start_ticks, e.end_ticks
@@ -24,12 +25,12 @@ def slower(source: Path, label: str, instruction: int | None, factor: float) -> 
         warehouse.ingest(source)
         rows = warehouse.rows(query)[1]
     runs = []
-    for _, group in groupby(rows, key=lambda row: row[0]):
+    for run_index, group in groupby(rows, key=lambda row: row[0]):
         events = list(group)
         longer = sorted(
             (end, round((factor - 1) * (end - start)))
             for _, _, _, named, _, of, _, _, start, end in events
-            if named == label and instruction in (None, of)
+            if named == label and instruction in (None, of) and run_index % every == 0
         )
         ends = [end for end, _ in longer]
         added = [0, *accumulate(more for _, more in longer)]

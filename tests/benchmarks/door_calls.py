@@ -31,19 +31,24 @@ FILLED: Final = {
 VALUES: Final = FILLED | {"by": "device", "module": "layers.0", "record": "transformer", "program": "transformer"}
 # Parameters by which many captures are asked for at once.
 MANY: Final = {"base", "new", "selector", "selectors", "captures"}
+# Options of which a command requires one, without requiring any by itself.
+CHOSEN: Final = {"graph": ("--dot",)}
 NOT_CALLED: Final = {
     "compact": "writes the warehouse",
     "completion": "prints a script; reads no capture",
     "demo": "has captures of its own",
+    "graphs": "compares records; reads only totals of captures",
     "ingest": "writes the warehouse; measured where the inputs are made",
     "lake add": "writes a lake",
     "lake check": "reads a lake; see tests.benchmarks.lakes",
     "lake compact": "writes a lake",
     "lake export": "writes a warehouse",
     "link": "writes the warehouse",
+    "mcp": "serves until its client ends",
     "merge": "writes a warehouse",
     "plan": "makes a plan; reads no capture",
     "program": "reads a program, no capture",
+    "serve": "serves until it is interrupted; see tests.benchmarks.serve",
     "prune": "writes the warehouse",
     "reference": "runs a model, with torch",
     "remove": "writes the warehouse",
@@ -53,7 +58,9 @@ NOT_CALLED: Final = {
 }
 # Views that no input made here is for.
 NOT_ASKED: Final = {
+    "compare_graphs": "compares records; reads only totals of captures",
     "compare_programs": "compares programs; reads no capture",
+    "prof_result_memory": "for prof_results, which are small",
     "prof_result_profile": "for prof_results, which are small",
     "prof_result_tax": "for prof_results, which are small",
 }
@@ -116,7 +123,7 @@ def calls_of(name: str, command: click.Command) -> Iterator[Call]:
     # Texts that are no tables go to a file named after the capture otherwise.
     to_screen = ("-o", "-") if "output" in options and "format" not in options else ()
     for chosen in product(*required):
-        given = tuple(word for words in chosen for word in words)
+        given = (*CHOSEN.get(name, ()), *(word for words in chosen for word in words))
         yield Call(
             name=" ".join((name, *given)),
             arguments=(*name.split(), *(FILLED[each] for each in filled), *given, *to_screen),

@@ -150,6 +150,8 @@ class Doors:
                     and (call.takes_many or kind != "fleet")
                     and (call.takes_db if door == "warehouse" else inputs[0].files and not of_views)
                 ]
+                if self.is_short and door == "file":
+                    chosen = chosen[::2]  # in CI, where all are measured from the warehouse
                 self.start = None
                 lines = [line for call in chosen for line in self._lines(inputs, call, door)]
                 self.lines += lines
