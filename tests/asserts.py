@@ -13,6 +13,7 @@ import etq
 from etq.render.delimited import delimited
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, operator_call, run
+from tests.warehouses import empty_warehouse
 
 # Two operators, of which the second has no kernel event, and what the framework takes around them.
 TWO_OPERATORS = run(
@@ -37,8 +38,8 @@ DELEGATED = run(
 
 def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
     """The query's answer is this CSV, which may be indented."""
-    relation = warehouse.sql(query)
-    assert delimited(relation.columns, relation.fetchall(), ",") == textwrap.dedent(expected).lstrip()
+    columns, rows = warehouse.rows(query)  # which plans a query once, and a relation plans it twice
+    assert delimited(columns, rows, ",") == textwrap.dedent(expected).lstrip()
 
 
 def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None:
@@ -46,7 +47,7 @@ def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None
 
     `test` may be given as a file, too, in place of runs.
     """
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name, data in {"test": dump(*runs), **others}.items():
             warehouse.ingest(data, name=name)
         assert_csv(warehouse, query, expected)
@@ -54,7 +55,7 @@ def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None
 
 def assert_error(query: str, message: str, *runs: Run) -> None:
     """The query on a capture `test` of these runs, or of two operators, fails with this message."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*(runs or (TWO_OPERATORS,))), name="test")
         with pytest.raises((duckdb.Error, etq.QueryError), match=message):
             warehouse.sql(query).fetchall()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -22,7 +23,7 @@ LAYERS = (
     "etq.annotations",
     "etq.storage",
     "etq.maintenance",
-    *("etq.lake.tables", "etq.lake.stores", "etq.lake.remote", "etq.lake.reading"),
+    *("etq.lake.tables", "etq.lake.links", "etq.lake.state", "etq.lake.stores", "etq.lake.remote", "etq.lake.reading"),
     "etq.sandbox",
     "etq.export",
     "etq.warehouse",
@@ -34,7 +35,9 @@ LAYERS = (
     "etq.render",
     "etq.plot",
     "etq.report",
+    "etq.mcp",
     "etq.spark",
+    "etq.serve",
     "etq.demo",
     *("etq.cli", "etq.__main__"),
 )
@@ -72,11 +75,12 @@ LARGE = {
     "pyarrow": (
         "etq.ingest",
         "etq.storage",
-        "etq.lake.stores",
+        "etq.lake.tables",
         "etq.lake.writing",
         "etq.warehouse.metadata_decoder",
         "etq.inspector.rows",
         "etq.render.writers",
+        "etq.serve.results",
         "etq.spark.ingestion",
     ),
     "numpy": ("etq.ingest", "etq.storage", "etq.inspector", "etq.export.rows"),
@@ -85,7 +89,14 @@ LARGE = {
     "fsspec": ("etq.lake.remote",),
     "IPython": ("etq.inspector.frames",),
     "matplotlib": ("etq.plot.chart",),
+    "mcp": ("etq.mcp",),
+    "mcp_types": ("etq.mcp.server",),
+    "anyio": ("etq.mcp",),
+    "pydantic": ("etq.mcp.tools",),
+    "jsonschema": ("etq.mcp.server",),
     "pyspark": ("etq.spark",),
+    "starlette": ("etq.serve.app", "etq.serve.running"),
+    "uvicorn": ("etq.mcp.serving", "etq.serve.connections", "etq.serve.running"),
     "sqlglot": ("etq.spark",),
     "torch": ("etq.torch.reference", "etq.inspector.references"),
     "executorch": ("etq.torch.reference", "etq.inspector.references"),
@@ -120,16 +131,13 @@ def imports(nodes: Iterable[ast.AST], known: Container[str], *, types: bool = Tr
             yield from imports(ast.iter_child_nodes(node), known, types=types)
 
 
+@cache
 def arrows(*, types: bool) -> dict[str, set[str]]:
     return {
         name: {each for each in imports([ast.parse(path.read_text())], MODULES, types=types) if each != name}
         for name, path in sorted(MODULES.items())
         if name != FACE
     }
-
-
-ARROWS = arrows(types=True)
-LOADED = arrows(types=False)
 
 
 def is_within(module: str, place: str) -> bool:
@@ -164,7 +172,7 @@ def test_what_imports_are_found() -> None:
 def test_arrows_go_from_left_to_right(within: str, layers: Sequence[str]) -> None:
     wrong = [
         f"{module} imports {other}, which is to the right"
-        for module, others in ARROWS.items()
+        for module, others in arrows(types=True).items()
         for other in sorted(others)
         if is_within(module, within) and is_within(other, within) and within not in (module, other)
         if layer_of(other, layers) > layer_of(module, layers)
@@ -173,11 +181,11 @@ def test_arrows_go_from_left_to_right(within: str, layers: Sequence[str]) -> Non
 
 
 def test_nothing_within_uses_the_packages_face() -> None:
-    assert {module for module, others in ARROWS.items() if FACE in others} == set()
+    assert {module for module, others in arrows(types=True).items() if FACE in others} == set()
 
 
 def test_files_know_of_nothing_else() -> None:
-    for module, others in ARROWS.items():
+    for module, others in arrows(types=True).items():
         if is_within(module, "etq.ingest"):
             mine = {other for other in others if is_within(other, "etq") and not is_within(other, "etq.ingest")}
             assert mine <= {"etq.errors"}, module
@@ -186,9 +194,11 @@ def test_files_know_of_nothing_else() -> None:
 def test_there_are_no_circles() -> None:
     graph = {
         module: {
-            other for other in others if other in ARROWS and not (module == COMMANDS and is_within(other, COMMANDS))
+            other
+            for other in others
+            if other in arrows(types=True) and not (module == COMMANDS and is_within(other, COMMANDS))
         }
-        for module, others in ARROWS.items()
+        for module, others in arrows(types=True).items()
     }
     try:
         TopologicalSorter(graph).prepare()
@@ -204,7 +214,9 @@ def test_layers_are_of_modules() -> None:
 
 @pytest.mark.parametrize("library", LARGE)
 def test_large_libraries_are_only_where_they_belong(library: str) -> None:
-    users = {module for module, others in LOADED.items() if any(is_within(other, library) for other in others)}
+    users = {
+        module for module, others in arrows(types=False).items() if any(is_within(other, library) for other in others)
+    }
     used = {user: [place for place in LARGE[library] if is_within(user, place)] for user in users}
     assert {user for user, places in used.items() if not places} == set()
     assert {place for places in used.values() for place in places} == set(LARGE[library]), "a place that needs it not"
@@ -212,4 +224,4 @@ def test_large_libraries_are_only_where_they_belong(library: str) -> None:
 
 def test_all_else_is_of_python_or_small() -> None:
     small = {"etq", "click", "msgspec", "py4j", *LARGE, *sys.stdlib_module_names}
-    assert {other.split(".")[0] for others in LOADED.values() for other in others} <= small
+    assert {other.split(".")[0] for others in arrows(types=False).values() for other in others} <= small

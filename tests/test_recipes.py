@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import AllocationEvent, ProfileEvent, Run
 from tests.conftest import CAPTURES
 from tests.docs.pages import ALL
 from tests.reference_reader import read
 from tests.slower import slower
 from tests.typical import are_typical
+from tests.warehouses import empty_warehouse
 
 ROOT = Path(__file__).parents[1]
 RUN = CAPTURES / "transformer/transformer_100runs.etdp"
@@ -48,15 +49,15 @@ def content_of(number: int) -> bytes:
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name, path, record in (
             ("run", RUN, RUN.with_name("transformer.etrecord")),
             ("delegated", DELEGATED, DELEGATED.with_name("mlp_xnn.etrecord")),
         ):
             warehouse.link(warehouse.ingest(path, name=name), warehouse.ingest_record(record))
         warehouse.ingest(ALLOCATING, name="allocating")
-        for number in range(len(FLEET)):
-            warehouse.ingest(content_of(number), name=f"mlp{number}", labels={"build": build_of(number)})
+        fleet = [Labelled(f"mlp{at}", content_of(at), {"build": build_of(at)}) for at in range(len(FLEET))]
+        ingest_all(warehouse, fleet)
         yield warehouse
 
 
@@ -236,6 +237,7 @@ def test_every_recipe_has_a_check() -> None:
     assert ALL.count("```sql") == len(RECIPES), "SQL in the documentation is a recipe: elsewhere it is not run"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("question", CHECKS)
 def test_recipe(lab: Warehouse, question: str) -> None:
     _, rows = lab.rows(RECIPES[question])

@@ -19,7 +19,13 @@ TEXTS = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
     *(
         path
-        for folder, ending in (("etq", "py"), ("etq/report/assets", "js"), ("ingest", "py"), ("sql", "sql"))
+        for folder, ending in (
+            ("etq", "py"),
+            ("etq/report/assets", "js"),
+            ("etq/serve/assets", "js"),
+            ("ingest", "py"),
+            ("sql", "sql"),
+        )
         for path in sorted((ROOT / folder).rglob(f"*.{ending}"))
     ),
 ]

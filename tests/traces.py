@@ -21,7 +21,7 @@ class Traces:
 
     def ask(self, view: str, columns: str = "*", **arguments: Any) -> list[tuple[Any, ...]]:
         given = "".join(f", {name} := {value!r}" for name, value in arguments.items())
-        return self.warehouse.sql(f"SELECT {columns} FROM {view}('t'{given})").fetchall()
+        return self.warehouse.rows(f"SELECT {columns} FROM {view}('t'{given})")[1]
 
     def steps(self, **arguments: Any) -> list[dict[str, float]]:
         """The times of each step that aren't 0, by category."""

@@ -34,7 +34,7 @@ class Asked:
     program: Path | None = None
 
     def rows(self, query: str, **parameters: Any) -> list[Row]:
-        return self.warehouse.sql(query, **parameters).fetchall()
+        return self.warehouse.rows(query, **parameters)[1]
 
     def view(self, view: str, columns: str, **arguments: Any) -> list[Row]:
         """These columns of a view's answer about the capture."""

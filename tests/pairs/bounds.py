@@ -52,7 +52,8 @@ def _is_time(view: str, column: str) -> bool:
 def _can_be_asked(asked: Asked, view: str) -> bool:
     file = catalog.objects()[view].file
     is_trace = asked.rows("SELECT format = 'torch_trace' FROM captures WHERE name = $name", name=asked.name)[0][0]
-    needs_record = ("module_totals", "module_ops", "source_totals", "node_totals", "delegate_coverage", "roofline")
+    needs_record = ("module_totals", "module_ops", "source_totals", "node_totals", "delegate_coverage", "roofline",
+                    "node_memory", "node_roofline")  # fmt: skip
     if view.startswith("prof_result_"):
         return False
     if is_trace:

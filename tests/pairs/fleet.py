@@ -11,14 +11,15 @@ from typing import Any, Final
 
 import numpy as np
 
-import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.pairs import dumps
 from tests.pairs.dumps import Dump, Timed
 from tests.pairs.etrecords import Record, kernels
 from tests.sql.method import Sides
+from tests.warehouses import empty_warehouse
 
 COUNT: Final = 12
 SELECTOR: Final = "device=desk"
@@ -93,23 +94,26 @@ def by_module(dump: Dump, record: Record) -> dict[str, list[int]]:
 @contextmanager
 def built() -> Iterator[Fleet]:
     """The fleet."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
         read: dict[str, Dump] = {}
         metrics: dict[str, list[float]] = {}
+        recorded = []
         for number in range(COUNT):
-            path = CAPTURES / f"fleet/mlp/{number:02d}.etdp"
             labels = {"side": "new" if number % 2 else "base", "device": "desk", "build": str(number), "model": "mlp"}
             moment = datetime(2026, 1, 1) + timedelta(hours=number)
-            capture = warehouse.ingest(path, name=f"fleet_{number:02d}", labels=labels, captured_at=moment)
-            warehouse.link(capture, record)
-            read[capture.name] = dumps.read(path.read_bytes())
+            content = (CAPTURES / f"fleet/mlp/{number:02d}.etdp").read_bytes()
+            read[f"fleet_{number:02d}"] = dumps.read(content)
+            recorded.append(Labelled(f"fleet_{number:02d}", content, labels, moment))
+        for number, capture in enumerate(ingest_all(warehouse, recorded, link_to=[record])):
             metrics[capture.name] = [10 + number / 7 + (number % 2) * 3, 40 + (number * 7) % 5]
             warehouse.metric(capture, "decode_tokens_per_second", metrics[capture.name][0])
             warehouse.metric(capture, "temperature", metrics[capture.name][1])
-        for build in range(BUILDS):
-            labels = {"device": "made", "build": str(build), "model": "made"}
-            warehouse.ingest(_made(build), name=f"made_{build:02d}", labels=labels)
+        made = {"device": "made", "model": "made"}
+        builds = range(BUILDS)
+        ingest_all(
+            warehouse, [Labelled(f"made_{each:02d}", _made(each), {**made, "build": str(each)}) for each in builds]
+        )
         yield Fleet(warehouse, read, metrics)
 
 

@@ -17,6 +17,7 @@ from tests.builders import DebugEvent, Tensor
 from tests.conftest import CAPTURES
 from tests.pairs import dumps
 from tests.pairs.asking import Asked, Sides, keyed, pair
+from tests.pairs.etrecords import Record
 from tests.pairs.fleet import Fleet
 from tests.pairs.of_execute import judged, taxes
 from tests.pairs.of_fleets import pair as fleet_pair
@@ -326,9 +327,9 @@ def compare_programs(fleet: Fleet) -> Sides:
     for name in ("mlp", "convnet_xnn"):
         fleet.warehouse.ingest_program(CAPTURES / f"{name}/{name}.pte")
     found = keyed(
-        fleet.warehouse.sql("""
+        fleet.warehouse.rows("""
             SELECT kind, item, base_number, new_number, base_bytes, new_bytes
-            FROM compare_programs('mlp', 'convnet_xnn') WHERE kind <> 'part'""").fetchall(), 2)  # fmt: skip
+            FROM compare_programs('mlp', 'convnet_xnn') WHERE kind <> 'part'""")[1], 2)  # fmt: skip
     sides = [_items("mlp"), _items("convnet_xnn")]
     expected: dict[Any, list[Any]] = {}
     for key in {*sides[0], *sides[1]}:
@@ -336,6 +337,22 @@ def compare_programs(fleet: Fleet) -> Sides:
         sizes = [None, None] if key[0] == "op" else [size for _, size in numbers]
         expected[key] = [*(number for number, _ in numbers), *sizes]
     return found, expected
+
+
+@fleet_pair("compare_graphs", "nodes of one module and op, in order, by the JSON of both records")
+def compare_graphs(fleet: Fleet) -> Sides:
+    paths = [CAPTURES / f"{name}/{name}.etrecord" for name in ("mlp", "mlp_xnn")]
+    base, new = (fleet.warehouse.ingest_record(path).sha256 for path in paths)
+    found = fleet.warehouse.sql(f"""
+        SELECT base_node, new_node FROM compare_graphs('{base}', '{new}') WHERE base_op = new_op ORDER BY ALL""")
+    places: list[dict[Any, list[int]]] = []
+    for path in paths:
+        places.append({})
+        for node in Record(path).graphs["forward"]:
+            places[-1].setdefault((node.levels, node.op_type), []).append(node.index)
+    shared = places[0].keys() & places[1].keys()
+    pairs = [both for key in shared for both in zip(places[0][key], places[1][key], strict=True)]
+    return {"pairs": [list(each) for each in found.fetchall()]}, {"pairs": [list(each) for each in sorted(pairs)]}
 
 
 def _items(name: str) -> dict[tuple[str, str], tuple[int, int]]:
@@ -361,13 +378,13 @@ def _items(name: str) -> dict[tuple[str, str], tuple[int, int]]:
 def numeric_gap(fleet: Fleet) -> Sides:
     record = fleet.warehouse.record("mlp")
     random = np.random.default_rng(7)
-    nodes = [row[0] for row in fleet.warehouse.sql("""
+    nodes = [row[0] for row in fleet.warehouse.rows("""
         SELECT p.name FROM op_nodes AS p JOIN graphs AS g ON g.record_id = p.record_id AND g.graph_id = p.graph_id
         JOIN node_debug_handles AS h ON h.record_id = p.record_id AND h.graph_id = p.graph_id
             AND h.node_index = p.node_index
         WHERE g.stage = 'exported_program' AND p.name IS NOT NULL
         QUALIFY row_number() OVER (PARTITION BY h.debug_handle ORDER BY p.node_index DESC) = 1
-        ORDER BY p.node_index LIMIT 4""").fetchall()]  # fmt: skip
+        ORDER BY p.node_index LIMIT 4""")[1]]  # fmt: skip
     base = {node: [random.normal(size=(3, 4)).astype(np.float32)] for node in nodes}
     new = {node: [arrays[0] + random.normal(size=(3, 4)).astype(np.float32) / 10] for node, arrays in base.items()}
     sides = [
@@ -378,7 +395,7 @@ def numeric_gap(fleet: Fleet) -> Sides:
     for metric in ("mse", "l1", "snr", "max_abs"):
         query = "SELECT base_op, gap FROM numeric_gap($base, $new, metric := $metric) WHERE gap IS NOT NULL"
         found[metric] = dict(
-            fleet.warehouse.sql(query, base=sides[0], new=sides[1], metric=metric).fetchall()
+            fleet.warehouse.rows(query, base=sides[0], new=sides[1], metric=metric)[1]
         )  # fmt: skip
         expected[metric] = {node: _gap(metric, base[node][0], new[node][0]) for node in nodes}
     return found, expected
@@ -427,6 +444,22 @@ def model_map(fleet: Fleet) -> Sides:
     return [
         {op: row[:2] for op, row in sums.items() if row[0]}, sums["linear"][2:], checked,
     ], [dict(own), torch, by_hand]  # fmt: skip
+
+
+@fleet_pair("trace_diff", "slices of both files' JSON by name, in plain Python")
+def trace_diff(fleet: Fleet) -> Sides:
+    expected: defaultdict[tuple[str, bool], list[float]] = defaultdict(lambda: [0, 0, 0, 0])
+    for place, model in enumerate(("convnet", "transformer")):
+        path = CAPTURES / f"torch/pair_{model}.pt.trace.json.gz"
+        fleet.warehouse.ingest(path, name=f"trace_{model}")
+        for each in Asked(fleet.warehouse, f"trace_{model}", path.read_bytes(), path).trace.slices:
+            if each.category != "Trace":
+                row = expected[each.family, each.is_device]
+                row[place] += 1
+                row[2 + place] += each.length
+    columns = "name, is_device, base_calls, new_calls, base_time, new_time"
+    query = f"SELECT {columns} FROM trace_diff('trace_convnet', 'trace_transformer', unit := 'ns')"
+    return keyed(fleet.warehouse.rows(query)[1], 2), dict(expected)
 
 
 def _above(each: Any) -> list[Any]:

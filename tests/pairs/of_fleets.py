@@ -28,7 +28,7 @@ def pair(view: str, way: str) -> Callable[[Question], Question]:
 
 
 def rows(fleet: Fleet, query: str) -> list[Any]:
-    return fleet.warehouse.sql(query).fetchall()
+    return fleet.warehouse.rows(query)[1]
 
 
 @pair("compare_ops", "the method in numpy and scipy, on numpy's quantiles of each op's runs")
@@ -143,6 +143,17 @@ def compare_metrics(fleet: Fleet) -> Sides:
     return found, expected
 
 
+@pair("compare_startup", "medians of the captures' first executes, in plain Python")
+def compare_startup(fleet: Fleet) -> Sides:
+    query = f"SELECT base, new FROM compare_startup('{BASE}', '{NEW}', unit := 'ns') WHERE what = 'first execute'"
+    firsts: dict[str | None, list[float]] = {"base": [], "new": []}
+    for side, dump in zip(fleet.sides, fleet.dumps.values(), strict=False):
+        if side in firsts:
+            first = min(at for at, time in dump.executing.items() if time is not None)
+            firsts[side].append(float(dump.executing[first] or 0))
+    return rows(fleet, query), [(median(firsts["base"]), median(firsts["new"]))]
+
+
 @pair("metric_values", "the metrics that were said of each capture")
 def metric_values(fleet: Fleet) -> Sides:
     found = {name: rows(fleet, f"SELECT name, value FROM metric_values('{name}')") for name in fleet.dumps}
@@ -222,7 +233,7 @@ def _op(fleet: Fleet, key: tuple[str, str, int]) -> str:
     query = (
         "SELECT own_op_type FROM event_ops('fleet_00') WHERE instruction_id = $at AND own_op_type IS NOT NULL LIMIT 1"
     )
-    found = fleet.warehouse.sql(query, at=key[2]).fetchall()
+    found = fleet.warehouse.rows(query, at=key[2])[1]
     return str(found[0][0]) if found else key[0]
 
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import Any
 
+from tests.activity_reference import activity
+from tests.gap_reference import gaps
+from tests.launch_reference import launch_rows, queues
 from tests.pairs.asking import Asked, Sides, keyed, pair
 from tests.pairs.json_traces import COPIES, KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
+from tests.pass_reference import linked_ops, step_passes
 
 # The row of key_averages of device events that neither an op nor an annotation launched.
 NO_OP = "(no op)"
+
+# Bytes of an element by torch's name of its type.
+ELEMENTS = {"Byte": 1, "Half": 2, "BFloat16": 2, "Float": 4, "Int": 4, "Long": 8, "Double": 8}
 
 CPU, GPU = (0, 2, 5), (1, 6, 12, 20)
 
@@ -116,6 +123,149 @@ def launched(asked: Asked) -> int:
     return total
 
 
+@pair("device_idle", "gaps of the JSON's device events, by plain Python", of="trace")
+def device_idle(asked: Asked) -> Sides:
+    columns = "device, stream, duration, cause, host_op, host_time, hta_cause"
+    rows = {by: asked.view("device_idle", columns, unit="ns", by=by) for by in ("device", "stream")}
+    expected = {by: [(*row[:2], *row[3:]) for row in gaps(asked.trace.entries, by)] for by in rows}
+    return {by: Counter(found) for by, found in rows.items()}, {by: Counter(found) for by, found in expected.items()}
+
+
+@pair("device_idle_causes", "sums of device_idle", of="trace")
+def device_idle_causes(asked: Asked) -> Sides:
+    found = keyed(asked.view("device_idle_causes", "device, cause, gaps, total, max", unit="ns"), 2)
+    expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0, 0])
+    for device, cause, time in asked.view("device_idle", "device, cause, duration", unit="ns"):
+        gaps_before, total, longest = expected[device, cause]
+        expected[device, cause] = [gaps_before + 1, total + time, max(longest, time)]
+    return found, dict(expected)
+
+
+@pair("kernel_launches", "the JSON's device events with their calls", of="trace")
+def kernel_launches(asked: Asked) -> Sides:
+    found = asked.view("kernel_launches", "event, call, duration, latency", unit="ns")
+    return Counter(found), Counter(
+        (row[2], row[3], row[9], row[8]) for row in launch_rows(asked.trace.entries).elements()
+    )
+
+
+@pair("launch_totals", "sums of kernel_launches", of="trace")
+def launch_totals(asked: Asked) -> Sides:
+    found = keyed(asked.view("launch_totals", "call, events, device_time, short_events, max_delay", unit="ns"), 1)
+    expected: defaultdict[Any, list[Any]] = defaultdict(lambda: [0, 0, 0, 0])
+    for call, time, is_short, delay in asked.view(
+        "kernel_launches", "call, duration, is_short, launch_delay", unit="ns"
+    ):
+        events, total, short, longest = expected[(call,)]
+        expected[(call,)] = [events + 1, total + time, short + is_short, max(longest, delay)]
+    return found, dict(expected)
+
+
+@pair("queue_lengths", "launches less starts so far, in the JSON", of="trace")
+def queue_lengths(asked: Asked) -> Sides:
+    found: defaultdict[Any, list[tuple[int, float]]] = defaultdict(list)
+    for device, stream, length, time in asked.view("queue_lengths", "device, stream, length, duration", unit="ns"):
+        found[device, stream].append((length, time))
+    return dict(found), queues(asked.trace.entries)
+
+
+@pair("queue_summary", "lengths of queue_lengths", of="trace")
+def queue_summary(asked: Asked) -> Sides:
+    found = keyed(asked.view("queue_summary", "device, stream, changes, mean, max, empty_time", unit="ns"), 2)
+    expected = {
+        stream: [
+            *(len(held), sum(length for length, _ in held) / len(held), max(length for length, _ in held)),
+            sum(time for length, time in held if length == 0),
+        ]
+        for stream, held in queues(asked.trace.entries).items()
+    }
+    return found, expected
+
+
+@pair("device_breakdown", "what runs at each time, by plain Python", of="trace")
+def device_breakdown(asked: Asked) -> Sides:
+    found = keyed(asked.view("device_breakdown", "device, total, idle, communication", unit="ns"), 1)
+    return found, {
+        (device,): [
+            *(ran.total(), ran[frozenset()]),
+            sum(time for types, time in ran.items() if "communication" in types),
+        ]
+        for device, ran in activity(asked.trace.entries).items()
+        if ran.total()
+    }
+
+
+@pair("work_types", "adds up to the time in which the device is not idle", of="trace")
+def work_types(asked: Asked) -> Sides:
+    found: defaultdict[Any, float] = defaultdict(float)
+    for device, time in asked.view("work_types", "device, total", unit="ns"):
+        found[device] += time
+    ran = activity(asked.trace.entries)
+    return dict(found), {device: times.total() - times[frozenset()] for device, times in ran.items()}
+
+
+@pair("work_totals", "the JSON's device events by name", of="trace")
+def work_totals(asked: Asked) -> Sides:
+    found = keyed(asked.view("work_totals", "event, calls, total", unit="ns"), 1)
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for each in asked.trace.slices:
+        if each.category in KERNELS | COPIES:
+            calls, total = expected[(each.name,)]
+            expected[(each.name,)] = [calls + 1, total + each.length]
+    return found, dict(expected)
+
+
+@pair("collectives", "the JSON's kernels with a collective, by what is written of them", of="trace")
+def collectives(asked: Asked) -> Sides:
+    columns = "collective, process_group, group_size, message_type, message_bytes, calls, total"
+    found = keyed(asked.view("collectives", columns, unit="ns"), 5)
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for each in asked.trace.kernels:
+        arguments = each.arguments
+        if "Collective name" in arguments:
+            size = max(arguments["In msg nelems"], arguments["Out msg nelems"]) * ELEMENTS[arguments["dtype"]]
+            names = (
+                arguments["Collective name"],
+                arguments["Process Group Name"],
+                arguments["Group size"],
+                arguments["dtype"],
+            )
+            calls, total = expected[(*names, size)]
+            expected[(*names, size)] = [calls + 1, total + each.length]
+    return found, dict(expected)
+
+
+@pair("rank_steps", "steps and kernels of the JSON; a rank alone waits for none", of="trace")
+def rank_steps(asked: Asked) -> Sides:
+    columns = "r.step, r.duration, r.computation + r.communication, r.waited, r.waits_for"
+    found = keyed(asked.rows(f"SELECT {columns} FROM rank_steps($name, 'ns') AS r", name=asked.name), 1)
+    return found, {(step,): [*times, 0, None] for step, times in _rank_steps(asked).items()}
+
+
+@pair("stragglers", "sums of the JSON's steps; nobody waits for a rank alone", of="trace")
+def stragglers(asked: Asked) -> Sides:
+    columns = "s.steps, s.waited_for_steps, s.waited_for, s.waited, s.mean_duration"
+    found = asked.rows(f"SELECT {columns} FROM stragglers($name, 'ns') AS s", name=asked.name)
+    steps = [duration for duration, _ in _rank_steps(asked).values()]
+    return found, [(len(steps), 0, 0, 0, sum(steps) / len(steps))] if steps else []
+
+
+def _rank_steps(asked: Asked) -> dict[int, tuple[int, int]]:
+    """Duration and time of kernels launched, by step; none if the trace is not of a rank."""
+    query = (
+        "SELECT l.value FROM labels AS l JOIN captures AS c USING (capture_id) WHERE c.name = $name AND l.key = 'rank'"
+    )
+    if not asked.rows(query, name=asked.name):
+        return {}
+    found = {}
+    for each in asked.trace.host:
+        if each.name.startswith("ProfilerStep#"):
+            calls = ((kernel, asked.trace.launches.get(kernel.correlation)) for kernel in asked.trace.kernels)
+            ran = [kernel.length for kernel, call in calls if call is not None and each.start <= call.start < each.end]
+            found[int(each.name.split("#")[1])] = each.length, sum(ran)
+    return found
+
+
 @pair("kernel_table", "calls, times and weighted means by name of the JSON's kernels", of="trace")
 def kernel_table(asked: Asked) -> Sides:
     columns = "kernel, calls, total, mean, max, min, blocks_per_sm, occupancy_percent"
@@ -123,23 +273,23 @@ def kernel_table(asked: Asked) -> Sides:
     by_name: defaultdict[str, list[Slice]] = defaultdict(list)
     for each in asked.trace.kernels:
         by_name[each.name].append(each)
-    said = {key: [_said(each, key) for each in asked.trace.kernels] for key in ("blocks", "occupancy")}
+    arguments = {key: [_number(each, key) for each in asked.trace.kernels] for key in ("blocks", "occupancy")}
     told = {
-        "blocks": any(each is not None and each > 0 for each in said["blocks"]),
-        "occupancy": any(each is not None and each >= 0 for each in said["occupancy"]),
+        "blocks": any(each is not None and each > 0 for each in arguments["blocks"]),
+        "occupancy": any(each is not None and each >= 0 for each in arguments["occupancy"]),
     }
     expected = {}
     for name, ran in by_name.items():
         lengths = [each.length for each in ran]
         means = [
-            (sum(each.length * (_said(each, key) or 0) for each in ran) / (sum(lengths) or 1)) if told[key] else None
+            (sum(each.length * (_number(each, key) or 0) for each in ran) / (sum(lengths) or 1)) if told[key] else None
             for key in ("blocks", "occupancy")
         ]
         expected[name,] = [len(ran), sum(lengths), sum(lengths) / len(ran), max(lengths), min(lengths), *means]
     return found, expected
 
 
-def _said(each: Slice, key: str) -> float | None:
+def _number(each: Slice, key: str) -> float | None:
     found = each.arguments.get({"blocks": "blocks per SM", "occupancy": "est. achieved occupancy %"}[key])
     return None if found is None else float(found)
 
@@ -252,6 +402,29 @@ def step_breakdown(asked: Asked) -> Sides:
     return found, expected
 
 
+@pair("wide_steps", "the rows of step_breakdown, and their sums", of="trace")
+def wide_steps(asked: Asked) -> Sides:
+    columns = "run_index, total, kernel, memcpy, memset, communication, runtime, data_loader, cpu_exec, other"
+    found = keyed(asked.view("wide_steps", columns, unit="ns"), 1)
+    expected: defaultdict[Any, list[float]] = defaultdict(list)
+    for run, time in asked.view("step_breakdown", "run_index, time", unit="ns"):
+        expected[(run,)].append(time)
+    return found, {run: [sum(times), *times] for run, times in expected.items()}
+
+
+@pair("passes", "what the host is in at each time, and what contains each launch, in plain Python", of="trace")
+def passes(asked: Asked) -> Sides:
+    found = keyed(asked.view("passes", "step, pass, host_time, device_events", unit="ns", by="step"), 2)
+    return found, {at: list(row) for at, row in step_passes(asked.trace).items()}
+
+
+@pair("backward_times", "functions of autograd with the last op that has their number", of="trace")
+def backward_times(asked: Asked) -> Sides:
+    columns = "op, backward, backward_calls, backward_host_time, forward_calls, forward_host_time"
+    found = keyed(asked.view("backward_times", columns, unit="ns", by="op"), 2)
+    return found, {at: list(row) for at, row in linked_ops(asked.trace).items()}
+
+
 @pair("average_step", "means of the steps of step_breakdown", of="trace")
 def average_step(asked: Asked) -> Sides:
     found = keyed(asked.view("average_step", "category, steps, time, share_percent", unit="ns"), 1)
@@ -314,6 +487,19 @@ def steps_of(asked: Asked) -> list[tuple[int, int]]:
     return found
 
 
+@pair("tensor_core_use", "the JSON's kernels of computation, by the names that kernel_table has", of="trace")
+def tensor_core_use(asked: Asked) -> Sides:
+    found = keyed(asked.view("tensor_core_use", "device, kernels, kernel_time, tensor_time", unit="ns"), 1)
+    uses: dict[str, bool] = dict(asked.view("kernel_table", "kernel, tensor_cores_used"))
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for each in asked.trace.kernels:
+        if not each.name.startswith("nccl"):
+            kernels, time, tensor_time = expected[(each.arguments["device"],)]
+            tensor_time += each.length if uses[each.name] else 0
+            expected[(each.arguments["device"],)] = [kernels + 1, time + each.length, tensor_time]
+    return found, dict(expected)
+
+
 @pair("gpu_metrics", "each device's buckets add up to the time in which it runs any kernel", of="trace")
 def gpu_metrics(asked: Asked) -> Sides:
     found: defaultdict[int, float] = defaultdict(float)
@@ -333,17 +519,25 @@ def memory_timeline(asked: Asked) -> Sides:
     found = asked.view("memory_timeline", "device, bytes, allocated_bytes, reserved_bytes, peak_bytes")
     expected = []
     peaks: dict[str, int] = {}
-    for place, at, said, _ in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
-        device = _memory_device(said)
-        peaks[device] = max(peaks.get(device, said["Total Allocated"]), said["Total Allocated"])
+    for place, at, arguments, _ in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
+        device = _memory_device(arguments)
+        peaks[device] = max(peaks.get(device, arguments["Total Allocated"]), arguments["Total Allocated"])
         expected.append(
-            (device, at, place, said["Bytes"], said["Total Allocated"], said["Total Reserved"], peaks[device])
+            (
+                device,
+                at,
+                place,
+                arguments["Bytes"],
+                arguments["Total Allocated"],
+                arguments["Total Reserved"],
+                peaks[device],
+            )
         )
     return found, [(row[0], *row[3:]) for row in sorted(expected)]
 
 
-def _memory_device(said: dict[str, Any]) -> str:
-    return "CPU" if said["Device Type"] == 0 else f"GPU{said['Device Id']}"
+def _memory_device(arguments: dict[str, Any]) -> str:
+    return "CPU" if arguments["Device Type"] == 0 else f"GPU{arguments['Device Id']}"
 
 
 @pair(
@@ -357,7 +551,7 @@ def trace_memory_stats(asked: Asked) -> Sides:
     trace = asked.trace
     calls = Counter(call.slice.name for call in trace.calls if call.is_operator)
     sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for _, at, said, thread in trace.memory:
+    for _, at, arguments, thread in trace.memory:
         around = [
             each for each in trace.tree if each.slice.thread == thread and each.slice.start <= at < each.slice.end
         ]
@@ -367,23 +561,60 @@ def trace_memory_stats(asked: Asked) -> Sides:
         call = innermost
         while call.above is not None and call.above.only is call:
             call = call.above
-        device = _memory_device(said)
+        device = _memory_device(arguments)
         if not call.is_operator:
             continue
         row = sums[device, call.slice.name]
-        row[0] += said["Bytes"] > 0
-        row[1] += max(said["Bytes"], 0)
-        row[2] += said["Bytes"]
+        row[0] += arguments["Bytes"] > 0
+        row[1] += max(arguments["Bytes"], 0)
+        row[2] += arguments["Bytes"]
         above: Held | None = call
         while above is not None:
             is_outermost = above.above is None or above.above.only is not above
             if above.is_operator and is_outermost:
-                sums[device, above.slice.name][3] += said["Bytes"]
+                sums[device, above.slice.name][3] += arguments["Bytes"]
             above = above.above
     return found, {
         (device, name): [calls[name], *row] for (device, name), row in sums.items()
         if row[0] or row[2] or row[3] or (device, name) in found
     }  # fmt: skip
+
+
+@pair("peak_memory", "what is allocated and not released when most is in use, in plain Python", of="trace")
+def peak_memory(asked: Asked) -> Sides:
+    found = keyed(asked.view("peak_memory", "device, op, step, peak_bytes, allocations, held_bytes"), 3)
+    expected: dict[Any, list[Any]] = {}
+    by_device: defaultdict[str, list[Any]] = defaultdict(list)
+    for place, at, arguments, thread in sorted(asked.trace.memory, key=lambda each: (each[1], each[0])):
+        by_device[_memory_device(arguments)].append((place, at, arguments, thread))
+    for device, events in by_device.items():
+        most = max(arguments["Total Allocated"] for _, _, arguments, _ in events)
+        live: dict[int, tuple[int, int, Any]] = {}
+        for _, at, arguments, thread in events:
+            live.pop(arguments["Addr"], None)
+            if arguments["Bytes"] > 0:
+                live[arguments["Addr"]] = arguments["Bytes"], at, thread
+            if arguments["Total Allocated"] == most:
+                break
+        for size, at, thread in live.values():
+            row = expected.setdefault((device, _allocating_op(asked, at, thread), _step_at(asked, at)), [most, 0, 0])
+            row[1], row[2] = row[1] + 1, row[2] + size
+        unseen = most - sum(size for size, _, _ in live.values())
+        if unseen > 0:
+            expected[device, "(before the recording)", None] = [most, None, unseen]
+    return found, expected
+
+
+def _allocating_op(asked: Asked, at: int, thread: Any) -> str | None:
+    tree = (each.slice for each in asked.trace.tree if not each.slice.name.startswith("ProfilerStep#"))
+    around = [each for each in tree if each.thread == thread and each.start <= at < each.end]
+    return min(around, key=lambda each: (each.length, -each.start, -each.place)).name if around else None
+
+
+def _step_at(asked: Asked, at: int) -> int | None:
+    steps = (each for each in asked.trace.host if each.name.startswith("ProfilerStep#"))
+    begun = max((each for each in steps if each.start <= at), key=lambda each: each.start, default=None)
+    return int(begun.name.split("#")[1]) if begun is not None and at < begun.end else None
 
 
 @pair(

@@ -101,9 +101,7 @@ class Shelf:
         if path not in self._records:
             self.warehouse.ingest_record(path)
             self._records.add(path)
-        [(is_complete,)] = self.warehouse.sql(
-            "SELECT is_complete FROM records WHERE name = $name", name=path.stem
-        ).fetchall()
+        [(is_complete,)] = self.warehouse.rows("SELECT is_complete FROM records WHERE name = $name", name=path.stem)[1]
         self.warehouse.link(asked.name, path.stem)
         return path if is_complete else None
 

@@ -18,6 +18,10 @@ TOPICS: Final = (of_events, of_execute, of_files, of_records, of_traces)
 # Views that have no second way, and why.
 WITHOUT: Final[dict[str, str]] = {
     "known_metrics": "a list of names, units and meanings: it documents, and computes nothing",
+    **dict.fromkeys(
+        ("node_gaps", "node_memory", "node_roofline"),
+        "needs a program, peaks or values: its second way is in tests/sql/test_node_views.py",
+    ),
     "cost_formulas": "a list of formulas: it documents those that node_costs is held against",
 }
 

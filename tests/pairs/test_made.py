@@ -8,13 +8,15 @@ from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
 
-import etq
 from tests.pairs import making, table
 from tests.pairs.asking import Asked, differences
 from tests.pairs.bounds import outside
 from tests.pairs.making import Made
 from tests.pairs.subjects import say_phases
+from tests.sampling import IS_WHOLE, whole
+from tests.warehouses import empty_warehouse
 
 # Of each example so much is asked that making a failing one small would take minutes.
 PATIENT = settings(
@@ -23,11 +25,11 @@ PATIENT = settings(
     phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=4)
+FEW, MANY = settings(PATIENT, max_examples=2), settings(PATIENT, max_examples=10 if IS_WHOLE else 1)
 
 
 def check_capture(made: Made) -> None:
-    with TemporaryDirectory() as folder, etq.open() as warehouse:
+    with TemporaryDirectory() as folder, empty_warehouse() as warehouse:
         path = Path(folder) / "made.etrecord"
         path.write_bytes(made.record)
         capture = warehouse.ingest(made.dump, name="made")
@@ -38,7 +40,7 @@ def check_capture(made: Made) -> None:
 
 
 def check_trace(data: bytes) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         check(Asked(warehouse, warehouse.ingest(data, name="made").name, data), "trace")
 
 
@@ -54,32 +56,19 @@ def check(asked: Asked, *kinds: str) -> None:
 
 
 @pytest.mark.long
-@settings(PATIENT, max_examples=1)
+@MANY
 @given(making.captures())
 def test_captures(made: Made) -> None:
     check_capture(made)
 
 
 @pytest.mark.long
-@settings(PATIENT, max_examples=1)
-@given(making.traces())
-def test_traces(data: bytes) -> None:
-    check_trace(data)
-
-
-@pytest.mark.long
-@MANY
-@given(making.captures())
-def test_many_captures(made: Made) -> None:
-    check_capture(made)
-
-
-@pytest.mark.long
 @FEW
 @given(making.captures(outlasting=True))
+@whole
 def test_delegates_that_outlast_their_calls(made: Made) -> None:
     """No time is below 0, no share beyond 0 to 100, and the executes' time is all of their parts."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         asked = Asked(warehouse, warehouse.ingest(made.dump, name="made").name, made.dump)
         assert not list(outside(asked))
         total = asked.dump.total
@@ -93,18 +82,14 @@ def test_delegates_that_outlast_their_calls(made: Made) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("ids", ["correlation", "zero", "none"])
-def test_traces_whose_ids_are_others(ids: str) -> None:
-    @FEW
-    @given(making.traces(ids=ids))
-    def ask(data: bytes) -> None:
-        check_trace(data)
-
-    ask()
+@MANY
+@given(st.sampled_from(["correlation", "zero", "none"]).flatmap(lambda ids: making.traces(ids=ids)))
+def test_traces_whose_ids_are_others(data: bytes) -> None:
+    check_trace(data)
 
 
 @pytest.mark.long
 @MANY
 @given(making.traces())
-def test_many_traces(data: bytes) -> None:
+def test_traces(data: bytes) -> None:
     check_trace(data)

@@ -16,6 +16,7 @@ import pytest
 import etq
 from etq import catalog, report
 from etq.warehouse.ephemeral import open_ephemeral
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.pairs import subjects, table
 from tests.pairs.asking import Asked, Pair, differences
@@ -24,11 +25,12 @@ from tests.pairs.fleet import Fleet, built
 from tests.pairs.of_fleets import FLEET_PAIRS, Question
 from tests.pairs.subjects import Shelf, Subject
 from tests.sampling import IS_WHOLE, thinned
+from tests.warehouses import empty_warehouse
 
 
 @pytest.fixture(scope="session")
 def shelf() -> Iterator[Shelf]:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         yield Shelf(warehouse)
 
 
@@ -37,9 +39,9 @@ def check(pair: Pair, asked: Asked) -> None:
     assert not found, f"{asked.name}, {pair}:\n" + "\n".join(found)
 
 
-# All pairs on all captures take eight minutes: with ETQ_ALL_CAPTURES=1. Else every fourth pair is checked on a capture that
+# All pairs on all captures take eight minutes: with ETQ_ALL_CAPTURES=1. Else every sixth pair is checked on a capture that
 # stands for a kind, and every `STRIDE`-th one on a capture that is like one of these.
-STRIDE = 96
+STRIDE = 160
 
 
 def cases(kind: str) -> Iterator[object]:
@@ -47,10 +49,10 @@ def cases(kind: str) -> Iterator[object]:
     for number, subject in enumerate(subjects.own()):
         if subject.kind != ("dump" if kind == "recorded" else kind) or (kind == "recorded" and subject.record is None):
             continue
-        step = 1 if subject.name in subjects.FEWEST else 4 if subject.name in subjects.FEW else STRIDE
+        step = 1 if subject.name in subjects.FEWEST else 6 if subject.name in subjects.FEW else STRIDE
         for at, pair in enumerate(asked_of(kind, number, step)):
-            # Each second pair of what is asked every time is long.
-            marks = () if subject.name in subjects.FEWEST and at % 2 == 0 else pytest.mark.long
+            # Of what is asked every time, two pairs of three are long.
+            marks = () if subject.name in subjects.FEWEST and at % 3 == 0 else pytest.mark.long
             yield pytest.param(pair, subject, id=f"{subject}-{pair}", marks=marks)
 
 
@@ -72,6 +74,7 @@ def test_both_ways_agree(shelf: Shelf, pair: Pair, subject: Subject) -> None:
 BOUND = ("mlp_wrap32", "mlp_method_only", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave", "steps_12")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "subject",
     [
@@ -88,23 +91,33 @@ PROGRAMS = sorted(path.stem for path in CAPTURES.glob("*/*.pte"))
 RECORDS = sorted(path.stem for path in CAPTURES.glob("*/*.etrecord"))
 
 
-@pytest.mark.parametrize("pair", table.of("program"), ids=str)
-def test_both_ways_agree_on_programs(pair: Pair) -> None:
-    with etq.open() as warehouse:
+@pytest.fixture(scope="module")
+def programs() -> Iterator[Warehouse]:
+    """All programs and records."""
+    with empty_warehouse() as warehouse:
         for name in PROGRAMS:
-            path = CAPTURES / name / f"{name}.pte"
-            # `mlp_bundled` is another's copy.
-            if warehouse.ingest_program(path).name == name:
-                check(pair, Asked(warehouse, name, path.read_bytes(), program=path))
-
-
-@pytest.mark.parametrize("pair", table.of("record"), ids=str)
-def test_both_ways_agree_on_records(pair: Pair) -> None:
-    with etq.open() as warehouse:
+            warehouse.ingest_program(CAPTURES / name / f"{name}.pte")
         for name in RECORDS:
-            path = CAPTURES / name / f"{name}.etrecord"
-            warehouse.ingest_record(path)
-            check(pair, Asked(warehouse, name, path.read_bytes(), record=path))
+            warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord")
+        yield warehouse
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pair", table.of("program"), ids=str)
+def test_both_ways_agree_on_programs(programs: Warehouse, pair: Pair) -> None:
+    stored = {name for (name,) in programs.rows("SELECT name FROM programs")[1]}
+    assert set(PROGRAMS) - stored == {"mlp_bundled", "mlp_manual"}, "which are copies of another's"
+    for name in sorted(stored):
+        path = CAPTURES / name / f"{name}.pte"
+        check(pair, Asked(programs, name, path.read_bytes(), program=path))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pair", table.of("record"), ids=str)
+def test_both_ways_agree_on_records(programs: Warehouse, pair: Pair) -> None:
+    for name in RECORDS:
+        path = CAPTURES / name / f"{name}.etrecord"
+        check(pair, Asked(programs, name, path.read_bytes(), record=path))
 
 
 @pytest.mark.long
@@ -115,7 +128,7 @@ def test_both_ways_agree_on_other_peoples_captures(kind: str) -> None:
         pytest.skip(f"other people's captures are not kept here: {subjects.SHARED} is missing; ETQ_SHARED tells where")
     found = []
     for number, subject in enumerate(chosen):
-        with etq.open() as warehouse:
+        with empty_warehouse() as warehouse:
             asked = Shelf(warehouse).ask(subject)
             for pair in asked_of(kind, number, STRIDE):
                 told = list(islice(differences(*pair.ask(asked)), 5))
@@ -130,9 +143,10 @@ def fleet() -> Iterator[Fleet]:
         yield made
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pair", "ask"),
-    thinned(FLEET_PAIRS, [pair for pair, _ in FLEET_PAIRS[::2]]),
+    thinned(FLEET_PAIRS, [pair for pair, _ in FLEET_PAIRS[::3]]),
     ids=lambda value: str(value) if isinstance(value, Pair) else "",
 )
 def test_both_ways_agree_on_many_captures(fleet: Fleet, pair: Pair, ask: Question) -> None:
@@ -147,13 +161,13 @@ def test_sizes_of_captures_are_parts_of_the_file(tmp_path: Path) -> None:
         for name in ("mlp_100runs", "mlp"):
             warehouse.ingest(CAPTURES / f"mlp/{name}.etdp")
     with etq.open(path, read_only=True) as warehouse:
-        sizes = dict(warehouse.sql("SELECT name, stored_bytes FROM capture_sizes").fetchall())
+        sizes = dict(warehouse.rows("SELECT name, stored_bytes FROM capture_sizes")[1])
         query = "SELECT used_blocks * block_size, block_size FROM pragma_database_size() WHERE database_name = 'w'"
-        [(used, block)] = warehouse.sql(query).fetchall()
+        [(used, block)] = warehouse.rows(query)[1]
         blocks = set()
-        for (table,) in warehouse.sql(OF_CAPTURES).fetchall():
+        for (table,) in warehouse.rows(OF_CAPTURES)[1]:
             query = f"SELECT block_id, additional_block_ids FROM pragma_storage_info('{table}') WHERE block_id >= 0"
-            for each, more in warehouse.sql(query).fetchall():
+            for each, more in warehouse.rows(query)[1]:
                 blocks |= {each, *(more or ())}
     assert (len(blocks) - 1) * block <= sum(sizes.values()) <= len(blocks) * block <= used
     assert sizes["mlp_100runs"] > sizes["mlp"] > 0
@@ -167,7 +181,8 @@ OF_CAPTURES = """
 OF_THE_FILE = {"capture_sizes": test_sizes_of_captures_are_parts_of_the_file}
 
 
-@pytest.mark.parametrize("name", thinned(["convnet_xnn", "multimethod_interleave"], ["convnet_xnn"]))
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave"] if IS_WHOLE else ["convnet_xnn"])
 def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
     """All views of a capture, where it isn't stored at all."""
     [subject] = [each for each in subjects.own() if each.name == name]
@@ -176,11 +191,11 @@ def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
         each.name for each in catalog.public_objects()
         if each.kind == "table macro"
         and [p.name for p in each.parameters if p.default is None] == ["capture"]
-        and each.name not in ("decode_trend", "phase_totals", "advice", "roofline")  # no phases, no record's costs
+        and each.name not in ("decode_trend", "phase_totals", "advice", "roofline", "node_roofline")  # no phases, no record's costs
         and not each.name.startswith("prof_result")
     ]  # fmt: skip
     warehouse, capture = open_ephemeral(subject.path, [*views, "captures"], etrecord=subject.record)
-    with warehouse, etq.open() as keeping:
+    with warehouse, empty_warehouse() as keeping:
         kept = keeping.ingest(subject.path)
         keeping.link(kept, keeping.ingest_record(subject.record))
         data = subject.path.read_bytes()
@@ -212,6 +227,7 @@ TILES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(["convnet_xnn", "multimethod_interleave", "demo_int"], ["convnet_xnn"]))
 def test_what_a_report_shows_is_its_views(shelf: Shelf, name: str) -> None:
     """The tables within the page's script, as a reader's browser unpacks them."""

@@ -20,6 +20,7 @@ from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 FOLDER = CAPTURES / "delegation"
 KINDS = sorted(path.name for path in FOLDER.iterdir())
@@ -53,7 +54,7 @@ def op_of(name: str) -> str:
 
 def ours(warehouse: Warehouse, kind: str, program: str | None = None) -> tuple[Counts, dict[tuple[str, str], str]]:
     """The counts by executorch's names of ops, and what each is known by."""
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         """
         SELECT d.method, n.name, d.delegated, d.not_delegated, d.basis
         FROM delegation($record, program := $program) AS d
@@ -68,7 +69,7 @@ def ours(warehouse: Warehouse, kind: str, program: str | None = None) -> tuple[C
         """,
         record=kind,
         program=program,
-    ).fetchall()
+    )[1]
     counts = {(method, op_of(name)): (delegated, other) for method, name, delegated, other, _ in rows}
     assert len(counts) == len(rows)
     return counts, {(method, op_of(name)): basis for method, name, _, _, basis in rows}
@@ -77,19 +78,20 @@ def ours(warehouse: Warehouse, kind: str, program: str | None = None) -> tuple[C
 @pytest.fixture(scope="module")
 def linked() -> Iterator[Warehouse]:
     """A warehouse for all of them, with their records and programs, of which `stored` puts those in that are asked for."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         yield warehouse
 
 
 def stored(warehouse: Warehouse, kind: str) -> str:
     """The name of a kind's capture, record and program, which are ingested when they are first asked for."""
-    if not warehouse.sql("SELECT 1 FROM captures WHERE name = $kind", kind=kind).fetchall():
+    if not warehouse.rows("SELECT 1 FROM captures WHERE name = $kind", kind=kind)[1]:
         made = (warehouse.ingest_record(path_of(kind, "etrecord")), warehouse.ingest_program(path_of(kind, "pte")))
         [capture] = warehouse.ingest_many([path_of(kind, "etdp")], link_to=made)
         assert isinstance(capture, etq.Capture) and capture.name == kind
     return kind
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_with_its_program_and_a_capture(linked: Warehouse, kind: str) -> None:
     counts, basis = ours(linked, stored(linked, kind))
@@ -100,7 +102,7 @@ def test_with_its_program_and_a_capture(linked: Warehouse, kind: str) -> None:
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_by_one_source_alone(kind: str) -> None:
     """By a program or a capture all are known; by the record alone what isn't is called a guess, which adds up."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         found = warehouse.ingest_record(path_of(kind, "etrecord"))
         counts, basis = ours(warehouse, kind)
         expected = theirs(kind)
@@ -125,7 +127,7 @@ def test_by_one_source_alone(kind: str) -> None:
 def test_records_that_are_enough_alone() -> None:
     """Handles that delegates and kernels share need names of kernels, if their nodes call several ops; others don't."""
     known = set()
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for kind in KINDS:
             warehouse.ingest_record(path_of(kind, "etrecord"))
             _, basis = ours(warehouse, kind)
@@ -142,10 +144,10 @@ def test_records_that_are_enough_alone() -> None:
 
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_backends_of_nodes(linked: Warehouse, kind: str) -> None:
-    rows = linked.sql(
+    rows = linked.rows(
         "SELECT g.method, n.name, n.backend FROM node_totals($c) AS n JOIN graphs AS g USING (record_id, graph_id)",
         c=stored(linked, kind),
-    ).fetchall()
+    )[1]
     expected = Counter(
         (method, op_of(name), backend)
         for method, told in answer(kind).items()
@@ -159,14 +161,14 @@ def test_backends_of_nodes(linked: Warehouse, kind: str) -> None:
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_kernels_are_those_of_the_runs(linked: Warehouse, kind: str) -> None:
     """An op type has as many calls as its instructions have runs, and nodes left to kernels if it has any."""
-    rows = linked.sql(
+    rows = linked.rows(
         "SELECT op_type, not_delegated, calls FROM delegate_coverage($c, runs := 'all')", c=stored(linked, kind)
-    ).fetchall()
+    )[1]
     called: Counter[str] = Counter()
     for op_type, left, calls in rows:
         assert calls == 0 or left > 0, op_type
         called[op_type.split(".")[1]] += calls
-    instructions = linked.sql(
+    instructions = linked.rows(
         """
         SELECT split_part(i.op, '::', 2), 5 * count(*)
         FROM programs AS p JOIN instructions AS i USING (program_id)
@@ -174,7 +176,7 @@ def test_kernels_are_those_of_the_runs(linked: Warehouse, kind: str) -> None:
         GROUP BY ALL
         """,
         c=kind,
-    ).fetchall()
+    )[1]
     assert +called == Counter(dict(instructions))
 
 
@@ -185,7 +187,7 @@ BY_ORDER = ("attention_half", "decomposed_half", "lstm")
 @pytest.mark.parametrize("kind", thinned((kind for kind in KINDS if kind not in BY_ORDER), FEW_KINDS))
 def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
     """A call's own nodes are those of the delegate's graph, not all that have one of its handles."""
-    rows = linked.sql(
+    rows = linked.rows(
         """
         SELECT DISTINCT r.method, s.instruction_id, n.node_name
         FROM event_nodes($c) AS n
@@ -195,7 +197,7 @@ def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
         WHERE s.kind = 'delegate_call' AND n.is_own
         """,
         c=stored(linked, kind),
-    ).fetchall()
+    )[1]
     found: dict[tuple[str, int], list[str]] = {}
     for method, instruction, name in sorted(rows):
         found.setdefault((method, instruction), []).append(name)
@@ -209,10 +211,10 @@ def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
 
 def test_costs_are_counted_once(linked: Warehouse) -> None:
     """The backend took the views of matmul, and kernels run its bmm: its calls cost no operations."""
-    rows = linked.sql(
+    rows = linked.rows(
         "SELECT kind, coalesce(sum(flops), 0)::BIGINT FROM roofline($c) GROUP BY ALL",
         c=stored(linked, "attention_views"),
-    ).fetchall()
+    )[1]
     # By hand: linears of 8 rows of 16 to 48 and to 16; two products of 8 x 8 x 8 of each of 2 heads; a scale of both
     # heads' 8 x 8 and its softmax of 5 operations each; an addition of 8 x 16.
     by_hand = 2 * 8 * 16 * (48 + 16) + 2 * (2 * 2 * 8 * 8 * 8) + (1 + 5) * 2 * 8 * 8 + 8 * 16
@@ -228,9 +230,9 @@ def test_kernels_of_no_node(warehouse: Warehouse, tmp_path: Path) -> None:
     one = [kernel(op, start=10 * at, end=10 * at + 4, instruction=at) for at, op in enumerate(ops)]
     (tmp_path / "net.etdp").write_bytes(dump(*(run("Execute", *one, execute(0, 50)) for _ in range(3))))
     warehouse.link(warehouse.ingest(tmp_path / "net.etdp"), warehouse.ingest_record(tmp_path / "net.etrecord"))
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         "SELECT op_type, delegated, not_delegated, calls, total, basis FROM delegate_coverage('net', unit := 'ns')"
-    ).fetchall()
+    )[1]
     assert rows == [
         ("aten.relu.default", 0, 1, 6, 24, "record"),
         ("aten.tanh.default", 0, 1, 3, 12, "record"),
@@ -246,12 +248,12 @@ def test_all_kernels_have_a_row(warehouse: Warehouse, folder: str) -> None:
     found = warehouse.ingest_record(CAPTURES / folder / f"{folder}.etrecord")
     for path in sorted((CAPTURES / folder).glob(f"{folder}*runs.etdp")):
         warehouse.link(warehouse.ingest(path), found)
-        rows = warehouse.sql(
+        rows = warehouse.rows(
             "SELECT op_type, not_delegated, calls FROM delegate_coverage($c, runs := 'all')", c=path.stem
-        ).fetchall()
-        [(kernels,)] = warehouse.sql(
+        )[1]
+        [(kernels,)] = warehouse.rows(
             "SELECT count(*) FROM events JOIN captures AS c USING (capture_id) WHERE c.name = $c AND kind = 'kernel'",
             c=path.stem,
-        ).fetchall()
+        )[1]
         assert sum(calls for _, _, calls in rows) == kernels
         assert [op for op, left, calls in rows if calls and not left] == []

@@ -28,12 +28,12 @@ def test_every_event(name: str) -> None:
     dump = oracle.answer(name, "etdump")["value"]
     warehouse, _ = open_ephemeral(oracle.capture_path(name), TABLES)
     with warehouse:
-        runs = warehouse.sql("SELECT name, bundled_input_index FROM runs ORDER BY run_index").fetchall()
+        runs = warehouse.rows("SELECT name, bundled_input_index FROM runs ORDER BY run_index")[1]
         assert runs == [(run["name"], known(run["bundled_input_index"])) for run in dump["run_data"]]
-        events = warehouse.sql("""
+        events = warehouse.rows("""
             SELECT run_index, event_index, name, chain_index, instruction_id, delegate_debug_id, delegate_debug_str,
                 delegate_metadata, start_ticks, end_ticks
-            FROM events ORDER BY run_index, event_index""").fetchall()
+            FROM events ORDER BY run_index, event_index""")[1]
         assert events == [
             (
                 run_index,
@@ -49,12 +49,12 @@ def test_every_event(name: str) -> None:
             )
             for run_index, event_index, event in all_events(dump, "profile_event")
         ]
-        allocations = warehouse.sql("SELECT * EXCLUDE (capture_id) FROM allocations ORDER BY ALL").fetchall()
+        allocations = warehouse.rows("SELECT * EXCLUDE (capture_id) FROM allocations ORDER BY ALL")[1]
         assert allocations == [
             (run_index, event_index, event["allocator_id"], event["allocation_size"])
             for run_index, event_index, event in all_events(dump, "allocation_event")
         ]
-        allocators = warehouse.sql("SELECT * EXCLUDE (capture_id) FROM allocators ORDER BY ALL").fetchall()
+        allocators = warehouse.rows("SELECT * EXCLUDE (capture_id) FROM allocators ORDER BY ALL")[1]
         assert allocators == [
             (run_index, number, allocator["name"])
             for run_index, run in enumerate(dump["run_data"])
@@ -67,10 +67,10 @@ def test_every_logged_value(name: str) -> None:
     dump = oracle.answer(name, "etdump")["value"]
     warehouse, _ = open_ephemeral(oracle.capture_path(name), TABLES)
     with warehouse:
-        values = warehouse.sql("""
+        values = warehouse.rows("""
             SELECT run_index, event_index, value_index, chain_index, instruction_id, delegate_debug_id, name, is_output,
                 kind, sizes, strides, byte_offset, number
-            FROM debug_values ORDER BY run_index, event_index, value_index""").fetchall()
+            FROM debug_values ORDER BY run_index, event_index, value_index""")[1]
     expected = []
     for run_index, event_index, event in all_events(dump, "debug_event"):
         value = event["debug_entry"]

@@ -15,7 +15,7 @@ from tests.trace_builders import event, memory, trace
 
 def ask(warehouse: Warehouse, query: str, *events: dict[str, Any]) -> list[tuple[Any, ...]]:
     warehouse.ingest(trace(*events), name="t")
-    return warehouse.sql(query).fetchall()
+    return warehouse.rows(query)[1]
 
 
 def test_communication_comes_before_what_other_threads_compute(warehouse: Warehouse) -> None:
@@ -68,6 +68,6 @@ def test_runs_of_the_same_events_are_one_block(warehouse: Warehouse) -> None:
     """One block of one event in two runs, and one of two events in one run."""
     both = run("b", delegated("x", 5, 6, 1), delegated("x", 7, 8, 2))
     warehouse.ingest(dump(run("a", delegated("x", 1, 2, 1)), run("a", delegated("x", 2, 4, 1)), both), name="d")
-    assert warehouse.sql("SELECT events, runs FROM event_blocks('d')").fetchall() == [(1, 2), (2, 1)]
-    raw = warehouse.sql("SELECT raw FROM inspector_events('d', unit := 'ns')").fetchall()
+    assert warehouse.rows("SELECT events, runs FROM event_blocks('d')")[1] == [(1, 2), (2, 1)]
+    raw = warehouse.rows("SELECT raw FROM inspector_events('d', unit := 'ns')")[1]
     assert raw == [([1.0, 2.0],), ([1.0],), ([1.0],)]

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
@@ -20,6 +19,7 @@ from tests.conftest import CAPTURES, shared_file
 from tests.parity.oracle import answer, names
 from tests.parity.readers import opened_in_speedscope, opened_in_tracing, perfetto, speedscope_package
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
 GPU_TRACES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "resnet50_list_format", "triton")
@@ -40,7 +40,7 @@ COMPLAINTS = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_lo
 @pytest.fixture(scope="module")
 def captures() -> Iterator[Warehouse]:
     """Real captures with their records, by name."""
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         for name in ("convnet", "mlp_xnn", "transformer", "demo_int", "cond"):
             capture = opened.ingest(CAPTURES / name / f"{name}.etdp", name=name)
             record = CAPTURES / name / f"{name}.etrecord"
@@ -53,6 +53,7 @@ def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> byt
     return "".join(parts(warehouse, capture, to, **options)).encode()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(["convnet", "mlp_xnn", "demo_int", "cond", "iterations"], ["mlp_xnn"]))
 def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) -> None:
     """Names, times and what contains what are those of the file, by the base tables."""
@@ -61,7 +62,7 @@ def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) 
             coalesce(e.parent_index, -1), e.kind = 'delegate'
         FROM events AS e WHERE e.capture_id = _capture_id($c) ORDER BY ALL
     """
-    logged = captures.sql(query, c=name).fetchall()
+    logged = captures.rows(query, c=name)[1]
     with perfetto(exported(captures, name, "chrome")) as viewer:
         assert viewer.query(COMPLAINTS) == []
         found = viewer.query(
@@ -86,8 +87,9 @@ def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) 
     assert runs == [(len({row[3] for row in logged}),)]
 
 
+@pytest.mark.long
 def test_perfetto_shows_what_is_an_estimate() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         events = (
             delegated("conv (cycles)", start=0, end=300),
             delegated("relu (cycles)", start=0, end=100),
@@ -112,6 +114,7 @@ def test_perfetto_shows_what_is_an_estimate() -> None:
     ]
 
 
+@pytest.mark.long
 def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
     with perfetto(exported(captures, "transformer", "chrome")) as viewer:
         found = viewer.query(
@@ -123,17 +126,18 @@ def test_perfetto_shows_a_records_words(captures: Warehouse) -> None:
             FROM slice AS s WHERE s.name LIKE 'native_call_%softmax%' ORDER BY handle
             """
         )
-    known = captures.sql(
+    known = captures.rows(
         """SELECT op_types[1], module_path, source_file || ':' || source_line, debug_handles[1]
         FROM event_ops('transformer') WHERE event_name LIKE 'native_call_%softmax%' ORDER BY ALL"""
-    ).fetchall()
+    )[1]
     assert found and sorted(found) == known
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(TRACES, TRACES[:1]))
 def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
     path = CAPTURES / "torch" / name
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(path, name="trace")
         text = exported(warehouse, "trace", "chrome")
     with perfetto(gzip.decompress(path.read_bytes())) as viewer:
@@ -143,6 +147,7 @@ def test_perfetto_shows_a_trace_as_it_shows_the_file(name: str) -> None:
         assert sorted(viewer.query(SLICES), key=str) == given
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(["mlp_xnn", "cond"], ["mlp_xnn"]))
 def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name: str, tmp_path: Path) -> None:
     seen = opened_in_tracing(exported(captures, name, "chrome"), tmp_path)
@@ -154,7 +159,7 @@ def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name:
             AND p.event_index = e.parent_index
         WHERE e.capture_id = _capture_id($c) AND e.duration_ticks > 0
     """
-    logged = captures.sql(query, c=name).fetchall()
+    logged = captures.rows(query, c=name)[1]
     shown = [slice for slice in seen["slices"] if slice[4] > 0 and not re.match(r"(Default|Execute) #", slice[2])]
     assert sorted((label, round(start * 1e6), round(duration * 1e6)) for _, _, label, start, duration, _ in shown) == (
         sorted(row[:3] for row in logged)
@@ -188,27 +193,30 @@ STORED = {
         FROM trace_memory AS m JOIN threads AS t USING (capture_id, thread_index) WHERE m.capture_id = $id
     """,
     "devices": "SELECT * EXCLUDE (capture_id) FROM trace_devices WHERE capture_id = $id",
-    "rank": "SELECT value FROM labels WHERE capture_id = $id AND key = 'rank'",
+    "rank": "SELECT key, value FROM labels WHERE capture_id = $id AND key IN ('rank', 'world_size')",
 }
 
 
 def _assert_round_trip(path: Path) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         first = warehouse.ingest(path, name="first")
         second = warehouse.ingest(exported(warehouse, "first", "chrome"), name="second")
         for what, query in STORED.items():
-            given, found = (
-                warehouse.sql(f"{query} ORDER BY ALL", id=each.capture_id).fetchall() for each in (first, second)
-            )
+            given, found = (warehouse.rows(f"{query} ORDER BY ALL", id=each.capture_id)[1] for each in (first, second))
             assert found == given, what
-        assert warehouse.sql("SELECT count(*) FROM events").fetchall() != [(0,)]
-        tables = [warehouse.sql("FROM key_averages($c)", c=each).fetchall() for each in (first, second)]
+        assert warehouse.rows("SELECT count(*) FROM events")[1] != [(0,)]
+        tables = [warehouse.rows("FROM key_averages($c)", c=each)[1] for each in (first, second)]
         assert tables[0] == tables[1]
 
 
 @pytest.mark.parametrize("name", thinned(TRACES, TRACES[:1]))
 def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
     _assert_round_trip(CAPTURES / "torch" / name)
+
+
+def test_a_trace_of_a_rank_comes_out_as_it_went_in() -> None:
+    """With its collectives, and of how many ranks it is one."""
+    _assert_round_trip(CAPTURES / "torch_gpu" / "rank1.pt.trace.json.gz")
 
 
 @pytest.mark.parametrize("name", thinned(GPU_TRACES, ["triton"]))
@@ -222,6 +230,7 @@ def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return speedscope_package(tmp_path_factory.mktemp("speedscope"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["mlp_xnn", "cond", "iterations"])
 def test_profiles_keep_to_speedscopes_schema(captures: Warehouse, release: Path, name: str) -> None:
     jsonschema = pytest.importorskip("jsonschema", reason="schemas are checked with the package jsonschema")
@@ -233,6 +242,7 @@ def test_profiles_keep_to_speedscopes_schema(captures: Warehouse, release: Path,
         jsonschema.validate(profiles, schema)
 
 
+@pytest.mark.long
 def test_speedscope_opens_a_profile(captures: Warehouse, release: Path, tmp_path: Path) -> None:
     """Its list of profiles has each run with the time from its first event to its last."""
     page = opened_in_speedscope(release, exported(captures, "mlp_xnn", "speedscope"), tmp_path)
@@ -244,16 +254,17 @@ def test_speedscope_opens_a_profile(captures: Warehouse, release: Path, tmp_path
         FROM events AS e JOIN runs AS r USING (capture_id, run_index)
         WHERE e.capture_id = _capture_id('mlp_xnn') GROUP BY r.run_index, r.name, r.iteration, r.method ORDER BY r.run_index
     """
-    known = captures.sql(query).fetchall()
+    known = captures.rows(query)[1]
     assert [html.unescape(name) for name, _, _ in found] == [name for name, _ in known]
     factors = {"ns": 1, "µs": 1e3, "ms": 1e6}
     for (_, shown, unit), (name, ticks) in zip(found, known, strict=True):
         assert float(shown) * factors[unit] == pytest.approx(ticks, abs=0.005 * factors[unit]), name
 
 
+@pytest.mark.long
 def test_speedscope_opens_hostile_names(release: Path, tmp_path: Path) -> None:
     name = "</td><script>document.title='hit'</script>\u2028\x00"
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(run(name, execute(start=0, end=9))), name="test")
         page = opened_in_speedscope(release, exported(warehouse, "test", "speedscope"), tmp_path)
     assert "<title>test - speedscope</title>" in page and "<script>document.title" not in page
@@ -267,7 +278,7 @@ PROGRAMS = [
 
 
 def _node_data(name: str, method: str, graph: str) -> dict[str, Any]:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name=name)
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord"))
         found: dict[str, Any] = json.loads(exported(warehouse, name, "model-explorer", method=method, graph=graph))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import etq
 from tests.conftest import CAPTURES
 from tests.records import Node, Tensor, record
+from tests.warehouses import empty_warehouse
 
 COUNTED: dict[str, Any] = json.loads((CAPTURES / "expected/flops.json").read_text())
 # The formulas of what it counts.
@@ -19,7 +19,7 @@ RULES = ("product", "convolution", "transposed convolution", "attention")
 @pytest.mark.parametrize("name", sorted(COUNTED["records"]))
 def test_nodes_of_real_records(name: str) -> None:
     """Node by node, and nothing but these is counted by the same formulas."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="it")
         query = """
             SELECT c.stage || '/' || c.method, c.name, c.flops
@@ -52,7 +52,7 @@ def test_calls_of_all_kinds() -> None:
         }
         outputs = tuple(Tensor(f"out_{number}_{place}", tuple(sizes)) for place, sizes in enumerate(call["outputs"]))
         nodes.append(Node(call["target"], arguments, outputs))
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest_record(record(*nodes), name="it")
         rows = warehouse.rows("SELECT c.op_type, c.flops FROM node_costs('it') AS c")[1]
     assert rows == [(call["target"], call["flops"]) for call in COUNTED["calls"]]

@@ -89,9 +89,9 @@ def test_modules(warehouse: Warehouse) -> None:
 
 def test_steps_are_runs(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(TRACES / "steps_12.pt.trace.json.gz")
-    runs = warehouse.sql("SELECT name, iteration FROM runs ORDER BY run_index").fetchall()
+    runs = warehouse.rows("SELECT name, iteration FROM runs ORDER BY run_index")[1]
     assert runs == [("ProfilerStep", 0), ("ProfilerStep", 1), ("ProfilerStep", 2), ("Outside of steps", 0)]
-    names = warehouse.sql("SELECT run_index, label FROM events WHERE family = 'ProfilerStep*' ORDER BY 1").fetchall()
+    names = warehouse.rows("SELECT run_index, label FROM events WHERE family = 'ProfilerStep*' ORDER BY 1")[1]
     assert names == [(0, "ProfilerStep#9"), (1, "ProfilerStep#10"), (2, "ProfilerStep#11")]
     # A schedule chooses among them: the first left out, and what is outside with it.
     rows = (
@@ -109,7 +109,7 @@ def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
     rows = {row[0]: row[1:] for row in warehouse.key_averages(capture, unit="ns").project(
         "name, calls, self_cpu_time, cpu_time_total").fetchall()}  # fmt: skip
     ticks = "SELECT count(*), sum(duration_ticks) FROM events WHERE name = 'native_call_addmm.out'"
-    [(count, total)] = warehouse.sql(ticks).fetchall()
+    [(count, total)] = warehouse.rows(ticks)[1]
     assert rows["addmm"] == (count, total, total)
     within = """
         SELECT sum(c.duration_ticks) FROM events AS c
@@ -117,7 +117,7 @@ def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
         WHERE p.name = 'Method::execute'
     """
     calls, own, all_of_it = rows["Method::execute"]
-    assert calls == 5 and own == all_of_it - warehouse.sql(within).fetchall()[0][0]
+    assert calls == 5 and own == all_of_it - warehouse.rows(within)[1][0][0]
 
 
 def test_memory_outside_of_all_events_is_a_row(warehouse: Warehouse) -> None:

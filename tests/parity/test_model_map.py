@@ -56,9 +56,9 @@ def test_times_are_by_pass(warehouse: Warehouse) -> None:
     """By hand: 100 runs of the dump, 3 passes of the trace."""
     rows = mapped(warehouse, "mlp")
     kernels = "SELECT sum(duration_ticks) FROM events WHERE name = 'native_call_native_layer_norm.out'"
-    assert rows["head.0", "native_layer_norm"][1] == pytest.approx(warehouse.sql(kernels).fetchall()[0][0] / 100 / 1000)
+    assert rows["head.0", "native_layer_norm"][1] == pytest.approx(warehouse.rows(kernels)[1][0][0] / 100 / 1000)
     norms = "SELECT count(*), sum(duration_ticks) FROM events WHERE label = 'aten::native_layer_norm'"
-    [(count, ticks)] = warehouse.sql(norms).fetchall()
+    [(count, ticks)] = warehouse.rows(norms)[1]
     assert count == 3 and rows["head.0", "native_layer_norm"][3] == pytest.approx(ticks / 3 / 1000)
 
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq import FormatError
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 FOLDER = CAPTURES / "prof_result"
 NAMES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.bin"))
@@ -73,9 +73,9 @@ def blob(name: str) -> str:
 def profile(warehouse: Warehouse, scale: str) -> dict[str, list[dict[str, Any]]]:
     """The old parser's profile, put together of `prof_result_profile`."""
     blocks: dict[str, list[dict[str, Any]]] = {
-        name: [] for (name,) in warehouse.sql("SELECT name FROM runs WHERE iteration = 0 ORDER BY run_index").fetchall()
+        name: [] for (name,) in warehouse.rows("SELECT name FROM runs WHERE iteration = 0 ORDER BY run_index")[1]
     }
-    rows = warehouse.sql("FROM prof_result_profile('@latest', time_scale := $scale)", scale=scale).fetchall()
+    rows = warehouse.rows("FROM prof_result_profile('@latest', time_scale := $scale)", scale=scale)[1]
     for (name, _), found in groupby(rows, key=lambda row: row[:2]):
         iterations = list(found)
         _, _, event_name, chain, instruction, *_ = iterations[0]
@@ -96,9 +96,9 @@ def profile(warehouse: Warehouse, scale: str) -> dict[str, list[dict[str, Any]]]
 
 
 def tax(warehouse: Warehouse, scale: str) -> dict[str, dict[str, list[float]]]:
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         "SELECT block, execute, work, tax_percent FROM prof_result_tax('@latest', time_scale := $scale)", scale=scale
-    ).fetchall()
+    )[1]
     return {
         name: dict(
             zip(
@@ -113,9 +113,9 @@ def tax(warehouse: Warehouse, scale: str) -> dict[str, dict[str, list[float]]]:
 
 def memory(warehouse: Warehouse) -> dict[str, list[dict[str, Any]]]:
     blocks: dict[str, list[dict[str, Any]]] = {
-        name: [] for (name,) in warehouse.sql("SELECT name FROM runs WHERE iteration = 0 ORDER BY run_index").fetchall()
+        name: [] for (name,) in warehouse.rows("SELECT name FROM runs WHERE iteration = 0 ORDER BY run_index")[1]
     }
-    rows = warehouse.sql("SELECT block, allocator, total_bytes FROM prof_result_memory('@latest')").fetchall()
+    rows = warehouse.rows("SELECT block, allocator, total_bytes FROM prof_result_memory('@latest')")[1]
     for name, allocator, total in rows:
         blocks[name].append({"allocator_name": allocator, "total_allocations_done": total})
     return blocks
@@ -140,7 +140,7 @@ def test_the_old_parsers_answers(name: str, scale: str) -> None:
     warehouse, capture = open_ephemeral(blob(name), VIEWS)
     with warehouse:
         assert (capture.name, capture.format) == (name, "prof_result")
-        findings = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
+        findings = warehouse.rows("SELECT rule, detail FROM findings")[1]
         if name in FOUND:
             error, *finding = FOUND[name]
             assert expected["error"].endswith(error)
@@ -159,7 +159,7 @@ def test_the_old_parsers_answers(name: str, scale: str) -> None:
 
 @pytest.fixture
 def opened() -> Iterator[Warehouse]:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         yield warehouse
 
 
@@ -209,7 +209,7 @@ def test_a_file_that_breaks_off_in_unused_slots_is_refused() -> None:
     data = block("b", execute(0, 9), spare=(1, 0, 0))
     with (
         pytest.raises(FormatError, match=f"block 'b' is truncated.* it breaks off at byte {len(data) - 1}"),
-        etq.open() as w,
+        empty_warehouse() as w,
     ):
         w.ingest(data[:-1])
 
@@ -220,7 +220,7 @@ def test_more_slots_used_than_there_are_is_refused() -> None:
     data[40:44] = (2).to_bytes(4, "little")
     with (
         pytest.raises(FormatError, match="at byte 40: block 'b' has 2 profile entries in use of 1"),
-        etq.open() as w,
+        empty_warehouse() as w,
     ):
         w.ingest(bytes(data))
 

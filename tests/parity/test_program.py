@@ -58,15 +58,11 @@ def test_every_captured_program_is_compared() -> None:
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_methods_and_buffers(name: str) -> None:
     with opened(name) as warehouse:
-        assert warehouse.sql("SELECT version FROM programs").fetchall() == [(oracle.answer(name, "pte")["version"],)]
-        assert warehouse.sql(
-            "SELECT method_index, method, inputs, outputs FROM methods ORDER BY method_index"
-        ).fetchall() == [
+        assert warehouse.rows("SELECT version FROM programs")[1] == [(oracle.answer(name, "pte")["version"],)]
+        assert warehouse.rows("SELECT method_index, method, inputs, outputs FROM methods ORDER BY method_index")[1] == [
             (index, plan["name"], plan["inputs"], plan["outputs"]) for index, plan in enumerate(plans(name))
         ]
-        assert warehouse.sql(
-            "SELECT method, buffer_index, size_bytes FROM planned_buffers ORDER BY ALL"
-        ).fetchall() == sorted(
+        assert warehouse.rows("SELECT method, buffer_index, size_bytes FROM planned_buffers ORDER BY ALL")[1] == sorted(
             (plan["name"], index, size)
             for plan in plans(name)
             for index, size in enumerate(plan["non_const_buffer_sizes"])
@@ -90,9 +86,9 @@ def instruction(plan: dict[str, Any], arguments: dict[str, Any]) -> tuple[Any, .
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_every_instruction(name: str) -> None:
     with opened(name) as warehouse:
-        found = warehouse.sql("""
+        found = warehouse.rows("""
             SELECT method, chain_index, instruction_id, kind, op, overload, delegate_index, arguments, jump_target
-            FROM instructions ORDER BY method, chain_index, instruction_id""").fetchall()
+            FROM instructions ORDER BY method, chain_index, instruction_id""")[1]
     assert found == [
         (plan["name"], chain_index, index, *instruction(plan, each["instr_args"]))
         for plan in sorted(plans(name), key=lambda plan: str(plan["name"]))
@@ -125,13 +121,11 @@ def value(val: dict[str, Any]) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_every_value(name: str) -> None:
     with opened(name) as warehouse:
-        found = warehouse.sql("""
+        found = warehouse.rows("""
             SELECT method, value_index, is_input, is_output, kind, scalar_type, sizes, byte_size, dynamism,
                 constant_index, memory_id, memory_offset, is_constant, number, text, items
-            FROM program_values ORDER BY method, value_index""").fetchall()
-        assert warehouse.sql(
-            "SELECT count(*) FROM program_values WHERE name IS NOT NULL OR is_external"
-        ).fetchall() == [(0,)]
+            FROM program_values ORDER BY method, value_index""")[1]
+        assert warehouse.rows("SELECT count(*) FROM program_values WHERE name IS NOT NULL OR is_external")[1] == [(0,)]
     assert found == [
         (plan["name"], index, index in plan["inputs"], index in plan["outputs"], *value(each["val"]))
         for plan in sorted(plans(name), key=lambda plan: str(plan["name"]))
@@ -144,14 +138,14 @@ def test_delegates_and_constants(name: str) -> None:
     """The oracle puts blobs and constants of segments back inline, and says their sizes."""
     program = oracle.answer(name, "pte")
     with opened(name) as warehouse:
-        assert warehouse.sql(
-            "SELECT method, delegate_index, backend, blob_bytes FROM program_delegates ORDER BY ALL"
-        ).fetchall() == sorted(
+        assert warehouse.rows("SELECT method, delegate_index, backend, blob_bytes FROM program_delegates ORDER BY ALL")[
+            1
+        ] == sorted(
             (plan["name"], index, each["id"], program["backend_delegate_data"][each["processed"]["index"]])
             for plan in program["execution_plan"]
             for index, each in enumerate(plan["delegates"])
         )
-        constants = warehouse.sql("SELECT constant_index, size_bytes FROM constant_buffers ORDER BY ALL").fetchall()
+        constants = warehouse.rows("SELECT constant_index, size_bytes FROM constant_buffers ORDER BY ALL")[1]
     # Without a header the oracle leaves the offsets, of the reserved entry alone, as they are.
     left = [0 for _ in (program["constant_segment"] or {}).get("offsets", [])]
     assert constants == list(enumerate(program["constant_buffer"] or left))
@@ -165,10 +159,10 @@ def test_bytes_are_where_they_are_said_to_be(name: str) -> None:
             "SELECT sum(s.bytes)::BIGINT FROM programs AS p, program_size(p.name) AS s"
         ).fetchall()
         assert total == len(data)
-        [(blobs,)] = warehouse.sql("SELECT count(*) FROM program_delegates WHERE backend = 'XnnpackBackend'").fetchall()
-        for start, size in warehouse.sql(
+        [(blobs,)] = warehouse.rows("SELECT count(*) FROM program_delegates WHERE backend = 'XnnpackBackend'")[1]
+        for start, size in warehouse.rows(
             "SELECT byte_offset, blob_bytes FROM program_delegates WHERE backend = 'XnnpackBackend'"
-        ).fetchall():
+        )[1]:
             assert data[start + 4 : start + 8] == b"XH00" and start + size <= len(data)
     assert bool(blobs) == name.endswith("_xnn")
 
@@ -180,10 +174,10 @@ def test_planned_lives_do_not_overlap(name: str) -> None:
     In `cond`, two values of branches of which only one is taken share memory: both are moved to the result.
     """
     with opened(name) as warehouse:
-        rows = warehouse.sql(f"""
+        rows = warehouse.rows(f"""
             SELECT method, value_index, memory_id, memory_offset, size_bytes, first_instruction, last_instruction,
                 peak_bytes, planned_bytes
-            FROM planned_memory('{name}')""").fetchall()
+            FROM planned_memory('{name}')""")[1]
     clashes = [
         (one[1], other[1])
         for number, one in enumerate(rows)

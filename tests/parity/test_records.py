@@ -11,11 +11,11 @@ from typing import Any
 import duckdb
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, COPIES
 from tests.parity import oracle
 from tests.sampling import FEW, thinned
+from tests.warehouses import empty_warehouse
 
 # The Inspector opens these with their record; the others raise, for reasons that the tests below name.
 RECORDS = ["bf16", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn", "nones", "transformer"]
@@ -34,7 +34,7 @@ def name_in(name: str) -> str:
 
 @pytest.mark.parametrize("name", thinned(OPENED, (*FEW, "bf16", "nones")))
 def test_handles_ops_and_backends(linked_captures: Warehouse, name: str) -> None:
-    ours = linked_captures.sql(
+    ours = linked_captures.rows(
         """
         SELECT i.kind, i.event_name, i.instruction_id, o.debug_handles, o.op_types, o.backend
         FROM inspector_events($c, repeats := 'last') AS i
@@ -42,7 +42,7 @@ def test_handles_ops_and_backends(linked_captures: Warehouse, name: str) -> None
         ORDER BY i.block_index, i.slot
         """,
         c=name_in(name),
-    ).fetchall()
+    )[1]
     theirs = [event for block in oracle.answer(name, "with_etrecord")["blocks"] for event in block["events"]]
     assert len(ours) == len(theirs)
     for (kind, event_name, instruction, handles, op_types, backend), their in zip(ours, theirs, strict=True):
@@ -59,7 +59,7 @@ def test_handles_ops_and_backends(linked_captures: Warehouse, name: str) -> None
 
 @pytest.mark.parametrize("name", thinned(OPENED, (*FEW, "bf16", "nones")))
 def test_stack_traces_and_modules(linked_captures: Warehouse, name: str) -> None:
-    rows = linked_captures.sql(
+    rows = linked_captures.rows(
         """
         SELECT n.block_index, n.slot, n.node_name, p.stack_trace,
             list([m.module_key, m.module_path, m.module_class] ORDER BY m.depth)
@@ -73,15 +73,15 @@ def test_stack_traces_and_modules(linked_captures: Warehouse, name: str) -> None
         GROUP BY n.block_index, n.slot, n.position, n.node_name, p.stack_trace
         """,
         c=name_in(name),
-    ).fetchall()
+    )[1]
     ours: dict[tuple[int, int], dict[str, Any]] = {}
     for block, slot, node, trace, levels in rows:
         ours.setdefault((block, slot), {})[f"{node}_"] = (trace, {key: [path, kind] for key, path, kind in levels})
     table = oracle.answer(name, "with_etrecord")["dataframe"]["value"]
     columns = [column.split(" ")[0] for column in table["columns"]]
-    order = linked_captures.sql(
+    order = linked_captures.rows(
         "SELECT block_index, slot, kind FROM inspector_events($c, repeats := 'last') ORDER BY ALL", c=name_in(name)
-    ).fetchall()
+    )[1]
     compared = 0
     for (block, slot, kind), row in zip(order, table["rows"], strict=True):
         their = dict(zip(columns, row, strict=True))
@@ -116,12 +116,12 @@ def test_difference_a_module_is_a_path_not_a_part_of_one(linked_captures: Wareho
     theirs = oracle.answer("demo_int", "with_etrecord")["find_total_for_module"]
     assert math.isclose(theirs["act"], 0.0784, rel_tol=1e-2)
     ask = "SELECT total FROM find_total_for_module('demo_int', $module, unit := 'ms')"
-    [(act,)], [(act2,)] = (linked_captures.sql(ask, module=module).fetchall() for module in ("act", "act2"))
+    [(act,)], [(act2,)] = (linked_captures.rows(ask, module=module)[1] for module in ("act", "act2"))
     # From the raw dump: the first DELEGATE_CALL's and the second's time, over 5 executes.
-    calls = linked_captures.sql(
+    calls = linked_captures.rows(
         """SELECT e.instruction_id, sum(e.duration_ticks) / 5e6 FROM events AS e JOIN captures AS c USING (capture_id)
            WHERE c.name = 'demo_int' AND e.kind = 'delegate_call' GROUP BY ALL ORDER BY ALL"""
-    ).fetchall()
+    )[1]
     assert [(3, act), (5, act2)] == [(instruction, pytest.approx(total, rel=1e-12)) for instruction, total in calls]
 
 
@@ -134,17 +134,17 @@ def test_difference_framework_and_user_events_belong_to_no_op(linked_captures: W
     ]
     assert theirs["op_types"] == ["aten.permute_copy.default", "aten.addmm.default"]
     assert (
-        linked_captures.sql(
-            "SELECT DISTINCT event_name FROM event_ops('mlp_block') WHERE event_name LIKE 'Runner%'"
-        ).fetchall()
+        linked_captures.rows("SELECT DISTINCT event_name FROM event_ops('mlp_block') WHERE event_name LIKE 'Runner%'")[
+            1
+        ]
         == []
     )
     steps = [event for block in oracle.answer("mlp_step", "with_etrecord")["blocks"] for event in block["events"]]
     assert any(event["name"] == "Method::step" and event["op_types"] for event in steps)
-    kinds = linked_captures.sql(
+    kinds = linked_captures.rows(
         """SELECT DISTINCT s.kind FROM event_nodes('mlp_step') AS n JOIN captures AS c ON c.name = 'mlp_step'
            JOIN signatures AS s ON s.capture_id = c.capture_id AND s.signature_index = n.signature_index ORDER BY ALL"""
-    ).fetchall()
+    )[1]
     assert kinds == [("kernel",), ("operator_call",)]
 
 
@@ -153,23 +153,23 @@ def test_difference_another_programs_record_is_told(linked_captures: Warehouse, 
     theirs = oracle.answer(f"mismatch__mlp.etdp__{name}.etrecord", "")
     assert theirs["construct"]["ok"]
     assert any(event["op_types"] for block in theirs["blocks"] for event in block["events"])
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord"))
-        [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
+        [(rule, detail)] = warehouse.rows("SELECT rule, detail FROM findings")[1]
         assert rule == "foreign record" and detail.startswith(f"the record {name} is of another program: it fits ")
         assert warehouse.event_nodes(capture).fetchall() == []
-        modules = dict(warehouse.sql("SELECT module_path, self_ticks FROM module_totals($c)", c=capture).fetchall())
+        modules = dict(warehouse.rows("SELECT module_path, self_ticks FROM module_totals($c)", c=capture)[1])
         assert sum(modules.values()) == modules["(unattributed)"] + modules["(framework)"]
 
 
 @pytest.mark.parametrize("name", ["multimethod", "twins", "scalars", "cond"])
 def test_difference_records_that_the_inspector_cannot_open(linked_captures: Warehouse, name: str) -> None:
     assert not oracle.answer(name, "with_etrecord")["construct"]["ok"]
-    methods = linked_captures.sql(
+    methods = linked_captures.rows(
         "SELECT r.method, count(*) FROM runs AS r JOIN captures AS c USING (capture_id) WHERE c.name = $c GROUP BY ALL ORDER BY ALL",
         c=name,
-    ).fetchall()
+    )[1]
     assert (
         methods
         == {
@@ -204,16 +204,14 @@ def test_difference_records_that_the_inspector_cannot_open(linked_captures: Ware
     ),
 )
 def test_modules_and_lines_add_up_to_the_total_exactly(linked_captures: Warehouse, name: str) -> None:
-    [(total,)] = linked_captures.sql(
+    [(total,)] = linked_captures.rows(
         "SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM op_totals($c) WHERE share_percent IS NOT NULL", c=name
-    ).fetchall()
-    modules = linked_captures.sql(
+    )[1]
+    modules = linked_captures.rows(
         "SELECT module_path, self_ticks, total, share_percent FROM module_totals($c, unit := 'ns')", c=name
-    ).fetchall()
+    )[1]
     assert sum(ticks for _, ticks, _, _ in modules) == total
-    [(lines,)] = linked_captures.sql(
-        "SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM source_totals($c)", c=name
-    ).fetchall()
+    [(lines,)] = linked_captures.rows("SELECT coalesce(sum(total_ticks), 0)::BIGINT FROM source_totals($c)", c=name)[1]
     assert lines == total
     # A module's total is its own and those of all paths below it.
     for path, _, subtree, _ in modules:
@@ -228,10 +226,10 @@ def test_modules_and_lines_add_up_to_the_total_exactly(linked_captures: Warehous
 
 def test_events_within_xnnpack_are_placed_in_their_modules(linked_captures: Warehouse) -> None:
     """By eye, from the models' source: three stages of conv, bn, relu and pool, then mean, reshape and linear."""
-    placed = linked_captures.sql(
+    placed = linked_captures.rows(
         """SELECT n.event_name, n.module_path, n.op_type, n.mapping, n.score FROM event_nodes('convnet_xnn') AS n
            WHERE n.event_name <> 'DELEGATE_CALL' ORDER BY n.slot"""
-    ).fetchall()
+    )[1]
     assert placed == [
         ("Convolution (NHWC, F32) IGEMM #1", "features.0.cbr.conv", "aten.convolution.default", "aligned", 1.0),
         ("Max Pooling (NHWC, F32) #1", "features.0.pool", "aten.max_pool2d.default", "aligned", 1.0),
@@ -243,10 +241,10 @@ def test_events_within_xnnpack_are_placed_in_their_modules(linked_captures: Ware
         ("Static Reshape (NC) #1", "", "aten.view_copy.default", "aligned", 1.0),
         ("Fully Connected (NC, F32) GEMM #1", "classifier", "aten.linear.default", "aligned", 1.0),
     ]
-    mlp = linked_captures.sql(
+    mlp = linked_captures.rows(
         """SELECT n.instruction_id, n.event_name, n.module_path FROM event_ops('mlp_xnn') AS n
            WHERE n.mapping = 'aligned' ORDER BY n.slot"""
-    ).fetchall()
+    )[1]
     blocks = [(f"block{block}.up.linear", f"block{block}.down.linear", f"block{block}") for block in (1, 2, 3)]
     assert [module for _, _, module in mlp] == [*(path for block in blocks for path in block), "head.1"]
 
@@ -254,17 +252,15 @@ def test_events_within_xnnpack_are_placed_in_their_modules(linked_captures: Ware
 def test_ops_by_type_and_shape_add_up(linked_captures: Warehouse) -> None:
     for name in ("mlp", "mlp_xnn", "convnet_xnn", "transformer"):
         totals = {
-            by: linked_captures.sql(
-                f"""SELECT sum(total_ticks) FROM op_totals($c, "by" := '{by}')""", c=name
-            ).fetchall()[0][0]
+            by: linked_captures.rows(f"""SELECT sum(total_ticks) FROM op_totals($c, "by" := '{by}')""", c=name)[1][0][0]
             for by in ("family", "op_type", "shape")
         }
         assert totals["op_type"] == totals["shape"] == totals["family"] > 0
     # By eye: the model takes 4 x 64, its blocks go 64 to 128 to 64, its head 64 to 10. A call that stands for many ops
     # is of none of them. There are 5 runs.
-    rows = linked_captures.sql(
-        """SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape', runs := 'all')"""
-    ).fetchall()
+    rows = linked_captures.rows("""SELECT op, kind, calls FROM op_totals('mlp_xnn', "by" := 'shape', runs := 'all')""")[
+        1
+    ]
     assert {(op, kind): calls / 5 for op, kind, calls in rows if kind in ("delegate", "delegate_call", "kernel")} == {
         ("DELEGATE_CALL", "delegate_call"): 1,
         ("aten.linear.default [4, 10]", "delegate_call"): 1,
@@ -277,7 +273,7 @@ def test_ops_by_type_and_shape_add_up(linked_captures: Warehouse) -> None:
 
 
 def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(linked_captures: Warehouse) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp")
         record = warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
         # Planted: two of the graph's six linears were something else, and one of its adds comes first.
@@ -287,20 +283,20 @@ def test_a_delegate_that_does_not_match_falls_back_to_its_common_module(linked_c
             "SELECT event_name, mapping FROM event_ops($c) WHERE instruction_id = 0 ORDER BY slot", c=capture
         )
         assert {mapping for name, mapping in mappings.fetchall() if name != "DELEGATE_CALL"} == {None}
-        modules = dict(warehouse.sql("SELECT module_path, self_ticks FROM module_totals($c)", c=capture).fetchall())
+        modules = dict(warehouse.rows("SELECT module_path, self_ticks FROM module_totals($c)", c=capture)[1])
         assert modules["block1.up.linear"] == 0 and modules[""] > 0
-        ops = dict(warehouse.sql("SELECT op, total_ticks FROM op_totals($c)", c=capture).fetchall())
+        ops = dict(warehouse.rows("SELECT op, total_ticks FROM op_totals($c)", c=capture)[1])
         assert sum(modules.values()) == sum(ops.values())
 
 
 def test_exported_nodes_have_the_handles_of_what_was_made_of_them(linked_captures: Warehouse) -> None:
-    rows = linked_captures.sql(
+    rows = linked_captures.rows(
         """SELECT r.name, count(DISTINCT n.node_index), count(DISTINCT h.node_index)
            FROM records AS r JOIN graphs AS g ON g.record_id = r.record_id AND g.stage = 'exported_program'
            JOIN op_nodes AS n ON n.record_id = r.record_id AND n.graph_id = g.graph_id
            LEFT JOIN node_debug_handles AS h ON h.record_id = r.record_id AND h.graph_id = g.graph_id AND h.node_index = n.node_index
            WHERE r.is_complete AND r.export_graph_id IS NOT NULL GROUP BY r.name ORDER BY r.name"""
-    ).fetchall()
+    )[1]
     assert all(nodes == handled for name, nodes, handled in rows if name not in ("bf16",)), rows
     assert sum(nodes for _, nodes, _ in rows) > 100
 
@@ -318,7 +314,7 @@ def test_exported_nodes_have_the_handles_of_what_was_made_of_them(linked_capture
 )
 def test_methods_are_told_by_the_program_alone(capture: str, methods: list[tuple[str | None, float, int]]) -> None:
     """Also where the record is half-written (cond, maploop); the program is there whenever a dump is."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         found = warehouse.ingest(CAPTURES / f"{capture}.etdp")
         folder = (CAPTURES / capture).parent
         warehouse.link(found, warehouse.ingest_program(folder / f"{folder.name}.pte"))
@@ -326,15 +322,15 @@ def test_methods_are_told_by_the_program_alone(capture: str, methods: list[tuple
             "SELECT method, method_score, count(*) FROM runs WHERE name = 'Execute' GROUP BY ALL ORDER BY ALL"
         )
         assert runs.fetchall() == methods
-        rules = [rule for (rule,) in warehouse.sql("SELECT rule FROM findings").fetchall()]
+        rules = [rule for (rule,) in warehouse.rows("SELECT rule FROM findings")[1]]
         assert rules == (["method unknown"] if capture == "twins/twins" else [])
 
 
 def test_another_program_is_told() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         found = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
         warehouse.link(found, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
-        [(rule, detail)] = warehouse.sql("SELECT rule, detail FROM findings").fetchall()
+        [(rule, detail)] = warehouse.rows("SELECT rule, detail FROM findings")[1]
         assert rule == "foreign program" and "the program convnet is of another program: it fits" in detail
 
 
@@ -344,18 +340,18 @@ def test_delegation_counts_are_those_of_executorch(linked_captures: Warehouse, n
     theirs = oracle.answer(name, "delegation")
     ours = {
         op_type.replace(".", "_").lower(): (delegated, other)
-        for op_type, delegated, other in linked_captures.sql(
+        for op_type, delegated, other in linked_captures.rows(
             "SELECT op_type, delegated, not_delegated FROM delegation($c)", c=name
-        ).fetchall()
+        )[1]
     }
     assert ours == {
         row["op_type"]: (row["occurrences_in_delegated_graphs"], row["occurrences_in_non_delegated_graphs"])
         for row in theirs["operators"]
         if row["op_type"] not in ("getitem", "Total")
     }
-    [(subgraphs,)] = linked_captures.sql(
+    [(subgraphs,)] = linked_captures.rows(
         "SELECT count(*) FROM delegates AS d JOIN records AS r USING (record_id) WHERE r.name = $c", c=name
-    ).fetchall()
+    )[1]
     assert subgraphs == theirs["num_delegated_subgraphs"]
 
 
@@ -363,13 +359,13 @@ def test_a_record_is_asked_about_by_itself_or_its_name(linked_captures: Warehous
     record = linked_captures.record("mlp_xnn")
     assert linked_captures.delegation(record).fetchall() == linked_captures.delegation("mlp_xnn").fetchall() != []
     total = linked_captures.find_total_for_module("mlp_xnn", "head.0").fetchall()
-    assert total == linked_captures.sql("FROM find_total_for_module('mlp_xnn', 'head.0')").fetchall() != []
+    assert total == linked_captures.rows("FROM find_total_for_module('mlp_xnn', 'head.0')")[1] != []
 
 
 def test_delegate_coverage(linked_captures: Warehouse) -> None:
-    rows = linked_captures.sql(
+    rows = linked_captures.rows(
         "SELECT op_type, delegated, not_delegated, calls, worst_source, worst_module FROM delegate_coverage('mlp_xnn', runs := 'all')"
-    ).fetchall()
+    )[1]
     # By eye: of the model's operators only the head's LayerNorm is left to a portable kernel, in line 32.
     assert rows[0] == ("aten.native_layer_norm.default", 0, 1, 5, "models/export_models.py:32", "head.0")
     assert [row[:4] for row in rows[1:]] == [
@@ -377,8 +373,8 @@ def test_delegate_coverage(linked_captures: Warehouse) -> None:
         ("aten.linear.default", 7, 0, 0),
         ("aten.relu.default", 6, 0, 0),
     ]
-    [(fallen,)] = linked_captures.sql("SELECT sum(total) FROM delegate_coverage('mlp_xnn', unit := 'ns')").fetchall()
-    [(kernels,)] = linked_captures.sql(
+    [(fallen,)] = linked_captures.rows("SELECT sum(total) FROM delegate_coverage('mlp_xnn', unit := 'ns')")[1]
+    [(kernels,)] = linked_captures.rows(
         "SELECT total FROM execute_breakdown('mlp_xnn', unit := 'ns') WHERE component = 'kernels'"
-    ).fetchall()
+    )[1]
     assert fallen == kernels

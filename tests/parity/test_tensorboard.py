@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 FOLDER = "captures/torch/gpu"
 NAMES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "triton")
@@ -31,7 +31,7 @@ WHOLE, TWO_DIGITS = 0.5 + EXACT, 0.005 + 1e-6
 
 @pytest.fixture(scope="module")
 def traces() -> Iterator[Warehouse]:
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         for name in NAMES:
             opened.ingest(shared_file(f"{FOLDER}/{name}.pt.trace.json.gz"), name=name)
         yield opened

@@ -29,11 +29,11 @@ def test_traces_of_a_schedule(tmp_path: Path) -> None:
             model(torch.randn(4, 8)).sum().backward()
             profiler.step()
     with etq.open(db, read_only=True) as warehouse:
-        captures = warehouse.sql("SELECT name, captured_at IS NOT NULL FROM captures ORDER BY capture_id").fetchall()
+        captures = warehouse.rows("SELECT name, captured_at IS NOT NULL FROM captures ORDER BY capture_id")[1]
         assert [is_dated for _, is_dated in captures] == [True, True] and len(answers) == 2
         steps = "SELECT value FROM labels WHERE key = 'step' ORDER BY capture_id"
-        assert warehouse.sql(steps).fetchall() == [("5",), ("9",)]
-        assert warehouse.sql("SELECT count(*) FROM labels WHERE key = 'model' AND value = 'toy'").fetchall() == [(2,)]
+        assert warehouse.rows(steps)[1] == [("5",), ("9",)]
+        assert warehouse.rows("SELECT count(*) FROM labels WHERE key = 'model' AND value = 'toy'")[1] == [(2,)]
         for (name, _), expected in zip(captures, answers, strict=True):
             rows = warehouse.key_averages(name).project("name, calls, self_cpu_time, cpu_time_total").fetchall()
             assert {row[0] for row in rows} == set(expected)

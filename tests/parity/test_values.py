@@ -51,10 +51,10 @@ def test_tensors(warehouse: Warehouse, model: str) -> None:
     logged = [value for row in theirs["dataframe"]["value"]["rows"] for value in row[columns.index("debug_data")]]
     intermediate = {value["sha256"]: value for value in logged if isinstance(value, dict)}
     outputs = [value for block in theirs["blocks"] for value in block["run_output"]]
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         "SELECT role, sha256, sizes, scalar_type, min, max FROM logged_values($capture) WHERE kind = 'tensor'",
         capture=capture,
-    ).fetchall()
+    )[1]
     assert {sha256 for role, sha256, *_ in rows if role != "program output"} == set(intermediate)
     assert [sha256 for role, sha256, *_ in rows if role == "program output"] == [value["sha256"] for value in outputs]
     for _, sha256, sizes, scalar_type, smallest, largest in rows:
@@ -65,10 +65,10 @@ def test_tensors(warehouse: Warehouse, model: str) -> None:
 
 
 def gaps(warehouse: Warehouse, base: Capture, new: Capture, metric: str) -> dict[tuple[int, int], Any]:
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         "SELECT debug_handle, output_index, gap, problem FROM numeric_gap($base, $new, metric := $metric)",
         **{"base": base, "new": new, "metric": metric},
-    ).fetchall()
+    )[1]
     return {(handle, index): (gap, problem) for handle, index, gap, problem in rows}
 
 
@@ -108,7 +108,7 @@ def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse, mode
     logged = """
         SELECT sha256 FROM logged_values($capture) WHERE role = 'output' AND instruction_id = 3 ORDER BY event_index
     """
-    *_, last, call = warehouse.sql(logged, capture=capture).fetchall()
+    *_, last, call = warehouse.rows(logged, capture=capture)[1]
     # What the last part gave is what the delegate's call gave.
     assert last == call
     assert ours[TAN, 0][0] > 130
@@ -155,8 +155,8 @@ def test_a_short_debug_buffer_leaves_what_it_lacks_unknown(warehouse: Warehouse)
     assert oracle.answer("mlp_debug_shortbin", "without_etrecord")["construct"]["error_type"] == "ValueError"
     capture = ingested(warehouse, "mlp_debug_shortbin")
     told = "SELECT count(*), count(sha256), count(min) FROM logged_values($capture)"
-    assert warehouse.sql(told, capture=capture).fetchall() == [(27, 0, 0)]
-    [(detail,)] = warehouse.sql("SELECT detail FROM findings WHERE rule = 'short debug buffer'").fetchall()
+    assert warehouse.rows(told, capture=capture)[1] == [(27, 0, 0)]
+    [(detail,)] = warehouse.rows("SELECT detail FROM findings WHERE rule = 'short debug buffer'")[1]
     assert detail.startswith("27 of 27 tensors lie outside of the debug buffer (5000 bytes)")
 
 
@@ -165,7 +165,7 @@ def test_values_that_differ_between_runs_are_kept_and_told(warehouse: Warehouse)
     assert oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]["error_type"] == "AssertionError"
     capture = ingested(warehouse, "mlp_debug5_diff", keep=False)
     by_run = "SELECT count(DISTINCT sha256) FROM logged_values($capture) WHERE role = 'program output'"
-    assert warehouse.sql(by_run, capture=capture).fetchall() == [(5,)]
-    [(detail,)] = warehouse.sql("SELECT detail FROM findings WHERE rule = 'values differ'").fetchall()
+    assert warehouse.rows(by_run, capture=capture)[1] == [(5,)]
+    [(detail,)] = warehouse.rows("SELECT detail FROM findings WHERE rule = 'values differ'")[1]
     # Of 27 values an inference, 7 are weights, laid anew for each run.
     assert detail == "20 values of block 1 differ between its runs, first of native_call_addmm.out"

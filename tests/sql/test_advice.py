@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     DebugEvent,
@@ -27,6 +26,7 @@ from tests.builders import (
     run,
 )
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 Advice = dict[str, dict[str, Any]]
 # Four ops of which none dominates, 5520 ns of work; prime, so that no clock seems coarse.
@@ -56,7 +56,7 @@ def runs_of(*work: tuple[str, int], number: int = 12, **options: Any) -> list[Ru
 
 def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
     """What is said of a capture of these runs, by rule."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         return said(warehouse, warehouse.ingest(dump(*runs), name="test", **options).name, unit)
 
 
@@ -87,6 +87,7 @@ def test_framework_tax_that_tracing_explains() -> None:
     )
 
 
+@pytest.mark.long
 def test_framework_tax_that_tracing_does_not_explain() -> None:
     # 4 gaps of 5003 ns, 2501.5 ns for each of 8 events; the median run of 15 works 5520 + 4 * 7 ns.
     row = advice_on(runs_of(*WORK, gap=5003, number=15), unit="us")["framework tax"]
@@ -104,6 +105,7 @@ def test_framework_tax_below_a_tenth_is_not_told() -> None:
     assert advice_on(runs_of(*WORK, gap=160))["framework tax"]["severity"] == "medium"
 
 
+@pytest.mark.long
 def test_nothing_delegated() -> None:
     # The average of 15 runs: addmm 3001 + 7, and other work of 5520 + 4 * 7.
     row = advice_on(runs_of(("addmm", 3001), *WORK, gap=0, number=15))["nothing delegated"]
@@ -146,6 +148,7 @@ def test_fallback_kernels_beside_a_delegate() -> None:
     assert advice_on([with_delegate(index) for index in range(15)]) == {}
 
 
+@pytest.mark.long
 def test_copies_of_kernels_and_of_delegates() -> None:
     # The average of 15 runs: permute_copy 1008, quantize 206, dequantize 308, and the delegate's transpose 108.
     work = (("permute_copy", 1001), ("quantize_per_tensor", 199), ("dequantize_per_tensor", 301), *WORK)
@@ -163,7 +166,7 @@ def test_which_ops_are_copies(warehouse: Warehouse) -> None:
     copies += ["quantized_decomposed::quantize_per_tensor", "dequantize_per_channel", "copy"]
     others = ["mul", "index_copy_add", "cat", "copysign", "embedding"]
     query = "SELECT list_filter($names, lambda n: _is_copy('kernel', n))"
-    assert warehouse.sql(query, names=copies + others).fetchall() == [(copies,)]
+    assert warehouse.rows(query, names=copies + others)[1] == [(copies,)]
 
 
 def test_the_first_run_warms_up() -> None:
@@ -176,7 +179,7 @@ def test_the_first_run_warms_up() -> None:
     assert row["finding"] == (
         "The first run takes 11,068 ns, 1.99 times the median of the 12 runs after it (5,574 ns): it is a warm-up."
     )
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*runs), name="test")
         assert said(warehouse, "test", steps="skip_first=1") == {}
 
@@ -208,6 +211,7 @@ def test_slow_runs() -> None:
     assert "1 of 13 runs took longer than typical, the slowest 55,228 ns against 5,570 ns" in row["finding"]
 
 
+@pytest.mark.long
 def test_shares_leave_slow_runs_out() -> None:
     runs = runs_of(*WORK, number=13)
     runs[7] = running(("mul", 1_000_003), *WORK[1:])
@@ -252,6 +256,7 @@ def test_many_small_delegate_calls() -> None:
     assert unknown["finding"].endswith("and the delegates' events do not show how much of it is overhead.")
 
 
+@pytest.mark.long
 def test_unaccounted_time_of_coarse_events_is_no_overhead() -> None:
     """As with XNNPACK: events within calls count whole microseconds, most of them none."""
     runs = [
@@ -306,6 +311,7 @@ def test_times_with_logged_values_are_not_judged() -> None:
     assert set(advice_on(runs)) == {"logged values"}
 
 
+@pytest.mark.long
 def test_a_record_of_another_program_tells_nothing(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "convnet/convnet.etrecord"))

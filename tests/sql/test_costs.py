@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
 from tests.records import Node, node, record, tensor
 from tests.sampling import examples
+from tests.warehouses import empty_warehouse
 
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
     """A warehouse of the records of all tests that ask for their costs alone."""
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         yield opened
 
 
@@ -156,7 +156,7 @@ def test_what_is_unknown_is_null_and_says_why(lab: Warehouse) -> None:
 
 
 def test_records_from_before_arguments_were_kept() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         product = node("aten.mm.default", tensor("c", 2, 5), self=tensor("a", 2, 3), mat2=tensor("b", 3, 5))
         warehouse.ingest_record(record(node("aten.relu.default", Y, self=X), product), name="it")
         warehouse.connection.execute("DELETE FROM node_arguments")
@@ -173,7 +173,7 @@ def test_op_costs_add_up_and_tell_what_they_lack() -> None:
         node("aten.mul.Tensor", tensor("s", None), self=tensor("t", None), other=tensor("t", None)),
         node("aten.topk.default", tensor("k", 2), self=tensor("u", 2)),
     ]
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest_record(record(*nodes), name="it")
         query = """
             SELECT o.method, o.op_type, o.nodes, o.unknown, o.flops, o.bytes_read, o.bytes_written, o.flops_percent,
@@ -193,7 +193,7 @@ def test_op_costs_add_up_and_tell_what_they_lack() -> None:
 
 
 def test_each_op_has_one_formula() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         ops = [op for (op,) in warehouse.rows("SELECT f.op FROM cost_formulas AS f")[1]]
     assert len(ops) == len({*ops}) > 150
 

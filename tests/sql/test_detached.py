@@ -192,6 +192,7 @@ asynchronously, 1 whose events together take longer than the call, as of paralle
     assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", DELEGATED)
 
 
+@pytest.mark.long
 def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: Warehouse) -> None:
     """Copies of 9,000 ticks and ops of 8,000 in calls of some 80: of a run of 1,003, neither can be a share."""
     calls = [
@@ -204,7 +205,7 @@ def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: 
         )
     ]
     warehouse.ingest(dump(*[run("Execute", *calls, execute(0, 1003)) for _ in range(12)]), name="test")
-    rules = {row[0]: row for row in warehouse.sql("FROM advice('test', unit := 'ns')").fetchall()}
+    rules = {row[0]: row for row in warehouse.rows("FROM advice('test', unit := 'ns')")[1]}
     assert rules.keys() & {"copies", "dominating op", "coarse clock"} == set()
     assert rules["detached delegate events"][1] == "medium"
     assert "72 of 72 calls" in rules["detached delegate events"][2]
@@ -224,7 +225,7 @@ def test_calls_without_a_breakdown_are_no_overhead(warehouse: Warehouse) -> None
         )
     ]
     warehouse.ingest(dump(*[run("Execute", *calls, execute(0, 600)) for _ in range(12)]), name="test")
-    rules = [row[0] for row in warehouse.sql("FROM advice('test')").fetchall()]
+    rules = [row[0] for row in warehouse.rows("FROM advice('test')")[1]]
     assert "detached delegate events" in rules and "small delegate calls" not in rules
 
 

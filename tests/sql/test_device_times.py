@@ -142,11 +142,11 @@ def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
         event("kernel", "of_two", 210, 215, 7, device=0, correlation=1),
     )
     runs = "SELECT label, run_index FROM events WHERE category = 'kernel' ORDER BY event_index"
-    assert traces.warehouse.sql(runs).fetchall() == [("early", 0), ("of_one", 0), ("of_two", 1)]
+    assert traces.warehouse.rows(runs)[1] == [("early", 0), ("of_one", 0), ("of_two", 1)]
     assert traces.ask("kernel_table", "kernel", steps="skip_first=1") == [("of_two",)]
-    [(time,)] = traces.warehouse.sql(
+    [(time,)] = traces.warehouse.rows(
         "SELECT self_device_time FROM key_averages('t', steps := 'skip_first=1') WHERE name = 'ProfilerStep*'"
-    ).fetchall()
+    )[1]
     assert time == 5
 
 

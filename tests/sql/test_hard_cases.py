@@ -5,7 +5,6 @@ from __future__ import annotations
 import duckdb
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import TWO_OPERATORS, assert_error, assert_query
 from tests.builders import (
@@ -19,6 +18,7 @@ from tests.builders import (
     operator_call,
     run,
 )
+from tests.warehouses import empty_warehouse
 
 
 def test_executes_within_executes_count_once() -> None:
@@ -113,18 +113,18 @@ def test_calls_of_different_chains_are_different() -> None:
 
 
 def test_an_impossible_execute_has_no_time() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(run("Execute", execute(100, 50))), name="test", clock_bits=64)
-        assert warehouse.sql("SELECT execute, tax FROM framework_tax('test')").fetchall() == [(None, None)]
+        assert warehouse.rows("SELECT execute, tax FROM framework_tax('test')")[1] == [(None, None)]
 
 
 def test_sums_beyond_64_bits_are_null_not_errors() -> None:
     long = [run("Execute", execute(0, 2**62 + 2**61)) for _ in range(3)]
     assert_query("SELECT calls, total_ticks FROM op_totals('test')", "calls,total_ticks\n3,\n", *long)
     for view in ("execute_breakdown", "delegate_totals", "framework_tax", "load_breakdown", "event_times"):
-        with etq.open() as warehouse:
+        with empty_warehouse() as warehouse:
             warehouse.ingest(dump(*long), name="test")
-            warehouse.sql(f"FROM {view}('test')").fetchall()
+            warehouse.rows(f"FROM {view}('test')")[1]
 
 
 def test_a_baseline_on_another_kind_of_clock_is_refused(warehouse: Warehouse) -> None:

@@ -26,7 +26,8 @@ PARAMETERS = {
     "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
-    "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins",
+    "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",
+    "base_stage", "new_stage",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -40,6 +41,7 @@ SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25,
 EVIDENCE |= {
     "verdicts": f"(SELECT list(v) FROM _verdicts({SAMPLES}, 0.05, NULL) AS v)",
     "samples": SAMPLES,
+    "of_captures": "[{'name': 'x', 'unit': 'us', 'better': 'lower', 'is_new': true, 'value': 1.0}]",
     "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
     "counted": "['ns']",
 }
@@ -52,6 +54,9 @@ EVIDENCE |= {"points": "[{'series': 1, 'position': 1, 'value': 0.0, 'greatest_p'
 PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_place': 5}"
 EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'", "changes": "[{'series': 1, 'position': 5}]"}
 EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
+NODE = "{'is_base': true, 'id': 0, 'key': ['x']}"
+EVIDENCE |= {"keyed": f"[{NODE}]", "is_strict": "true", "labels": "[{'id': 0, 'label': 0}]"}
+EVIDENCE |= {"edges": "[{'from_id': 0, 'to_id': 1, 'position': 0}]", "is_base": "true"}
 EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
 EVIDENCE["sides"] = "[{'capture_id': 1, 'ops': 'x', 'only_scope': 'x', 'matched': 'name'}]"
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times(1, 'us', {EVIDENCE['runs']}) AS t)"
@@ -65,6 +70,7 @@ THEMES = [
     "rollups",
     "execute",
     "costs",
+    "graphs",
     "memory",
     "values",
     "traces",

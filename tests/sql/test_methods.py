@@ -15,6 +15,7 @@ from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, framework, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 MULTIMETHOD = CAPTURES / "multimethod"
 
@@ -156,7 +157,7 @@ def test_a_run_that_logged_no_operators_is_of_the_first_program() -> None:
 
 
 def test_comparisons_do_not_go_by_the_order_in_which_programs_ran() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for order in ("ab", "ba"):
             for number in range(3):
                 runs = [
@@ -226,6 +227,7 @@ def test_the_parts_of_each_program_are_told_by_its_executes() -> None:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("captures", ["all_captures", "linked_captures"])
 def test_where_runs_of_a_name_have_one_block_their_scope_is_that_of_the_search(
     captures: str, request: pytest.FixtureRequest
@@ -319,6 +321,7 @@ def test_a_method_alone_is_what_a_capture_of_it_alone_would_tell(linked: Warehou
     assert linked.rows(f"{kept} {of_all}", method=method)[1] == linked.rows(f"{kept} {alone}", method=method)[1] != []
 
 
+@pytest.mark.long
 def test_the_command_line_shows_methods_where_there_are_several_and_takes_one() -> None:
     path = str(MULTIMETHOD / "multimethod_100runs.etdp")
     both = CliRunner().invoke(main, ["ops", path, "--by", "instance"])
@@ -336,7 +339,7 @@ def test_the_command_line_shows_methods_where_there_are_several_and_takes_one() 
 
 def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
     untraced = dump(run("Execute", execute(0, 60)), run("Execute", execute(0, 120)))
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(forward(), decode()), name="traced")
         warehouse.ingest(untraced, name="untraced")
         rows = warehouse.rows("SELECT t.tax, t.note FROM framework_tax('traced', baseline := 'untraced') AS t")[1]
@@ -344,7 +347,7 @@ def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
 
 
 def test_a_baseline_of_another_method_tells_no_tax() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name, runs in (("traced", [decode()]), ("untraced", [run("Execute", execute(0, 40))])):
             warehouse.ingest(dump(*runs), name=name)
         # As linking to a record has it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
+from tests.warehouses import empty_warehouse
 
 MLP = CAPTURES / "mlp/mlp.etdp"
 
@@ -21,6 +23,14 @@ MLP = CAPTURES / "mlp/mlp.etdp"
 def lab(warehouse: Warehouse) -> Warehouse:
     warehouse.ingest(MLP, name="run")
     return warehouse
+
+
+@pytest.fixture(scope="module")
+def unchanged() -> Iterator[Warehouse]:
+    """The same, not to be written to."""
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(MLP, name="run")
+        yield warehouse
 
 
 def values(warehouse: Warehouse) -> dict[str, Any]:
@@ -62,11 +72,11 @@ def test_nothing_is_added_twice(lab: Warehouse, tmp_path: Path) -> None:
     assert [lab.ingest_metrics("run", path), lab.ingest_metrics("run", path)] == [5, 0]
     assert lab.ingest_metrics("run", json.dumps(APP).encode()) == 0
     lab.ingest(MLP, metrics=[path])
-    assert lab.sql("SELECT count(*) FROM metrics").fetchall() == [(5,)]
+    assert lab.rows("SELECT count(*) FROM metrics")[1] == [(5,)]
     # Other content of the same names is more samples; of another capture, its own.
     assert lab.ingest_metrics("run", json.dumps(RECORDS).encode()) == 4
     lab.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="other", metrics=[path])
-    assert lab.sql("SELECT m.capture_id, count(*) FROM metrics AS m GROUP BY 1 ORDER BY 1").fetchall() == [
+    assert lab.rows("SELECT m.capture_id, count(*) FROM metrics AS m GROUP BY 1 ORDER BY 1")[1] == [
         (1, 9),
         (2, 5),
     ]
@@ -82,26 +92,27 @@ def test_a_bad_file_adds_nothing(lab: Warehouse, tmp_path: Path) -> None:
     with pytest.raises(etq.FormatError, match="bad.log: expected lines"):
         lab.ingest(CAPTURES / "mlp/mlp_100runs.etdp", name="other", metrics=[bad])
     counts = "SELECT (SELECT count(*) FROM metrics), (SELECT count(*) FROM captures)"
-    assert lab.sql(counts).fetchall() == [(0, 1)]
+    assert lab.rows(counts)[1] == [(0, 1)]
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "unit", "expected"),
-    [
-        ("temperature", 41, None, (41.0, "degC", None)),
-        ("model_load_time", 1.5, "s", (1500.0, "ms", "lower")),
-        ("model_load_time", 1500, "us", (1.5, "ms", "lower")),
-        ("peak_memory", 3, "GB", (3072.0, "MB", "lower")),
-        ("peak_memory", 512, "kB", (0.5, "MB", "lower")),
-        ("peak_memory", 512, "ms", (512.0, "ms", "lower")),
-        ("clock", 2.8, "GHz", (2.8, "GHz", None)),
-        ("my score", 1e-300, None, (1e-300, None, None)),
-        ("my time", 2, "s", (2.0, "s", None)),
-    ],
+KNOWN: tuple[tuple[str, float, str | None, tuple[Any, ...]], ...] = (
+    ("temperature", 41, None, (41.0, "degC", None)),
+    ("model_load_time", 1.5, "s", (1500.0, "ms", "lower")),
+    ("model_load_time", 1500, "us", (1.5, "ms", "lower")),
+    ("peak_memory", 3, "GB", (3072.0, "MB", "lower")),
+    ("peak_memory", 512, "kB", (0.5, "MB", "lower")),
+    ("peak_memory", 512, "ms", (512.0, "ms", "lower")),
+    ("clock", 2.8, "GHz", (2.8, "GHz", None)),
+    ("my score", 1e-300, None, (1e-300, None, None)),
+    ("my time", 2, "s", (2.0, "s", None)),
 )
-def test_known_names(lab: Warehouse, name: str, value: float, unit: str | None, expected: tuple[Any, ...]) -> None:
-    lab.metric("run", name, value, unit)
-    assert [row[3:6] for row in lab.metric_values("run").fetchall()] == [expected]
+
+
+def test_known_names(lab: Warehouse) -> None:
+    for name, value, unit, expected in KNOWN:
+        lab.metric("run", name, value, unit)
+        assert [row[3:6] for row in lab.metric_values("run").fetchall()] == [expected]
+        lab.metric("run", name, None)
 
 
 def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
@@ -134,16 +145,16 @@ def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
         (("x", 1, None, "more"), "better of the metric x is 'more'; it must be lower, higher or None"),
     ],
 )
-def test_metrics_that_are_none_are_refused(lab: Warehouse, given: tuple[Any, ...], message: str) -> None:
+def test_metrics_that_are_none_are_refused(unchanged: Warehouse, given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
-        lab.metric("run", *given)
+        unchanged.metric("run", *given)
     with pytest.raises(etq.WarehouseError, match="no run 6: the capture has 6 runs, counted from 0"):
-        lab.metric("run", "x", 1, run=6)
-    assert values(lab) == {}
+        unchanged.metric("run", "x", 1, run=6)
+    assert values(unchanged) == {}
 
 
-def test_known_metrics_are_documented(lab: Warehouse) -> None:
-    rows = lab.sql("FROM known_metrics").fetchall()
+def test_known_metrics_are_documented(unchanged: Warehouse) -> None:
+    rows = unchanged.rows("FROM known_metrics")[1]
     names = [row[0] for row in rows]
     assert len(set(names)) == len(names)
     assert {row[2] for row in rows} == {"lower", "higher", None}

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, delegated, dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sql.test_trends import history
+from tests.warehouses import empty_warehouse
 
 
-def put(warehouse: Warehouse, side: str, number: int, *events: object) -> None:
+def made(side: str, number: int, *events: object) -> Labelled:
     content = dump(*[run("Execute", *events) for _ in range(3 + number)])  # type: ignore[arg-type]
-    warehouse.ingest(content, labels={"side": side})
+    return Labelled(f"{side}{number}", content, {"side": side})
+
+
+@pytest.fixture(scope="module")
+def builds() -> Iterator[Warehouse]:
+    """Thirty builds of which an op is slower from the 18th on; not to be written to."""
+    with empty_warehouse() as warehouse:
+        history(warehouse, 30, 18, {"addmm": 1.2})
+        yield warehouse
 
 
 PARTS = """
@@ -24,15 +36,18 @@ PARTS = """
 
 def test_parts_of_a_delegates_call(warehouse: Warehouse) -> None:
     """A kernel of 20, a call of 60 in which conv takes 40 (in new 50), and 10 (5) of execute beside them."""
-    for number in range(2):
-        for side, conv, rest in (("base", 40, 10), ("new", 50, 5)):
-            put(
-                warehouse, side, number + 2 * (side == "new"),
-                kernel("add", 0, 20, 0),
-                delegate_call(20, 80, 1),
-                delegated("conv", 21, 21 + conv, 1),
-                execute(0, 80 + rest),
-            )  # fmt: skip
+    captures = [
+        made(
+            side, number,
+            kernel("add", 0, 20, 0),
+            delegate_call(20, 80, 1),
+            delegated("conv", 21, 21 + conv, 1),
+            execute(0, 80 + rest),
+        )
+        for side, conv, rest in (("base", 40, 10), ("new", 50, 5))
+        for number in range(2)
+    ]  # fmt: skip
+    ingest_all(warehouse, captures)
     assert warehouse.rows(PARTS)[1] == [
         ("conv", "delegate", 40, 50, 40, 50),
         ("DELEGATE_CALL", "delegate_call", 60, 60, 20, 10),
@@ -43,26 +58,28 @@ def test_parts_of_a_delegates_call(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("model", ["mlp", "convnet", "convnet_xnn"])
 def test_parts_add_up_to_the_totals(warehouse: Warehouse, model: str) -> None:
-    for number in range(6):
-        file = CAPTURES / f"fleet/{model}/{number:02}.etdp"
-        warehouse.ingest(file, labels={"side": ("base", "new")[number % 2]})
+    files = [CAPTURES / f"fleet/{model}/{number:02}.etdp" for number in range(6)]
+    sides = ("base", "new")
+    ingest_all(warehouse, [Labelled(file.stem, file, {"side": sides[at % 2]}) for at, file in enumerate(files)])
     [total] = warehouse.rows("SELECT base, new FROM compare_captures('side=base', 'side=new') WHERE what = 'total'")[1]
     [parts] = warehouse.rows("SELECT sum(base_self), sum(new_self) FROM compare_parts('side=base', 'side=new')")[1]
     assert parts == pytest.approx(total) and total[0] > 0
 
 
 def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
+    captures = []
     for number in range(2):
-        put(warehouse, "base", number, kernel("add", 0, 20, 0), kernel("mul", 20, 50, 1), execute(0, 50))
-        put(warehouse, "new", number + 2, kernel("add", 0, 20, 0), kernel("sub", 20, 60, 1), execute(0, 60))
+        captures.append(made("base", number, kernel("add", 0, 20, 0), kernel("mul", 20, 50, 1), execute(0, 50)))
+        captures.append(made("new", number, kernel("add", 0, 20, 0), kernel("sub", 20, 60, 1), execute(0, 60)))
+    ingest_all(warehouse, captures)
     rows = warehouse.rows(PARTS)[1]
     assert ("mul", "kernel", 30, None, 30, None) in rows
     assert ("sub", "kernel", None, 40, None, 40) in rows
 
 
-def test_series_in_parts(warehouse: Warehouse) -> None:
+def test_series_in_parts(builds: Warehouse) -> None:
     """Every part is of neighbours, as many as any other, and tells their median and range."""
-    history(warehouse, 30, 18, {"addmm": 1.2})
+    warehouse = builds
     points = warehouse.rows("SELECT position, normalized FROM trend('op', 'addmm', unit := 'ns')")[1]
     query = """
         SELECT position, captures, first_label, last_label, normalized, low, high FROM op_trends(bins := 7, unit := 'ns')
@@ -83,15 +100,14 @@ def test_series_in_parts(warehouse: Warehouse) -> None:
 
 
 def test_nothing_to_tell() -> None:
-    with etq.open() as warehouse, pytest.raises(etq.QueryError):
+    with empty_warehouse() as warehouse, pytest.raises(etq.QueryError):
         warehouse.rows("FROM compare_parts('side=base', 'side=new')")
 
 
 @pytest.mark.parametrize(
     ("view", "unit"), [("trend('op', 'addmm')", "hours"), ("regressions()", "cycles"), ("op_trends()", "hours")]
 )
-def test_units_that_times_have_not(warehouse: Warehouse, view: str, unit: str) -> None:
+def test_units_that_times_have_not(builds: Warehouse, view: str, unit: str) -> None:
     """Nanoseconds are never called hours or cycles."""
-    history(warehouse, 30, 18, {"addmm": 1.2})
     with pytest.raises(etq.QueryError, match=f"unknown unit of time {unit}"):
-        warehouse.rows(f"FROM {view.replace('()', '(')}, unit := '{unit}')".replace("(,", "(").replace("'),", "',"))
+        builds.rows(f"FROM {view.replace('()', '(')}, unit := '{unit}')".replace("(,", "(").replace("'),", "',"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import GENERATION, log
+from tests.warehouses import empty_warehouse
 
 SCHEDULED = [each for each in catalog.public_objects() if any(p.name == "steps" for p in each.parameters)]
 
@@ -67,10 +69,9 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
     ]
 
 
-def test_an_unknown_phase_is_an_error(warehouse: Warehouse) -> None:
-    warehouse.ingest(generation(), name="run")
+def test_an_unknown_phase_is_an_error(unchanged: Warehouse) -> None:
     with pytest.raises(duckdb.Error, match="unknown phase 'decoding'; known are load, prefill, decode, other"):
-        warehouse.op_totals("run", phase="decoding").fetchall()
+        unchanged.op_totals("llm", phase="decoding").fetchall()
 
 
 def test_a_baseline_is_of_the_phase_too(warehouse: Warehouse) -> None:
@@ -89,13 +90,13 @@ def test_a_baseline_is_of_the_phase_too(warehouse: Warehouse) -> None:
 
 def test_phases_stay_when_a_file_is_read_again() -> None:
     path = CAPTURES / "mlp/mlp.etdp"
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(path, name="run")
         warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index = 2")
         warehouse.connection.execute("INSERT INTO metrics VALUES (1, NULL, 'battery', 50, '%', NULL, 0, NULL)")
         warehouse.ingest(path, clock_bits=32)
-        assert warehouse.sql("SELECT run_index FROM runs WHERE phase = 'decode'").fetchall() == [(2,)]
-        assert warehouse.sql("SELECT name, value FROM metrics").fetchall() == [("battery", 50)]
+        assert warehouse.rows("SELECT run_index FROM runs WHERE phase = 'decode'")[1] == [(2,)]
+        assert warehouse.rows("SELECT name, value FROM metrics")[1] == [("battery", 50)]
 
 
 @pytest.fixture
@@ -105,8 +106,16 @@ def llm(warehouse: Warehouse) -> Warehouse:
     return warehouse
 
 
+@pytest.fixture(scope="module")
+def unchanged() -> Iterator[Warehouse]:
+    """The same, not to be written to."""
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(generation(), name="llm")
+        yield warehouse
+
+
 def phases(warehouse: Warehouse) -> list[str | None]:
-    rows = warehouse.sql("SELECT r.phase FROM runs AS r WHERE r.capture_id = 1 ORDER BY r.run_index").fetchall()
+    rows = warehouse.rows("SELECT r.phase FROM runs AS r WHERE r.capture_id = 1 ORDER BY r.run_index")[1]
     return [phase for (phase,) in rows]
 
 
@@ -123,12 +132,10 @@ def test_phases_are_said_by_number_and_rule(llm: Warehouse) -> None:
 def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="several")
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
-    methods = dict(
-        warehouse.sql("SELECT r.method, count(*) FROM runs AS r WHERE r.method NOT NULL GROUP BY 1").fetchall()
-    )
+    methods = dict(warehouse.rows("SELECT r.method, count(*) FROM runs AS r WHERE r.method NOT NULL GROUP BY 1")[1])
     method, count = sorted(methods.items())[0]
     assert warehouse.phase(capture, "prefill", method=method) == count
-    chosen = warehouse.sql("SELECT DISTINCT r.method FROM runs AS r WHERE r.phase = 'prefill'").fetchall()
+    chosen = warehouse.rows("SELECT DISTINCT r.method FROM runs AS r WHERE r.phase = 'prefill'")[1]
     assert chosen == [(method,)]
 
 
@@ -150,12 +157,12 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
         ({"runs": "0", "name": "Execute"}, "no run is chosen by all of this together"),
     ],
 )
-def test_runs_that_there_are_not(llm: Warehouse, given: dict[str, Any], message: str) -> None:
+def test_runs_that_there_are_not(unchanged: Warehouse, given: dict[str, Any], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
-        llm.phase("llm", "decode", **given)
+        unchanged.phase("llm", "decode", **given)
     with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, other"):
-        llm.phase("llm", "decoding", runs="1")
-    assert set(phases(llm)) == {None}
+        unchanged.phase("llm", "decoding", runs="1")
+    assert set(phases(unchanged)) == {None}
 
 
 P, D = "prefill", "decode"

@@ -7,12 +7,12 @@ import statistics
 import numpy as np
 import pytest
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_error, assert_query
 from tests.builders import Run, execute, framework, kernel, run
 from tests.conftest import CAPTURES
 from tests.typical import are_typical
+from tests.warehouses import empty_warehouse
 
 
 def long_run(length: int) -> Run:
@@ -82,25 +82,24 @@ def test_headline_leaves_out_what_is_unknown() -> None:
     assert_error("FROM headline('test', unit := 'hours')", "unit")
 
 
+@pytest.mark.long
 def test_module_ops_add_up() -> None:
     """To the total of the executes, in ticks; and by module to what `module_totals` says."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for model in ("transformer", "convnet_xnn", "multimethod"):
             folder = CAPTURES / model
             capture = warehouse.ingest(folder / f"{model}_100runs.etdp")
             warehouse.link(capture, warehouse.ingest_record(folder / f"{model}.etrecord"))
-            [(whole,)] = warehouse.sql(
-                "SELECT sum(self_ticks) FROM module_ops($c, runs := 'all')", c=capture
-            ).fetchall()
+            [(whole,)] = warehouse.rows("SELECT sum(self_ticks) FROM module_ops($c, runs := 'all')", c=capture)[1]
             query = "SELECT sum(duration_ticks) FROM events WHERE capture_id = $c AND name = 'Method::execute'"
-            assert warehouse.sql(query, c=capture.capture_id).fetchall() == [(whole,)]
+            assert warehouse.rows(query, c=capture.capture_id)[1] == [(whole,)]
             by_module = "SELECT (method, module_path), sum(self_ticks)::BIGINT FROM module_ops($c) GROUP BY ALL"
             of_modules = "SELECT (method, module_path), self_ticks FROM module_totals($c) WHERE self_ticks > 0"
             assert (
-                dict(warehouse.sql(of_modules, c=capture).fetchall()).items()
-                <= dict(warehouse.sql(by_module, c=capture).fetchall()).items()
+                dict(warehouse.rows(of_modules, c=capture)[1]).items()
+                <= dict(warehouse.rows(by_module, c=capture)[1]).items()
             )
-            assert warehouse.sql("SELECT sum(share_percent) FROM module_ops($c)", c=capture).fetchall()[0][0] == (
+            assert warehouse.rows("SELECT sum(share_percent) FROM module_ops($c)", c=capture)[1][0][0] == (
                 pytest.approx(100)
             )
 
@@ -132,15 +131,16 @@ def test_event_histogram_of_one_value() -> None:
     assert_error("FROM event_histogram('test', bins := 0)", "bins must be a number from 1 to 1000, not 0")
 
 
+@pytest.mark.long
 def test_event_histogram_of_real_runs_is_numpys(all_captures: Warehouse) -> None:
     """Each event of the transformer: the same bars as numpy.histogram, but for values on an edge."""
     times: dict[tuple[int, ...], list[float]] = {}
     query = "SELECT block_index, slot, occurrence, duration_ticks FROM events WHERE capture_id = $c"
     capture = all_captures.capture("transformer_100runs")
-    for *key, ticks in all_captures.sql(query, c=capture.capture_id).fetchall():
+    for *key, ticks in all_captures.rows(query, c=capture.capture_id)[1]:
         times.setdefault(tuple(key), []).append(ticks)
     bars: dict[tuple[int, ...], dict[int, int]] = {}
-    shown = all_captures.sql("FROM event_histogram($c, bins := 10, unit := 'ns')", c=capture).fetchall()
+    shown = all_captures.rows("FROM event_histogram($c, bins := 10, unit := 'ns')", c=capture)[1]
     for block, _, slot, occurrence, number, _, _, runs, *_ in shown:
         bars.setdefault((block, slot, occurrence), {})[number] = runs
     assert bars.keys() == times.keys()
@@ -162,8 +162,8 @@ def test_headline_of_real_runs_is_the_medians(all_captures: Warehouse) -> None:
         query = (
             "SELECT run_index, duration_ticks FROM events WHERE capture_id = $c AND name = 'Method::execute' ORDER BY 1"
         )
-        ticks = [row[1] for row in all_captures.sql(query, c=capture.capture_id).fetchall()]
-        numbers = {row[0]: row[2] for row in all_captures.sql("FROM headline($c, unit := 'ns')", c=stem).fetchall()}
+        ticks = [row[1] for row in all_captures.rows(query, c=capture.capture_id)[1]]
+        numbers = {row[0]: row[2] for row in all_captures.rows("FROM headline($c, unit := 'ns')", c=stem)[1]}
         # Of these captures, 1 and 3 of the runs lie beyond the fences.
         typical = [each for each, is_typical in zip(ticks, are_typical(ticks), strict=True) if is_typical]
         assert len(ticks) - len(typical) == {"convnet_100runs": 1, "mlp_method_only": 3}[stem]

@@ -24,6 +24,7 @@ from tests.program_builders import (
     tensor,
     tensor_list,
 )
+from tests.warehouses import empty_warehouse
 
 LIVES = """SELECT value_index, size_bytes, first_instruction AS first, last_instruction AS last, is_live_at_peak AS live,
     peak_bytes, peak_instruction AS peak, peak_op, planned_bytes FROM planned_memory('test') ORDER BY value_index"""
@@ -41,7 +42,7 @@ CHAIN = method(
 
 def assert_of_programs(query: str, expected: str, data: bytes, **others: bytes) -> None:
     """The query's answer on a program `test` (and others, by name) is this CSV."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name, each in {"test": data, **others}.items():
             warehouse.ingest_program(each, name=name)
         assert_csv(warehouse, query, expected)
@@ -249,25 +250,25 @@ def test_what_changed_between_two_programs() -> None:
 @pytest.fixture(scope="module")
 def programs() -> Iterator[Warehouse]:
     """All captured programs; the mlp's is there once, under the name of the first of its copies."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for path in sorted(CAPTURES.glob("*/*.pte")):
             warehouse.ingest_program(path)
         yield warehouse
 
 
 def test_the_peak_of_the_mlp_worked_out_anew(programs: Warehouse) -> None:
-    tensors = programs.sql("""
+    tensors = programs.rows("""
         SELECT v.value_index, v.byte_size, v.is_input, v.is_output
         FROM programs AS p JOIN program_values AS v USING (program_id)
-        WHERE p.name = 'mlp' AND v.memory_id = 1""").fetchall()
+        WHERE p.name = 'mlp' AND v.memory_id = 1""")[1]
     lists = dict(
-        programs.sql("""
+        programs.rows("""
         SELECT v.value_index, v.items FROM programs AS p JOIN program_values AS v USING (program_id)
-        WHERE p.name = 'mlp' AND v.kind = 'tensor_list'""").fetchall()
+        WHERE p.name = 'mlp' AND v.kind = 'tensor_list'""")[1]
     )
-    instructions = programs.sql("""
+    instructions = programs.rows("""
         SELECT i.op, i.arguments FROM programs AS p JOIN instructions AS i USING (program_id)
-        WHERE p.name = 'mlp' ORDER BY i.instruction_id""").fetchall()
+        WHERE p.name = 'mlp' ORDER BY i.instruction_id""")[1]
     arguments = [(op, {*used, *(item for each in used for item in lists.get(each, []))}) for op, used in instructions]
     end = len(arguments) - 1
     live = [0] * len(arguments)
@@ -277,24 +278,24 @@ def test_the_peak_of_the_mlp_worked_out_anew(programs: Warehouse) -> None:
             live[step] += size
     peak = live.index(max(live))
     assert len(tensors) == 27 and end == 23
-    found = programs.sql("""
+    found = programs.rows("""
         SELECT DISTINCT peak_bytes, peak_instruction, peak_op,
             (SELECT sum(size_bytes) FROM planned_memory('mlp') WHERE is_live_at_peak)
-        FROM planned_memory('mlp')""").fetchall()
+        FROM planned_memory('mlp')""")[1]
     assert found == [(max(live), peak, arguments[peak][0], max(live))]
 
 
 def test_parts_of_every_captured_program_add_up(programs: Warehouse) -> None:
-    rows = programs.sql("""
+    rows = programs.rows("""
         SELECT p.name, p.byte_size, sum(s.bytes)::BIGINT, min(s.bytes)
         FROM programs AS p, LATERAL (FROM program_size(p.name)) AS s
-        GROUP BY ALL""").fetchall()
+        GROUP BY ALL""")[1]
     assert len(rows) == 14
     assert [row for row in rows if row[1] != row[2] or row[3] < 0] == []
 
 
 def test_a_program_compared_with_itself_is_the_same(programs: Warehouse) -> None:
-    for (name,) in programs.sql("SELECT name FROM programs").fetchall():
+    for (name,) in programs.rows("SELECT name FROM programs")[1]:
         rows = programs.compare_programs(name, name).fetchall()
         assert rows and {row[3] for row in rows} == {"same"}
 
@@ -302,22 +303,22 @@ def test_a_program_compared_with_itself_is_the_same(programs: Warehouse) -> None
 @pytest.mark.parametrize("view", ["program_size", "planned_memory"])
 def test_views_of_many_programs_in_one_query(view: str, programs: Warehouse) -> None:
     """The argument may be a column: which programs is then a question of SQL as any other."""
-    together = programs.sql(f"SELECT p.name, v.* FROM programs AS p, LATERAL (FROM {view}(p.name)) AS v").fetchall()
-    for (name,) in programs.sql("SELECT name FROM programs").fetchall():
+    together = programs.rows(f"SELECT p.name, v.* FROM programs AS p, LATERAL (FROM {view}(p.name)) AS v")[1]
+    for (name,) in programs.rows("SELECT name FROM programs")[1]:
         alone = getattr(programs, view)(name).fetchall()
         assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr)
 
 
 def test_a_program_compared_with_many(programs: Warehouse) -> None:
-    together = programs.sql("""
-        SELECT p.name, v.* FROM programs AS p, LATERAL (FROM compare_programs('mlp', p.sha256)) AS v""").fetchall()
+    together = programs.rows("""
+        SELECT p.name, v.* FROM programs AS p, LATERAL (FROM compare_programs('mlp', p.sha256)) AS v""")[1]
     for name in ("mlp_xnn", "cond"):
         alone = programs.compare_programs("mlp", name).fetchall()
         assert sorted([row[1:] for row in together if row[0] == name], key=repr) == sorted(alone, key=repr)
 
 
 def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:
-    [(sha256,)] = programs.sql("SELECT sha256 FROM programs WHERE name = 'twins'").fetchall()
+    [(sha256,)] = programs.rows("SELECT sha256 FROM programs WHERE name = 'twins'")[1]
     by_name = programs.program_size("twins").fetchall()
     assert programs.program_size(sha256[:6].upper()).fetchall() == by_name
     for asked, message in {
@@ -328,5 +329,8 @@ def test_a_program_is_named_by_name_or_hash(programs: Warehouse) -> None:
             programs.program_size(asked).fetchall()
     with pytest.raises(duckdb.Error, match="unknown method encod; there are decode, encode"):
         programs.planned_memory("multimethod", method="encod").fetchall()
-    with etq.open() as empty, pytest.raises(duckdb.Error, match="no program matches x; the warehouse has no programs"):
+    with (
+        empty_warehouse() as empty,
+        pytest.raises(duckdb.Error, match="no program matches x; the warehouse has no programs"),
+    ):
         empty.program_size("x").fetchall()

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import etq
 from etq.warehouse.views import table_macros
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, COPIES
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 NAMES = sorted(path.stem for path in CAPTURES.glob("*/*.etdp") if path.parent.name != "malformed")
 NAMES = [name for name in NAMES if name not in COPIES]
@@ -23,11 +23,11 @@ NAMES = [name for name in NAMES if name not in COPIES]
 
 def executes(warehouse: Warehouse, name: str) -> int:
     """The total by its definition, from raw rows: Method::execute, or Method::step where there is none."""
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         """SELECT e.name, sum(e.duration_ticks)::BIGINT FROM events AS e JOIN captures AS c USING (capture_id)
            WHERE c.name = $name AND e.name IN ('Method::execute', 'Method::step') GROUP BY e.name""",
         name=name,
-    ).fetchall()
+    )[1]
     totals: dict[str, int] = dict(rows)
     return totals.get("Method::execute", totals.get("Method::step", 0))
 
@@ -36,7 +36,7 @@ def executes(warehouse: Warehouse, name: str) -> int:
 @pytest.mark.parametrize("view", ["op_totals", "execute_breakdown"])
 def test_breakdowns_add_up_to_the_total_exactly(all_captures: Warehouse, name: str, view: str) -> None:
     query = f"SELECT coalesce(sum(total_ticks), 0)::BIGINT, sum(share_percent) FROM {view}($name, runs := 'all') WHERE share_percent IS NOT NULL"
-    [(ticks, share)] = all_captures.sql(query, name=name).fetchall()
+    [(ticks, share)] = all_captures.rows(query, name=name)[1]
     assert ticks == executes(all_captures, name)
     assert share is None or math.isclose(share, 100, rel_tol=1e-9)
 
@@ -72,7 +72,7 @@ def test_delegates_are_within_their_calls(all_captures: Warehouse, name: str) ->
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_children_lie_within_their_parents(all_captures: Warehouse, name: str) -> None:
     """In the real dumps, all clocks are the host's, and events of one run nest."""
-    outside = all_captures.sql(
+    outside = all_captures.rows(
         """
         SELECT e.run_index, e.event_index, e.label, p.label
         FROM events AS e
@@ -82,17 +82,17 @@ def test_children_lie_within_their_parents(all_captures: Warehouse, name: str) -
         WHERE c.clock_bits = 64 AND (e.start_ticks < p.start_ticks OR e.kind <> 'delegate' AND e.end_ticks > p.end_ticks)
         """,
         name=name,
-    ).fetchall()
+    )[1]
     assert outside == []
 
 
 def test_what_has_a_parent(all_captures: Warehouse) -> None:
-    rows = all_captures.sql(
+    rows = all_captures.rows(
         """SELECT DISTINCT e.kind, p.kind FROM events AS e
            LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.run_index
                AND p.event_index = e.parent_index
            ORDER BY ALL"""
-    ).fetchall()
+    )[1]
     assert rows == [
         ("control", "framework"),
         ("delegate", "delegate_call"),
@@ -108,17 +108,17 @@ def test_what_has_a_parent(all_captures: Warehouse) -> None:
 @pytest.mark.parametrize("name", ["mlp_100runs", "demo_int_100runs", "cond_mixed"])
 def test_percentiles_are_those_of_another_implementation(all_captures: Warehouse, name: str) -> None:
     quantiles = [0.0, 0.05, 0.25, 0.5, 0.95, 0.999, 1.0]
-    ours = all_captures.sql(
+    ours = all_captures.rows(
         """SELECT p.block_index, p.slot, p.occurrence, list(p.value ORDER BY p.quantile)
            FROM percentiles($name, quantiles := $quantiles, unit := 'ns') AS p GROUP BY ALL ORDER BY ALL""",
         name=name,
         quantiles=quantiles,
-    ).fetchall()
-    raw = all_captures.sql(
+    )[1]
+    raw = all_captures.rows(
         """SELECT i.block_index, i.slot, i.occurrence, i.raw FROM inspector_events($name, unit := 'ns') AS i
            ORDER BY ALL""",
         name=name,
-    ).fetchall()
+    )[1]
     for our, (*key, values) in zip(ours, raw, strict=True):
         assert list(our[:3]) == key
         for quantile, value in zip(quantiles, our[3], strict=True):
@@ -139,7 +139,7 @@ def interpolated(values: list[float], quantile: float) -> float:
 
 
 def test_profiling_levels(all_captures: Warehouse) -> None:
-    levels = dict(all_captures.sql("SELECT name, profiling_level FROM captures").fetchall())
+    levels = dict(all_captures.rows("SELECT name, profiling_level FROM captures")[1])
     for name, level in levels.items():
         if "debug" in name or name in ("mlp_progout", "mlp_filesink"):
             assert level == "debug", name
@@ -150,21 +150,19 @@ def test_profiling_levels(all_captures: Warehouse) -> None:
 
 
 def test_rows_lie_sorted(all_captures: Warehouse) -> None:
-    keys = all_captures.sql("SELECT capture_id, run_index, event_index FROM event_ticks ORDER BY rowid").fetchall()
+    keys = all_captures.rows("SELECT capture_id, run_index, event_index FROM event_ticks ORDER BY rowid")[1]
     assert all(one < other for one, other in pairwise(keys))
     assert len(keys) > 50_000
 
 
 def test_tracing_is_most_of_the_mlps_time(all_captures: Warehouse) -> None:
     """Traced, the mlp takes 0.35 ms, and untraced 0.19 ms (from the raw dumps): no tax can be told from that."""
-    [(traced,)] = all_captures.sql("SELECT median(execute) FROM framework_tax('mlp_100runs', unit := 'ms')").fetchall()
-    [(untraced,)] = all_captures.sql(
-        "SELECT median(execute) FROM framework_tax('mlp_method_only', unit := 'ms')"
-    ).fetchall()
+    [(traced,)] = all_captures.rows("SELECT median(execute) FROM framework_tax('mlp_100runs', unit := 'ms')")[1]
+    [(untraced,)] = all_captures.rows("SELECT median(execute) FROM framework_tax('mlp_method_only', unit := 'ms')")[1]
     assert 0.34 < traced < 0.37 and 0.18 < untraced < 0.20
-    notes = all_captures.sql(
-        "SELECT DISTINCT note FROM framework_tax('mlp_100runs', baseline := 'mlp_method_only')"
-    ).fetchall()
+    notes = all_captures.rows("SELECT DISTINCT note FROM framework_tax('mlp_100runs', baseline := 'mlp_method_only')")[
+        1
+    ]
     assert notes == [("work is slower when traced",)]
 
 
@@ -185,6 +183,7 @@ OF_RECORDS = {
     "event_ops",
     "delegate_coverage",
     "node_totals",
+    "node_roofline",
     "module_ops",
 }
 
@@ -194,7 +193,7 @@ def several() -> Iterator[Warehouse]:
     """Three captures, all but whose first runs are decode steps, and three of the profiler before ETDump."""
     names = ["mlp/mlp_alloc.etdp", "mlp_xnn/mlp_xnn.etdp", "mlp/mlp_method_only.etdp"]
     blobs = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name in names:
             warehouse.phase(warehouse.ingest(CAPTURES / name), "decode", runs="1-")
         for name in blobs:
@@ -210,9 +209,10 @@ def test_views_of_many_captures_in_one_query(several: Warehouse, view: str) -> N
     """The argument may be a column: which captures is then a question of SQL as any other."""
     of_blobs = view.startswith("prof_result_")
     chosen = f"SELECT c.name FROM captures AS c WHERE (c.format = 'prof_result') = {of_blobs}"
-    together = several.sql(f"SELECT c.name, v.* FROM ({chosen}) AS c, LATERAL (FROM {view}(c.name)) AS v").fetchall()
-    names = [name for (name,) in several.sql(chosen).fetchall()]
+    together = several.rows(f"SELECT c.name, v.* FROM ({chosen}) AS c, LATERAL (FROM {view}(c.name)) AS v")[1]
+    names = [name for (name,) in several.rows(chosen)[1]]
     assert len(names) == 3
     for name in names:
         ours = [row[1:] for row in together if row[0] == name]
-        assert sorted(ours, key=repr) == sorted(getattr(several, view)(name).fetchall(), key=repr)
+        alone = several.rows(f"FROM {view}($capture)", capture=name)[1]
+        assert sorted(ours, key=repr) == sorted(alone, key=repr)

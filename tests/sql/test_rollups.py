@@ -5,8 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -16,6 +17,7 @@ from tests.builders import ProfileEvent, delegate_call, delegated, dump, execute
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.sql.test_real_captures import NAMES, executes
+from tests.trace_builders import event, trace, two_steps
 
 QUANTILES = (25, 50, 90)
 
@@ -137,6 +139,7 @@ def check_modules(warehouse: Warehouse, name: str, phase: str | None = None) -> 
     return len(found)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_ops_of_real_captures(all_captures: Warehouse, linked_captures: Warehouse, name: str) -> None:
     count = check_ops(all_captures, name)
@@ -148,22 +151,22 @@ def test_ops_of_real_captures(all_captures: Warehouse, linked_captures: Warehous
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_modules_of_real_captures(linked_captures: Warehouse, name: str) -> None:
     check_modules(linked_captures, name)
-    [(record, is_complete)] = linked_captures.sql(
+    [(record, is_complete)] = linked_captures.rows(
         """SELECT c.record_id, r.is_complete FROM captures AS c LEFT JOIN records AS r ON r.record_id = c.record_id
            WHERE c.name = $name""",
         name=name,
-    ).fetchall()
+    )[1]
     if record is None or not is_complete:
         return
-    totals = linked_captures.sql(
+    totals = linked_captures.rows(
         "SELECT (method, module_path), total FROM module_totals($name, unit := 'ns', runs := 'all')", name=name
-    ).fetchall()
-    ours = linked_captures.sql(
+    )[1]
+    ours = linked_captures.rows(
         """SELECT (m.scope, m.module_path), m.total_ticks FROM module_times AS m
            JOIN captures AS c ON c.capture_id = m.capture_id AND c.name = $name
            WHERE m.phase IS NULL""",
         name=name,
-    ).fetchall()
+    )[1]
     # Modules that took nothing are in the one alone, as is what belongs to none: in parentheses; in the other those
     # that are never called, and only hold others.
     assert {path: ticks for path, ticks in ours if path in dict(totals)} == {
@@ -175,15 +178,15 @@ def test_modules_of_real_captures(linked_captures: Warehouse, name: str) -> None
 
 def test_modules_are_many(linked_captures: Warehouse) -> None:
     """The comparison above is of something: most captures that have a record have modules."""
-    rows = linked_captures.sql("SELECT DISTINCT capture_id FROM module_times").fetchall()
+    rows = linked_captures.rows("SELECT DISTINCT capture_id FROM module_times")[1]
     assert len(rows) > 30
-    assert linked_captures.sql("SELECT count(DISTINCT scope) FROM module_times AS m").fetchall()[0][0] >= 3
+    assert linked_captures.rows("SELECT count(DISTINCT scope) FROM module_times AS m")[1][0][0] >= 3
 
 
 @pytest.mark.parametrize("name", ["mlp_100runs", "convnet_xnn_100runs", "multimethod_100runs", "demo_int_100runs"])
 def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> None:
     """Where an op is one event of one block, its quantiles are that event's."""
-    rows = linked_captures.sql(
+    rows = linked_captures.rows(
         """
         SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
         FROM op_times AS o
@@ -196,7 +199,7 @@ def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> No
         GROUP BY ALL HAVING n = 1
         """,
         name=name,
-    ).fetchall()
+    )[1]
     assert len(rows) > 3
     for _, *ours, theirs, _ in rows:
         assert ours == pytest.approx(theirs, rel=1e-12)
@@ -205,19 +208,19 @@ def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> No
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
     """Kernels are whole in both; a call of a delegate holds the delegate's events, beside which op_totals has it."""
-    added = all_captures.sql(
+    added = all_captures.rows(
         """SELECT coalesce(sum(o.total_ticks), 0)::BIGINT, coalesce(sum(o.calls), 0)::BIGINT FROM op_times AS o
            JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
            WHERE o.is_additive AND o.op_index > 0 AND o.phase IS NULL""",
         name=name,
-    ).fetchall()
-    totals = all_captures.sql(
+    )[1]
+    totals = all_captures.rows(
         """SELECT coalesce(sum(t.total_ticks), 0)::BIGINT,
                coalesce(sum(t.calls) FILTER (WHERE t.kind <> 'delegate'), 0)::BIGINT
            FROM op_totals($name, runs := 'all') AS t
            WHERE t.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call') AND t.share_percent IS NOT NULL""",
         name=name,
-    ).fetchall()
+    )[1]
     assert added == totals
 
 
@@ -228,24 +231,24 @@ def test_ops_of_one_run_by_hand(warehouse: Warehouse) -> None:
     first = [operator_call(10, 30), kernel("add", 12, 28), cycles, delegate_call(30, 60, 1), jump, execute(0, 100)]
     runs = [run("Execute", *first), run("Execute", *first), run("Execute", *first[2:])]
     warehouse.ingest(dump(run("Default", framework("Program::load_method", 0, 5)), *runs), name="run")
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         "SELECT op_index, kind, family, value_unit, is_additive, runs, calls, total_ticks, p25 FROM op_times ORDER BY ALL"
-    ).fetchall()
+    )[1]
     assert rows == [
         (0, "framework", "Method::execute", "ticks", True, 3, 3, 300, 100),
         (1, "kernel", "add", "ticks", True, 2, 2, 32, 16),
         (2, "delegate", "mul", "cycles", False, 3, 3, 2700, 900),
         (3, "delegate_call", "DELEGATE_CALL", "ticks", True, 3, 3, 90, 30),
     ]
-    assert warehouse.sql("FROM module_times").fetchall() == []
+    assert warehouse.rows("FROM module_times")[1] == []
 
 
 def test_steps_are_one_total(all_captures: Warehouse) -> None:
     """Each Method::step names another instruction; the total of a run is theirs together."""
-    rows = all_captures.sql(
+    rows = all_captures.rows(
         """SELECT o.runs, o.calls, o.total_ticks FROM op_times AS o JOIN captures AS c ON c.capture_id = o.capture_id
            WHERE c.name = 'mlp_step' AND o.op_index = 0"""
-    ).fetchall()
+    )[1]
     [(runs, calls, total)] = rows
     assert calls > runs and total == executes(all_captures, "mlp_step")
 
@@ -260,7 +263,7 @@ def test_a_coarse_clock(warehouse: Warehouse) -> None:
     warehouse.ingest(file(0, 0, 1000, 2001), name="coarse")
     warehouse.ingest(file(0, 1000, 2001, 3001), name="fine")
     warehouse.ingest(file(0, 0, 0, 0), name="nothing")
-    rows = warehouse.sql("SELECT resolution FROM op_times WHERE kind = 'delegate' ORDER BY capture_id").fetchall()
+    rows = warehouse.rows("SELECT resolution FROM op_times WHERE kind = 'delegate' ORDER BY capture_id")[1]
     assert rows == [(1000,), (1,), (1,)]
 
 
@@ -272,7 +275,7 @@ def test_phases_have_rows_of_their_own(warehouse: Warehouse) -> None:
     for phase in (None, "prefill", "decode"):
         assert check_ops(warehouse, "run", phase) == 25
         assert check_modules(warehouse, "run", phase) > 10
-    assert warehouse.sql("SELECT DISTINCT phase FROM op_times ORDER BY ALL").fetchall() == [
+    assert warehouse.rows("SELECT DISTINCT phase FROM op_times ORDER BY ALL")[1] == [
         ("decode",), ("prefill",), (None,),
     ]  # fmt: skip
 
@@ -284,11 +287,11 @@ def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) ->
     capture = warehouse.ingest(path, name="run", clock_bits=64)
     if record is not None:
         warehouse.link(capture, warehouse.ingest_record(record))
-    wide = warehouse.sql("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL").fetchall()
+    wide = warehouse.rows("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL")[1]
     check_ops(warehouse, "run")
     warehouse.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index > 1")
     warehouse.ingest(path, clock_bits=32)
-    again = warehouse.sql("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL").fetchall()
+    again = warehouse.rows("SELECT op_index, phase, runs, total_ticks FROM op_times ORDER BY ALL")[1]
     assert again != wide
     for phase in (None, "decode"):
         assert check_ops(warehouse, "run", phase) > 0
@@ -332,3 +335,26 @@ def test_places_of_ops_count_those_alike(linked_captures: Warehouse) -> None:
         in_kind[alike] += 1
         assert op["place_in_kind"] == in_kind[alike]
     assert max(in_module.values()) > 2 and max(in_kind.values()) > 2
+
+
+def test_what_a_trace_lacks_is_not_searched_for(warehouse: Warehouse, tmp_path: Path) -> None:
+    """To plan the search for device times, shapes and modules takes longer than to store a small trace."""
+    statements: list[str] = []
+
+    class Recorded:
+        def execute(self, statement: str, parameters: object = None) -> duckdb.DuckDBPyConnection:
+            statements.append(statement)
+            return warehouse.connection.execute(statement, parameters)
+
+    def finders(*events: dict[str, Any]) -> set[str]:
+        path = tmp_path / "small.pt.trace.json"
+        path.write_bytes(trace(*events))
+        key = warehouse.ingest(path).capture_id
+        statements.clear()
+        etq.database.rollups.fill_rollups(cast("duckdb.DuckDBPyConnection", Recorded()), key)
+        return {word.split("(")[0] for statement in statements for word in statement.split() if "_find_" in word}
+
+    ops = {"_find_step_times", "_find_trace_op_times", "_find_trace_ops"}
+    assert finders(*two_steps()) == ops | {"_find_device_step_times", "_find_op_shapes"}
+    assert finders(event("cpu_op", "aten::relu", 10, 40)) == ops
+    assert finders(event("python_function", "nn.Module: Net_0", 10, 40)) == ops | {"_find_trace_module_times"}

@@ -7,7 +7,6 @@ from typing import Any
 import duckdb
 import pytest
 
-import etq
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.asserts import assert_csv
@@ -15,6 +14,7 @@ from tests.builders import Run, delegate_call, delegated, dump, execute, kernel,
 from tests.conftest import CAPTURES
 from tests.records import Maps, node, record, tensor
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 # One program: a product, an addition that reads it, two ops of a delegate that hand on a value.
 LINKED = record(
@@ -40,6 +40,7 @@ def linked(warehouse: Warehouse, content: bytes, *runs: Run, **said: Any) -> Non
     warehouse.link(capture, warehouse.ingest_record(content))
 
 
+@pytest.mark.long
 def test_roofline_by_eye(warehouse: Warehouse) -> None:
     """2 * 10 * 10 * 10 operations in 400 ns are 5 of 10 GFLOP/s; 800 bytes in 100 ns are 8 of 16 GB/s."""
     linked(warehouse, LINKED, RUN, RUN)
@@ -149,6 +150,7 @@ def test_nodes_that_events_share_are_nobodys(warehouse: Warehouse) -> None:
     ]
 
 
+@pytest.mark.long
 def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> None:
     """As of an op that was taken apart: two products of one handle. A third kernel of it can't be told which it is."""
     nodes = [
@@ -162,7 +164,7 @@ def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> 
     ):
         content = record(*nodes, maps=Maps(handles={number: [1] for number in range(kernels)}))
         events = [kernel("mul", 10 * number, 10 * number + 10, instruction=number) for number in range(kernels)]
-        with etq.open() as fresh:
+        with empty_warehouse() as fresh:
             linked(fresh, content, run("Execute", *events, execute(start=0, end=90)))
             assert fresh.rows(query)[1] == expected
 
@@ -171,13 +173,14 @@ def test_without_a_record_or_seconds_there_are_no_rates(warehouse: Warehouse) ->
     warehouse.ingest(dump(RUN), name="bare")
     query = "SELECT DISTINCT r.flops, r.flops_per_second, r.roof_percent, r.reason FROM roofline('{}', 1e9, 1e9) AS r"
     assert warehouse.rows(query.format("bare"))[1] == [(None, None, None, "no record is linked")]
-    with etq.open() as other:
+    with empty_warehouse() as other:
         linked(other, LINKED, RUN, time_scale="cycles")
         rows = other.rows(query.format("test"))[1]
         assert {row[0] for row in rows} == {2000, 100, 200}
         assert {row[1:] for row in rows} == {(None, None, "its time is in cycles")}
 
 
+@pytest.mark.long
 def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
     linked(warehouse, LINKED, RUN)
     for arguments, message in (
@@ -192,6 +195,7 @@ def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
             warehouse.sql(f"FROM roofline('test', {arguments})").fetchall()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "name",
     thinned(
@@ -201,7 +205,7 @@ def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
 )
 def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
     """Rows add up to the work that `op_totals` has; with whole calls, every node's operations are there once a run."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
         kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"

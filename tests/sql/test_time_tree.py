@@ -19,6 +19,7 @@ from tests.builders import execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.sql.test_real_captures import NAMES, executes
+from tests.warehouses import empty_warehouse
 
 PROF_RESULTS = (
     "delegate",
@@ -32,8 +33,9 @@ TRACES = sorted(path.name for path in CAPTURES.glob("torch/*.pt.trace.json.gz"))
 
 
 def nodes_of(warehouse: Warehouse, capture: str, **given: Any) -> list[dict[str, Any]]:
-    relation = warehouse.time_tree(capture, **given)
-    return [dict(zip(relation.columns, row, strict=True)) for row in relation.fetchall()]
+    arguments = "".join(f', "{name}" := ${name}' for name in given)
+    columns, rows = warehouse.rows(f"FROM time_tree($capture{arguments})", capture=capture, **given)
+    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
@@ -137,7 +139,7 @@ def test_every_capture_adds_up_by_event(all_captures: Warehouse, name: str) -> N
 def test_every_capture_with_a_record_adds_up_by_module(linked_captures: Warehouse, name: str) -> None:
     linked = """SELECT 1 FROM captures AS c JOIN records AS r ON r.record_id = c.record_id AND r.is_complete
                 WHERE c.name = $name"""
-    if not linked_captures.sql(linked, name=name).fetchall():
+    if not linked_captures.rows(linked, name=name)[1]:
         with pytest.raises((duckdb.Error, etq.QueryError), match="no record|half-written"):
             linked_captures.time_tree(name, by="module").fetchall()
         return
@@ -179,10 +181,10 @@ def test_modules_stand_in_modules(linked_captures: Warehouse) -> None:
 
 
 def test_methods_are_told_where_they_are_known(linked_captures: Warehouse) -> None:
-    names = linked_captures.sql(
+    names = linked_captures.rows(
         "SELECT DISTINCT r.method FROM runs AS r JOIN captures AS c USING (capture_id) "
         "WHERE c.name LIKE 'multimethod%' AND r.method IS NOT NULL ORDER BY 1"
-    ).fetchall()
+    )[1]
     capture = next(name for name in NAMES if name.startswith("multimethod"))
     nodes = nodes_of(linked_captures, capture, by="event")
     assert sorted(node["name"] for node in nodes if node["kind"] == "method") == [name for (name,) in names]
@@ -199,7 +201,7 @@ def test_the_profiler_before_etdump(warehouse: Warehouse, name: str) -> None:
 
 @pytest.fixture(scope="module")
 def traces() -> Iterator[Warehouse]:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name in TRACES:
             warehouse.ingest(CAPTURES / "torch" / name, name=name)
         yield warehouse

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.device_times import DeviceTimes, check
 from tests.sampling import examples, thinned
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Program, Style, Thread
+from tests.warehouses import empty_warehouse
 
 
 @pytest.fixture(scope="module")
 def corpus() -> Iterator[Warehouse]:
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         yield opened
 
 

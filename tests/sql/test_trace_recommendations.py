@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
 from tests.sql.test_trace_views import PLAIN, TWO_DEVICES
 from tests.trace_builders import event, memory, two_steps
 from tests.traces import Traces
@@ -33,11 +36,35 @@ def test_recommendations(traces: Traces) -> None:
     ]
 
 
-def test_advice_on_a_trace_is_what_is_recommended(traces: Traces) -> None:
+@pytest.mark.long
+def test_advice_on_a_trace_is_what_is_recommended_and_why_devices_are_idle(traces: Traces) -> None:
     traces.take(*two_steps())
+    waits = "in 1 gap of 60.0 us; the host was mostly in aten::relu; etq gaps lists them"
     assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
-        ("gpu_utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None)
+        ("device_idle", "high", waits, 60, "us"),
+        ("gpu_utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None),
+        ("device_idle", "medium", "in 1 gap of 10.0 us; etq gaps lists them", 10, "us"),
     ]
+
+
+@pytest.mark.parametrize("name", ["torch_gpu/rank0", "torch_gpu/rank1"])
+def test_advice_has_the_causes_of_idle_devices(warehouse: Warehouse, name: str) -> None:
+    """Those that take a twentieth of the device's time, which is counted from the file's own events."""
+    path = CAPTURES / f"{name}.pt.trace.json.gz"
+    warehouse.ingest(path, name="run")
+    spans: dict[int, list[float]] = {}
+    for each in json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]:
+        if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"):
+            spans.setdefault(each["pid"], []).extend((each["ts"], each["ts"] + each["dur"]))
+    causes = warehouse.rows("SELECT device, cause, total FROM device_idle_causes('run', unit := 'us')")[1]
+    expected = []
+    for device, cause, total in causes:
+        share = 100 * total / (max(spans[device]) - min(spans[device]))
+        if cause != "unknown" and share >= 5:
+            expected.append(("high" if share >= 20 else "medium", pytest.approx(total), pytest.approx(share), "us"))
+    assert expected
+    query = "SELECT severity, time_at_stake, share_percent, unit FROM advice('run') WHERE rule = 'device_idle'"
+    assert warehouse.rows(query)[1] == sorted(expected, key=lambda row: -row[1].expected)
 
 
 def test_each_idle_device_is_told_of(traces: Traces) -> None:
@@ -46,6 +73,7 @@ def test_each_idle_device_is_told_of(traces: Traces) -> None:
     assert rules(traces) == [("gpu_utilization", 0), ("gpu_utilization", 1)]
 
 
+@pytest.mark.long
 def test_tensor_cores_are_recommended_where_there_are_any(traces: Traces) -> None:
     """The plug-in can't tell AMD's devices apart, and of newer traces knows no op that launched a kernel."""
     traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
@@ -63,6 +91,7 @@ def test_parallel_training(traces: Traces) -> None:
     assert rules(traces) == [("data_parallel", None), ("communication_backend", None), ("tensor_cores", None)]
 
 
+@pytest.mark.long
 def test_full_memory_is_that_of_devices(traces: Traces) -> None:
     """The plug-in compares the CPU's memory with the last device's: it recommends the same for both traces."""
     op = event("cpu_op", "aten::empty", 0, 10)

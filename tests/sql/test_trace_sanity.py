@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq import catalog
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 from tests.sampling import thinned
 from tests.trace_corpus import SHAPES, Style
 from tests.trace_reference import load
+from tests.warehouses import empty_warehouse
 
 REAL = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "resnet50_list_format", "triton")
 # Bytes that were released are below 0.
@@ -25,13 +25,13 @@ VIEWS = sorted(
     for view in catalog.public_objects()
     if view.kind == "table macro"
     and (view.file.startswith("traces/") or view.name in ("timeline", "time_tree", "advice", "headline"))
-    and view.name != "model_map"
+    and view.name not in ("model_map", "trace_diff")  # of two captures
 )
 
 
 @pytest.fixture(scope="module")
 def traces() -> Iterator[Warehouse]:
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         for shape, make in SHAPES.items():
             opened.ingest(make(Style())[0], name=shape)
         opened.ingest(SHAPES["training"](Style("xpu", "correlation"))[0], name="xpu")
@@ -63,13 +63,14 @@ def asked(warehouse: Warehouse, view: str, name: str) -> str:
     return f"FROM timeline('{name}', {list(range(runs))})"
 
 
-@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::8]))
+@pytest.mark.long
+@pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::12]))
 def test_made_up_traces(traces: Warehouse, view: str) -> None:
     for name in (*SHAPES, "xpu"):
         assert wrong(traces, asked(traces, view, name)) == [], name
 
 
-@pytest.mark.parametrize("name", thinned(REAL, REAL[:2]))
+@pytest.mark.parametrize("name", thinned(REAL, REAL[:1]))
 def test_real_traces(warehouse: Warehouse, name: str) -> None:
     warehouse.ingest(shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz"), name="t")
     assert {view: wrong(warehouse, asked(warehouse, view, "t")) for view in VIEWS} == {view: [] for view in VIEWS}
@@ -96,6 +97,7 @@ def test_utilization_of_a_trace_without_steps(traces: Warehouse) -> None:
     assert percent == pytest.approx(100 * busy(events, begin, end) / (end - begin))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["alexnet", "mi250_rocm", "resnet50_dataloader"])
 def test_kernels_fill_what_plain_python_finds(warehouse: Warehouse, name: str) -> None:
     """Stretches in which at least one kernel runs, of all that a device does."""

@@ -19,6 +19,7 @@ from tests.asserts import assert_query
 from tests.builders import Run, dump, execute, kernel, run
 from tests.sampling import examples
 from tests.typical import are_typical, fences
+from tests.warehouses import empty_warehouse
 
 
 def timed(ticks: int, share: float = 0.5) -> Run:
@@ -35,7 +36,7 @@ def timed(ticks: int, share: float = 0.5) -> Run:
 @examples(25)
 @given(st.lists(st.one_of(st.integers(90, 110), st.integers(1, 2000), st.just(0)), min_size=1, max_size=40))
 def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*map(timed, ticks)), name="test")
         found = [each for (each,) in warehouse.rows("SELECT r.is_typical FROM runs AS r ORDER BY r.run_index")[1]]
     low, high = fences(ticks)
@@ -46,7 +47,7 @@ def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
 
 
 def test_blocks_and_phases_are_judged_apart() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         slow = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000)) for _ in range(5)]
         others = [timed(100) for _ in range(8)]
         warehouse.ingest(dump(*others, *slow), name="blocks")
@@ -65,7 +66,7 @@ SLOW = [timed(100)] + [timed(700, 650 / 700) if at % 5 == 4 and at < 95 else tim
 
 def test_the_share_of_other_runs_is_that_of_all_blocks_together() -> None:
     """Also with executes of a few ticks in one block and of many in another."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         long = [run("Execute", kernel("bmm", 0, 900), execute(0, 1000 if at else 4000)) for at in range(12)]
         short = [timed(10 if at else 90) for at in range(12)]
         warehouse.ingest(dump(timed(10), *short[1:], short[0], *long[1:], long[0]), name="blocks")
@@ -139,7 +140,7 @@ def test_advice_tells_of_slow_runs(slow: Warehouse) -> None:
 
 
 def test_other_words_are_refused() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(timed(100)), name="test")
         with pytest.raises(etq.QueryError, match="runs is 'typical' or 'all', not 'some'"):
             warehouse.rows("FROM op_totals('test', runs := 'some')")

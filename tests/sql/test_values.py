@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-import etq
 from etq import EtqError
 from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import examples
+from tests.warehouses import empty_warehouse
 
 MLP = CAPTURES / "mlp"
 METRICS = ("mse", "l1", "snr", "cosine", "max_abs", "max_rel")
@@ -106,7 +106,7 @@ pairs = shapes.flatmap(
 @examples(6)
 @given(made=st.tuples(*len(OPS) * [pairs]))
 def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         record = warehouse.ingest_record(MLP / "mlp.etrecord")
         first, second = (
             warehouse.ingest_reference(
@@ -134,6 +134,7 @@ def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
             assert found["snr"][handle] == pytest.approx(10 * np.log10(np.mean(base**2) / mse), rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.long
 def test_values_not_kept_are_told(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
     warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
@@ -147,9 +148,9 @@ def test_values_not_kept_are_told(warehouse: Warehouse) -> None:
 def test_other_options_leave_values_as_they_are(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
     values = "FROM logged_values($capture)"
-    before = warehouse.sql(values, capture=capture).fetchall()
+    before = warehouse.rows(values, capture=capture)[1]
     warehouse.ingest(MLP / "mlp_debug.etdp", clock_bits=32)
-    assert warehouse.sql(values, capture=capture).fetchall() == before
+    assert warehouse.rows(values, capture=capture)[1] == before
     assert before[0][warehouse.sql(values, capture=capture).columns.index("sha256")]
 
 
@@ -187,9 +188,9 @@ def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(folder / "mlp_xnn_debug.etdp")
     roles = "SELECT instruction_id, role, position FROM logged_values($capture)"
     before = [("argument", 0), ("argument", 1), ("output", 0), ("output", 1), ("output", 2), ("argument", 0)]
-    assert [row[1:] for row in warehouse.sql(roles, capture=capture).fetchall()][:6] == before
+    assert [row[1:] for row in warehouse.rows(roles, capture=capture)[1]][:6] == before
     warehouse.link(capture, warehouse.ingest_record(folder / "mlp_xnn.etrecord"))
-    assert warehouse.sql(roles, capture=capture).fetchall() == [
+    assert warehouse.rows(roles, capture=capture)[1] == [
         *[(0, "input", 0), (0, "output", 0), (1, "output", 0), (1, "output", 1), (1, "output", 2)],
         *[(2, "input", 0), (2, "output", 0), (0, "program output", 0)],
     ]
@@ -198,7 +199,7 @@ def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
 def test_numbers_a_program_gives_are_its_outputs(warehouse: Warehouse) -> None:
     """The runtime marks tensors only; numbers come behind the execute, of no instruction."""
     capture = warehouse.ingest(CAPTURES / "scalars" / "scalars_debug.etdp")
-    rows = warehouse.sql(
+    rows = warehouse.rows(
         "SELECT kind, number, position FROM logged_values($capture) WHERE role = 'program output'", capture=capture
-    ).fetchall()
+    )[1]
     assert rows == [("tensor", None, 0), ("int", 7, 1), ("double", 2.5, 2), ("bool", 1, 3)]

@@ -19,6 +19,7 @@ from tests.builders import (
     operator_call,
     run,
 )
+from tests.warehouses import empty_warehouse
 
 
 def test_op_totals() -> None:
@@ -138,6 +139,7 @@ def test_framework_tax_of_two_kernels() -> None:
     )
 
 
+@pytest.mark.long
 def test_framework_tax_against_a_run_without_tracing() -> None:
     # Untraced, a run takes 40, 50 or 60; 50 - 30 of work leaves 20 of tax, and 10 of the 60 are the tracing's.
     untraced = dump(*(run("Execute", execute(0, ticks)) for ticks in (40, 60, 50)))
@@ -269,12 +271,15 @@ def test_captures_are_found_by_name_hash_label_and_time(warehouse: Warehouse) ->
     ):
         with pytest.raises(etq.QueryError, match=message):
             warehouse.capture(selector)
-    with etq.open() as empty, pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse is empty$"):
+    with (
+        empty_warehouse() as empty,
+        pytest.raises(etq.QueryError, match="^no capture matches x; the warehouse is empty$"),
+    ):
         empty.capture("x")
 
 
 def test_capture_summary() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(TWO_OPERATORS, DELEGATED), name="test", labels={"device": "a", "build": "7"})
         relation = warehouse.sql(
             "SELECT name, format, runs, events, profiling_level, time_scale, labels, findings FROM capture_summary"

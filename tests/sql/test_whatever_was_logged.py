@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
-import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import (
     ProfileEvent,
@@ -24,6 +23,7 @@ from tests.builders import (
 from tests.records import Maps, node, record, tensor
 from tests.sampling import examples
 from tests.sql.test_time_tree import check_it_adds_up, nodes_of
+from tests.warehouses import empty_warehouse
 
 TOP = 2**32
 FAR = 2**40
@@ -98,13 +98,13 @@ PARTS = {
 
 
 def numbers(warehouse: Warehouse, query: str) -> list[Any]:
-    return [value for (value,) in warehouse.sql(query).fetchall() if value is not None]
+    return [value for (value,) in warehouse.rows(query)[1] if value is not None]
 
 
-@examples(10, few=2, suppress_health_check=list(HealthCheck))
+@examples(10, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
 def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*logged), name="test")
         warehouse.link("test", warehouse.ingest_record(RECORD, name="record"))
         [total] = numbers(
@@ -122,9 +122,9 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
             tree = nodes_of(warehouse, "test", by=by)
             check_it_adds_up(tree)
             assert (tree[0]["total_ticks"] if tree else 0) == total
-        for execute, kernels, delegates, operators, tax, note in warehouse.sql(
+        for execute, kernels, delegates, operators, tax, note in warehouse.rows(
             "SELECT execute, kernels, delegates, operators, tax, note FROM framework_tax('test', unit := 'ns')"
-        ).fetchall():
+        )[1]:
             if execute is None:
                 assert (kernels, delegates, operators, tax) == (None,) * 4
             elif note == "no operators traced":
@@ -132,9 +132,9 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
             else:
                 assert execute == kernels + delegates + operators + tax
                 assert min(kernels, delegates, operators, tax) >= 0
-        for row in warehouse.sql(
+        for row in warehouse.rows(
             "SELECT total, ops, copies, layout, unaccounted FROM delegate_totals('test', unit := 'ns')"
-        ).fetchall():
+        )[1]:
             assert row[0] is None or min(row) >= 0
         assert all(own >= 0 for own in numbers(warehouse, "SELECT exclusive FROM event_times('test')"))
         own = "SELECT total_ticks FROM module_times UNION ALL SELECT total_ticks FROM op_times"
@@ -144,7 +144,7 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
 @examples(4, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=4, max_size=8))
 def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*logged), name="test")
         shares = numbers(warehouse, "SELECT share_percent FROM advice('test')")
         assert all(0 <= share <= 100 * (1 + 1e-12) for share in shares)

@@ -1,0 +1,40 @@
+"""Captures with names and labels, ingested as one batch, which is several times as fast as one by one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from etq.database.handles import Capture, Record
+from etq.warehouse.warehouse import Warehouse
+
+
+class Labelled(NamedTuple):
+    """A dump to ingest, as bytes or as a file, with the labels of its sidecar."""
+
+    name: str
+    content: bytes | Path
+    labels: Mapping[str, str]
+    captured_at: datetime | None = None
+
+
+def ingest_all(warehouse: Warehouse, captures: Iterable[Labelled], link_to: Sequence[Record] = ()) -> list[Capture]:
+    """Ingest them in this order, linked to these records. Raises the error of the first that can't be ingested."""
+    paths = []
+    with TemporaryDirectory() as folder:
+        for each in captures:
+            path = Path(folder) / f"{each.name}.etdp"
+            path.write_bytes(each.content if isinstance(each.content, bytes) else each.content.read_bytes())
+            moment = {} if each.captured_at is None else {"captured_at": f"{each.captured_at.isoformat()}Z"}
+            sidecar = json.dumps({"labels": dict(each.labels), **moment})
+            path.with_name(f"{path.name}.json").write_text(sidecar)
+            paths.append(path)
+        results = warehouse.ingest_many(paths, link_to=link_to)
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return [result for result in results if isinstance(result, Capture)]

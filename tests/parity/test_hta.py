@@ -1,0 +1,54 @@
+"""Where HolisticTraceAnalysis 0.5.0 answers otherwise: both answers on the trace `differing`, and why.
+
+Where both answer the same, the tests of the views in `tests/sql` compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.hta import hta
+from tests.launch_traces import differing
+from tests.warehouses import empty_warehouse
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    path: Path = tmp_path_factory.mktemp("traces") / "differing.pt.trace.json"
+    path.write_bytes(differing().trace())
+    with empty_warehouse() as opened:
+        opened.ingest(path, name="t")
+        yield opened
+
+
+def test_a_gap_is_not_negative(warehouse: Warehouse) -> None:
+    """A kernel begins 50 us before the one before it ends: HTA counts -50 us of idle time, so that causes exceed the sum."""
+    idle = {row["idle_category"]: (row["idle_time"], row["idle_time_ratio"]) for row in hta("differing")["idle"]}
+    assert idle == {"host_wait": (291, 1.21), "kernel_wait": (-50, -0.21), "other": (0, 0)}
+    query = "SELECT g.hta_cause, sum(g.duration) FROM device_idle('t', \"by\" := 'stream') AS g GROUP BY ALL"
+    assert warehouse.rows(query)[1] == [("host_wait", 291)]
+    # Of the whole device HTA counts the same as etq.
+    assert hta("differing")["temporal"][0]["idle_time(us)"] == 291
+
+
+def test_a_queue_is_not_shorter_than_empty(warehouse: Warehouse) -> None:
+    """A kernel starts 40 us before its launch, by the clocks: HTA's queue has -1 kernels until then."""
+    assert hta("differing")["queue_summary"][0]["min"] == -1
+    assert [row["queue_length"] for row in hta("differing")["queues"]] == [1, 0, 1, 0, -1, 0, 1, 0]
+    assert [row[0] for row in warehouse.rows("SELECT q.length FROM queue_lengths('t') AS q")[1]] == [1, 0] * 4
+    assert warehouse.rows("SELECT s.min, s.max FROM queue_summary('t') AS s")[1] == [(0, 1)]
+
+
+def test_a_kernel_is_one_by_its_category(warehouse: Warehouse) -> None:
+    """One is named fusedMemcpyKernel: HTA takes it for neither computation nor memory, as `Memcpy` is not how it begins."""
+    names = {row["name"] for row in hta("differing")["kernels"]}
+    assert names == {"first", "overlaps", "early"}
+    temporal = hta("differing")["temporal"][0]
+    assert (temporal["compute_time(us)"], temporal["non_compute_time(us)"]) == (270, 30)
+    query = "SELECT b.compute, b.non_compute FROM device_breakdown('t') AS b"
+    assert warehouse.rows(query)[1] == [(300, 0)]
+    assert len(warehouse.rows("FROM work_totals('t') AS w")[1]) == 4

@@ -1,0 +1,30 @@
+"""Fixtures that tests of views share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.launch_traces import SHAPES
+from tests.trace_corpus import SHAPES as PROGRAMS
+from tests.trace_corpus import Style
+from tests.warehouses import empty_warehouse
+
+
+@pytest.fixture(scope="session")
+def launch_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
+    """Generated traces of devices in one warehouse, each by its name."""
+    folder = tmp_path_factory.mktemp("traces")
+    with empty_warehouse() as opened:
+        contents = {name: make().trace() for name, make in SHAPES.items()}
+        contents |= {name: make(Style())[0] for name, make in PROGRAMS.items()}
+        for name, content in contents.items():
+            path = folder / f"{name}.pt.trace.json"
+            path.write_bytes(content)
+            opened.ingest(path, name=name)
+        for file in ("torch/steps_7.pt.trace.json.gz", "mlp/mlp.etdp"):
+            opened.ingest(CAPTURES / file)
+        yield opened

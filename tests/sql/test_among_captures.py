@@ -1,0 +1,65 @@
+"""Views of a trace do as much in a warehouse with many other captures as in one with the trace alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import pytest
+
+import etq
+from etq.catalog import public_objects
+from tests.benchmarks.make_gpu_trace import make_gpu_trace
+
+# Captures that DuckDB's estimates are distorted by, and events of each.
+OTHERS: Final = 1_500
+EVENTS: Final = 40
+# Tables with rows of each event, by the kind of the other captures.
+OF_DUMPS: Final = ("event_ticks",)
+OF_TRACES: Final = ("event_ticks", "trace_events", "device_events", "trace_memory")
+# How many times as many rows a join may pass on as it does without the others, or as the trace has events.
+ALLOWED: Final = 1.5
+VIEWS: Final = [
+    each.name
+    for each in public_objects()
+    if each.kind == "table macro"
+    and each.file.startswith("traces/")
+    and [parameter.name for parameter in each.parameters if parameter.default is None] == ["capture"]
+]
+
+
+def add_others(connection: duckdb.DuckDBPyConnection, tables: tuple[str, ...]) -> None:
+    """Copy the first rows of the only capture to others, which need not make sense."""
+    for table in ("signatures", "threads", "runs", *tables):
+        connection.execute(
+            f"INSERT INTO {table} SELECT e.* REPLACE (e.capture_id + 1 + o.n AS capture_id) "
+            f"FROM (FROM {table} LIMIT {EVENTS}) AS e, range({OTHERS}) AS o(n) ORDER BY o.n"
+        )
+
+
+def most_rows(connection: duckdb.DuckDBPyConnection, query: str) -> int:
+    """The rows that the join passes on that passes on most: no time, so that it is the same each time."""
+    (row,) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
+    operators: list[dict[str, Any]] = json.loads(row[1])["operator"]
+    most = 0
+    while operators:
+        operator = operators.pop()
+        operators += operator.get("children", [])
+        if operator["type"].endswith("JOIN"):
+            most = max(most, operator["intermediate_rows"])
+    return most
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("tables", [OF_DUMPS, OF_TRACES], ids=["dumps", "traces"])
+def test_joins_among_other_captures(tmp_path: Path, tables: tuple[str, ...]) -> None:
+    events = make_gpu_trace(tmp_path / "trace.json", 3_000, 1)
+    with etq.open() as warehouse:
+        warehouse.ingest(tmp_path / "trace.json", name="trace")
+        queries = {name: f"FROM {name}('trace')" for name in VIEWS}
+        alone = {name: most_rows(warehouse.connection, query) for name, query in queries.items()}
+        add_others(warehouse.connection, tables)
+        found = {name: most_rows(warehouse.connection, query) for name, query in queries.items()}
+    assert {name: rows for name, rows in found.items() if rows > ALLOWED * max(alone[name], events)} == {}

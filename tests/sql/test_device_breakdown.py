@@ -1,0 +1,163 @@
+"""Computation, communication and memory of devices: by plain Python over the JSON, and HolisticTraceAnalysis's answers."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
+from tests.activity_reference import COMMUNICATION, COMPUTATION, MEMORY, activity, type_of
+from tests.conftest import shared_file
+from tests.hta import hta
+from tests.launch_traces import ALL_REDUCE, FEW, OF_HTA, SHAPES, Machine
+from tests.sampling import thinned
+from tests.trace_corpus import SHAPES as PROGRAMS
+from tests.trace_corpus import Style
+from tests.trace_reference import WORK, load, slices
+
+# How HolisticTraceAnalysis names what runs at once, by our names.
+OF_HTA_TYPES = {
+    "COMPUTATION overlapping COMMUNICATION": "computation and communication",
+    "COMPUTATION overlapping MEMORY": "computation and memory",
+    "COMMUNICATION overlapping MEMORY": "communication and memory",
+    "COMPUTATION overlapping COMMUNICATION overlapping MEMORY": "computation, communication and memory",
+}
+BREAKDOWN = """
+    SELECT b.device, b.total, b.idle, b.compute, b.non_compute, b.communication, b.overlapped, b.exposed, b.overlap_percent
+    FROM device_breakdown($c, unit := 'ns') AS b
+"""
+
+
+def named(types: frozenset[str]) -> str:
+    held = [each for each in (COMPUTATION, COMMUNICATION, MEMORY) if each in types]
+    return " and ".join(held) if len(held) < 3 else f"{held[0]}, {held[1]} and {held[2]}"
+
+
+def breakdown(ran: Counter[frozenset[str]]) -> list[Any]:
+    def of(*types: str) -> int:
+        return sum(time for held, time in ran.items() if held.issuperset(types))
+
+    total, both, all_communication = ran.total(), of(COMPUTATION, COMMUNICATION), of(COMMUNICATION)
+    share = pytest.approx(100 * both / all_communication) if all_communication else None
+    idle = ran[frozenset()]
+    busy = total - idle - of(COMPUTATION)
+    return [total, idle, of(COMPUTATION), busy, all_communication, both, all_communication - both, share]
+
+
+def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> None:
+    ran = {device: times for device, times in activity(events).items() if times.total()}
+    assert {row[0]: [*row[1:]] for row in warehouse.rows(BREAKDOWN, c=capture)[1]} == {
+        device: breakdown(times) for device, times in ran.items()
+    }
+    types = "SELECT t.device, t.types, t.total, t.share_percent FROM work_types($c, unit := 'ns') AS t"
+    busy = {device: times.total() - times[frozenset()] for device, times in ran.items()}
+    assert {row[:2]: row[2:] for row in warehouse.rows(types, c=capture)[1]} == {
+        (device, named(held)): (time, pytest.approx(100 * time / busy[device]))
+        for device, times in ran.items()
+        for held, time in times.items()
+        if held
+    }
+    by_name: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for each in slices(events):
+        if each.category in WORK:
+            by_name[type_of(each), each.name].append(each.end - each.start)
+    totals = """
+        SELECT w.type, w.event, w.calls, w.total, w.mean, w.stddev, w.min, w.max FROM work_totals($c, unit := 'ns') AS w
+    """
+    assert {row[:2]: [*row[2:]] for row in warehouse.rows(totals, c=capture)[1]} == {
+        key: [
+            *(len(times), sum(times), pytest.approx(statistics.fmean(times))),
+            pytest.approx(statistics.stdev(times), rel=1e-9) if len(times) > 1 else 0,
+            *(min(times), max(times)),
+        ]
+        for key, times in by_name.items()
+    }
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
+def test_made_traces(launch_traces: Warehouse, name: str) -> None:
+    check(launch_traces, name, SHAPES[name]().events)
+
+
+@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
+def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
+    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
+
+
+@pytest.mark.parametrize("name", thinned(["triton", "mi250_rocm", "alexnet"], ["triton"]))
+def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
+    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
+    warehouse.ingest(path, name="t")
+    check(warehouse, "t", load(path))
+
+
+@pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
+def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
+    """HTA leaves out the one event of the planted trace whose launch was not recorded, and all that is after it."""
+    [row] = launch_traces.rows(BREAKDOWN.replace("'ns'", "'us'"), c=name)[1]
+    answers = hta(name)
+    [temporal] = answers["temporal"]
+    if name != "planted":
+        times = ("kernel_time(us)", "idle_time(us)", "compute_time(us)", "non_compute_time(us)")
+        assert [*row[1:5]] == [temporal[time] for time in times]
+        percents = "SELECT b.idle_percent, b.compute_percent, b.non_compute_percent FROM device_breakdown($c) AS b"
+        expected = [temporal[f"{part}_time_pctg"] for part in ("idle", "compute", "non_compute")]
+        assert [*launch_traces.rows(percents, c=name)[1][0]] == pytest.approx(expected, abs=0.00501)
+        types = launch_traces.rows("SELECT t.types, t.total, t.share_percent FROM work_types($c) AS t", c=name)[1]
+        assert {each[0]: each[1] for each in types} == {
+            OF_HTA_TYPES.get(each["kernel_type"], each["kernel_type"].lower()): each["sum"]
+            for each in answers["kernel_types"]
+            if each["sum"]
+        }
+        kernels = "SELECT w.type, w.event, w.total, w.max, w.min, w.mean, w.stddev FROM work_totals($c) AS w"
+        assert {each[:2]: [*each[2:]] for each in launch_traces.rows(kernels, c=name)[1]} == {
+            (each["kernel_type"].lower(), each["name"]): pytest.approx(
+                [each[f"{column} (us)"] for column in ("sum", "max", "min", "mean")] + [each["stddev"]], rel=1e-9
+            )
+            for each in answers["kernels"]
+        }
+    assert row[8] == pytest.approx(answers["overlap"][0]["comp_comm_overlap_pctg"], abs=0.00501)
+
+
+def test_steps_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Two steps: in the first, communication is hidden but for 10 us; the second waits for it alone."""
+    made = Machine()
+    with made.frame("ProfilerStep#1", "user_annotation"):
+        made.now = 1010
+        made.run("k", 1020, 1060, 7, correlation=0)
+        made.run(ALL_REDUCE, 1030, 1070, 24, correlation=0)
+        made.now = 1099
+    made.now = 1100
+    with made.frame("ProfilerStep#2", "user_annotation"):
+        made.run(ALL_REDUCE, 1110, 1150, 24, correlation=0)
+        made.run("Memset (Device)", 1140, 1160, 7, kind="gpu_memset", correlation=0)
+        made.now = 1199
+    path = tmp_path / "steps.pt.trace.json"
+    path.write_bytes(made.trace())
+    warehouse.ingest(path, name="t")
+    query = """
+        SELECT b.step, b.total, b.idle, b.compute, b.non_compute, b.communication, b.exposed
+        FROM device_breakdown('t', "by" := 'step') AS b
+    """
+    assert warehouse.rows(query)[1] == [(1, 100, 50, 40, 10, 40, 10), (2, 100, 50, 0, 50, 40, 40)]
+    with pytest.raises(QueryError, match="by must be device or step, not rank"):
+        warehouse.rows("FROM device_breakdown('t', \"by\" := 'rank')")
+
+
+def test_steps_add_up(launch_traces: Warehouse) -> None:
+    """What is within the steps, over all of them, as plain Python has it between the first and the last."""
+    for name in ("training 0", "rank 0"):
+        steps = (
+            "SELECT sum(s.time) FROM step_breakdown($c, unit := 'ns') AS s GROUP BY s.run_index ORDER BY s.run_index"
+        )
+        found = launch_traces.rows(
+            "SELECT b.total FROM device_breakdown($c, unit := 'ns', \"by\" := 'step') AS b ORDER BY b.run_index", c=name
+        )[1]
+        assert found == launch_traces.rows(steps, c=name)[1]

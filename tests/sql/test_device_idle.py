@@ -1,0 +1,188 @@
+"""Gaps of devices: planted ones by hand, all by plain Python, and HolisticTraceAnalysis's answers."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES, shared_file
+from tests.gap_reference import covered, gaps
+from tests.hta import hta
+from tests.launch_traces import FEW, LOADER, OF_HTA, SHAPES, Machine, planted
+from tests.sampling import thinned
+from tests.trace_corpus import SHAPES as PROGRAMS
+from tests.trace_corpus import Style
+from tests.trace_reference import WORK, load, nanoseconds, slices
+
+OTHERS = [f"gpu/{name}" for name in ("triton", "alexnet", "mi250_rocm")]
+GAPS = """
+    SELECT g.device, g.stream, g.start, g.duration, g.cause, g.host_op, g.host_time, g.hta_cause
+    FROM device_idle($c, unit := 'ns', "by" := $by) AS g
+"""
+
+
+def recorded_from(events: list[dict[str, Any]]) -> int:
+    """When the first event that counts begins, in nanoseconds."""
+    named = ("user_annotation", "gpu_user_annotation")
+    counted = [
+        each for each in events
+        if each.get("ph") == "X" and (each["cat"] not in named or each["name"].startswith(("ProfilerStep#", "nccl:all")))
+    ]  # fmt: skip
+    return min(nanoseconds(each["ts"]) for each in counted)
+
+
+def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> int:
+    """How many gaps of both kinds are as plain Python has them."""
+    begin = recorded_from(events) if any(each.get("ph") == "X" for each in events) else 0
+    counted = 0
+    for by in ("device", "stream"):
+        found = warehouse.rows(GAPS, c=capture, by=by)[1]
+        expected = [(row[0], row[1], row[2] - begin, *row[3:]) for row in gaps(events, by)]
+        assert Counter(found) == Counter(expected)
+        assert [row[3] for row in found] == sorted((row[3] for row in expected), reverse=True)
+        counted += len(found)
+    return counted
+
+
+def test_planted_causes(launch_traces: Warehouse) -> None:
+    """Each gap of stream 7 has the cause that it was made with."""
+    rows = launch_traces.rows("""
+        SELECT g.start, g.start + g.duration, g.cause, g.host_op, g.step, g.next_event, g.waited_for
+        FROM device_idle('planted', "by" := 'stream') AS g
+        WHERE g.stream = 7
+        ORDER BY g.start
+    """)[1]
+    assert [(row[0] + 1000, row[1] + 1000, *row[2:4]) for row in rows] == planted().gaps
+    assert [row[4] for row in rows] == [3] * 4 + [4] * 6
+    by_cause = {row[5]: row[6] for row in rows if row[6] is not None}
+    assert [*by_cause] == ["needs_copy", "needs_gradients"]
+    assert by_cause["needs_copy"] == "Memcpy DtoD (Device -> Device)"
+
+
+def test_causes_add_up(launch_traces: Warehouse) -> None:
+    """By hand, of stream 7 of the planted trace."""
+    rows = launch_traces.rows("""
+        SELECT c.cause, c.gaps, c.total, c.max, c.host_time, c.host_op
+        FROM device_idle_causes('planted', "by" := 'stream') AS c
+        WHERE c.stream = 7
+    """)[1]
+    assert rows == [
+        ("launch_delay", 2, 5001.0, 5000.0, 0.0, None),
+        ("communication", 2, 951.0 + 389, 951.0, 383.0, "nccl:barrier"),
+        ("dependency", 1, 1112.0, 1112.0, 0.0, None),
+        ("unknown", 2, 790.0, 700.0, 0.0, None),
+        ("host", 1, 507.0, 507.0, 501.0, "aten::slow"),
+        ("data_loading", 1, 499.0, 499.0, 493.0, LOADER),
+        ("synchronization", 1, 92.0, 92.0, 86.0, "aten::item"),
+    ]
+    shares = "SELECT sum(c.share_percent) FROM device_idle_causes($c) AS c GROUP BY c.device"
+    for name in ("training 0", "rank 0"):
+        assert launch_traces.rows(shares, c=name)[1] == [(pytest.approx(100),)]
+
+
+def test_limits(launch_traces: Warehouse) -> None:
+    """What waits longer than the limit after another stream's event waited for nothing that is known."""
+    query = "SELECT g.cause FROM device_idle('planted', \"by\" := 'stream', launch_delay_us := 2) AS g "
+    assert launch_traces.rows(query + "WHERE g.next_event = 'needs_copy'")[1] == [("unknown",)]
+    hta = "SELECT g.hta_cause FROM device_idle('planted', kernel_wait_us := $us) AS g WHERE g.next_event = 'stuck'"
+    assert [launch_traces.rows(hta, us=limit)[1] for limit in (700, 701)] == [[("other",)], [("kernel_wait",)]]
+
+
+@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
+def test_made_traces(launch_traces: Warehouse, name: str) -> None:
+    made: Machine = SHAPES[name]()
+    assert check(launch_traces, name, made.events)
+
+
+@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
+def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
+    """Several processes, threads and devices, graphs, launches that were not recorded."""
+    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
+
+
+@pytest.mark.parametrize("name", thinned(OTHERS, OTHERS[:1]))
+def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
+    path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
+    warehouse.ingest(path, name="t")
+    check(warehouse, "t", load(path))
+
+
+@pytest.mark.long
+def test_loading_of_a_published_trace(warehouse: Warehouse) -> None:
+    """A ResNet whose steps wait for input: its six longest gaps, by plain Python, are one for each step, in a DataLoader."""
+    path = shared_file("captures/torch/gpu/resnet50_dataloader.pt.trace.json.gz")
+    warehouse.ingest(path, name="t")
+    every = slices(load(path))
+    reached, found = None, []
+    for each in sorted((each for each in every if each.category in WORK), key=lambda one: one.start):
+        if reached is not None and each.start > reached:
+            found.append((each.start - reached, reached, each.start))
+        reached = max(each.end, reached or each.end)
+    longest = sorted(found, reverse=True)[:6]
+    loading = [each for each in every if each.name.startswith("enumerate(DataLoader)#")]
+    for length, start, end in longest:
+        assert 2 * covered(loading, start, end) > length
+    rows = warehouse.rows("SELECT g.cause, g.duration FROM device_idle('t', unit := 'ns') AS g LIMIT 6")[1]
+    assert rows == [("data_loading", length) for length, _, _ in longest]
+    steps = warehouse.rows("SELECT DISTINCT g.step FROM (FROM device_idle('t') LIMIT 6) AS g ORDER BY g.step")[1]
+    assert steps == [(step,) for step in range(5, 11)]
+
+
+@pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
+def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
+    """Idle time of each stream by HTA's causes, and of the device. HTA leaves out what has no recorded launch."""
+    expected: dict[tuple[Any, Any], float] = defaultdict(float)
+    for row in hta(name)["idle"]:
+        if row["idle_time"]:
+            expected[row["stream"], row["idle_category"]] = row["idle_time"]
+    found = launch_traces.rows(
+        """
+        SELECT g.stream, g.hta_cause, sum(g.duration)
+        FROM device_idle($c, "by" := 'stream') AS g
+        WHERE g.next_event <> 'unlaunched'
+        GROUP BY ALL
+        """,
+        c=name,
+    )[1]
+    assert {(stream, cause): time for stream, cause, time in found} == dict(expected)
+    idle = launch_traces.rows(
+        "SELECT sum(g.duration) FROM device_idle($c) AS g WHERE g.next_event <> 'unlaunched'", c=name
+    )[1]
+    assert idle == [(hta(name)["temporal"][0]["idle_time(us)"],)]
+
+
+@pytest.mark.parametrize("rank", range(2))
+def test_the_kept_traces_are_these(rank: int) -> None:
+    kept = CAPTURES / "torch_gpu" / f"rank{rank}.pt.trace.json.gz"
+    assert gzip.decompress(kept.read_bytes()) == SHAPES[f"rank {rank}"]().trace()
+
+
+def test_no_gaps(launch_traces: Warehouse) -> None:
+    """A trace without device events, and a file of another format, have none."""
+    for name in ("steps_7", "mlp"):
+        assert launch_traces.rows("FROM device_idle($c)", c=name)[1] == []
+        assert launch_traces.rows("FROM device_idle_causes($c)", c=name)[1] == []
+    with pytest.raises(QueryError, match="by must be device or stream, not rank"):
+        launch_traces.rows("FROM device_idle('planted', \"by\" := 'rank')")
+
+
+def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
+    """A thread that loads ahead, or waits for the device, holds up no launch of another."""
+    made = Machine()
+    _, end = made.launch("one", 100)
+    made.write("user_annotation", LOADER, made.now, made.now + 900, 2)
+    made.write("cuda_runtime", "cudaEventSynchronize", made.now, made.now + 900, 3, correlation=5)
+    made.now = end + 400
+    with made.frame("aten::mm"):
+        made.launch("two", 10)
+    path = tmp_path / "threads.pt.trace.json"
+    path.write_bytes(made.trace())
+    warehouse.ingest(path, name="t")
+    assert warehouse.rows("SELECT g.cause FROM device_idle('t') AS g")[1] == [("host",)]

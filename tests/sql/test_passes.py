@@ -1,0 +1,171 @@
+"""Forward pass, backward pass and optimizer of traces: by hand, of generated traces with known truth, and torch's links."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.pass_traces import ENGINE, Training
+from tests.trace_builders import event, trace
+from tests.traces import Traces
+
+TIMES = (
+    "forward_calls, backward_calls, forward_host_time, backward_host_time, forward_device_time, backward_device_time"
+)
+
+
+def numbered(name: str, start: float, end: float, number: int, thread: int = 1, forward: int = 0) -> dict[str, Any]:
+    return event("cpu_op", name, start, end, thread, **{"Sequence number": number, "Fwd thread id": forward})
+
+
+def check(warehouse: Warehouse, training: Training) -> None:
+    warehouse.ingest(trace(*training.events), name="t")
+    rows = warehouse.rows("SELECT step, pass, host_time, device_time FROM passes('t', by := 'step')")[1]
+    found = {(step, name): [host, device] for step, name, host, device in rows}
+    assert found == {at: row[:2] for at, row in training.passes.items()}
+    for by, key, truth in (("op", "op, backward", training.ops), ("module", "module_path", training.modules)):
+        rows = warehouse.rows(f"SELECT {TIMES}, {key} FROM backward_times('t', by := $by)", by=by)[1]
+        of_rows = {row[6:] if by == "op" else row[6]: list(row[:6]) for row in rows}
+        assert of_rows == dict(truth), by
+    sums = warehouse.rows("SELECT pass, host_time, device_time, host_percent FROM passes('t')")[1]
+    for name, host, device, _ in sums:
+        of_steps = [row for (_, each), row in training.passes.items() if each == name]
+        assert [host, device] == [sum(row[place] for row in of_steps) for place in (0, 1)]
+    assert sum(row[3] for row in sums) == pytest.approx(100)
+
+
+@pytest.mark.parametrize(("has_modules", "has_devices"), [(True, True), (False, True), (True, False)])
+def test_known_truth(warehouse: Warehouse, has_modules: bool, has_devices: bool) -> None:
+    check(warehouse, Training(7, has_modules=has_modules, has_devices=has_devices))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(12))
+def test_known_truth_of_many(seed: int) -> None:
+    from tests.warehouses import empty_warehouse
+
+    with empty_warehouse() as warehouse:
+        check(warehouse, Training(seed, steps=1 + seed % 4, has_modules=seed % 3 > 0))
+
+
+def test_a_step_of_several_threads_is_one(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Its time counts once, on the host and by category."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 10),
+        event("user_annotation", "ProfilerStep#1", 0, 10, 2),
+        numbered("aten::mm", 1, 6, 3, thread=2),
+        numbered(f"{ENGINE}MmBackward0", 7, 9, 3, forward=1),
+    )
+    found = {row[0]: row[1:] for row in traces.ask("passes", "pass, host_time, host_percent")}
+    assert found["forward"] == (5, 50) and found["backward"] == (2, 20) and found["other"] == (3, 30)
+    assert traces.ask("wide_steps", "step, total, cpu_exec, other") == [(1, 10, 7, 3)]
+
+
+def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Threads at once: each moment counts for the first pass that any thread is in."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(
+        event("user_annotation", "ProfilerStep#1", 0, 100),
+        numbered("aten::mm", 10, 40, 3),
+        numbered(f"{ENGINE}MmBackward0", 30, 60, 3, thread=2, forward=1),
+        event("cuda_runtime", "cudaLaunchKernel", 45, 50, 2, correlation=5),
+        event("kernel", "gemm", 90, 130, 7, correlation=5, device=0),
+        event("user_annotation", "Optimizer.step#Adam.step", 50, 80),
+        # A range of the optimizer on the device takes none of the time on the host.
+        event("gpu_user_annotation", "Optimizer.step#Adam.step", 80, 99, 7, device=0),
+        event("cpu_op", "aten::item", 85, 90),
+        event("user_annotation", "ProfilerStep#2", 100, 150),
+        event("cuda_runtime", "cudaLaunchKernel", 110, 112, correlation=6),
+        event("kernel", "gemm", 140, 141, 7, correlation=6, device=0),
+    )
+    columns = "step, pass, host_time, device_time, device_events, host_percent, device_percent"
+    assert traces.ask("passes", columns, by="step") == [
+        (1, "forward", 20, 0, 0, 20, 0),
+        (1, "backward", 30, 40, 1, 30, 100),
+        (1, "optimizer", 20, 0, 0, 20, 0),
+        (1, "data_loading", 0, 0, 0, 0, 0),
+        (1, "other", 30, 0, 0, 30, 0),
+        (2, "forward", 0, 0, 0, 0, 0),
+        (2, "backward", 0, 0, 0, 0, 0),
+        (2, "optimizer", 0, 0, 0, 0, 0),
+        (2, "data_loading", 0, 0, 0, 0, 0),
+        (2, "other", 50, 1, 1, 100, 100),
+    ]
+    assert traces.ask("backward_times", f"op, backward, {TIMES}", by="op") == [
+        ("aten::mm", "MmBackward0", 1, 1, 30, 30, 0, 40)
+    ]
+    with pytest.raises(QueryError, match="by must be trace or step, not op"):
+        traces.ask("passes", by="op")
+    with pytest.raises(QueryError, match="by must be module or op, not x"):
+        traces.ask("backward_times", by="x")
+
+
+def test_numbers_count_per_thread(warehouse: Warehouse, tmp_path: Path) -> None:
+    """An op of the thread that most of the numbers belong to is linked, also if another thread has the number later."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(
+        numbered("aten::mul", 0, 5, 1),
+        numbered("aten::add", 10, 15, 2),
+        numbered("aten::view", 16, 17, 3),
+        numbered("aten::sum", 20, 25, 3),
+        numbered("aten::exp", 26, 27, 2, thread=3),
+        numbered("SumBackward0", 30, 35, 3, thread=2, forward=1),
+        numbered("AddBackward0", 40, 45, 2, thread=2, forward=1),
+        numbered("MulBackward0", 50, 55, 1, thread=2, forward=1),
+        numbered("ExpBackward0", 60, 65, 2, thread=2, forward=4),
+        # This number is of no op of the trace.
+        numbered("CosBackward0", 70, 75, 9, thread=2, forward=1),
+    )
+    assert set(traces.ask("backward_times", "op, backward", by="op")) == {
+        ("aten::sum", "SumBackward0"),
+        ("aten::add", "AddBackward0"),
+        ("aten::mul", "MulBackward0"),
+        ("aten::exp", "ExpBackward0"),
+        (None, "CosBackward0"),
+    }
+
+
+def test_older_traces(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Without sequence numbers, functions of autograd have their names, and all other ops are of the forward pass."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(
+        event("cpu_op", "aten::mm", 0, 10),
+        event("cpu_op", "MmBackward", 20, 50, 2),
+        event("cpu_op", "aten::mm", 25, 40, 2),
+        event("cpu_op", "torch::autograd::AccumulateGrad", 50, 60, 2),
+        event("cpu_op", "aten::cudnn_batch_norm_backward", 70, 75),
+        is_older=True,
+    )
+    assert traces.ask("passes", "step, pass, host_time", by="step")[:2] == [(0, "forward", 15), (0, "backward", 40)]
+    assert traces.ask("backward_times", "op, backward, backward_host_time", by="op") == [
+        (None, "MmBackward", 30),
+        (None, "torch::autograd::AccumulateGrad", 10),
+    ]
+
+
+@pytest.mark.parametrize("name", ["mlp_train", "steps_7"])
+def test_ops_are_linked_as_torch_links_them(warehouse: Warehouse, name: str) -> None:
+    """torch draws an arrow from each op of the forward pass to its function in the backward pass."""
+    path = CAPTURES / f"torch/{name}.pt.trace.json.gz"
+    entries = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    slices = [each for each in entries if each.get("ph") == "X" and "Sequence number" in each.get("args", {})]
+    arrows: dict[Any, dict[str, str]] = {}
+    for each in entries:
+        if each.get("cat") == "fwdbwd":
+            # Of the ops that begin there, the innermost with a number.
+            ops = [op for op in slices if (op["tid"], op["ts"]) == (each["tid"], each["ts"])]
+            arrows.setdefault(each["id"], {})[each["ph"]] = min(ops, key=lambda op: op["dur"])["name"]
+    assert arrows
+    warehouse.ingest(path, name="t")
+    rows = warehouse.rows("SELECT op, backward, backward_calls FROM backward_times('t', by := 'op')")[1]
+    found = Counter({(op, function): calls for op, function, calls in rows if op is not None})
+    assert found == Counter((arrow["s"], arrow["f"].removeprefix(ENGINE)) for arrow in arrows.values())

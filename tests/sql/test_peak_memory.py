@@ -1,0 +1,53 @@
+"""What is held at the peak of memory: by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.trace_builders import event, memory
+from tests.traces import Traces
+
+
+def at(address: int, moment: float, size: int, allocated: int, **others: int) -> dict[str, Any]:
+    found = memory(moment, size, allocated, **others)
+    found["args"]["Addr"] = address
+    return found
+
+
+def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+    """64 bytes are in use from before; of three allocations one is released, and one address is seen twice."""
+    traces = Traces(warehouse, tmp_path)
+    gpu = {"type": 1, "device": 0}
+    traces.take(
+        event("user_annotation", "ProfilerStep#7", 0, 50),
+        event("cpu_op", "aten::linear", 5, 40),
+        event("cpu_op", "aten::mm", 10, 20),
+        at(1, 12, 100, 164, **gpu),
+        at(2, 30, 50, 214, **gpu),
+        at(1, 45, -100, 114, **gpu),
+        event("cpu_op", "aten::relu", 60, 90),
+        at(3, 70, 200, 314, **gpu),
+        at(2, 75, 30, 294, **gpu),  # the release of its 50 bytes was not recorded
+        at(4, 80, 400, 694, **gpu),
+        at(4, 85, -400, 294, **gpu),
+        at(9, 95, 300, 594, **gpu),
+        at(1, 12, 8, 8),  # of the CPU
+    )
+    columns = "device, op, step, peak_bytes, peak_time, allocations, held_bytes"
+    assert traces.ask("peak_memory", columns) == [
+        ("CPU", "aten::mm", 7, 8, 12, 1, 8),
+        ("GPU0", "aten::relu", None, 694, 80, 3, 630),
+        ("GPU0", "(before the recording)", None, 694, 80, None, 64),
+    ]
+    shares = traces.ask("peak_memory", "sum(share_percent)")
+    assert shares == [(pytest.approx(200),)]
+
+
+def test_the_first_of_equal_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
+    traces = Traces(warehouse, tmp_path)
+    traces.take(event("cpu_op", "aten::mm", 0, 90), at(1, 10, 64, 64), at(1, 20, -64, 0), at(2, 30, 64, 64))
+    assert traces.ask("peak_memory", "op, peak_time, held_bytes") == [("aten::mm", 10, 64)]
