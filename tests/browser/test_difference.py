@@ -91,7 +91,8 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
     interval = [told(each) for each in stated.find_element(By.CLASS_NAME, "interval").text.split(" to ")]
     assert interval == [pytest.approx(total[end], abs=0.051) for end in ("low_percent", "high_percent")]
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "section > h2")]
-    assert titles == ["Verdict", "Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Metrics"]
+    parts = ["Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Metrics", "Start-up"]
+    assert titles == ["Verdict", *parts]
 
 
 def test_caveats_are_told_in_words(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
@@ -258,3 +259,29 @@ def test_hostile_names_do_nothing(browser: WebDriver, tmp_path: Path) -> None:
     check(browser)
     assert HOSTILE["svg"] in browser.find_element(By.TAG_NAME, "h1").text
     assert HOSTILE["script"] in {row[0] for row in cells(browser, "compared_ops")}
+
+
+def test_the_steps_of_two_traces(browser: WebDriver, tmp_path: Path) -> None:
+    """Samples are called steps, all verdicts of ops are counted, and each op is named with its kind."""
+    with etq.open() as warehouse:
+        for name in ("before", "after"):
+            warehouse.ingest(CAPTURES / f"torch_steps/{name}.pt.trace.json.gz", name=name)
+        etq.report.write(warehouse, ["before", "after"], tmp_path / "steps.html")
+        verdicts = warehouse.rows(
+            "SELECT verdict, count(*) FROM compare_ops('before', 'after') GROUP BY verdict ORDER BY verdict"
+        )[1]
+    opened(browser, tmp_path / "steps.html")
+    on_host, on_devices = browser.find_elements(By.CLASS_NAME, "stated")
+    assert "No difference beyond the noise" in on_host.text and "626.4 µs in base (10 steps)" in on_host.text
+    assert "New is possibly slower" in on_devices.text and "by their steps alone" in on_devices.text
+    counted = browser.find_elements(By.CSS_SELECTOR, ".legend.ops > span:has(.verdict)")
+    shown = [" ".join(each.text.split()) for each in counted]
+    assert sorted(shown) == sorted(f"{verdict} {count}" for verdict, count in verdicts)
+    assert "more calls 4" in shown
+    titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "section > h2")]
+    assert titles == ["Verdict", "Steps", "Largest changes", "Where they differ", "Ops"]
+    assert columns_of(browser, "totals")[-1] == "new_captures"
+    names = [each.text for each in browser.find_elements(By.CLASS_NAME, "dot-name")]
+    assert {"aten::conv2d", "aten::conv2d on devices", "conv_kernel kernel", "train annotation"} <= set(names)
+    assert len(set(names)) == len(names)
+    assert complaints(browser) == []

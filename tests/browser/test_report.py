@@ -60,7 +60,7 @@ def test_it_needs_nothing_else(page: WebDriver) -> None:
 def test_every_section_is_there(page: WebDriver) -> None:
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "section > h2")]
     assert titles == [
-        "Overview", "Advice", "Where the time goes", "Timeline", "Run to run", "Ops", "Modules", "Source lines",
+        "Overview", "Advice", "Where the time goes", "Graph", "Timeline", "Run to run", "Ops", "Modules", "Source lines",
         "Events over runs", "Delegate coverage", "Planned memory",
     ]  # fmt: skip
     assert page.find_elements(By.CSS_SELECTOR, ".missing") == []

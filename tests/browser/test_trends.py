@@ -10,9 +10,11 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.benchmarks.make_fleet import DEVICES, make
 from tests.browser.pages import cells, complaints, drawn, number, opened
 from tests.browser.test_hostile import HOSTILE, check
+from tests.sampling import whole
 from tests.sql.test_trends import capture
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
@@ -30,11 +32,13 @@ DATA = "const plot = document.querySelector(arguments[0]).plot; return [plot.ser
 def lab() -> Iterator[Warehouse]:
     """Two models of 40 builds: of one, addmm takes a fifth more from build 18 on; of the other, all does from 25 on."""
     with etq.open() as warehouse:
+        made = []
         for build in range(1, BUILDS + 1):
             op = capture(build, {"addmm": 1.2} if build >= 18 else None)
             total = capture(1000 + build, None, 1.15 if build >= 25 else 1.0)
-            warehouse.ingest(op, name=f"a{build}", labels={"build": str(build), "model": "one"})
-            warehouse.ingest(total, name=f"b{build}", labels={"build": str(build), "model": "other"})
+            made.append(Labelled(f"a{build}", op, {"build": str(build), "model": "one"}))
+            made.append(Labelled(f"b{build}", total, {"build": str(build), "model": "other"}))
+        ingest_all(warehouse, made)
         yield warehouse
 
 
@@ -141,6 +145,7 @@ def test_series_without_changes_say_so(browser: WebDriver, lab: Warehouse, tmp_p
     assert complaints(browser) == []
 
 
+@whole
 def test_many_captures_are_drawn_in_parts(browser: WebDriver, tmp_path: Path) -> None:
     """2,000 captures of 50 ops on four devices: a page of a few MB that says what it leaves out, and whose counts add up."""
     make(tmp_path / "fleet.duckdb", 2000)

@@ -26,6 +26,7 @@ from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.docs.pages import ALL
 from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
 
 ROOT = Path(__file__).parents[2]
 MLP = str(CAPTURES / "mlp/mlp.etdp")
@@ -41,10 +42,10 @@ def etq_says(*arguments: str, **options: Any) -> Result:
     return CliRunner().invoke(cli.main, list(arguments), **options)
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> str:
-    """A warehouse file of two captures."""
-    path = tmp_path / "lab.duckdb"
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A warehouse file of two captures; not to be written to."""
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
     with etq.open(path) as warehouse:
         warehouse.ingest(MLP, name="run", labels={"device": "pixel8"})
         warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", name="untraced")
@@ -139,6 +140,7 @@ def test_options_of_views(lab: str) -> None:
     assert {row["instruction_id"] for row in json.loads(result.stdout)} >= {0, 1, 23}
 
 
+@pytest.mark.long
 def test_advice_of_a_file_with_its_record() -> None:
     result = etq_says(
         "advice", MLP, "--etrecord", MLP.replace(".etdp", ".etrecord"), "--unit", "ms", "--format", "json"
@@ -203,6 +205,11 @@ def test_parquet_into_a_pipe(lab: str) -> None:
         (["inspect", "nothing.etdp"], "nothing.etdp: no such file"),
         (["inspect", "."], ".: can't be read: is a directory"),
         (["ops", "nothing.etdp"], "nothing.etdp: no such file"),
+        (["ops", "nothing.json"], "nothing.json: no such file"),
+        (["map", "nothing.etdp", "trace.json"], "nothing.etdp: no such file"),
+        (["map", "run", "trace.json"], "trace.json: no such file"),
+        (["ops", "nothing.pt.trace.json.gz"], "nothing.pt.trace.json.gz: no such file"),
+        (["steps", "nothing.json"], "nothing.json: no such file"),
         (["ops", "run"], "etq.duckdb: not found; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
         (["captures"], "etq.duckdb: not found; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
         (["views", "op_total"], "no table, view or macro 'op_total'; the nearest are op_totals"),
@@ -284,7 +291,7 @@ def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
 def test_version_tells_what_answers_depend_on() -> None:
     """Each library's version as it says itself; schema as a warehouse has it."""
     told = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         [(schema,)] = warehouse.rows("SELECT schema_version FROM warehouse")[1]
     versions = dict(line.split(maxsplit=1) for line in told[1:])
     expected = {
@@ -381,3 +388,11 @@ def test_limits_of_nothing_are_refused(lab: str) -> None:
     for limit in ("--seconds", "--megabytes"):
         refused = etq_says("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
         assert refused.exit_code == 1 and refused.stderr.startswith("Error: limits of ")
+
+
+def test_transpiling_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "etq.spark.transpiling", raising=False)
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    result = etq_says("transpile", "op_totals")
+    assert result.exit_code == 1
+    assert result.stderr == "Error: statements of Spark SQL need sqlglot: pip install 'etq[spark]'\n"

@@ -94,6 +94,7 @@ def test_every_view_is_known(complete: object) -> None:
     assert complete("etq views ") == [each.name for each in catalog.public_objects()]
 
 
+@pytest.mark.long
 def test_a_lake_is_asked_as_a_warehouse(complete: object, lab: Path, tmp_path: Path) -> None:
     assert callable(complete)
     pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -140,6 +141,7 @@ def test_names_that_a_shell_would_run_are_not_told(lab: Path) -> None:
     assert names == 1, "it is there, and test_lines has no trace of it"
 
 
+@pytest.mark.long
 def test_bash_itself(lab: Path, tmp_path: Path) -> None:
     """The function that bash gets completes a line, by a process of its own; nothing is on stderr."""
     command = tmp_path / "etq"

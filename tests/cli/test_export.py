@@ -25,6 +25,7 @@ from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.trace_checker import checked
+from tests.warehouses import empty_warehouse
 
 XNN = str(CAPTURES / "mlp_xnn" / "mlp_xnn.etdp")
 RECORD = str(CAPTURES / "mlp_xnn" / "mlp_xnn.etrecord")
@@ -33,15 +34,17 @@ FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "\uff1d1+1", "\
 TEXTS = [*FORMULAS, "a=1", "'quoted"]
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> str:
-    path = tmp_path / "lab.duckdb"
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A warehouse file of a capture and its record; not to be written to."""
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
     with etq.open(path) as warehouse:
         capture = warehouse.ingest(XNN, name="run", labels={"model": "mlp", "device": "pixel8"})
         warehouse.link(capture, warehouse.ingest_record(RECORD))
     return str(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_file_gives_what_a_warehouse_gives(to: str, lab: str, tmp_path: Path) -> None:
     stored = etq_says("export", "model=mlp", "--to", to, "--db", lab)
@@ -62,6 +65,7 @@ def test_a_file_gives_what_a_warehouse_gives(to: str, lab: str, tmp_path: Path) 
         assert found["graph"]["results"] == given["graph"]["results"]
 
 
+@pytest.mark.long
 def test_where_it_goes(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = str(tmp_path / "run.trace.json.gz")
     assert etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", out).exit_code == 0
@@ -202,7 +206,7 @@ def test_json_is_read_again(lab: str, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def stored() -> Any:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(XNN, name="run", labels={"model": "mlp"})
         warehouse.link(capture, warehouse.ingest_record(RECORD))
         warehouse.phase("run", "decode", runs="2-")
@@ -225,7 +229,7 @@ def test_any_view_as_arrow_and_parquet(view: str, stored: Warehouse, tmp_path: P
 
     trace = {"step_breakdown", "average_step", "module_tree", "memory_timeline", "trace_memory_stats"}
     query = f"FROM {view}('{'trace' if view in trace else 'old' if view.startswith('prof_result') else 'run'}')"
-    rows = stored.sql(query).fetchall()
+    rows = stored.rows(query)[1]
     for format in ("arrow", "parquet"):
         path = tmp_path / f"view.{format}"
         write(stored, query, None, str(path))

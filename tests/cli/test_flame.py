@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-import etq
 from etq.cli import main
 from tests.asserts import DELEGATED, csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
+from tests.warehouses import empty_warehouse
 
 TRANSFORMER = str(CAPTURES / "transformer/transformer_100runs.etdp")
 RECORD = ("--etrecord", str(CAPTURES / "transformer/transformer.etrecord"))
@@ -61,6 +61,7 @@ def test_a_chart_by_hand(delegated: str) -> None:
     )
 
 
+@pytest.mark.long
 def test_charts_add_up_whatever_is_left_out() -> None:
     for options in ([], ["--min-share", "2%"], ["--depth", "3"], ["--min-share", "5%", "--depth", "4"]):
         result = invoke("flame", TRANSFORMER, *RECORD, "--runs", "all", *options)
@@ -89,15 +90,16 @@ def test_small_ones_are_one_row() -> None:
     assert rows[4][3] == pytest.approx(100 - 39.7 - 26.8 - 7.5 - 6.3, abs=0.2)
 
 
+@pytest.mark.long
 def test_one_module() -> None:
     rows = rows_of(invoke("flame", TRANSFORMER, *RECORD, "--module", "layers.1.attn").stdout)
     assert rows[0][:2] == (0, "layers.1.attn")
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(TRANSFORMER)
         warehouse.link(capture, warehouse.ingest_record(RECORD[1]))
-        [(total, share)] = warehouse.sql(
+        [(total, share)] = warehouse.rows(
             "SELECT total, share_percent FROM module_totals($c) WHERE module_path = 'layers.1.attn'", c=capture
-        ).fetchall()
+        )[1]
     assert list(rows[0][2:]) == pytest.approx([total, share], abs=0.06)
     near = invoke("flame", TRANSFORMER, *RECORD, "--module", "layers.1.atn")
     assert near.exit_code == 1 and near.stderr.startswith(
@@ -117,6 +119,7 @@ def test_other_formats(delegated: str) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.long
 def test_runs_phases_and_nothing_to_draw(delegated: str, tmp_path: Path) -> None:
     nothing = invoke("flame", delegated, "--skip-first", "1")
     assert nothing.exit_code == 1

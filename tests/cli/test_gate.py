@@ -36,17 +36,33 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder_of_all
 
 
+@pytest.mark.long
+def test_startup_alone(sides: Path) -> None:
+    """Loads and first executes are printed, a line each; they need three captures per side."""
+    result = CliRunner().invoke(main, ["gate", str(sides / "good"), str(sides / "fast"), "--startup"])
+    assert result.exit_code == 0, result.output
+    assert [line.split(": ")[:2] for line in result.stdout.splitlines()] == [
+        ["load", "no difference that counts"],
+        ["first execute of Execute", "no difference that counts"],
+    ]
+    result = CliRunner().invoke(main, ["gate", str(FLEET[0]), str(FLEET[1]), "--startup"])
+    assert (result.exit_code, "load: too few" in result.stdout) == (0, True)
+    assert "take at least 3 captures per side" in result.stdout
+    wrong = CliRunner().invoke(main, ["gate", str(FLEET[0]), str(FLEET[1]), "--startup", "--total"])
+    assert (wrong.exit_code, "--startup goes without --total" in wrong.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("new", "options", "status"),
     [
         ("fast", [], 0),
-        ("fast", ["--bisect"], 0),
+        pytest.param("fast", ["--bisect"], 0, marks=pytest.mark.long),
         ("slow", [], 3),
         ("slow", ["--bisect"], 1),
         ("slow", ["--min-effect", "90%"], 0),
         ("slow/01.etdp", ["--bisect"], 125),
-        ("slow/01.etdp", [], 0),
-        ("good", ["--bisect"], 125),
+        pytest.param("slow/01.etdp", [], 0, marks=pytest.mark.long),
+        pytest.param("good", ["--bisect"], 125, marks=pytest.mark.long),
         ("nowhere", ["--bisect"], 125),
         ("nowhere", [], 1),
     ],
@@ -58,6 +74,7 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
     assert ("Regression: addmm @4" in result.stderr) == (new == "slow" and "--min-effect" not in options)
 
 
+@pytest.mark.long
 def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is no slower: an op is."""
     monkeypatch.chdir(sides)
@@ -66,6 +83,19 @@ def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pyte
     first, second = results[0].stdout.splitlines()
     assert first.startswith("1 op is slower: addmm @4 +") and second.startswith("total: no difference ")
     assert results[1].stdout.startswith("no difference ")
+
+
+@pytest.mark.long
+def test_slow_runs_of_an_op(sides: Path, tmp_path: Path) -> None:
+    """An op that is slower in a third of its runs fails a gate, by its slowest tenth of runs; not where totals are asked for."""
+    for path in FLEET[1:10:2]:
+        (tmp_path / path.name).write_bytes(slower(path, "native_call_addmm.out", 4, 1.5, every=3))
+    good, new = str(sides / "good"), str(tmp_path)
+    result = CliRunner().invoke(main, ["gate", good, new])
+    assert result.exit_code == 3, result.output
+    assert "slow runs of 1 op are slower (--quantile 0.9): addmm @4 +" in result.stdout
+    assert "Regression: slow runs of addmm @4" in result.stderr and "Regression: addmm" not in result.stderr
+    assert "addmm" not in CliRunner().invoke(main, ["gate", good, new, "--total"]).output
 
 
 @pytest.mark.long

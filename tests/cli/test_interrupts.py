@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,13 +52,16 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "arguments",
     [
         ("sql", ENDLESS),
         ("sql", "FROM range(1000000000000)", "--format", "csv", "-o", "numbers.csv"),
-        ("sql", "FROM range(1000000000000)", "--format", "parquet", "-o", "numbers.parquet"),
-        ("sql", "--safe", ENDLESS, "--seconds", "60"),
+        pytest.param(
+            ("sql", "FROM range(1000000000000)", "--format", "parquet", "-o", "numbers.parquet"), marks=pytest.mark.long
+        ),
+        pytest.param(("sql", "--safe", ENDLESS, "--seconds", "60"), marks=pytest.mark.long),
     ],
     ids=["a query", "csv", "parquet", "a safe query"],
 )
@@ -67,6 +71,7 @@ def test_it_ends_a_query_and_leaves_no_file(lab: Path, arguments: tuple[str, ...
     assert [path.name for path in lab.iterdir()] == ["lab.duckdb"]
 
 
+@pytest.mark.long
 def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
     """A library that doesn't look for signals, as most don't."""
     code = "import hashlib, sys, etq.cli.labels; from etq import cli; "
@@ -76,6 +81,7 @@ def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
     assert message.strip() == ""
 
 
+@pytest.mark.long
 def test_what_was_ingested_stays(tmp_path: Path) -> None:
     """Files that were committed, whole; and none of those after them."""
     for number in range(256):
@@ -93,9 +99,10 @@ def test_what_was_ingested_stays(tmp_path: Path) -> None:
         message = process.stderr.read()
     assert (process.returncode, "Traceback" in message) == (130, False)
     with etq.open(tmp_path / "lab.duckdb", read_only=True) as warehouse:
-        [(captures, events)] = warehouse.sql("SELECT count(*), sum(s.events) FROM capture_summary AS s").fetchall()
+        [(captures, events)] = warehouse.rows("SELECT count(*), sum(s.events) FROM capture_summary AS s")[1]
     assert (64 <= captures < 256, events) == (True, 2 * captures)
-    assert "Interrupted after " in message
+    # On a busy machine, the process may be ended before it prints that.
+    assert re.fullmatch(r"(f\d+: ingested\n)*\s*(Interrupted after \d+ of 256 files\s*)?", message), message
 
 
 @pytest.mark.long

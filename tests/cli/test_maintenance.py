@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,19 @@ from tests.conftest import CAPTURES
 FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Path:
-    """A warehouse of four captures of two builds."""
-    path = tmp_path / "lab.duckdb"
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
     with etq.open(path) as warehouse:
         for number, file in enumerate(FLEET[:4]):
             warehouse.ingest(file, name=f"run{number}", labels={"build": str(number // 2)})
     return path
+
+
+@pytest.fixture
+def db(stored: Path, tmp_path: Path) -> Path:
+    """A warehouse of four captures of two builds, to be written to."""
+    return Path(shutil.copy(stored, tmp_path))
 
 
 def run(*arguments: object) -> Result:
@@ -51,6 +57,7 @@ def test_ingest_tells_of_each_file(tmp_path: Path) -> None:
         assert len(warehouse.module_totals("01").fetchall()) > 3
 
 
+@pytest.mark.long
 def test_remove(db: Path) -> None:
     refused = run("remove", "run0", "--db", db)
     assert (refused.exit_code, refused.stderr) == (1, "Error: 1 capture would be removed (run0); confirm with -y\n")
@@ -64,6 +71,7 @@ def test_remove(db: Path) -> None:
     assert [line.split(",")[0] for line in names(db)] == ["run2"]
 
 
+@pytest.mark.long
 def test_prune(db: Path) -> None:
     arguments = ["prune", "--keep-last", "1", "--by", "build", "--db", db]
     dry = run(*arguments, "--dry-run")
@@ -95,6 +103,7 @@ def test_compact_and_sizes(db: Path) -> None:
     assert db.stat().st_size <= before and len(names(db)) == 1
 
 
+@pytest.mark.long
 def test_merge(db: Path, tmp_path: Path) -> None:
     other, output = tmp_path / "other.duckdb", tmp_path / "all.duckdb"
     with etq.open(other) as warehouse:

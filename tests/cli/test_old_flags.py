@@ -73,6 +73,7 @@ def test_a_file_that_cannot_be_read_is_told_in_one_line() -> None:
     assert (result.exit_code, result.stderr) == (1, "Error: missing.etdp: no such file\n")
 
 
+@pytest.mark.long
 def test_only_the_old_flags_load_the_drop_in() -> None:
     code = f"""
 import sys

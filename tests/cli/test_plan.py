@@ -25,6 +25,7 @@ import etq
 from etq.analysis import ab_plan as plan
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
+from tests.sampling import whole
 
 MLP = CAPTURES / "mlp"
 RECORD = str(MLP / "mlp.etrecord")
@@ -58,7 +59,7 @@ def etq_plans(*arguments: str, run: str | None = None) -> Result:
 
 def stored(query: str) -> list[tuple[Any, ...]]:
     with etq.open("lab.duckdb", read_only=True) as warehouse:
-        return warehouse.sql(query).fetchall()
+        return warehouse.rows(query)[1]
 
 
 def labels() -> list[dict[str, str]]:
@@ -147,6 +148,7 @@ def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
 # Measuring
 
 
+@pytest.mark.long
 def test_captures_flow_in(here: Path) -> None:
     before = datetime.now(UTC).replace(tzinfo=None)
     result = etq_plans("--base", "v1", "--new", "v2", "--label", "device=pc", run=command(here))
@@ -169,11 +171,10 @@ def test_captures_flow_in(here: Path) -> None:
         times[0] == sorted(times[0]) and before < times[0][0] and times[0][-1] < datetime.now(UTC).replace(tzinfo=None)
     )
     with etq.open("lab.duckdb", read_only=True) as warehouse:
-        assert [row[0] for row in warehouse.sql("SELECT _capture_id('side=v1,plan=p,plan_position=4')").fetchall()] == [
-            4
-        ]
+        assert [row[0] for row in warehouse.rows("SELECT _capture_id('side=v1,plan=p,plan_position=4')")[1]] == [4]
 
 
+@pytest.mark.long
 def test_from_python(here: Path) -> None:
     told: list[tuple[int, str]] = []
     planned = plan.Plan("p", captures=1, folder="files")
@@ -192,6 +193,7 @@ def test_from_python(here: Path) -> None:
         plan.run(plan.Plan("q"), command(here), "lab.duckdb", etrecords={"v1": RECORD})
 
 
+@pytest.mark.long
 def test_words_are_replaced_after_splitting(here: Path) -> None:
     """What a side is called can't become a word of its own, or stand for something else."""
     before = "import json, sys; open('seen', 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
@@ -215,6 +217,7 @@ def test_records_are_linked(here: Path) -> None:
     assert "Warning: foreign " in result.stderr
 
 
+@pytest.mark.long
 def test_warm_ups_and_pauses(here: Path) -> None:
     before = "import sys; open('seen', 'a').write(sys.argv[1] + sys.argv[3] + ' ')\n"
     started = time.monotonic()
@@ -226,6 +229,7 @@ def test_warm_ups_and_pauses(here: Path) -> None:
     assert sorted(path.name for path in Path("plan-p").iterdir()) == ["p-01-A.etdp", "p-02-B.etdp"]
 
 
+@pytest.mark.long
 def test_a_command_without_sides_is_told(here: Path) -> None:
     result = etq_plans("--captures", "1", run=command(here).replace("{side}", "x"))
     assert result.exit_code == 0
@@ -239,6 +243,7 @@ def failing_at(number: int, how: str) -> str:
     return f"\nif number == '{number}' and not __import__('os').path.exists('repaired'): {how}\n"
 
 
+@pytest.mark.long
 def test_a_command_that_fails_stops_the_plan(here: Path) -> None:
     run = command(here, after=failing_at(3, "print('x\\x1b' * 3); sys.exit('no device')"))
     result = etq_plans(run=run)
@@ -255,6 +260,7 @@ def test_a_command_that_fails_stops_the_plan(here: Path) -> None:
 
 
 @pytest.mark.long
+@whole
 def test_resuming_takes_what_is_missing(here: Path) -> None:
     run = command(here, after=failing_at(3, "sys.exit(1)"))
     assert etq_plans(run=run).exit_code == 1
@@ -284,6 +290,7 @@ def test_nothing_to_resume(here: Path) -> None:
     )
 
 
+@pytest.mark.long
 def test_a_command_that_writes_nothing(here: Path) -> None:
     result = etq_plans(run=command(here, after=failing_at(2, "__import__('os').remove(out)")))
     assert result.exit_code == 1
@@ -306,6 +313,7 @@ def test_files_in_the_way_are_left_alone(here: Path) -> None:
     assert Path("plan-p/p-02-B.etdp").read_text() == "precious"
 
 
+@pytest.mark.long
 def test_the_same_bytes_again_are_no_measurement(here: Path) -> None:
     result = etq_plans(run=command(here).replace("{number}", "1"))
     assert result.exit_code == 1
@@ -315,6 +323,7 @@ def test_the_same_bytes_again_are_no_measurement(here: Path) -> None:
     assert labels() == [{"plan": "p", "plan_position": "1", "side": "A"}]
 
 
+@pytest.mark.long
 def test_other_failures_are_told(here: Path) -> None:
     result = etq_plans(run="./no-such-command {out}")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
@@ -349,6 +358,7 @@ def test_a_reader_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert result.exit_code == 1 and "held by another process" in result.stderr
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
     after = (
         "\nif number == '2': open('pid', 'w').write(str(__import__('os').getpid())); __import__('time').sleep(600)\n"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 import etq
 from tests.asserts import csv_rows
 from tests.cli.test_cli import etq_says
@@ -13,6 +15,7 @@ from tests.conftest import CAPTURES
 NET = CAPTURES / "multimethod/multimethod.pte"
 
 
+@pytest.mark.long
 def test_a_program_stored_and_one_read_are_alike(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     with etq.open(db) as warehouse:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import etq
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
@@ -19,13 +21,18 @@ XNN = str(CAPTURES / "mlp_xnn/mlp_xnn.etdp")
 XNN_RECORD = str(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> str:
-    """A warehouse file of a capture that has no record yet."""
-    path = str(tmp_path / "lab.duckdb")
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = str(tmp_path_factory.mktemp("lab") / "lab.duckdb")
     with etq.open(path) as warehouse:
         warehouse.ingest(MLP, name="run")
     return path
+
+
+@pytest.fixture
+def lab(stored: str, tmp_path: Path) -> str:
+    """A warehouse file of a capture that has no record yet, to be written to."""
+    return str(shutil.copy(stored, tmp_path))
 
 
 def test_inspect_with_a_record() -> None:
@@ -67,18 +74,18 @@ def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
 
 
 def test_ingest_in_python_takes_the_record_and_the_program(tmp_path: Path) -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(MLP, etrecord=RECORD, pte=Path(PROGRAM).read_bytes())
         linked = "SELECT record_id, program_id FROM captures"
-        assert warehouse.sql(linked).fetchall() == [(1, 1)] and capture.is_new
-        methods = warehouse.sql("SELECT DISTINCT method FROM runs WHERE method NOT NULL").fetchall()
+        assert warehouse.rows(linked)[1] == [(1, 1)] and capture.is_new
+        methods = warehouse.rows("SELECT DISTINCT method FROM runs WHERE method NOT NULL")[1]
         assert methods == [("forward",)]
         assert not warehouse.ingest(MLP, etrecord=RECORD).is_new
         bad = tmp_path / "bad.etrecord"
         bad.write_bytes(Path(RECORD).read_bytes()[:5000])
         with pytest.raises(etq.FormatError, match="the zip is damaged"):
             warehouse.ingest(CAPTURES / "mlp/mlp_method_only.etdp", etrecord=bad)
-        assert [name for (name,) in warehouse.sql("SELECT name FROM captures").fetchall()] == ["mlp"]
+        assert [name for (name,) in warehouse.rows("SELECT name FROM captures")[1]] == ["mlp"]
 
 
 def test_a_record_that_is_damaged_stops_before_anything_is_stored(tmp_path: Path) -> None:
@@ -138,6 +145,7 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
     assert worst["total"] > 0
 
 
+@pytest.mark.long
 def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
     """expand_copy, view_copy and bmm are made of one matmul, and share a debug handle; the backend took bmm alone."""
     path = str(CAPTURES / "delegation/attention_bmm/attention_bmm.")
@@ -175,6 +183,7 @@ def test_coverage_refuses_the_program_of_another_record() -> None:
     assert "Error: the program mlp was not exported with the record two_methods" in result.stderr
 
 
+@pytest.mark.long
 def test_graph_is_of_typical_runs_or_all_and_of_one_method() -> None:
     folder = CAPTURES / "multimethod"
     given = [str(folder / "multimethod_100runs.etdp"), "--etrecord", str(folder / "multimethod.etrecord")]

@@ -15,7 +15,7 @@ import pytest
 import etq
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
-from tests.sampling import thinned
+from tests.sampling import thinned, whole
 
 FOLDER = CAPTURES / "convnet"
 
@@ -31,6 +31,7 @@ def kinds(page: str) -> dict[str, bool]:
     return {section["kind"]: section["missing"] is None for section in data_of(page)["sections"]}
 
 
+@pytest.mark.long
 def test_a_capture_stored_and_a_file_read_are_alike(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     file, record = str(FOLDER / "convnet.etdp"), str(FOLDER / "convnet.etrecord")
@@ -52,7 +53,8 @@ OF_KINDS = [
     ("mlp/mlp_method_only.etdp", {"modules": False, "coverage": False, "runs": True}),
     ("prof_result/iterations.prof_result.bin", {"runs": True, "ops": True, "sources": False}),
     ("torch/pair_mlp.pt.trace.json.gz", {"calls": True, "module_calls": True, "steps": True}),
-    ("torch/mlp_train.pt.trace.json.gz", {"module_calls": False, "memory_timeline": True}),
+    ("torch/mlp_train.pt.trace.json.gz", {"module_calls": False, "memory_timeline": True, "peak_memory": True}),
+    ("torch_gpu/rank0.pt.trace.json.gz", {"idle": True, "work": True, "launches": True, "collectives": True}),
     ("convnet_xnn/convnet_xnn_debug.etdp", {"timeline": True, "ops": True}),
 ]
 
@@ -65,6 +67,8 @@ def test_all_kinds_of_captures(path: str, sections: dict[str, bool]) -> None:
     assert ({"headline": True, "advice": True} | sections).items() <= kinds(result.stdout).items()
 
 
+@pytest.mark.long
+@whole
 def test_what_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default as the capture, in the current folder, whatever the capture is called."""
     monkeypatch.chdir(tmp_path)
@@ -78,6 +82,7 @@ def test_what_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert etq_says("report", "@latest", "--db", db, "--force").exit_code == 0
 
 
+@pytest.mark.long
 def test_times_are_in_the_unit_asked_for() -> None:
     page = etq_says("report", str(FOLDER / "convnet.etdp"), "-o", "-", "--unit", "ms").stdout
     for section in data_of(page)["sections"]:
@@ -112,3 +117,37 @@ def test_a_page_that_is_not_written_leaves_what_was_there(tmp_path: Path) -> Non
     path.write_text("kept")
     assert etq_says("report", "nowhere.etdp", "-o", str(path), "--force").exit_code == 1
     assert path.read_text() == "kept" and os.listdir(tmp_path) == ["report.html"]
+
+
+@pytest.mark.long
+def test_the_graph_alone(tmp_path: Path) -> None:
+    """It is a page with the section that the report of the capture has."""
+    file, record = str(FOLDER / "convnet.etdp"), ("--etrecord", str(FOLDER / "convnet.etrecord"))
+    path = tmp_path / "graph.html"
+    result = etq_says("graph", file, *record, "--html", str(path), "--unit", "ms")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{path}: the graph of convnet\n")
+    [graph] = data_of(path.read_text())["sections"]
+    nodes = dict(zip(graph["tables"]["nodes"]["names"], graph["tables"]["nodes"]["columns"], strict=True))
+    assert (graph["kind"], nodes["unit"]["texts"]) == ("graph", ["ms"])
+    for arguments, text in (
+        ((file, *record, "--html", str(path)), f"{path}: exists; overwrite it with --force"),
+        ((file, *record, "--html", "-", "--phase", "load"), "--phase does not apply to --html"),
+        ((file, *record), "give either --html FILE or --dot"),
+        ((file, *record, "--dot", "--html", "-"), "give either --html FILE or --dot"),
+        ((file, *record, "--dot", "--force"), "--force only applies to --html FILE"),
+        ((file, *record, "--dot", "--format", "svg"), "the graph has one form"),
+        ((file, *record, "--html", "-", "-o", str(path)), "-o only applies to --format"),
+        ((file, *record, "--format", "json", "--levels", "1"), "--levels only applies to --format svg"),
+        ((file, *record, "--format", "svg", "--phase", "load"), "--phase does not apply to --format svg"),
+        ((file, "--html", "-"), "convnet: Without its ETRecord the capture doesn't show the graph of its program"),
+    ):
+        result = etq_says("graph", *arguments)
+        assert result.exit_code in (1, 2) and text in result.stderr, arguments
+    path = tmp_path / "graph.svg"
+    result = etq_says("graph", file, *record, "--format", "svg", "--overlay", "op", "--levels", "0", "-o", str(path))
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{path}: the graph of convnet\n")
+    assert "<title>convnet: graph by op type</title>" in path.read_text()
+    result = etq_says("graph", file, *record, "--format", "json", "--unit", "ms")
+    assert (result.exit_code, json.loads(result.stdout)["unit"], result.stderr) == (0, "ms", "")
+    both = [etq_says("graph", file, *record, *form) for form in (("--dot",), ("--format", "dot"))]
+    assert both[0].stdout == both[1].stdout and both[0].stdout.startswith("digraph")

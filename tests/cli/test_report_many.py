@@ -15,7 +15,7 @@ from tests.cli.test_cli import etq_says
 from tests.cli.test_report import data_of
 from tests.conftest import CAPTURES
 from tests.slower import slower
-from tests.sql.test_trends import capture
+from tests.sql.test_trends import history
 
 FLEET = CAPTURES / "fleet/mlp"
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
@@ -40,9 +40,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def builds(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("lab") / "builds.duckdb"
     with etq.open(path) as warehouse:
-        for build in range(1, 31):
-            content = capture(build, {"addmm": 1.2} if build >= 18 else None)
-            warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+        history(warehouse, 30, 18, {"addmm": 1.2})
     return str(path)
 
 
@@ -72,6 +70,7 @@ def test_two_folders_of_files(folders: Path, tmp_path: Path, monkeypatch: pytest
     assert "time order unknown" in rules
 
 
+@pytest.mark.long
 def test_options_reach_the_comparison(folders: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "difference.html")
     sides = (str(folders / "base"), str(folders / "new"))
@@ -86,6 +85,7 @@ def test_options_reach_the_comparison(folders: Path, tmp_path: Path) -> None:
     assert "compared_modules" not in [each["kind"] for each in page["sections"]]
 
 
+@pytest.mark.long
 def test_series(builds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = etq_says("report", "--trend", "model=net", "--over", "build", "--db", builds)
@@ -134,6 +134,7 @@ def test_what_goes_wrong_is_told_in_one_line(builds: str, arguments: list[str], 
     assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr
 
 
+@pytest.mark.long
 def test_in_python(builds: str, tmp_path: Path) -> None:
     with etq.open(builds, read_only=True) as warehouse:
         etq.report.write(warehouse, ["build=1", warehouse.capture("b2")], tmp_path / "d.html", min_effect=0.2)

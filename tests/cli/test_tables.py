@@ -40,8 +40,8 @@ def test_every_table_command_takes_them() -> None:
         command = cli.main.get_command(click.Context(cli.main), name)
         assert command is not None
         options = {option for parameter in command.params for option in parameter.opts}
-        # Flame charts are no tables: their rows are nested.
-        if "--format" in options and name not in ("flame", "export"):
+        # Flame charts and graphs are no tables.
+        if "--format" in options and name not in ("flame", "export", "graph"):
             assert {"--limit", "--sort-by"} <= options, name
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import etq
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
+from tests.trace_builders import event, trace
 
 TRACES = CAPTURES / "torch"
 
@@ -27,11 +28,50 @@ def test_a_folder_of_workers(tmp_path: Path) -> None:
         "host_41.1790857026000000000: ingested", "host_42.1790857026000000001: ingested", "mlp: ingested",
     ]  # fmt: skip
     with etq.open(db, read_only=True) as warehouse:
-        labels = warehouse.sql("SELECT value FROM labels WHERE key = 'worker' ORDER BY value").fetchall()
+        labels = warehouse.rows("SELECT value FROM labels WHERE key = 'worker' ORDER BY value")[1]
         assert labels == [("host_41",), ("host_42",)]
         assert warehouse.key_averages("worker=host_42").filter("name = 'ProfilerStep*'").project(
             "calls"
         ).fetchall() == [(3,)]
+
+
+def test_ranks_of_a_job(tmp_path: Path) -> None:
+    """The folder's ranks have the job as a label; what is missing or double among all ranks of the job is listed."""
+    folder, db = tmp_path / "ranks", str(tmp_path / "lab.duckdb")
+    folder.mkdir()
+    groups = [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 8}]
+
+    def write(name: str, size: int = 8, **rank: int) -> None:
+        info = {"world_size": size, "pg_config": groups, **rank}
+        events = [event("cpu_op", "aten::mm", 0, 5 + len(name))]
+        (folder / f"{name}.pt.trace.json").write_bytes(trace(*events, distributedInfo=info))
+
+    for rank in (0, 1, 2, 5):
+        write(f"host{'_' * rank}", rank=rank)
+    result = etq_says("ingest", str(folder), "--job", "train", "--db", db)
+    assert result.exit_code == 0
+    assert result.stderr.splitlines()[4:] == ["Note: job train: of 8 processes, ranks 3 to 4 and 6 to 7 are missing"]
+    with etq.open(db, read_only=True) as warehouse:
+        rows = warehouse.rows("SELECT value, count(*) FROM labels WHERE key IN ('job', 'process_groups') GROUP BY ALL")[
+            1
+        ]
+        assert sorted(rows) == [("default_pg:8", 4), ("train", 4)]
+    write("again", rank=5)
+    write("unknown")
+    pattern = str(folder / "*n*.json")
+    result = etq_says("ingest", pattern, "--job", "train", "--db", db)
+    assert result.stderr.splitlines()[2:] == [
+        "Note: job train: rank 5 has several traces, again and host_____; remove one, or give them different jobs",
+        "Note: job train: 1 trace has no rank; give it by --label-from 'rank{rank}.pt.trace.json.gz'",
+        "Note: job train: of 8 processes, ranks 3 to 4 and 6 to 7 are missing",
+    ]
+    write("of_another_size", size=4, rank=3)
+    other = ("ingest", str(folder / "of_another_size.pt.trace.json"), "--job", "train", "--db", db)
+    assert etq_says(*other).stderr.splitlines()[-1] == "Note: job train: its traces are of jobs with 4 and 8 processes"
+    assert etq_says(*other, "--quiet").stderr == ""
+    differing = etq_says(*other, "--label", "job=x")
+    assert (differing.exit_code, "--job train and --label job=x differ" in differing.stderr) == (2, True)
+    assert etq_says(*other, "--label", "job=train").exit_code == 0
 
 
 def test_a_folder_without_any(tmp_path: Path) -> None:
@@ -44,3 +84,54 @@ def test_inspect_knows_traces() -> None:
     steps = [row for row in rows if row["event_name"].startswith("ProfilerStep#")]
     # In the file: "dur": 165.247, in microseconds.
     assert steps[0]["event_name"] == "ProfilerStep#9" and steps[0]["p50"] == 0.165247
+
+
+def test_commands_of_devices(tmp_path: Path) -> None:
+    """They print the rows of their views, of a file and of a warehouse."""
+    file, db = str(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"), str(tmp_path / "lab.duckdb")
+    assert etq_says("ingest", file, "--name", "gpu", "--label", "job=train", "--db", db).exit_code == 0
+    with etq.open(db, read_only=True) as warehouse:
+        for command, query in (
+            (("idle", "gpu", "--by", "stream"), "device_idle_causes('gpu', \"by\" := 'stream')"),
+            (("launches", "gpu", "--unit", "ms"), "launch_totals('gpu', unit := 'ms')"),
+            (("queues", "gpu"), "queue_summary('gpu')"),
+            (("overlap", "gpu", "--by", "step"), "device_breakdown('gpu', \"by\" := 'step')"),
+            (("collectives", "gpu"), "collectives('gpu')"),
+            (("stragglers", "job=train", "--by", "step"), "rank_steps('job=train')"),
+            (("stragglers",), "stragglers()"),
+        ):
+            printed = json.loads(etq_says(*command, "--db", db, "--format", "json").stdout)
+            columns, rows = warehouse.rows(f"FROM {query}")
+            assert rows and [tuple(row.values()) for row in printed] == rows and [*printed[0]] == columns, command
+            if command[0] != "stragglers":
+                of_file = etq_says(command[0], file, *command[2:], "--format", "json").stdout
+                assert json.loads(of_file) == printed, command
+    assert "invalid" in etq_says("gaps", file, "--by", "rank").stderr.lower()
+
+
+def test_files_without_rows_say_why(tmp_path: Path) -> None:
+    """A file that is not stored has the tables of the view alone; the note is the same as that of a warehouse."""
+    host, dump = str(TRACES / "mlp_train.pt.trace.json.gz"), str(CAPTURES / "mlp" / "mlp.etdp")
+    device = str(CAPTURES / "torch_steps" / "before.pt.trace.json.gz")
+    none = "no device events: it was recorded without a device"
+    for command, file, note in (
+        *((command, host, f"{host} has {none}") for command in ("idle", "overlap")),
+        ("collectives", device, f"{device} has no collectives on devices"),
+        ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
+        ("steps", dump, f"step_breakdown has no rows for {dump}, which is of format etdump; for that there is etq breakdown"),
+        ("launches", dump, f"launch_totals is for PyTorch traces, and {dump} is of format etdump"),
+        ("advice", host, f"no rule of advice applies to {host}"),
+    ):  # fmt: skip
+        result = etq_says(command, file)
+        assert (result.exit_code, result.stderr) == (0, f"Note: {note}\n"), command
+    result = etq_says("backward", device, "--by", "op")
+    assert result.stderr == f"Note: {device} has no backward pass\n"
+    result = etq_says("tax", dump, "--skip-first", "99")
+    assert result.stderr == f"Note: no run of {dump} is left: skip_first=99 leaves out all 6\n"
+    db = str(tmp_path / "lab.duckdb")
+    etq_says("ingest", host, "--name", "host", "--db", db)
+    assert etq_says("kernels", "host", "--db", db).stderr == f"Note: host has {none}\n"
+    # Stragglers are of captures: a file, and captures without a rank, have none.
+    result = etq_says("stragglers", host, "--db", db)
+    assert result.exit_code == 1 and f"{host} is a file; ingest the traces of all ranks" in result.stderr
+    assert "no trace of host has a label rank" in etq_says("stragglers", "host", "--db", db).stderr

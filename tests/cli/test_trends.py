@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 import etq
 from etq.cli import main
 from etq.render.terminal import BARS, WIDTH, TerminalStyle, sparkline
+from tests.batches import Labelled, ingest_all
 from tests.sql.test_trends import capture
 
 
@@ -18,11 +19,13 @@ from tests.sql.test_trends import capture
 def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Thirty builds of which an op is slower from the 18th on; the last has a hostile name."""
     path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
+    captures = []
+    for build in range(1, 31):
+        content = capture(build, {"addmm": 1.2} if build >= 18 else None)
+        name = f"b{build}" if build < 30 else "b\x1b[31mred"
+        captures.append(Labelled(name, content, {"build": str(build), "model": "net"}))
     with etq.open(path) as warehouse:
-        for build in range(1, 31):
-            content = capture(build, {"addmm": 1.2} if build >= 18 else None)
-            name = f"b{build}" if build < 30 else "b\x1b[31mred"
-            warehouse.ingest(content, name=name, labels={"build": str(build), "model": "net"})
+        ingest_all(warehouse, captures)
     return str(path)
 
 
@@ -45,6 +48,8 @@ def test_a_trend_is_drawn(lab: str) -> None:
 def test_few_captures_have_a_table_too(lab: str) -> None:
     result = invoke("trend", "build=3", "--db", lab)
     assert result.exit_code == 0, result.output
+    [value] = {line.split()[1] for line in result.stdout.splitlines() if line.startswith("3 ")}
+    assert result.stdout.splitlines()[0] == f"model=net: 1 capture, 3; {value} us"
     assert result.stdout.splitlines()[-1].split() == ["3", *result.stdout.splitlines()[-1].split()[1:3], "5", "b3"]
 
 
@@ -63,6 +68,7 @@ def test_other_formats(lab: str, tmp_path: Path) -> None:
     assert len(target.read_text().splitlines()) == 31
 
 
+@pytest.mark.long
 def test_regressions(lab: str) -> None:
     rows = json.loads(invoke("regressions", "--format", "json", "--db", lab).stdout)
     assert [(row["what"], row["op"], row["first_bad"]) for row in rows if row["what"] == "op"] == [

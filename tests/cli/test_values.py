@@ -16,10 +16,10 @@ DUMP, BUFFER, RECORD = (str(MLP / name) for name in ("mlp_debug.etdp", "mlp_debu
 XNN = CAPTURES / "mlp_xnn"
 
 
-@pytest.fixture
-def lab(tmp_path: Path) -> str:
-    """A warehouse of the same model run by portable kernels and by a delegate."""
-    db = str(tmp_path / "lab.duckdb")
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A warehouse of the same model run by portable kernels and by a delegate; not to be written to."""
+    db = str(tmp_path_factory.mktemp("lab") / "lab.duckdb")
     kept = ("--values", "--db", db)
     assert etq_says("ingest", DUMP, "--etrecord", RECORD, "--debug-buffer", BUFFER, *kept).exit_code == 0
     record, buffer = str(XNN / "mlp_xnn.etrecord"), str(XNN / "mlp_xnn_debug.bin")
@@ -53,6 +53,7 @@ def test_a_short_debug_buffer_is_told(tmp_path: Path) -> None:
     assert [row["mean"] is None for row in json.loads(result.stdout)][:4] == [False, False, False, True]
 
 
+@pytest.mark.long
 def test_gap_of_two_runtimes(lab: str) -> None:
     result = etq_says(
         "gap", "mlp_debug", "mlp_xnn_debug", "--metric", "SNR", "--worst", "3", "--db", lab, "--format", "json"
@@ -64,6 +65,7 @@ def test_gap_of_two_runtimes(lab: str) -> None:
     assert {row["new_op"] for row in rows} == {"DELEGATE_CALL", "native_call_native_layer_norm.out"}
 
 
+@pytest.mark.long
 def test_gap_says_what_is_missing(lab: str, tmp_path: Path) -> None:
     assert "no capture matches nope" in etq_says("gap", "mlp_debug", "nope", "--db", lab).stderr
     db = str(tmp_path / "other.duckdb")
@@ -98,6 +100,7 @@ def test_a_reference_needs_torch(tmp_path: Path) -> None:
 
 def test_a_reference_of_a_record(lab: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="running a program needs torch")
+    lab = str(shutil.copy(lab, tmp_path))
     shutil.copy(RECORD, tmp_path / "model.etrecord")
     result = etq_says("reference", str(tmp_path / "model.etrecord"), "--name", "truth", "--db", lab)
     assert (result.exit_code, result.stderr) == (0, "truth: ingested, 17 ops\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ from click.testing import CliRunner, Result
 
 import etq
 from etq import cli
+from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 TRACE = str(CAPTURES / "torch/steps_7.pt.trace.json.gz")
@@ -28,6 +31,13 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def stored() -> Iterator[Warehouse]:
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(MLP, name="run")
+        yield warehouse
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
@@ -36,6 +46,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("ops device=watch,model=mlp", "no capture matches device=watch,model=mlp: none has all of these labels"),
         ("ops rum", "no capture matches rum; the nearest are run, untraced"),
         ("captures --sort modle", "no capture has a label 'modle'; the nearest are model; "),
+        ("ops run --sort-by totl", "no column 'totl' to sort by; the nearest are total; known are "),
         ("events run --sort-by event_nam", "no column 'event_nam' to sort by; the nearest are event_name, event_block_name; known are "),
         ("regressions --by devise", "no capture has a label 'devise'; the nearest are device; "),
         ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
@@ -54,6 +65,13 @@ def test_errors(command: str, expected: str, lab: str) -> None:
     assert result.exit_code == 1
 
 
+def test_the_list_of_commands_has_whole_sentences() -> None:
+    """In a terminal of 80 columns, no summary is cut off."""
+    text = CliRunner().invoke(cli.main, ["--help"], terminal_width=80).output
+    assert "Show where the time of the executes went, op by op.\n" in text
+    assert [line for line in text.splitlines() if line.endswith("...")] == ["Usage: main [OPTIONS] COMMAND [ARGS]..."]
+
+
 def test_mistyped_commands() -> None:
     assert "'ops'" in etq_says("opps").stderr and "'ingest'" in etq_says("ingset").stderr
     assert "'check'" in etq_says("lake", "chekc").stderr
@@ -68,8 +86,8 @@ def test_a_schedule_that_leaves_no_run(command: str, lab: str) -> None:
 
 @pytest.mark.parametrize(
     ("command", "other"),
-    [("memory", "memory_timeline"), ("breakdown", "etq steps"), ("advice", "trace_recommendations"), ("modules", "module_tree")],
-)  # fmt: skip
+    [("memory", "etq peak"), ("breakdown", "etq steps"), ("modules", "module_tree")],
+)
 def test_the_view_of_the_other_format_is_named(command: str, other: str) -> None:
     assert other in etq_says(command, TRACE).stderr
 
@@ -83,20 +101,16 @@ def test_the_command_of_etdumps_is_named(lab: str) -> None:
     ["op_totals", "inspector_events", "percentiles", "event_times", "framework_tax", "time_tree", "typical_runs",
      "execute_breakdown", "timeline", "event_histogram", "iterations", "headline", "advice", "slow_runs", "run_times"],
 )  # fmt: skip
-def test_an_unknown_method_is_an_error_in_sql(view: str, lab: str) -> None:
-    with etq.open(lab, read_only=True) as warehouse:
-        with pytest.raises(etq.QueryError, match="^no run is of method 'typo'; the methods are Default, Execute$"):
-            warehouse.rows(f"FROM {view}('run', method := 'typo')")
-        assert warehouse.rows(f"FROM {view}('run', method := 'Execute')")[0]
+def test_an_unknown_method_is_an_error_in_sql(view: str, stored: Warehouse) -> None:
+    with pytest.raises(etq.QueryError, match="^no run is of method 'typo'; the methods are Default, Execute$"):
+        stored.rows(f"FROM {view}('run', method := 'typo')")
+    assert stored.rows(f"FROM {view}('run', method := 'Execute')")[0]
 
 
 @pytest.mark.parametrize("quantiles", ["[1.5]", "[0.5, NULL]", "[-0.1]", "[]", "NULL", "['nan'::DOUBLE]"])
-def test_quantiles_out_of_range(quantiles: str, lab: str) -> None:
-    with (
-        etq.open(lab, read_only=True) as warehouse,
-        pytest.raises(etq.QueryError, match="^quantiles must be a list of numbers between 0 and 1, not "),
-    ):
-        warehouse.rows(f"FROM percentiles('run', quantiles := {quantiles})")
+def test_quantiles_out_of_range(quantiles: str, stored: Warehouse) -> None:
+    with pytest.raises(etq.QueryError, match="^quantiles must be a list of numbers between 0 and 1, not "):
+        stored.rows(f"FROM percentiles('run', quantiles := {quantiles})")
 
 
 def test_paths_of_files_that_exist_are_read(tmp_path: Path) -> None:

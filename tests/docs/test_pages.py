@@ -24,22 +24,12 @@ README = (ROOT / "README.md").read_text()
 _CODE = re.compile(r"^```(console|python)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
-# The examples of these pages run every time; those of the others are long tests.
-ALWAYS = ("README.md", "tutorial.md")
-
-
 def named(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(page, id=named(page), marks=() if page.name in ALWAYS else pytest.mark.long)
-        for page in PAGES
-        if _CODE.search(page.read_text())
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("page", [page for page in PAGES if _CODE.search(page.read_text())], ids=named)
 def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All examples of a page, in order, in one folder."""
     pytest.importorskip("pandas", reason="examples end in .df(), which needs pandas")
@@ -133,6 +123,20 @@ def test_architecture_has_the_packages_from_left_to_right() -> None:
     page = (ROOT / "docs/architecture.md").read_text()
     cells = "\n".join(re.findall(r"^\| (`etq\..*?) \|", page, re.MULTILINE))
     assert tuple(re.findall(r"`(etq\.[\w.]+)`", cells)) == LAYERS + INGEST_LAYERS
+
+
+def test_the_table_of_other_tools_names_views_that_exist() -> None:
+    page = (ROOT / "docs/how-to/pytorch-traces.md").read_text()
+    rows = re.findall(
+        r"^\| [^|]+ \| [^|]+ \| ([^|]+) \|$", page.partition("## Compared with other tools")[2], re.MULTILINE
+    )
+    named = {name for row in rows for name in re.findall(r"`(\w+)\(", row)}
+    assert len(rows) > 15 and len(named) > 12
+    assert named <= {each.name for each in catalog.public_objects()}
+    parameters = {(name, each) for row in rows for name, each in re.findall(r"`(\w+)\([^)]*?(\w+) :=", row)}
+    assert {
+        (name, each) for name, each in parameters if each not in {p.name for p in catalog.named(name).parameters}
+    } == set()
 
 
 def test_pages_name_every_view() -> None:

@@ -39,6 +39,13 @@ LINKED: Final = (CAPTURES / "mlp/mlp.etrecord").read_bytes()
 _FAULTS: Final = re.compile(r"INTERNAL|out of memory|allocat(e|ion) |bad_alloc|assert", re.IGNORECASE)
 _TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
 VIEWS: Final = ("inspector_events", "op_totals", "execute_breakdown", "memory_totals")
+# Views of traces, of which each that is ingested is asked one.
+TRACE_VIEWS: Final = (
+    *VIEWS, "collectives", "device_breakdown", "device_idle", "device_idle_causes", "gpu_metrics", "gpu_utilization",
+    "kernel_launches", "kernel_table", "key_averages", "launch_totals", "memory_timeline", "module_tree", "operator_table",
+    "peak_memory", "queue_lengths", "queue_summary", "rank_steps", "step_breakdown", "stragglers", "time_tree",
+    "trace_memory_stats", "trace_recommendations", "work_totals", "work_types",
+)  # fmt: skip
 Rows = list[tuple[str, Any]]
 
 
@@ -212,9 +219,10 @@ class Lab:
         elif beside is not None:
             house.ingest(content, name="fuzz", debug_buffer=beside, keep_values=way % 2 == 0)
         else:
-            self._ingest_capture(content, way)
+            views = (TRACE_VIEWS[way // 4 % len(TRACE_VIEWS)],) if given.kind == "trace" else VIEWS
+            self._ingest_capture(content, way, views)
 
-    def _ingest_capture(self, content: bytes, way: int) -> None:
+    def _ingest_capture(self, content: bytes, way: int, views: tuple[str, ...]) -> None:
         house = self.warehouse
         if way % 4 == 1:
             first, _ = house.ingest_many([content, content])
@@ -227,7 +235,7 @@ class Lab:
             found = house.ingest(content, name="fuzz")
             if way % 4 == 3:
                 _tried(lambda: house.link(found, self.record))
-                _ask(house, found)
+                _ask(house, found, views)
 
     def clear(self) -> None:
         """Take out what was put in."""
@@ -263,10 +271,13 @@ class Lab:
             raise FaultError(f"{what} leaves something in {', '.join(changed)}")
 
 
-def _ask(warehouse: Warehouse, capture: Capture) -> None:
+def _ask(warehouse: Warehouse, capture: Capture, views: tuple[str, ...] = VIEWS) -> None:
     """Ask views, which may refuse to answer: of times that 64 bits don't hold, say."""
-    for view in VIEWS:
-        _tried(lambda view=view: warehouse.rows(f"FROM {view}($capture)", capture=capture))  # type: ignore[misc]
+    for view in views:
+        # Views across captures take the text of a selector.
+        of_many = catalog.public_object(view).parameters[0].name == "selector"
+        call = f"FROM {view}($capture{'::VARCHAR' if of_many else ''})"
+        _tried(lambda call=call: warehouse.rows(call, capture=capture))  # type: ignore[misc]
 
 
 def _tried(call: Callable[[], object]) -> None:

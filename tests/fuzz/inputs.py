@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
+import re
 import zlib
 from dataclasses import dataclass
 from random import Random
@@ -11,7 +12,7 @@ from typing import Final
 
 from tests.fuzz.damage import blind
 from tests.fuzz.flatbuffer_damage import damage_flatbuffer
-from tests.fuzz.json_damage import damage_json
+from tests.fuzz.json_damage import VALUES, damage_json
 from tests.fuzz.originals import Original, kinds, originals
 from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
 
@@ -21,6 +22,11 @@ SHARES: Final = {
     "sidecar": 5,
 }  # fmt: skip
 _TIMES: Final = (1, 1, 1, 2, 3, 6)
+_ARGUMENTS: Final = (
+    b"Collective name", b"Process Group Name", b"Process Group Description", b"Group size", b"dtype", b"In msg nelems",
+    b"Out msg nelems", b"Bytes", b"Total Allocated", b"Total Reserved", b"Device Type", b"Device Id", b"Addr", b"correlation",
+    b"External id", b"device", b"stream", b"rank", b"world_size", b"ts", b"dur", b"name", b"cat", b"pid", b"tid",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,22 @@ def _json(random: Random, original: Original) -> tuple[bytes, list[str]]:
     return damage_json(random, original.content, random.choice(_TIMES))
 
 
+def _arguments(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    """Other values for what is read of a trace's devices, collectives, memory, steps and times; JSON as before."""
+    made, told = original.content, []
+    for _ in range(random.choice(_TIMES)):
+        # A key that has few values as often as one that has many.
+        key = random.choice(_ARGUMENTS)
+        places = [each.span(1) for each in re.finditer(rb'"' + key + rb'": ?("[^"]*"|-?[\d.]+)', made)]
+        for start, stop in reversed(random.sample(places, min(len(places), random.choice((1, 1, 3, 100))))):
+            value = random.choice(VALUES)
+            told.append(f"{key!r} at {start} now {value[:20]!r}")
+            made = made[:start] + value + made[stop:]
+    return made, told[:20]
+
+
 def _trace(random: Random, original: Original) -> tuple[bytes, list[str]]:
-    content, told = _json(random, original)
+    content, told = _arguments(random, original) if random.random() < 0.4 else _json(random, original)
     way = random.randrange(10)
     if way == 0:
         content = b"\xef\xbb\xbf" + content

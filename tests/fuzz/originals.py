@@ -11,7 +11,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from tests import launch_traces
 from tests.conftest import CAPTURES
+from tests.trace_builders import memory
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
 
 # Larger ones say nothing that smaller ones don't, and take longer.
@@ -81,6 +83,12 @@ def _traces(kind: str) -> Iterator[Original]:
     for name, path in _files(kind, "torch/*.json.gz"):
         if ".trace." in name:
             yield Original(kind, name, gzip.decompress(path.read_bytes()))
+    for rank in range(3):
+        made = launch_traces.training(rank, rank=rank, world_size=2)
+        for at in range(6):
+            size = -512 if at % 3 == 2 else 256 << at
+            made.events.append(memory(1500 + 700 * at, size, 1024 * at, type=rank % 2, device=rank % 2 - 1))
+        yield Original(kind, f"rank_{rank}.json", made.trace())
 
 
 def _debug(kind: str) -> Iterator[Original]:

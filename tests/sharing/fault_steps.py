@@ -1,8 +1,8 @@
-"""Runs an operation once for each call by which it writes, with that call failing; what each run left is checked.
+"""Runs an operation for each call by which it writes, with that call failing, and again with all calls after it failing.
 
-    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--all-after] [--first N] [--every N]
+    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--first N] [--every N]
 
-The processes that do the work are forked from this one, which has loaded everything and opened nothing. Prints a line for
+What each run left is checked. What operations start from is made in FOLDER once. The processes that do the work are forked from this one, which has loaded everything and opened nothing. Prints a line for
 each failure of a check, and the number of calls.
 """
 
@@ -164,20 +164,27 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("operation", choices=OPERATIONS)
-    parser.add_argument("--all-after", action="store_true")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=1)
     options = parser.parse_args()
     shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
     shim.fault_last.restype = ctypes.c_char_p
-    start = options.folder / "start"
-    start.mkdir(parents=True)
-    assert in_child(lambda: prepare(start))[0] == "done"
-    calls = complaints(options.operation, start, options.folder / "run", Fault(shim, 0, False))[0]
-    for number in [0, *range(options.first, calls + 1, options.every)]:
-        fault = Fault(shim, number, options.all_after)
-        for line in complaints(options.operation, start, options.folder / "run", fault)[1]:
+    start, made = options.folder / "start", options.folder / "made"
+    if not start.exists():
+        made.mkdir(parents=True)
+        assert in_child(lambda: prepare(made))[0] == "done"
+        made.rename(start)
+
+    def check(number: int, goes_on: bool) -> int:
+        calls, wrong = complaints(options.operation, start, options.folder / "run", Fault(shim, number, goes_on))
+        for line in wrong:
             print(line, flush=True)
+        return calls
+
+    calls = check(0, False)
+    for number in range(options.first, calls + 1, options.every):
+        for goes_on in (False, True):
+            check(number, goes_on)
     print(f"{options.operation}: {calls} calls", flush=True)
 
 

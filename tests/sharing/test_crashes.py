@@ -7,9 +7,8 @@ import random
 import time
 from pathlib import Path
 
-import pytest
-
 import etq
+from tests.sampling import whole
 from tests.sharing import captures
 
 
@@ -59,8 +58,8 @@ def test_five_kills(tmp_path: Path) -> None:
     check_kills(tmp_path, 5, 3)
 
 
-@pytest.mark.long
-def test_sixty_kills(tmp_path: Path) -> None:
+@whole
+def test_many_kills(tmp_path: Path) -> None:
     path, there = check_kills(tmp_path, 60, 30)
     quiet = tmp_path / "quiet.duckdb"
     for start in range(0, there, 3):

@@ -17,6 +17,7 @@ from etq.catalog import quoted
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.maintenance.merge import merge
 from etq.warehouse.ephemeral import open_ephemeral
+from tests.sampling import IS_WHOLE, thinned
 
 CAPTURE = "tests/captures/mlp/mlp.etdp"
 SECRET = "known to its owner alone"
@@ -124,7 +125,7 @@ CHANGED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", CHANGED)
+@pytest.mark.parametrize("change", [*CHANGED][:: 1 if IS_WHOLE else 4])
 def test_a_changed_warehouse_is_refused(clean: Path, tmp_path: Path, secret: Path, change: str) -> None:
     statements, message = CHANGED[change]
     path = received(clean, tmp_path, *(each.replace("{secret}", str(secret)) for each in statements))
@@ -221,7 +222,7 @@ WORKS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("name", thinned(WORKS, WORKS[:3]))
 def test_names_that_are_only_names(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with etq.open(name) as warehouse:

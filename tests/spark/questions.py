@@ -28,15 +28,30 @@ _SIDES = (
 # Where a view needs more than a capture, or has more to ask.
 _MORE = {
     "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
+    "compare_graphs": ["'mlp', 'convnet_xnn'"],
     "compare_programs": ["'mlp', 'convnet_xnn'"],
     "delegation": ["'convnet_xnn'", "'demo_str'", "'convnet_xnn', program := 'convnet_xnn'"],
+    "device_idle": ["'gpu'", "'gpu', \"by\" := 'stream'"],
+    "device_idle_causes": ["'gpu'"],
     "event_times": ["'loops'"],
+    **{view: ["'gpu'"] for view in ("kernel_launches", "launch_totals", "queue_lengths", "queue_summary")},
+    "device_breakdown": ["'gpu'", "'gpu', \"by\" := 'step'"],
+    "peak_memory": ["'gpu'"],
+    "passes": ["'gpu', \"by\" := 'step'"],
+    "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
+    "tensor_core_use": ["'gpu', \"by\" := 'step'"],
+    "wide_steps": ["'gpu'"],
+    "rank_steps": ["selector := 'gpu'"],
+    "stragglers": ["selector := 'gpu'"],
+    "work_totals": ["'gpu'"],
+    "work_types": ["'gpu'"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
     "key_averages": ["'mlp_train', \"by\" := 'shape'", "'gpu'"],
     "memory_totals": ["'memory'"],
     "model_map": ["'mlp', 'pair_mlp'"],
     "node_costs": ["'mlp'", "'convnet_xnn'"],
+    "node_gaps": ["'values', 'values', 'snr'"],
     "numeric_gap": ["'values', 'values', 'mse'", "'values', 'values', 'snr'"],
     "op_costs": ["'convnet_xnn'"],
     "op_totals": [
@@ -52,9 +67,18 @@ _MORE = {
     "program_size": ["'mlp'"],
     "regressions": ["'device=fleet', over := 'build'"],
     "trend": ["'total', NULL, 'device=fleet', over := 'build'"],
-    **{f"compare_{what}": list(_SIDES) for what in ("captures", "parts", "ops", "modules", "findings", "metrics")},
+    **{
+        f"compare_{what}": list(_SIDES)
+        for what in ("captures", "parts", "ops", "modules", "findings", "metrics", "startup")
+    },
     "compared_captures": list(_SIDES),
+    "trace_diff": ["'before', 'after', steps := 'skip_first=2'"],
 }
+# Comparisons of traces: whole ones, or by their steps.
+for _name in ("compare_captures", "compare_ops"):
+    _MORE[_name].append("'mlp_train', 'pair_mlp'")
+for _name in ("compare_findings", "compared_captures"):
+    _MORE[_name].append("'before', 'after'")
 # Views that have no order of their own.
 _ORDERED = {
     "events": """(
@@ -120,6 +144,8 @@ def build(place: Path) -> None:
             "memory": "mlp/mlp_alloc.etdp",
             "mlp_train": "torch/mlp_train.pt.trace.json.gz",
             "pair_mlp": "torch/pair_mlp.pt.trace.json.gz",
+            "before": "torch_steps/before.pt.trace.json.gz",
+            "after": "torch_steps/after.pt.trace.json.gz",
             "iterations": "prof_result/iterations.prof_result.bin",
         }
         for name, file in files.items():

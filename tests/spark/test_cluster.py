@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.lake import check, stores
+from etq.lake import check
 from etq.lake.tables import Lake
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
+from tests.sampling import whole
 
 pytestmark = pytest.mark.long
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -67,6 +68,7 @@ def free_port() -> int:
         return int(free.getsockname()[1])
 
 
+@whole
 def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
     if shutil.which("java") is None:
         pytest.skip("a cluster needs Java 17 or later")
@@ -96,7 +98,7 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
             [sys.executable, "-c", DRIVER, *arguments], env=environment, cwd=Path(etq.__file__).parents[1],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as driver:  # fmt: skip
-            while driver.poll() is None and not stores.listed(lake, "signatures"):
+            while driver.poll() is None and not lake.listed("signatures"):
                 time.sleep(0.1)
             os.killpg(one.pid, signal.SIGKILL)
             output, errors = driver.communicate(timeout=600)

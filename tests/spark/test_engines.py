@@ -29,14 +29,17 @@ def test_every_view_has_a_question(view: SqlObject) -> None:
 PORTABLE = [each for each in asked() if "spark" in each.engines]
 
 
-@pytest.mark.parametrize("view", thinned(PORTABLE, PORTABLE[::8]), ids=lambda each: each.name)
+@pytest.mark.parametrize("view", thinned(PORTABLE, PORTABLE[::20]), ids=lambda each: each.name)
 def test_a_portable_view_is_written(view: SqlObject) -> None:
     for call in calls(view):
         text = spark_sql(f"FROM {call}")
         assert not any(word in text for word in ("QUALIFY", "ASOF", "PERCENTILE_CONT", "PERCENTILE_APPROX", "EXCLUDE"))
 
 
-@pytest.mark.parametrize("view", [each for each in asked() if "spark" not in each.engines], ids=lambda each: each.name)
+OTHERS = [each for each in asked() if "spark" not in each.engines]
+
+
+@pytest.mark.parametrize("view", thinned(OTHERS, OTHERS[::5]), ids=lambda each: each.name)
 def test_what_is_for_duckdb_alone_says_why(view: SqlObject) -> None:
     assert view.engines == engines(view.name) == ("duckdb",)
     with pytest.raises(QueryError, match=f"^{view.name} only runs in DuckDB: "):
@@ -127,6 +130,7 @@ def test_sql_by_spark_needs_a_lake() -> None:
     assert missing.exit_code == 1 and missing.stderr == "Error: no/such: no such folder\n"
 
 
+@pytest.mark.long
 def test_transpiling_needs_no_spark() -> None:
     script = "import sys, etq.spark; etq.spark.spark_sql('FROM capture_summary'); print('pyspark' in sys.modules)"
     assert (

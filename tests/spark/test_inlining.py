@@ -17,6 +17,8 @@ from tests.sampling import thinned
 from tests.spark.answers import differences
 from tests.spark.questions import asked, calls
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def tables(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -73,6 +75,7 @@ def test_common_table_expressions_of_one_name_stay_apart() -> None:
     assert asked_of(query + "SELECT a.x, asked.x FROM a, asked") == [(2, 1)]
 
 
+@pytest.mark.long
 def test_an_argument_of_the_row_around_is_a_lateral_subquery(tables: duckdb.DuckDBPyConnection) -> None:
     query = """SELECT c.name, o.capture_id FROM captures AS c, LATERAL (FROM _matching_captures(c.name)) AS o
         WHERE c.name = 'mlp'"""

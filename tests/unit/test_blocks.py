@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from tests.builders import (
     DebugEvent,
     Event,
@@ -25,6 +24,7 @@ from tests.builders import (
 )
 from tests.sampling import examples
 from tests.unit.test_etdump_reader import read
+from tests.warehouses import empty_warehouse
 
 FRAMEWORK = ("Method::execute", "Method::init", "Program::load_method", "mine")
 
@@ -286,9 +286,9 @@ def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) 
     ]
     # Of the same shape, but the kernel begins before the execute.
     runs.append(run("late", kernel("a", 1, 20), kernel("b", 30, 40), execute(5, 60)))
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*runs), name="run")
-        rows = warehouse.sql("SELECT run_index, event_index, parent_index, execute_index FROM events").fetchall()
+        rows = warehouse.rows("SELECT run_index, event_index, parent_index, execute_index FROM events")[1]
     assert calls == 2
     assert {row[1:] for row in rows if row[0] < 300} == {(0, 2, 2), (1, 2, 2), (2, None, 2)}
     assert sorted(row[1:] for row in rows if row[0] == 300) == [(0, None, None), (1, 2, 2), (2, None, 2)]

@@ -55,6 +55,7 @@ def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
     assert all(rows.index(rows[at]) == at for at in first)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("count", [10, 20_000])
 def test_pandas_is_left_alone(count: int) -> None:
     """It is installed here, and takes longer to import than a million events to read."""

@@ -129,7 +129,7 @@ def test_the_older_layout() -> None:
 
 def test_known_content_adds_nothing(warehouse: Warehouse) -> None:
     def counts() -> list[Any]:
-        return [warehouse.sql(f"SELECT count(*) FROM {table}").fetchall() for table in TABLES]
+        return [warehouse.rows(f"SELECT count(*) FROM {table}")[1] for table in TABLES]
 
     first = warehouse.ingest_record(CAPTURES / "nones/nones.etrecord")
     before = counts()

@@ -15,7 +15,6 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from etq import FormatError
 from etq.warehouse.warehouse import Warehouse
 from tests.sampling import examples
@@ -29,6 +28,7 @@ from tests.unit.test_etrecord_reader import (
     record,
     refusal,
 )
+from tests.warehouses import empty_warehouse
 
 
 def test_large_members_that_are_damaged_are_told_so_whatever_comes_of_it() -> None:
@@ -87,7 +87,7 @@ def test_pickles_are_never_run(warehouse: Warehouse, tmp_path: Path) -> None:
     }
     found = warehouse.ingest_record(record({**replaced, **pickles}))
     assert found.is_complete and not target.exists()
-    listed = warehouse.sql("SELECT kind, byte_size, count(*) FROM record_members GROUP BY ALL ORDER BY ALL").fetchall()
+    listed = warehouse.rows("SELECT kind, byte_size, count(*) FROM record_members GROUP BY ALL ORDER BY ALL")[1]
     assert ("pickle", len(payload), 2) in listed and ("weights", len(weights.getvalue()), 6) in listed
 
 
@@ -106,7 +106,7 @@ def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> 
         damaged[place] = data.draw(st.integers(0, 255) | st.sampled_from(list(b'0-9e"{}[],:')))
     if data.draw(st.integers(0, 3)) == 0:
         del damaged[data.draw(st.integers(0, len(damaged))) :]
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         try:
             found = warehouse.ingest_record(
                 bytes(damaged) if is_zip_damaged else record({**members, name: bytes(damaged)})
@@ -116,4 +116,4 @@ def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> 
             assert_nothing_is_stored(warehouse)
         else:
             assert found.is_new
-            assert warehouse.sql("SELECT count(*) FROM records").fetchall() == [(1,)]
+            assert warehouse.rows("SELECT count(*) FROM records")[1] == [(1,)]

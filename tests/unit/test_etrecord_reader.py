@@ -80,7 +80,7 @@ def patched(data: bytes, name: str, at: int, value: bytes, at_local: int | None 
 
 def assert_nothing_is_stored(warehouse: Warehouse) -> None:
     for table in TABLES:
-        assert warehouse.sql(f"SELECT count(*) FROM {table}").fetchall() == [(0,)], table
+        assert warehouse.rows(f"SELECT count(*) FROM {table}")[1] == [(0,)], table
 
 
 def test_what_is_no_record_is_told(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -277,18 +277,18 @@ def test_missing_members_are_told_and_the_rest_is_read(warehouse: Warehouse, dro
     kept = {name: content for name, content in members_of(SMALLEST).items() if name not in dropped}
     found = warehouse.ingest_record(record(kept))
     assert found.is_new and not found.is_complete
-    assert warehouse.sql("SELECT rule, detail FROM record_findings").fetchall() == [
+    assert warehouse.rows("SELECT rule, detail FROM record_findings")[1] == [
         ("half-written", f"lacks {lacks}: events can't be mapped to ops")
     ]
     # By eye, from the member's text: Linear is one ATen op and two of the edge dialect; both maps name instructions.
-    nodes = warehouse.sql("SELECT g.stage, n.op FROM op_nodes AS n JOIN graphs AS g USING (graph_id)").fetchall()
+    nodes = warehouse.rows("SELECT g.stage, n.op FROM op_nodes AS n JOIN graphs AS g USING (graph_id)")[1]
     expected = [] if "exported_program" in dropped else [("exported_program", "linear")]
     if EDGE not in dropped:
         expected += [("edge_dialect_exported_program", op) for op in ("permute_copy", "addmm")]
     assert nodes == expected
-    handles = warehouse.sql("SELECT instruction_id, debug_handle FROM debug_handles").fetchall()
+    handles = warehouse.rows("SELECT instruction_id, debug_handle FROM debug_handles")[1]
     assert handles == ([] if "debug_handle_map" in dropped else [(0, 1), (1, 1)])
-    listed = [name for (name,) in warehouse.sql("SELECT name FROM record_members ORDER BY member_index").fetchall()]
+    listed = [name for (name,) in warehouse.rows("SELECT name FROM record_members ORDER BY member_index")[1]]
     assert listed == ["ETRECORD_V0", *kept]
 
 
@@ -296,7 +296,7 @@ def test_members_that_may_be_missing(warehouse: Warehouse) -> None:
     names = ("debug_handle_map", "delegate_map", EDGE)
     found = warehouse.ingest_record(record({name: members_of(SMALLEST)[name] for name in names}))
     assert found.is_complete
-    assert warehouse.sql("SELECT * FROM record_findings").fetchall() == []
+    assert warehouse.rows("SELECT * FROM record_findings")[1] == []
 
 
 def test_handles_that_no_node_has() -> None:

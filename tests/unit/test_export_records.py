@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-import etq
 from etq.errors import QueryError
 from etq.ingest.metrics.reader import read_metrics
 from tests.asserts import TWO_OPERATORS
 from tests.builders import dump, execute, run
 from tests.conftest import CAPTURES
 from tests.unit.test_export import exported
+from tests.warehouses import empty_warehouse
 
 
 def test_hud_is_read_by_the_reader_of_metrics() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         data = dump(TWO_OPERATORS, run("Execute", execute(start=200, end=250)))
         labels = {"model": "mv2", "device": "Pixel 8", "os": "Android 15", "backend": "xnnpack", "build": "41"}
         warehouse.ingest(data, name="test", labels=labels)
@@ -29,7 +29,7 @@ def test_hud_is_read_by_the_reader_of_metrics() -> None:
         found = [(row["name"], row["value"], row["unit"]) for row in rows.to_pylist()]
         other = warehouse.ingest(dump(run("Execute", execute(start=0, end=1))), name="other")
         warehouse.ingest_metrics(other, text.encode())
-        copied = warehouse.sql("SELECT name, value, unit, better FROM metric_values('other')").fetchall()
+        copied = warehouse.rows("SELECT name, value, unit, better FROM metric_values('other')")[1]
     assert found == [
         ("avg_inference_latency", pytest.approx(55e-6, abs=1e-18), "ms"),
         ("inference_latency", 60e-6, "ms"),
@@ -55,11 +55,11 @@ def test_hud_is_read_by_the_reader_of_metrics() -> None:
 
 
 def test_hud_has_loading_and_the_records_backends() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="run")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord"))
         records = json.loads(exported(warehouse, "run", "hud"))
-        [(ticks,)] = warehouse.sql("SELECT duration_ticks FROM events WHERE name = 'Program::load_method'").fetchall()
+        [(ticks,)] = warehouse.rows("SELECT duration_ticks FROM events WHERE name = 'Program::load_method'")[1]
     assert [record["metric"]["name"] for record in records] == [
         "avg_inference_latency(ms)", "inference_latency(ms)", "model_load_time(ms)",
     ]  # fmt: skip
@@ -68,8 +68,9 @@ def test_hud_has_loading_and_the_records_backends() -> None:
     assert records[0]["model"] == {"name": "run", "backend": "XnnpackBackend"} and records[0]["runners"] == []
 
 
+@pytest.mark.long
 def test_model_explorer_needs_to_know_the_method() -> None:
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="run")
         with pytest.raises(QueryError, match="run has no record"):
             exported(warehouse, "run", "model-explorer")
@@ -92,10 +93,10 @@ def test_model_explorer_needs_to_know_the_method() -> None:
 @pytest.mark.parametrize("graph", ["edge_dialect_exported_program", "exported_program"])
 def test_model_explorers_times_are_the_kernels(graph: str) -> None:
     """All kernels' time of an execute is somewhere in the graph, whichever it is."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "transformer/transformer.etdp", name="run")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / "transformer/transformer.etrecord"))
         written = json.loads(exported(warehouse, "run", "model-explorer", graph=graph, unit="ns"))
         query = "SELECT sum(duration_ticks), count(DISTINCT run_index) FROM events WHERE kind = 'kernel'"
-        [(ticks, runs)] = warehouse.sql(query).fetchall()
+        [(ticks, runs)] = warehouse.rows(query)[1]
     assert sum(each["value"] for each in written["graph"]["results"].values()) == pytest.approx(ticks / runs, rel=1e-12)

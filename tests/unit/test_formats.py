@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
 
+from etq.analysis.comparison import Comparison
 from etq.database.handles import Capture
 from etq.ingest.registry import FORMATS
 from etq.warehouse.formats import BY_FORMAT, narrowed
@@ -22,6 +24,7 @@ def test_each_format_has_a_macro() -> None:
         assert of_formats.keys() == {*FORMATS, "reference"}
 
 
+@pytest.mark.long
 def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: Path) -> None:
     """Rules of traces were planned for each dump, and took most of the time."""
     traces = Traces(warehouse, tmp_path)
@@ -34,10 +37,64 @@ def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: 
         assert (relation.columns, relation.fetchall()) == whole
 
 
+@pytest.mark.long
+def test_a_comparison_plans_what_is_about_traces_only_if_there_are_any(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Verdicts on steps, calls and shapes were planned for each comparison of dumps, a fifth of its time."""
+    for name, ticks in (("a", 3001), ("b", 3502)):
+        warehouse.ingest(dump(*runs_of(("addmm", ticks), *WORK, number=5)), name=name)
+    queries: list[str] = []
+    rows = warehouse.rows
+
+    def recorded(query: str, **given: object) -> tuple[list[str], list[tuple[object, ...]]]:
+        queries.append(query)
+        return rows(query, **given)
+
+    monkeypatch.setattr(warehouse, "rows", recorded)
+    options = {"unit": "ns", "quantile": None, "allow_mismatch": None, "alpha": None}
+    options |= {"phase": None, "history": None, "min_effect": None}
+
+    def answers() -> tuple[list[object], tuple[list[str], list[tuple[Any, ...]]]]:
+        queries.clear()
+        comparison = Comparison(warehouse, "a", "b", options)
+        parts: list[object] = [comparison.rows(part) for part in ("captures", "ops", "findings", "sides", "parts")]
+        comparison.close()
+        relation = warehouse.compare_ops("a", "b", unit="ns")
+        return parts, (relation.columns, relation.fetchall())
+
+    of_dumps = answers()
+    assert any("FROM _comparison_of_runtime(" in query for query in queries)
+    columns, ops = rows("FROM compare_ops('a', 'b', unit := 'ns')")
+    assert of_dumps[1] == (columns, ops) and ops
+    Traces(warehouse, tmp_path).take(*two_steps())
+    assert answers() == of_dumps
+    assert any("FROM _comparison(" in query for query in queries)
+
+
 def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:
     of_trace = narrowed("advice", "torch_trace", {"capture": "x", "unit": "us", "runs": "all"})
     assert (of_trace[0].name, of_trace[1]) == ("_advice_of_trace", {"capture": "x", "unit": "us"})
     assert narrowed("advice", "torch_trace", {"capture": "x", "phase": "y"})[0].name == "advice"
+
+
+@pytest.mark.long
+def test_a_tax_without_a_baseline_plans_none(warehouse: Warehouse, tmp_path: Path) -> None:
+    """What a baseline needs was planned for each tax, two fifths of its time."""
+    Traces(warehouse, tmp_path).take(*two_steps())
+    warehouse.ingest(dump(*runs_of(("addmm", 3001), *WORK, number=3)), name="dump")
+    warehouse.ingest(dump(*runs_of(number=2)), name="untraced")
+    alone: dict[str, Any] = {"unit": "us", "steps": "skip_first=1", "runs": "typical"}
+    written = ", ".join(f"{name} := '{value}'" for name, value in alone.items())
+    for (name,) in warehouse.rows("SELECT c.name FROM captures AS c")[1]:
+        whole = warehouse.sql(f"FROM framework_tax('{name}', {written})")
+        for relation in (warehouse.framework_tax(name, **alone), warehouse.framework_tax(name, baseline=None, **alone)):
+            assert (relation.columns, relation.types) == (whole.columns, whole.types)
+            assert relation.fetchall() == whole.fetchall()
+    assert narrowed("framework_tax", "etdump", alone)[0].name == "_framework_tax_alone"
+    given = {"capture": "dump", "baseline": "untraced"}
+    assert narrowed("framework_tax", "etdump", given)[0].name == "framework_tax"
+    assert warehouse.framework_tax(**given).fetchall() == warehouse.rows("FROM framework_tax('dump', 'untraced')")[1]
 
 
 @pytest.mark.parametrize("given", ["x", Capture(1, "x", "0" * 64, "torch_trace")], ids=["name", "capture"])

@@ -18,6 +18,7 @@ from etq.errors import EtqError, FormatError
 from etq.ingest.metrics.sidecar import read_sidecar
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.warehouses import empty_warehouse
 
 MLP = (CAPTURES / "mlp/mlp.etdp").read_bytes()
 
@@ -172,11 +173,11 @@ def test_captured_at_said_wins(warehouse: Warehouse, tmp_path: Path) -> None:
     path = place(tmp_path, {"captured_at": "2026-05-01"})
     capture = warehouse.ingest(path, labels={"captured_at": "2026-05-02"}, captured_at=datetime(2026, 5, 3))
     assert warehouse.label(capture) == {"captured_at": "2026-05-03T00:00:00.000000Z"}
-    with etq.open() as other:
+    with empty_warehouse() as other:
         assert other.label(other.ingest(path, labels={"captured_at": "2026-05-02"}))["captured_at"] > "2026-05-02"
-    with etq.open() as other:
+    with empty_warehouse() as other:
         assert other.label(other.ingest(path))["captured_at"] == "2026-05-01T00:00:00.000000Z"
-    with etq.open() as other:
+    with empty_warehouse() as other:
         assert other.label(other.ingest(path, sidecar=False)) == {}
 
 
@@ -222,7 +223,7 @@ def test_a_bad_sidecar_stores_nothing(warehouse: Warehouse, tmp_path: Path) -> N
     (path.parent / "run.etdp.json").write_text('{"a,b": "x"}')
     with pytest.raises(etq.WarehouseError, match="it has ','"):
         warehouse.ingest(path)
-    assert warehouse.sql("SELECT count(*) FROM captures").fetchall() == [(0,)]
+    assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
     (path.parent / "run.etdp.toml").write_text("a = 1")
     with pytest.raises(EtqError, match="has two sidecars"):
         warehouse.ingest(path)

@@ -137,6 +137,7 @@ def test_an_etrecord_object_is_read_from_what_it_saves() -> None:
     assert made.get_exported_program("missing") is None
 
 
+@pytest.mark.long
 def test_nodes_of_another_graph_of_the_record() -> None:
     given = {"etdump_path": str(MLP), "etrecord": str(CAPTURES / "mlp/mlp.etrecord")}
     made = Inspector(**given, reference_graph_name="exported_program")  # type: ignore[arg-type]
@@ -159,6 +160,7 @@ def test_ops_of_a_block() -> None:
         made.get_op_list("Nothing")
 
 
+@pytest.mark.long
 def test_a_parser_may_give_columns_or_lists_and_nothing_else() -> None:
     pytest.importorskip("pandas")
     lists = Inspector(**DEMO, delegate_metadata_parser=lambda logged: [len(logged)])  # type: ignore[arg-type]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-import etq
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
+from tests.warehouses import empty_warehouse
 
 HOST = 4000
 
@@ -86,7 +86,7 @@ def test_frames_of_a_thread_nest(events: list[dict[str, Any]]) -> None:
 def test_it_is_read(tmp_path: Path) -> None:
     path = tmp_path / "made.json"
     make_gpu_trace(path, 1500, seed=2)
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         capture = warehouse.ingest(path)
         [(ops,)] = warehouse.rows("SELECT count(*) FROM key_averages($capture)", capture=capture)[1]
         steps = warehouse.rows("SELECT DISTINCT step FROM step_breakdown($capture)", capture=capture)[1]

@@ -28,6 +28,7 @@ def names(warehouse: Warehouse) -> list[str]:
     return [name for (name,) in warehouse.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
 
 
+@pytest.mark.long
 def test_what_is_removed_leaves_nothing(warehouse: Warehouse) -> None:
     """The last captures go, and all is as before them; the records stay."""
     warehouse.ingest(MLP, name="first", labels={"a": "b"})
@@ -48,6 +49,7 @@ def test_what_is_removed_leaves_nothing(warehouse: Warehouse) -> None:
     assert warehouse.ingest(trace).is_new
 
 
+@pytest.mark.long
 def test_prune_keeps_the_last_of_each_group(warehouse: Warehouse) -> None:
     moments = [3, None, 1, 2, None]
     for model in ("mlp", "convnet"):
@@ -143,6 +145,7 @@ def test_what_can_not_be_pruned_is_refused(warehouse: Warehouse) -> None:
             warehouse.prune(keep_last, by)
 
 
+@pytest.mark.long
 def test_compacting_gives_space_back(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:
@@ -153,7 +156,7 @@ def test_compacting_gives_space_back(tmp_path: Path) -> None:
         sizes = warehouse.compact()
         assert sizes[1] == path.stat().st_size < sizes[0]
         assert contents(warehouse) == before
-        assert warehouse.sql("FROM mine").fetchall() == [(1,)]
+        assert warehouse.rows("FROM mine")[1] == [(1,)]
         assert warehouse.ingest_many(FLEET[:2])[0].is_new  # type: ignore[union-attr]
     assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]
     with duckdb.connect(str(path), read_only=True) as plain:
@@ -162,6 +165,7 @@ def test_compacting_gives_space_back(tmp_path: Path) -> None:
         assert plain.execute("SELECT tags['storage_version'] FROM duckdb_databases()").fetchall()[0] == ("v1.5.0+",)
 
 
+@pytest.mark.long
 def test_compacting_leaves_the_file_where_it_can_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "lab.duckdb"
     with pytest.raises(WarehouseError, match="a warehouse in memory can't be compacted"), etq.open() as memory:
@@ -206,6 +210,7 @@ with etq.open(sys.argv[1]) as warehouse:
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("at", thinned(["written", "placed", "20", "60", "150"], ["placed"]))
 def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> None:
     path = tmp_path / "lab.duckdb"
@@ -221,6 +226,7 @@ def test_killed_while_compacting_nothing_is_lost(tmp_path: Path, at: str) -> Non
     assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"], "what was left is cleared away"
 
 
+@pytest.mark.long
 def test_sizes_add_up_to_what_is_used(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:

@@ -16,6 +16,7 @@ from etq.errors import EtqError, WarehouseError
 from etq.maintenance.merge import Merged, merge
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
+from tests.sampling import whole
 from tests.unit.test_warehouse import ONE, TWO, contents
 
 MLP, CONVNET = CAPTURES / "mlp", CAPTURES / "convnet"
@@ -114,6 +115,7 @@ def test_links_and_phases_that_only_the_second_has_are_taken(tmp_path: Path) -> 
 
 
 @pytest.mark.long
+@whole
 def test_pruned_events_come_from_where_they_are(tmp_path: Path) -> None:
     for name in ("a", "b", "all"):
         with etq.open(tmp_path / f"{name}.duckdb") as warehouse:
@@ -127,6 +129,7 @@ def test_pruned_events_come_from_where_they_are(tmp_path: Path) -> None:
             assert repr(contents(made)) == repr(contents(expected))
 
 
+@pytest.mark.long
 def test_names_are_made_unique(tmp_path: Path) -> None:
     for folder, content in (("phone", ONE), ("watch", TWO)):
         (tmp_path / folder).mkdir()
@@ -141,6 +144,7 @@ def test_names_are_made_unique(tmp_path: Path) -> None:
     assert names == ["run", "same", "watch/run", f"same-{short}"]
 
 
+@pytest.mark.long
 def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     good, old, output = tmp_path / "good.duckdb", tmp_path / "old.duckdb", tmp_path / "c.duckdb"
     etq.open(good).close()
@@ -161,6 +165,7 @@ def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     assert not output.exists()
 
 
+@pytest.mark.long
 def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "lab.duckdb", tmp_path / "all.duckdb"
     with etq.open(source) as warehouse:
@@ -179,6 +184,7 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest
     assert sorted(each.name for each in tmp_path.iterdir()) == ["all.duckdb", "lab.duckdb"]
 
 
+@pytest.mark.long
 def test_what_a_killed_merge_left_is_removed_and_what_another_writes_is_not(tmp_path: Path) -> None:
     source, target = tmp_path / "lab.duckdb", tmp_path / "all.duckdb"
     with etq.open(source) as warehouse:

@@ -190,6 +190,7 @@ warehouse = etq.open()
     assert notebook.shows("warehouse.sql('SELECT 1')")["text/html"] == "mine"
 
 
+@pytest.mark.long
 def test_elsewhere_nothing_is_imported_or_registered(tmp_path: Path) -> None:
     script = "import sys, etq; etq.open(); assert not {'IPython', 'etq.render.notebook'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)

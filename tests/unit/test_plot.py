@@ -16,9 +16,12 @@ from matplotlib.figure import Figure
 import etq
 from etq.plot.drawing import BLUE, GREY, RED, shortened
 from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture as made_capture
+from tests.sql.test_trends import history
+from tests.warehouses import empty_warehouse
 
 # What figures hold is of many types; what it is, is tested.
 plot: Any = etq.plot
@@ -30,16 +33,14 @@ FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
     """Captures with records, a trace, a fleet of two equal sides, and thirty builds slower from the 18th on."""
-    with etq.open() as warehouse:
+    with empty_warehouse() as warehouse:
         for name in ("transformer", "convnet_xnn"):
             capture = warehouse.ingest(CAPTURES / name / f"{name}_100runs.etdp")
             warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord"))
         warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="trace")
-        for number, path in enumerate(FLEET):
-            warehouse.ingest(path, labels={"side": "base" if number % 2 else "new"})
-        for build in range(1, 31):
-            content = made_capture(build, {"addmm": 1.2} if build >= 18 else None)
-            warehouse.ingest(content, name=f"b{build}", labels={"build": str(build), "model": "net"})
+        sides = ("new", "base")
+        ingest_all(warehouse, [Labelled(path.stem, path, {"side": sides[at % 2]}) for at, path in enumerate(FLEET)])
+        history(warehouse, 30, 18, {"addmm": 1.2})
         yield warehouse
 
 
@@ -86,6 +87,7 @@ def test_ops_are_those_of_the_view(lab: Warehouse) -> None:
     saved(figure)
 
 
+@pytest.mark.long
 def test_ops_of_runs_of_a_kind_and_of_instances(lab: Warehouse) -> None:
     figure = plot.ops(lab, "convnet_xnn_100runs", by="instance", steps="skip_first=50", limit=100)
     rows = lab.op_totals("convnet_xnn_100runs", by="instance", steps="skip_first=50").fetchall()
@@ -93,15 +95,17 @@ def test_ops_of_runs_of_a_kind_and_of_instances(lab: Warehouse) -> None:
     assert [bars[0][0] for _, bars in sorted(bars_of(figure).items())] == [row[5] for row in rows]
 
 
+@pytest.mark.long
 def test_ops_of_a_trace(lab: Warehouse) -> None:
     figure = plot.ops(lab, "trace", limit=3)
-    rows = lab.sql(
-        "SELECT name, self_cpu_time FROM key_averages('trace') ORDER BY self_cpu_time DESC, name LIMIT 3"
-    ).fetchall()
+    rows = lab.rows("SELECT name, self_cpu_time FROM key_averages('trace') ORDER BY self_cpu_time DESC, name LIMIT 3")[
+        1
+    ]
     assert names_of(figure)[:3] == [row[0] for row in rows]
     assert [bars_of(figure)[place][0][0] for place in range(3)] == [row[1] for row in rows]
 
 
+@pytest.mark.long
 def test_modules_are_those_of_the_view(lab: Warehouse) -> None:
     figure = plot.modules(lab, "transformer_100runs", unit="us", limit=100)
     rows = [row for row in lab.module_totals("transformer_100runs", unit="us").fetchall() if row[6] > 0]
@@ -139,6 +143,7 @@ def test_untraced_runs_have_no_work(warehouse: Warehouse) -> None:
     assert "execute" in labels and "of that kernels and delegates" not in labels
 
 
+@pytest.mark.long
 def test_a_trend_is_that_of_the_view(lab: Warehouse) -> None:
     figure = plot.trend(lab, "op", "addmm", selector="model=net", unit="us")
     axes = figure.axes[0]
@@ -155,6 +160,7 @@ def test_a_trend_is_that_of_the_view(lab: Warehouse) -> None:
     saved(figure)
 
 
+@pytest.mark.long
 def test_a_comparison_is_that_of_the_view(lab: Warehouse) -> None:
     figure = plot.compare(lab, "side=base", "side=new", limit=5)
     rows = lab.compare_ops("side=base", "side=new").fetchall()[:5]
@@ -168,10 +174,12 @@ def test_a_comparison_is_that_of_the_view(lab: Warehouse) -> None:
 
 
 def test_verdicts_have_colours(warehouse: Warehouse) -> None:
+    captures = []
     for number in range(12):
         side = "new" if number % 2 else "old"
         content = made_capture(number, {"addmm": 1.2, "relu": 0.8} if side == "new" else None)
-        warehouse.ingest(content, name=f"{side}{number}", labels={"side": side})
+        captures.append(Labelled(f"{side}{number}", content, {"side": side}))
+    ingest_all(warehouse, captures)
     figure = plot.compare(warehouse, "side=old", "side=new")
     colours = {name.split(" ")[0]: bars_of(figure)[place][0][1] for place, name in enumerate(names_of(figure))}
     assert (colours["addmm"], colours["relu"], colours["add"]) == (RED, BLUE, GREY)
@@ -179,13 +187,14 @@ def test_verdicts_have_colours(warehouse: Warehouse) -> None:
     assert {"slower", "faster", "no difference that counts", "interval of 95 %"} == set(legend)
 
 
+@pytest.mark.long
 def test_a_roofline_is_that_of_the_view(lab: Warehouse) -> None:
     figure = plot.roofline(lab, "transformer_100runs", 5e10, 2e10)
     axes = figure.axes[0]
-    rows = lab.sql(
+    rows = lab.rows(
         """SELECT intensity, flops_per_second FROM roofline('transformer_100runs', peak_flops := 5e10,
            peak_bandwidth := 2e10) WHERE intensity > 0 AND flops_per_second > 0"""
-    ).fetchall()
+    )[1]
     drawn = [tuple(point) for each in axes.collections for point in each.get_offsets().tolist()]
     assert sorted(drawn) == sorted(rows)
     [roof] = [line for line in axes.lines if line.get_label() == "what the device can do"]
@@ -196,6 +205,7 @@ def test_a_roofline_is_that_of_the_view(lab: Warehouse) -> None:
     saved(figure)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("draw", [plot.ops, plot.runs], ids=["ops", "runs"])
 def test_names_are_no_formulas(warehouse: Warehouse, draw: Callable[..., Any]) -> None:
     events = (kernel(EVIL, 10, 30), operator_call(8, 33), execute(0, 60))
@@ -207,6 +217,7 @@ def test_names_are_no_formulas(warehouse: Warehouse, draw: Callable[..., Any]) -
         assert "a$x^{$ $$\\frac{_b_\\x1b[2J\\n<b>" in names_of(figure)
 
 
+@pytest.mark.long
 def test_labels_and_selectors_are_no_formulas(warehouse: Warehouse) -> None:
     for build in range(1, 5):
         labels = {"build": f"${build}^{{$", "model": "$\\frac{$", "side": f"$a_{build % 2}^{{$"}
@@ -233,6 +244,7 @@ def test_what_cannot_be_drawn(lab: Warehouse) -> None:
         plot.ops(lab, "transformer_100runs", unit="parsecs")
 
 
+@pytest.mark.long
 def test_nobodys_state_is_touched(lab: Warehouse) -> None:
     before = dict(mpl.rcParams)
     figures = [plot.ops(lab, "transformer_100runs") for _ in range(2)]
@@ -244,6 +256,7 @@ def test_nobodys_state_is_touched(lab: Warehouse) -> None:
     assert figures[0]._repr_png_().startswith(b"\x89PNG")
 
 
+@pytest.mark.long
 def test_without_matplotlib_it_says_what_to_install() -> None:
     script = """
 import sys

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from etq import FormatError
 from etq.ingest.etdump.containers import is_etdump
 from etq.ingest.prof_result import reader as prof_result
@@ -19,6 +18,7 @@ from tests.builders import dump, run
 from tests.conftest import CAPTURES
 from tests.prof_result_builders import NO_INSTRUCTION, Entry, block, execute, kernel
 from tests.sampling import examples
+from tests.warehouses import empty_warehouse
 
 Tables = dict[str, list[dict[str, Any]]]
 
@@ -287,15 +287,15 @@ SAMPLE = block(
 
 def loads_or_is_refused(data: bytes) -> None:
     try:
-        with etq.open() as warehouse:
+        with empty_warehouse() as warehouse:
             try:
                 warehouse.ingest(data, name="damaged")
             except FormatError:
-                assert warehouse.sql("FROM captures").fetchall() == [], "nothing half-read is stored"
+                assert warehouse.rows("FROM captures")[1] == [], "nothing half-read is stored"
                 raise
             for view in ("prof_result_profile", "prof_result_tax", "prof_result_memory", "iterations", "framework_tax"):
-                if warehouse.sql("SELECT format FROM captures").fetchall() == [("prof_result",)]:
-                    warehouse.sql(f"FROM {view}('damaged')").fetchall()
+                if warehouse.rows("SELECT format FROM captures")[1] == [("prof_result",)]:
+                    warehouse.rows(f"FROM {view}('damaged')")[1]
     except FormatError as error:
         assert "\n" not in str(error)
 

@@ -28,7 +28,7 @@ def test_known_content_adds_nothing_but_the_name(warehouse: Warehouse) -> None:
     named = warehouse.ingest_program(NET.read_bytes(), name="net")
     assert (named.program_id, named.name, named.is_new) == (1, "net", False)
     assert warehouse.program_size(named).fetchall() == warehouse.program_size("net").fetchall()
-    [row] = warehouse.sql("SELECT uri, byte_size, etq_version, now()::TIMESTAMP - ingested_at < INTERVAL 1 HOUR FROM programs").fetchall()  # fmt: skip
+    [row] = warehouse.rows("SELECT uri, byte_size, etq_version, now()::TIMESTAMP - ingested_at < INTERVAL 1 HOUR FROM programs")[1]  # fmt: skip
     assert row == (str(NET), 4852, etq.__version__, True)
 
 
@@ -47,10 +47,10 @@ def test_names_are_unique(warehouse: Warehouse, tmp_path: Path) -> None:
 def test_a_capture_may_have_a_programs_name(warehouse: Warehouse) -> None:
     warehouse.ingest_program(CAPTURES / "cond/cond.pte")
     warehouse.ingest(CAPTURES / "cond/cond.etdp")
-    rows = warehouse.sql("""
+    rows = warehouse.rows("""
         SELECT DISTINCT i.instruction_id, i.op, e.name
         FROM events AS e JOIN instructions AS i ON i.instruction_id = e.instruction_id
-        WHERE e.kind = 'kernel' AND i.instruction_id < 2 ORDER BY 1""").fetchall()
+        WHERE e.kind = 'kernel' AND i.instruction_id < 2 ORDER BY 1""")[1]
     assert rows == [
         (0, "aten::permute_copy", "native_call_permute_copy.out"),
         (1, "aten::addmm", "native_call_addmm.out"),

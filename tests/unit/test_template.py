@@ -10,6 +10,7 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests.sampling import IS_WHOLE
 
 QUESTIONS = (
     "FROM duckdb_functions() SELECT * EXCLUDE (database_name, function_oid, database_oid) WHERE NOT internal",
@@ -61,7 +62,7 @@ def test_warehouses_are_the_same_with_and_without_a_template(cache: Path, tmp_pa
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("content", [b"", b"no database", None])
+@pytest.mark.parametrize("content", [b"", b"no database", None] if IS_WHOLE else [None])
 def test_a_damaged_template_is_made_anew(cache: Path, content: bytes | None) -> None:
     etq.open().close()
     [template] = templates(cache)
@@ -74,6 +75,7 @@ def test_a_damaged_template_is_made_anew(cache: Path, content: bytes | None) -> 
     assert template.stat().st_size == len(whole)
 
 
+@pytest.mark.long
 def test_templates_that_are_not_used_any_more_are_removed(cache: Path) -> None:
     old, other = cache / "etq" / "empty-old.duckdb", cache / "etq" / "empty-other.duckdb"
     old.parent.mkdir(parents=True)

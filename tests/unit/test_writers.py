@@ -15,12 +15,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import etq
 from etq.errors import EtqError, QueryError
 from etq.render.delimited import delimited, escaping_formulas, write_delimited
 from etq.render.writers import write
 from etq.warehouse.warehouse import Warehouse
 from tests.sampling import examples
+from tests.warehouses import empty_warehouse
 
 MANY = 25_000
 
@@ -79,7 +79,7 @@ def cells(text: str, delimiter: str) -> list[list[Any]]:
 
 @pytest.fixture
 def warehouse() -> Any:
-    with etq.open() as opened:
+    with empty_warehouse() as opened:
         yield opened
 
 
