@@ -1,20 +1,27 @@
--- One launch of a node of `_operator_tree`, or a runtime call in it. Device events
--- belong to the op that `_device_owners` finds, or else to the innermost node that
--- contains their call. Runtime calls belong to the innermost node. An op that only
--- calls another op of its name is one node together with it. With categories :=
--- 'older', launches are attributed as in torch-tb-profiler: calls and the device
--- events that they launched belong to the first node with the same external id; of
--- an op that calls another op of its name, only those of the inner op count.
+-- One node of `_operator_tree`, one launch of a node, or one runtime call in it: one
+-- macro, so that a view computes the tree once. Device events belong to the op that
+-- `_device_owners` finds, or else to the innermost node that contains their call.
+-- Runtime calls belong to the innermost node. An op that only calls another op of its
+-- name is one node together with it. With categories := 'older', launches are
+-- attributed as in torch-tb-profiler: calls and the device events that they launched
+-- belong to the first node with the same external id; of an op that calls another op of
+-- its name, only those of the inner op count.
 -- Columns:
---   node_index: the innermost node of the call
---   is_operator: whether it is an op
---   call_index: a runtime call in the node; NULL in rows of device events
---   call_ticks: duration of the call in ticks
---   device_index: a device event that the node launched; NULL in rows of calls
---   kind: Kernel, Memcpy, Memset; NULL in rows of calls
---   label: label of the event; NULL in rows of calls
---   device_ticks: duration of the device event in ticks; 0 in rows of calls
-CREATE MACRO _operator_launches(
+--   event: node, call or launch
+--   node_index: the node; of calls and launches the innermost node of their call
+--   is_operator: whether the node is an op
+--   kind: of nodes as in `_operator_tree`, of launches Kernel, Memcpy or Memset; NULL for calls
+--   label: label of the node or of the device event; NULL for calls
+--   ticks: duration of the node, the call or the device event in ticks
+--   device_index: the device event; NULL unless a launch
+--   run_index: run of the node; NULL unless a node
+--   thread_index: its thread; NULL unless a node
+--   is_data_loader: whether it waits for input data; NULL unless a node
+--   start_ticks: clock at its start; NULL unless a node
+--   parent_index: its parent; NULL if there is none, and unless a node
+--   call_index: the node that it is one call with; NULL unless a node
+--   is_innermost: whether it is the innermost node of that call; NULL unless a node
+CREATE MACRO _operator_events(
     capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
 ) AS TABLE
@@ -88,27 +95,32 @@ launched AS (
     LEFT JOIN placed AS p ON p.call_index = o.call_index
 )
 SELECT
-    i.event_index AS node_index,
-    i.is_operator,
-    p.call_index,
-    p.ticks AS call_ticks,
+    'node' AS event,
+    t.event_index AS node_index,
+    t.is_operator,
+    t.kind,
+    t.label,
+    t.end_ticks - t.start_ticks AS ticks,
     NULL::INTEGER AS device_index,
-    NULL::VARCHAR AS kind,
-    NULL::VARCHAR AS label,
-    0 AS device_ticks
+    t.run_index,
+    t.thread_index,
+    t.is_data_loader,
+    t.start_ticks,
+    t.parent_index,
+    t.call_index,
+    t.is_innermost
+FROM tree AS t
+UNION ALL
+SELECT
+    'call', i.event_index, i.is_operator, NULL, NULL, p.ticks, NULL,
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM placed AS p
 JOIN tree AS t ON t.event_index = p.node_index
 JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost
 UNION ALL
 SELECT
-    i.event_index,
-    i.is_operator,
-    NULL::INTEGER,
-    0,
-    l.device_index,
-    l.kind,
-    l.label,
-    l.device_ticks
+    'launch', i.event_index, i.is_operator, l.kind, l.label, l.device_ticks,
+    l.device_index, NULL, NULL, NULL, NULL, NULL, NULL, NULL
 FROM launched AS l
 JOIN tree AS t ON t.event_index = l.node_index
 JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost;
@@ -139,44 +151,44 @@ CREATE MACRO _operator_calls(
     categories  -- as in `step_breakdown`
 ) AS TABLE
 WITH
-tree AS MATERIALIZED (
-    SELECT t.* FROM _operator_tree(capture_key, categories) AS t
+events_of_nodes AS MATERIALIZED (
+    SELECT e.* FROM _operator_events(capture_key, categories) AS e
 ),
-launches AS MATERIALIZED (
-    SELECT l.* FROM _operator_launches(capture_key, categories) AS l
+tree AS (
+    SELECT e.* FROM events_of_nodes AS e WHERE e.event = 'node'
 ),
 launched AS (
     SELECT
-        l.node_index,
-        sum(l.device_ticks) AS device_ticks,
-        sum(CASE WHEN l.kind = 'Kernel' THEN l.device_ticks ELSE 0 END)
-            AS kernel_ticks,
-        list(l.device_index) FILTER (WHERE l.kind = 'Kernel') AS kernels,
+        e.node_index,
+        sum(e.ticks) AS device_ticks,
+        sum(CASE WHEN e.kind = 'Kernel' THEN e.ticks ELSE 0 END) AS kernel_ticks,
+        list(e.device_index) FILTER (WHERE e.kind = 'Kernel') AS kernels,
         sum(
-            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
-            END
+            CASE WHEN _uses_tensor_cores(e.label, categories) THEN e.ticks ELSE 0 END
         ) AS tensor_ticks
-    FROM launches AS l
-    GROUP BY l.node_index
+    FROM events_of_nodes AS e
+    WHERE e.event = 'launch'
+    GROUP BY e.node_index
 ),
 within AS (
-    SELECT t.parent_index, sum(t.end_ticks - t.start_ticks) AS ticks
+    SELECT t.parent_index, sum(t.ticks) AS ticks
     FROM tree AS t
     WHERE t.parent_index IS NOT NULL
     GROUP BY t.parent_index
 ),
 calling AS (
-    SELECT l.node_index, sum(l.call_ticks) AS ticks
-    FROM launches AS l
-    WHERE l.call_index IS NOT NULL
-    GROUP BY l.node_index
+    SELECT e.node_index, sum(e.ticks) AS ticks
+    FROM events_of_nodes AS e
+    WHERE e.event = 'call'
+    GROUP BY e.node_index
 ),
 self_times AS MATERIALIZED (
     SELECT
         o.*,
-        i.event_index AS innermost_index,
-        o.end_ticks - o.start_ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0)
-            AS host_self_ticks,
+        o.node_index AS event_index,
+        o.start_ticks + o.ticks AS end_ticks,
+        i.node_index AS innermost_index,
+        o.ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0) AS host_self_ticks,
         coalesce(l.device_ticks, 0) AS device_self_ticks,
         coalesce(l.kernel_ticks, 0) AS kernel_self_ticks,
         coalesce(l.tensor_ticks, 0) AS tensor_self_ticks,
@@ -184,10 +196,10 @@ self_times AS MATERIALIZED (
         _could_use_tensor_cores(o.label)
             OR o.kind = 'Operator' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
     FROM tree AS i
-    JOIN tree AS o ON o.event_index = i.call_index
-    LEFT JOIN within AS w ON w.parent_index = i.event_index
-    LEFT JOIN calling AS c ON c.node_index = i.event_index
-    LEFT JOIN launched AS l ON l.node_index = i.event_index
+    JOIN tree AS o ON o.node_index = i.call_index
+    LEFT JOIN within AS w ON w.parent_index = i.node_index
+    LEFT JOIN calling AS c ON c.node_index = i.node_index
+    LEFT JOIN launched AS l ON l.node_index = i.node_index
     WHERE i.is_innermost
 ),
 -- Rows are in the order of the trees: the descendants of a call follow it directly.
@@ -246,9 +258,9 @@ SELECT
     o.label,
     o.kind,
     o.parent_index,
-    _is_operator(o.kind, o.label, o.is_data_loader) AS is_operator,
+    o.is_operator,
     o.start_ticks,
-    o.end_ticks - o.start_ticks AS host_ticks,
+    o.ticks AS host_ticks,
     o.host_self_ticks,
     o.device_self_ticks + o.device_within AS device_ticks,
     o.device_self_ticks,

@@ -179,16 +179,15 @@ occupancy AS (
 launched AS MATERIALIZED (
     SELECT
         d.device,
-        sum(l.device_ticks) AS ticks,
+        sum(l.ticks) AS ticks,
         sum(
-            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.device_ticks ELSE 0
-            END
+            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.ticks ELSE 0 END
         ) AS tensor_ticks
-    FROM _operator_launches((SELECT a.capture_id FROM target AS a), categories) AS l
+    FROM _operator_events((SELECT a.capture_id FROM target AS a), categories) AS l
     JOIN device_events AS d
         ON d.capture_id = (SELECT a.capture_id FROM target AS a)
         AND d.event_index = l.device_index
-    WHERE l.kind = 'Kernel' AND l.is_operator
+    WHERE l.event = 'launch' AND l.kind = 'Kernel' AND l.is_operator
     GROUP BY d.device
 )
 SELECT
