@@ -11,7 +11,8 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import as_numpy, numbers
-from etq.ingest.flatbuffers.reader import Buffer, Spans, string_views
+from etq.ingest.flatbuffers.reader import Buffer, Spans
+from etq.ingest.flatbuffers.strings import string_views
 
 Codes = npt.NDArray[np.int64]
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from etq.ingest.etdump.repeated_runs import read_repeated, stretches
 from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice
 from etq.ingest.flatbuffers.reader import Positions, Spans, Tables
@@ -26,7 +27,7 @@ def decoded_groups(runs: Tables, spans: Spans) -> Iterator[tuple[range, list[Eve
     """
     groups = list(_groups(spans.count))
     if len(groups) == 1:
-        yield groups[0][0], _read_slices(runs, spans, groups[0][1])
+        yield groups[0][0], _read_slices(runs, spans, *groups[0])
         return
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -34,7 +35,7 @@ def decoded_groups(runs: Tables, spans: Spans) -> Iterator[tuple[range, list[Eve
         ahead: deque[tuple[range, Future[list[EventSlice]]]] = deque()
         try:
             for group, events in groups:
-                ahead.append((group, pool.submit(_read_slices, runs, spans, events)))
+                ahead.append((group, pool.submit(_read_slices, runs, spans, group, events)))
                 if len(ahead) > THREADS:
                     done, future = ahead.popleft()
                     yield done, future.result()
@@ -56,6 +57,24 @@ def _groups(counts: Positions) -> Iterator[tuple[range, range]]:
         first = last
 
 
-def _read_slices(runs: Tables, spans: Spans, events: range) -> list[EventSlice]:
-    begins = range(events.start, events.stop, SLICE) or [events.start]
-    return [read_slice(runs, spans, begin, min(begin + SLICE, events.stop)) for begin in begins]
+def _read_slices(runs: Tables, spans: Spans, group: range, events: range) -> list[EventSlice]:
+    slices: list[EventSlice] = []
+    begin = first = events.start
+    for stretch in stretches(spans, group):
+        count = int(spans.count[stretch.start])
+        end = first + count * len(stretch)
+        # The first run may differ: the vtables stand among its tables.
+        for skipped in (0, 1):
+            start = first + skipped * count
+            if (repeated := read_repeated(runs, spans, stretch[skipped:], start)) is not None:
+                slices += [*_decoded(runs, spans, begin, start), repeated]
+                begin = end
+                break
+        first = end
+    slices += _decoded(runs, spans, begin, events.stop)
+    return slices or [read_slice(runs, spans, events.start, events.stop)]
+
+
+def _decoded(runs: Tables, spans: Spans, begin: int, end: int) -> list[EventSlice]:
+    """Decode events [begin, end) by the fields of their tables."""
+    return [read_slice(runs, spans, first, min(first + SLICE, end)) for first in range(begin, end, SLICE)]

@@ -15,11 +15,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from etq.errors import FormatError
 
@@ -179,6 +178,22 @@ class Spans:
         return int(self.count.sum())
 
 
+class _VTables(NamedTuple):
+    """The distinct vtables of tables, and which each table has.
+
+    slots       the offset of each field in the tables, 0 where absent [vtable, field]
+    which       each table's vtable, as an index
+    table_size  size in bytes of the tables that have it
+    start, end  position of the vtable, and after it
+    """
+
+    slots: npt.NDArray[Any]
+    which: Positions
+    table_size: Positions
+    start: Positions
+    end: Positions
+
+
 class Tables:
     """n tables of one type, at the given positions."""
 
@@ -191,8 +206,7 @@ class Tables:
         return len(self.positions)
 
     @cached_property
-    def _vtables(self) -> tuple[npt.NDArray[Any], Positions, Positions]:
-        """The distinct vtables' slots [vtable, slot], 0 where absent; each table's vtable; the size of its tables."""
+    def _vtables(self) -> _VTables:
         name = self.type.name
         back = self.buffer.gather(self.positions, SCALARS["i32"], f"{name}'s reference to its vtable")
         distinct, which = _few_distinct(self.positions - back)
@@ -226,7 +240,17 @@ class Tables:
                     f"{table_size[first]} bytes of the table",
                     int(distinct[first]),
                 )
-        return slots, which, table_size
+        return _VTables(slots, which, table_size, distinct, distinct + size)
+
+    @property
+    def ends(self) -> Positions:
+        """The position after each table."""
+        return self.positions + self._vtables.table_size.take(self._vtables.which)
+
+    @property
+    def vtables(self) -> tuple[Positions, Positions]:
+        """The position of each table's vtable, and the position after it."""
+        return self._vtables.start.take(self._vtables.which), self._vtables.end.take(self._vtables.which)
 
     @cached_property
     def _is_inside(self) -> bool:
@@ -234,17 +258,17 @@ class Tables:
         if not len(self):
             return True
         first, last = int(self.positions.min()), int(self.positions.max())
-        return first >= self.buffer.start and last + int(self._vtables[2].max()) <= self.buffer.end
+        return first >= self.buffer.start and last + int(self._vtables.table_size.max()) <= self.buffer.end
 
     @cached_property
     def _is_aligned(self) -> bool:
         """Whether the positions of all tables are multiples of 4."""
         return not int(np.bitwise_or.reduce(self.positions, initial=0)) & 3
 
-    def _places(self, name: str) -> tuple[Positions, Mask | None]:
+    def places(self, name: str) -> tuple[Positions, Mask | None]:
         """Return the position of field `name` in each table that has it, and a mask of these tables (None: all)."""
-        slots, which, _ = self._vtables
-        offsets = slots[:, self.type.fields[name].slot]
+        which = self._vtables.which
+        offsets = self._vtables.slots[:, self.type.fields[name].slot]
         has = offsets != 0
         if not has.any():
             return self.positions[:0], np.zeros(len(self), np.bool_)
@@ -257,7 +281,7 @@ class Tables:
 
     def _values(self, name: str, dtype: np.dtype[Any], places: Positions) -> npt.NDArray[Any]:
         """Return the values of `dtype` at these places of field `name`."""
-        offsets = self._vtables[0][:, self.type.fields[name].slot]
+        offsets = self._vtables.slots[:, self.type.fields[name].slot]
         is_aligned = dtype.itemsize <= 4 and self._is_aligned and not int(np.bitwise_or.reduce(offsets, initial=0)) & 3
         what = f"{self.type.name}.{name}"
         return self.buffer.gather(places, dtype, what, is_inside=self._is_inside, is_aligned=is_aligned)
@@ -266,7 +290,7 @@ class Tables:
         """Return field `name` of each table: its value, or the schema's default if it is absent."""
         field = self.type.fields[name]
         dtype = SCALARS[field.type]
-        places, present = self._places(name)
+        places, present = self.places(name)
         if present is None:
             return self._values(name, dtype, places)
         values = np.full(len(self), field.default, dtype)
@@ -276,12 +300,12 @@ class Tables:
 
     def present(self, name: str) -> Mask:
         """Whether each table has field `name`."""
-        _, present = self._places(name)
+        _, present = self.places(name)
         return np.ones(len(self), np.bool_) if present is None else present
 
     def references(self, name: str) -> tuple[Positions, Mask | None]:
         """Return the targets of field `name` in the tables that have it, and a mask of these tables (None: all)."""
-        places, present = self._places(name)
+        places, present = self.places(name)
         return places + self._values(name, REFERENCE, places), present
 
     def tables(self, name: str, type: TableType) -> tuple[Tables, Positions]:
@@ -348,41 +372,6 @@ def element_positions(spans: Spans, width: int, first: int, last: int) -> Positi
     # The position of element n is its vector's start, plus `width` times its index within the vector.
     base = np.repeat(spans.start[low:high] - width * begins, counts)
     return base + width * np.arange(first, last)
-
-
-def string_views(buffer: Buffer, spans: Spans) -> pa.Array:
-    """Return the strings as an Arrow string_view array over the file's bytes; only short strings are copied, into
-    views.
-
-    Absent strings are null. Callers must check that distinct values are UTF-8; it is not checked here.
-    The layout of a view: https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
-    """
-    # A view's offset has 32 bits, so it is counted from the first string: the file may be larger.
-    base = int(spans.start.min(initial=np.iinfo(np.int64).max, where=spans.present)) if spans.present.any() else 0
-    views = np.zeros((len(spans.start), 4), "<u4")
-    views[:, 0] = spans.count
-    _copy_bytes(buffer, spans, views[:, 1:2], np.flatnonzero(spans.count > 12), 4)
-    _copy_bytes(buffer, spans, views[:, 1:], np.flatnonzero(spans.count <= 12), 12)
-    long = spans.count > 12
-    views[long, 3] = spans.start[long] - base
-    validity = None if spans.present.all() else pa.py_buffer(np.packbits(spans.present, bitorder="little"))
-    buffers = [validity, pa.py_buffer(views), pa.py_buffer(buffer.bytes[base:])]
-    return pa.Array.from_buffers(pa.binary_view(), len(spans.start), buffers)
-
-
-def _copy_bytes(buffer: Buffer, spans: Spans, into: npt.NDArray[np.uint32], rows: Positions, most: int) -> None:
-    """Copy the first `most` bytes of the spans of `rows` into these rows of `into`, padded with zeros."""
-    if not len(rows):
-        return
-    start, count = spans.start.take(rows), spans.count.take(rows)
-    if most == 4 and count.min() >= 4:
-        into[rows, 0] = buffer.gather(start, REFERENCE, "a string")
-        return
-    copied = np.zeros((len(rows), most), np.uint8)
-    for place in range(min(most, int(count.max()))):
-        has = count > place
-        copied[has, place] = buffer.bytes.take(start[has] + place)
-    into[rows] = copied.view("<u4")
 
 
 def _few_distinct(values: Positions) -> tuple[Positions, Positions]:

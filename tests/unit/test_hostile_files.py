@@ -21,7 +21,7 @@ import pytest
 import etq
 from etq.errors import FormatError
 from etq.ingest import dictionary
-from etq.ingest.flatbuffers.reader import string_views
+from etq.ingest.flatbuffers.strings import string_views
 from etq.warehouse.warehouse import Warehouse
 from tests import prof_result_builders, program_builders
 from tests.builders import DebugEvent, Tensor, delegate_call, delegated, dump, execute, kernel, run

@@ -1,0 +1,69 @@
+"""Runs that repeat the first one's bytes are decoded once: the tables are those of runs decoded by their fields."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from etq.errors import FormatError
+from etq.ingest.etdump import repeated_runs, run_groups
+from etq.ingest.etdump.reader import read_etdump
+from etq.ingest.etdump.slices import read_slice
+from tests.conftest import CAPTURES
+from tests.sampling import examples, thinned
+
+NEVER = 1 << 60
+DUMPS = sorted(CAPTURES.glob("*/*.etdp"))
+CHANGED = (CAPTURES / "transformer" / "transformer.etdp").read_bytes()
+
+
+def decoded(data: bytes, fewest_events: int) -> dict[str, pa.Table] | str:
+    """The tables of a dump, or the error; stretches of fewer events are decoded by their fields."""
+    with patch.object(repeated_runs, "FEWEST_EVENTS", fewest_events):
+        batches: dict[str, list[pa.RecordBatch]] = {}
+        try:
+            for table, rows in read_etdump(data, "x"):
+                batches.setdefault(table, []).append(rows)
+        except FormatError as error:
+            return str(error)
+    return {table: pa.Table.from_batches(rows) for table, rows in batches.items()}
+
+
+@pytest.mark.parametrize("name", thinned([path.stem for path in DUMPS]))
+def test_real_captures_are_decoded_as_by_their_fields(name: str) -> None:
+    (path,) = (each for each in DUMPS if each.stem == name)
+    data = path.read_bytes()
+    assert decoded(data, 1) == decoded(data, NEVER)
+
+
+@examples(600)
+@given(st.lists(st.tuples(st.integers(0, len(CHANGED) - 1), st.integers(0, 255)), max_size=3))
+def test_changed_bytes_are_found_in_every_run(changes: list[tuple[int, int]]) -> None:
+    data = bytearray(CHANGED)
+    for at, value in changes:
+        data[at] = value
+    found, expected = decoded(bytes(data), 1), decoded(bytes(data), NEVER)
+    if len(changes) > 1 and isinstance(expected, str):
+        # Of several damages, one is named.
+        assert isinstance(found, str)
+    else:
+        assert found == expected
+
+
+def test_a_loop_is_decoded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = []
+
+    def counted(runs: object, spans: object, first: int, last: int) -> object:
+        events.append(last - first)
+        return read_slice(runs, spans, first, last)  # type: ignore[arg-type]
+
+    for module in (repeated_runs, run_groups):
+        monkeypatch.setattr(module, "read_slice", counted)
+    data = Path(CAPTURES / "transformer" / "transformer_100runs.etdp").read_bytes()
+    rows = sum(rows.num_rows for table, rows in read_etdump(data, "x") if table == "event_ticks")
+    assert 0 < sum(events) <= 0.05 * rows
