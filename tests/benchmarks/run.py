@@ -95,9 +95,9 @@ print(time.perf_counter() - start)
 AVERAGES = """
 import sys, time
 import duckdb, pyarrow, etq.storage.capture, etq.ingest.trace.reader
-from etq.warehouse.ephemeral import look_at
+from etq.warehouse.ephemeral import open_ephemeral
 start = time.perf_counter()
-warehouse, capture = look_at(sys.argv[1], ["key_averages"])
+warehouse, capture = open_ephemeral(sys.argv[1], ["key_averages"])
 warehouse.rows("FROM key_averages($capture)", capture=capture)
 print(time.perf_counter() - start)
 """
