@@ -172,6 +172,21 @@ def ratios(ours: list[Cost], theirs: list[Cost]) -> None:
     print(f"{'':4}the Inspector takes {statistics.median(each):.1f} times as long ({each[0]:.1f} to {each[-1]:.1f})")
 
 
+def show_limit(path: Path) -> None:
+    """Print what one pass over a file's bytes takes: a search in C for bytes that it hasn't, at best of 5."""
+    import mmap
+    import time
+
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        absent = os.urandom(16)
+        seconds = []
+        for _ in range(5):
+            start = time.perf_counter()
+            assert data.find(absent) < 0
+            seconds.append(time.perf_counter() - start)
+    print(f"{'':4}one pass over its {path.stat().st_size / 1e6:.1f} MB takes {min(seconds):.3f} s")
+
+
 def etq(*arguments: str) -> list[str]:
     """The command line of etq, of this environment."""
     return [sys.executable, "-m", "etq", *arguments]
@@ -184,6 +199,7 @@ def compare_cold_start(dump: Path, oracle: str | None) -> None:
         commands.append([oracle, *INSPECTOR_CLI, str(dump)])
     results = in_turn(5, *commands)
     show("cold start: etq inspect, 10,100 events", results[0])
+    show_limit(dump)
     if oracle:
         show("            inspector_cli", results[1])
         ratios(*results)
@@ -196,6 +212,7 @@ def compare_statistics(dump: Path, oracle: str | None) -> None:
         commands.append([oracle, "-c", INSPECTOR, str(dump)])
     results = in_turn(3 if oracle else 7, *commands)
     show("file to per-op statistics: etq inspect, 1,010,000 events", results[0])
+    show_limit(dump)
     if oracle:
         show("                           Inspector().to_dataframe()", results[1])
         ratios(*results)
@@ -247,6 +264,7 @@ def compare_trace(folder: Path, hta: str | None) -> None:
         ours = [each[0] for each in seconds]
         peak = max(costs[0].peak_mb for costs in rounds)
         size = trace.stat().st_size / 1e6
+        show_limit(trace)
         print(
             f"a trace of {events:,} events, {size:.0f} MB, to key averages: {statistics.median(ours):.3f} s, {peak:.0f} MB"
         )
@@ -305,6 +323,7 @@ def measure_growth(dumps: dict[int, Path], folder: Path) -> None:
     for events, dump in dumps.items():
         decoded = [float(each.printed) for each in in_turn(3, [sys.executable, "-c", DECODE, str(dump)])[0]]
         print(f"decode alone, {events:,} events: {statistics.median(decoded):.0f} ns an event")
+        show_limit(dump)
         costs = []
         for turn in range(3):
             warehouse = folder / f"{events}-{turn}.duckdb"
