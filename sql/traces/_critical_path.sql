@@ -5,6 +5,7 @@
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   event_index: the device event, the call that waited, or the event that began; NULL for host
+--   call_index: call that launched a device event; NULL if there is none
 --   thread_index: the thread; NULL if kind is not host
 CREATE MACRO _path_stretches(
     capture_key,  -- key of a capture
@@ -23,6 +24,7 @@ stretches AS (
         p.start_ticks,
         p.end_ticks,
         p.event_index,
+        p.call_index,
         NULL::INTEGER AS thread_index
     FROM walk AS p
     UNION ALL
@@ -31,6 +33,7 @@ stretches AS (
         coalesce(p.from_ticks, begin_ticks),
         p.start_ticks,
         p.event_index,
+        p.call_index,
         NULL
     FROM walk AS p
     UNION ALL
@@ -38,6 +41,7 @@ stretches AS (
         'host',
         coalesce(p.host_ticks, begin_ticks),
         p.from_ticks,
+        NULL,
         NULL,
         p.thread_index
     FROM walk AS p
@@ -48,6 +52,7 @@ SELECT
     greatest(s.start_ticks, begin_ticks) AS start_ticks,
     s.end_ticks,
     s.event_index,
+    s.call_index,
     s.thread_index
 FROM stretches AS s
 WHERE s.end_ticks > greatest(s.start_ticks, begin_ticks);
@@ -61,6 +66,7 @@ WHERE s.end_ticks > greatest(s.start_ticks, begin_ticks);
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   event_index: the event; of a delay, the one that started late; NULL if there is none
+--   call_index: call that launched a device event; NULL if there is none
 --   thread_index: the thread; NULL if kind is not host
 --   begin_ticks: clock at the start of the path
 --   until_ticks: clock at its end
@@ -93,7 +99,10 @@ spans AS MATERIALIZED (
 ),
 -- Without the capture, as in `_trace_slices`.
 hosts AS MATERIALIZED (
-    SELECT s.signature_index
+    SELECT
+        s.signature_index,
+        _slice_kind(s.category, s.label, 'all') IN ('Annotation', 'Step')
+            AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.category IS NOT NULL AND NOT _is_device_event(s.category)
@@ -103,6 +112,7 @@ nearby AS MATERIALIZED (
         t.thread_index,
         e.event_index,
         e.parent_index,
+        h.is_annotation,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (SELECT capture_key AS capture_id) AS a
@@ -115,6 +125,25 @@ nearby AS MATERIALIZED (
         AND p.start_ticks < e.start_ticks + e.elapsed_ticks
         AND p.end_ticks > e.start_ticks
     WHERE e.elapsed_ticks > 0
+),
+-- Annotations, unlike ops, may end while one goes on that began after them: such an
+-- end changes nothing.
+overlapped AS (
+    SELECT n.event_index
+    FROM (
+        SELECT
+            n.event_index,
+            n.end_ticks,
+            max(n.end_ticks) OVER (
+                PARTITION BY n.thread_index
+                ORDER BY n.start_ticks
+                RANGE BETWEEN CURRENT ROW
+                AND (n.end_ticks - n.start_ticks - 1) FOLLOWING
+            ) AS reached_ticks
+        FROM nearby AS n
+        WHERE n.is_annotation
+    ) AS n
+    WHERE n.reached_ticks > n.end_ticks
 ),
 moments AS (
     SELECT
@@ -131,6 +160,7 @@ moments AS (
         n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0,
         n.start_ticks, -n.event_index
     FROM nearby AS n
+    ANTI JOIN overlapped AS o ON o.event_index = n.event_index
     UNION ALL
     SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL
     FROM stretches AS s
@@ -156,7 +186,8 @@ parts AS (
 )
 SELECT s.*, p.start_ticks AS begin_ticks, p.end_ticks AS until_ticks
 FROM (
-    SELECT t.kind, t.start_ticks, t.end_ticks, t.event_index, t.thread_index
+    SELECT
+        t.kind, t.start_ticks, t.end_ticks, t.event_index, t.call_index, t.thread_index
     FROM stretches AS t
     WHERE t.kind <> 'host'
     UNION ALL
@@ -165,6 +196,7 @@ FROM (
         t.at_ticks,
         t.end_ticks,
         nullif(t.innermost, -1),
+        NULL,
         t.thread_index
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
@@ -212,36 +244,64 @@ kinds AS MATERIALIZED (
     JOIN signatures AS s ON s.capture_id = a.capture_id
 ),
 events_of_path AS MATERIALIZED (
-    SELECT p.event_index, e.parent_index, k.label, k.kind, k.is_device
+    SELECT p.event_index, p.call_index, e.parent_index, k.label, k.kind, k.is_device
     FROM (
-        SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL
+        SELECT p.event_index, max(p.call_index) AS call_index
+        FROM parts AS p
+        WHERE p.event_index IS NOT NULL
+        GROUP BY p.event_index
     ) AS p
     JOIN event_ticks AS e
         ON e.capture_id = capture_key AND e.event_index = p.event_index
     JOIN kinds AS k ON k.signature_index = e.signature_index
 ),
--- The ancestors of host events, up to an op.
+-- The ancestors of host events, and of launches, up to an op.
 ancestors AS (
     SELECT
-        e.event_index AS from_index, e.event_index, e.parent_index, e.kind = 'op' AS is_op
+        e.event_index AS from_index,
+        CASE WHEN e.kind = 'op' THEN e.event_index END AS op_index,
+        e.parent_index
     FROM events_of_path AS e
     WHERE NOT e.is_device
     UNION ALL
-    SELECT c.from_index, e.event_index, e.parent_index, k.kind = 'op'
+    SELECT e.event_index, NULL, e.call_index
+    FROM events_of_path AS e
+    WHERE e.is_device AND e.call_index IS NOT NULL
+    UNION ALL
+    SELECT
+        c.from_index,
+        CASE WHEN k.kind = 'op' THEN e.event_index END,
+        e.parent_index
     FROM ancestors AS c
     JOIN event_ticks AS e
         ON e.capture_id = capture_key AND e.event_index = c.parent_index
     JOIN kinds AS k ON k.signature_index = e.signature_index
-    WHERE NOT c.is_op
+    WHERE c.op_index IS NULL
+),
+-- Without a launch, the first op with the same external id, as in `_device_owners`.
+unlaunched AS MATERIALIZED (
+    SELECT e.event_index, t.external_id
+    FROM events_of_path AS e
+    JOIN trace_events AS t
+        ON t.capture_id = capture_key AND t.event_index = e.event_index
+    WHERE e.is_device
+        AND e.call_index IS NULL
+        AND t.external_id > 0
+        AND t.external_id IS DISTINCT FROM t.correlation_id
 ),
 ops AS (
-    SELECT c.from_index AS event_index, c.event_index AS op_index
+    SELECT c.from_index AS event_index, c.op_index
     FROM ancestors AS c
-    WHERE c.is_op
+    WHERE c.op_index IS NOT NULL
     UNION ALL
-    SELECT o.event_index, o.op_index
-    FROM _device_owners(capture_key) AS o
-    SEMI JOIN events_of_path AS e ON e.event_index = o.event_index
+    SELECT u.event_index, min(t.event_index)
+    FROM unlaunched AS u
+    JOIN trace_events AS t
+        ON t.capture_id = capture_key AND t.external_id = u.external_id
+    JOIN event_ticks AS e
+        ON e.capture_id = capture_key AND e.event_index = t.event_index
+    JOIN kinds AS k ON k.signature_index = e.signature_index AND k.kind = 'op'
+    GROUP BY u.event_index
 )
 SELECT
     CASE p.kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.launch_traces import FEW, SHAPES
 from tests.path_reference import Paths
+from tests.path_traces import Path as Made
 from tests.sampling import thinned
 from tests.sql.test_device_idle import recorded_from
 from tests.trace_corpus import SHAPES as PROGRAMS
@@ -57,3 +59,15 @@ def test_stored_traces(warehouse: Warehouse, name: str) -> None:
     path = CAPTURES / "torch_gpu" / f"{name}.pt.trace.json.gz"
     warehouse.ingest(path, name="t")
     assert check(warehouse, "t", load(path))
+
+
+@pytest.mark.parametrize("seed", thinned(range(30), range(3)))
+def test_paths_that_are_known(warehouse: Warehouse, tmp_path: Path, seed: int) -> None:
+    """Traces are made along their path: each part is what it was drawn as."""
+    made = Made(seed)
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(made.trace())
+    warehouse.ingest(path, name="t")
+    query = "SELECT p.kind, p.name, p.op, p.start::BIGINT, (p.start + p.duration)::BIGINT FROM critical_path('t') AS p"
+    found = warehouse.rows(query)[1]
+    assert found == [(*each[:3], each[3] - made.begin, each[4] - made.begin) for each in made.parts]
