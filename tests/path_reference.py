@@ -212,6 +212,8 @@ class Paths:
             innermost = max(around, key=lambda each: (each.start, -each.end, each.place), default=None)
             place = None if innermost is None else innermost.place
             op = None if innermost is None else self.op_of_host(innermost)
+            if found and place is not None and found[-1].place == place:
+                start = found.pop().start
             found.append(Part(self.kind(innermost), start, end, place, op))
         return found
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tests.trace_builders import event
 
 FORWARD, BACKWARD, LOADER = 1, 2, 3
+STEP: Final = "ProfilerStep#1"
 ENGINE: Final = "autograd::engine::evaluate_function: MmBackward0"
 # Kind, name, op, start and end in microseconds.
 Part = tuple[str, str | None, str | None, int, int]
@@ -20,17 +21,22 @@ Part = tuple[str, str | None, str | None, int, int]
 class Path:
     """A recording made along its critical path."""
 
-    def __init__(self, seed: int, parts: int = 30) -> None:
+    def __init__(self, seed: int, parts: int = 30, *, for_hta: bool = False) -> None:
+        """With what HolisticTraceAnalysis needs, and without a backward pass, as it knows no waits of threads: `for_hta`."""
+        self.for_hta = for_hta
         self.random = Random(seed)
         self.events: list[dict[str, Any]] = []
         self.parts: list[Part] = []
         self.now, self.correlation, self.thread = 1000, 0, FORWARD
         self.free = {stream: 0 for stream in (7, 20, 24)}
         self.op("aten::first", FORWARD)
+        kinds = [self.host, self.synchronized, self.queue, self.chain, *([] if for_hta else [self.backward])]
         for _ in range(parts):
-            self.random.choice((self.host, self.synchronized, self.queue, self.chain, self.backward))()
+            self.random.choice(kinds)()
         self.op("aten::last", FORWARD)
         self.begin, self.until = self.parts[0][3], self.now
+        if for_hta:
+            self.events.append(event("user_annotation", STEP, self.begin, self.until, FORWARD))
 
     def length(self, most: int = 90) -> int:
         return self.random.randint(3, most)
@@ -48,7 +54,8 @@ class Path:
 
     def outside(self) -> None:
         """The host is in no event: Python that is not recorded."""
-        self.on_path("host", None, None, self.now + self.length(20))
+        what = ("annotation", STEP) if self.for_hta else ("host", None)
+        self.on_path(*what, None, self.now + self.length(20))
 
     def host(self) -> None:
         self.outside()
@@ -85,12 +92,20 @@ class Path:
 
     def wait(self, since: int) -> None:
         """The host waits from `since` on for all streams."""
-        name = self.random.choice(("cudaDeviceSynchronize", "cudaStreamSynchronize"))
+        name = "cudaDeviceSynchronize"
         until = self.now + self.random.randint(1, 9)
         self.on_path("synchronization", name, "aten::item", until)
-        self.call(since + 1, name, until - since - 1)
+        call = self.call(since + 1, name, until - since - 1)
+        self.synchronize("Context Sync", since + 1, until, -1, call)
         self.on_path("op", "aten::item", "aten::item", until + 2)
         self.events.append(event("cpu_op", "aten::item", since, self.now, FORWARD))
+
+    def synchronize(self, name: str, start: int, end: int, stream: int, call: int, **waited: int) -> None:
+        """What CUPTI records of a synchronization."""
+        ids = {"correlation": call, "device": 0, "stream": stream, "cuda_sync_kind": name, **waited}
+        given = {"wait_on_stream": -1, "wait_on_cuda_event_record_corr_id": -1, **ids}
+        if self.for_hta:
+            self.events.append(event("cuda_sync", name, start, end, stream, **given))
 
     def synchronized(self) -> None:
         """A kernel, and work of another stream that is done before."""
@@ -114,7 +129,12 @@ class Path:
 
     def chain(self) -> None:
         """A kernel of another stream is launched early, and starts when the first has ended."""
-        free, begin, _ = self.launch()
+        free, _, stream = self.launch()
+        record = self.call(free, "cudaEventRecord")
+        waits = self.call(free + 3, "cudaStreamWaitEvent")
+        waited = {"wait_on_stream": stream, "wait_on_cuda_event_record_corr_id": record}
+        self.synchronize("Stream Wait Event", free + 4, free + 5, 24, waits, **waited)
+        free += 6
         call = self.call(free, "cudaLaunchKernel")
         self.on_path("dependency", "dependent", None, self.now + self.random.randint(1, 5))
         start = self.now
@@ -147,4 +167,7 @@ class Path:
         self.op("aten::after", FORWARD)
 
     def trace(self) -> bytes:
-        return json.dumps({"schemaVersion": 1, "traceEvents": self.events}).encode()
+        # HolisticTraceAnalysis takes no event of index 0 for one that launched anything.
+        first = {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "ts": 0, "args": {"name": "python"}}
+        head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}]}
+        return json.dumps({**head, "traceEvents": [first, *self.events]}).encode()

@@ -4,8 +4,7 @@
 -- A device event waits for the last of its launch and the previous end in its stream;
 -- or, if it waits longer than 10 us from then on, and than half of it for the call to
 -- return, for the event of another stream that was the last to end, if it starts at
--- most 10 us after that, as in `device_idle`.
--- A thread waits in a call that synchronizes, and in a copy from or to pageable memory
+-- most 10 us after that, as in `device_idle`. A thread waits in a call that synchronizes, and in a copy from or to pageable memory
 -- (synchronization); and, after a time in which it ran no op and no call, before the
 -- next (handover). A synchronization is with the device event that was the last to
 -- end during it, of its stream if the trace has that; a copy waits for itself. Only
@@ -39,7 +38,9 @@ work AS MATERIALIZED (
         coalesce(w.stream, -1) AS stream,
         w.call_index,
         w.call_thread,
-        least(w.call_start_ticks, w.start_ticks) AS launch_ticks,
+        CASE
+            WHEN w.call_index IS NOT NULL THEN least(w.call_start_ticks, w.start_ticks)
+        END AS launch_ticks,
         w.call_end_ticks
     FROM _device_work(capture_key) AS w
     WHERE w.end_ticks > w.start_ticks

@@ -105,3 +105,62 @@ FROM nodes AS n
 JOIN rounds AS r ON r.node = n.node
 WHERE r.is_marked
 QUALIFY r.round = max(r.round) OVER ();
+
+-- One stretch of time on the critical path of a part of a trace. Stretches follow
+-- each other without a gap, from its start to its end.
+-- Columns:
+--   kind: as in `critical_path`, host also for time in no event
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   event_index: the device event, the call that waited, or the event that began; NULL for host
+--   call_index: call that launched a device event; NULL if there is none
+--   thread_index: the thread; NULL if kind is not host
+CREATE MACRO _path_stretches(
+    capture_key,  -- key of a capture
+    begin_ticks,  -- as in `_path_nodes`
+    until_ticks,  -- as in `_path_nodes`
+    last_thread  -- as in `_path_nodes`
+) AS TABLE
+WITH
+walk AS MATERIALIZED (
+    SELECT p.*
+    FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p
+),
+stretches AS (
+    SELECT
+        'device' AS kind,
+        p.start_ticks,
+        p.end_ticks,
+        p.event_index,
+        p.call_index,
+        NULL::INTEGER AS thread_index
+    FROM walk AS p
+    UNION ALL
+    SELECT
+        coalesce(p.kind, 'unknown'),
+        coalesce(p.from_ticks, begin_ticks),
+        p.start_ticks,
+        p.event_index,
+        p.call_index,
+        NULL
+    FROM walk AS p
+    UNION ALL
+    SELECT
+        'host',
+        coalesce(p.host_ticks, begin_ticks),
+        p.from_ticks,
+        NULL,
+        NULL,
+        p.thread_index
+    FROM walk AS p
+    WHERE p.thread_index IS NOT NULL
+)
+SELECT
+    s.kind,
+    greatest(s.start_ticks, begin_ticks) AS start_ticks,
+    s.end_ticks,
+    s.event_index,
+    s.call_index,
+    s.thread_index
+FROM stretches AS s
+WHERE s.end_ticks > greatest(s.start_ticks, begin_ticks);
