@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Any, Final, NamedTuple
 
 from tests.pass_reference import pass_of
@@ -206,10 +207,17 @@ class Paths:
     def host_parts(self, thread: Thread, begin: int, until: int) -> list[Part]:
         held = [each for each in self.hosts[thread] if each.start < until and each.end > begin]
         cuts = sorted({begin, until, *(at for each in held for at in (each.start, each.end) if begin < at < until)})
-        found = []
+        waiting = sorted(held, key=lambda each: each.start, reverse=True)
+        # The last to start is the innermost, of those the first to end.
+        running: list[tuple[int, int, int, Slice]] = []
+        found: list[Part] = []
         for start, end in zip(cuts, cuts[1:], strict=False):
-            around = [each for each in held if each.start <= start and each.end >= end]
-            innermost = max(around, key=lambda each: (each.start, -each.end, each.place), default=None)
+            while waiting and waiting[-1].start <= start:
+                each = waiting.pop()
+                heappush(running, (-each.start, each.end, -each.place, each))
+            while running and running[0][1] <= start:
+                heappop(running)
+            innermost = running[0][3] if running else None
             place = None if innermost is None else innermost.place
             op = None if innermost is None else self.op_of_host(innermost)
             if found and place is not None and found[-1].place == place:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from tests.trace_builders import event
 
 FORWARD, BACKWARD, LOADER = 1, 2, 3
+NO_EVENT: Final = {"wait_on_stream": -1, "wait_on_cuda_event_record_corr_id": -1}
 STEP: Final = "ProfilerStep#1"
 ENGINE: Final = "autograd::engine::evaluate_function: MmBackward0"
 # Kind, name, op, start and end in microseconds.
@@ -103,7 +104,7 @@ class Path:
     def synchronize(self, name: str, start: int, end: int, stream: int, call: int, **waited: int) -> None:
         """What CUPTI records of a synchronization."""
         ids = {"correlation": call, "device": 0, "stream": stream, "cuda_sync_kind": name, **waited}
-        given = {"wait_on_stream": -1, "wait_on_cuda_event_record_corr_id": -1, **ids}
+        given = {**NO_EVENT, **ids}
         if self.for_hta:
             self.events.append(event("cuda_sync", name, start, end, stream, **given))
 
@@ -117,11 +118,13 @@ class Path:
 
     def queue(self) -> None:
         """Kernels that are launched while the one before runs: each starts when that has ended."""
-        free, _, stream = self.launch()
+        free, begin, stream = self.launch()
+        # HolisticTraceAnalysis takes a kernel for one that waits in its stream if another is launched before it starts.
+        free = max(free, begin + 1) if self.for_hta else free
         for _ in range(self.random.randint(1, 4)):
             call = self.call(free, "cudaLaunchKernel")
             free += 3
-            self.on_path("stream_delay", "queued", None, self.now + self.random.randint(0, 3))
+            self.on_path("stream_delay", "queued", None, self.now + self.random.randint(int(self.for_hta), 3))
             begin = self.now
             self.on_path("kernel", "queued", None, begin + self.length(40))
             self.kernel("queued", begin, self.now, stream, call)
@@ -167,7 +170,34 @@ class Path:
         self.op("aten::after", FORWARD)
 
     def trace(self) -> bytes:
-        # HolisticTraceAnalysis takes no event of index 0 for one that launched anything.
-        first = {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "ts": 0, "args": {"name": "python"}}
-        head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}]}
-        return json.dumps({**head, "traceEvents": [first, *self.events]}).encode()
+        return written(self.events)
+
+
+def late_launch() -> bytes:
+    """A kernel that starts long after the one before it ended, as it was launched late; another is launched before it starts."""
+    made = [
+        event("user_annotation", STEP, 0, 500, FORWARD),
+        event("cpu_op", "aten::mm", 3, 20, FORWARD),
+        event("cpu_op", "aten::add", 295, 320, FORWARD),
+        event("cpu_op", "aten::item", 330, 480, FORWARD),
+        event("cuda_runtime", "cudaDeviceSynchronize", 331, 475, FORWARD, correlation=9),
+        event("cuda_sync", "Context Sync", 331, 475, -1, correlation=9, device=0, stream=-1, **NO_EVENT),
+    ]
+    for number, (launch, start, end) in enumerate(((5, 12, 110), (300, 310, 400), (305, 402, 470)), 1):
+        ids = {"correlation": number}
+        made.append(event("cuda_runtime", "cudaLaunchKernel", launch, launch + 4, FORWARD, **ids))
+        made.append(event("kernel", f"kernel_{number}", start, end, 7, device=0, stream=7, **ids))
+    return written(made)
+
+
+def written(events: list[dict[str, Any]]) -> bytes:
+    # HolisticTraceAnalysis takes no event of index 0 for one that launched anything.
+    first = {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "ts": 0, "args": {"name": "python"}}
+    head = {"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "GPU"}]}
+    return json.dumps({**head, "traceEvents": [first, *events]}).encode()
+
+
+OF_HTA: Final[dict[str, bytes]] = {
+    **{f"path {seed}": Path(seed, for_hta=True).trace() for seed in range(6)},
+    "late launch": late_launch(),
+}

@@ -45,6 +45,8 @@ SELECT
     s.share AS share_percent,
     CASE
         WHEN _is_data_loader(s.op) THEN 'num_workers and pin_memory of DataLoader'
+        WHEN s.device_part >= 0.5 AND starts_with(s.kernel, 'nccl')
+            THEN 'overlap of communication and computation'
         WHEN s.device_part >= 0.5
             THEN 'faster or fewer kernels of this op: smaller types, fusion'
         WHEN s.host_part >= 0.5

@@ -13,6 +13,7 @@ import pytest
 from etq.warehouse.warehouse import Warehouse
 from tests.hta import hta
 from tests.launch_traces import differing
+from tests.path_traces import OF_HTA as PATHS
 from tests.warehouses import empty_warehouse
 
 
@@ -52,3 +53,31 @@ def test_a_kernel_is_one_by_its_category(warehouse: Warehouse) -> None:
     query = "SELECT b.compute, b.non_compute FROM device_breakdown('t') AS b"
     assert warehouse.rows(query)[1] == [(300, 0)]
     assert len(warehouse.rows("FROM work_totals('t') AS w")[1]) == 4
+
+
+def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Warehouse, tmp_path: Path) -> None:
+    """It starts 200 us after the one before it ended, and 10 us after its launch, but another is launched before it starts.
+
+    HTA takes it for one that waited in its stream, as its queue isn't empty when it starts, so that 200 us of the path are a
+    delay between kernels. The host had launched nothing in them.
+    """
+    assert ["KERNEL_KERNEL_DELAY", 110, 310] in hta("critical paths")["late launch"]
+    path = tmp_path / "late.pt.trace.json"
+    path.write_bytes(PATHS["late launch"])
+    warehouse.ingest(path, name="late")
+    query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path('late', step := 1) AS p"
+    assert warehouse.rows(query)[1] == [
+        ("annotation", "ProfilerStep#1", 0, 3),
+        ("op", "aten::mm", 3, 2),
+        ("call", "cudaLaunchKernel", 5, 4),
+        ("op", "aten::mm", 9, 11),
+        ("annotation", "ProfilerStep#1", 20, 275),
+        ("op", "aten::add", 295, 5),
+        ("launch_delay", "kernel_2", 300, 10),
+        ("kernel", "kernel_2", 310, 90),
+        ("stream_delay", "kernel_3", 400, 2),
+        ("kernel", "kernel_3", 402, 68),
+        ("synchronization", "cudaDeviceSynchronize", 470, 5),
+        ("op", "aten::item", 475, 5),
+        ("annotation", "ProfilerStep#1", 480, 20),
+    ]
