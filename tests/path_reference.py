@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 from tests.pass_reference import pass_of
@@ -127,7 +128,8 @@ class Paths:
         ended = [other for other in self.ends if other.end <= each.start]
         in_stream = [other for other in ended if tuple(other.arguments.get(k) for k in ("device", "stream")) == place]
         previous = in_stream[-1] if in_stream else None
-        ready = max((at for at in (launched, previous and previous.end) if at is not None), default=None)
+        previous_end = None if previous is None else previous.end
+        ready = max((at for at in (launched, previous_end) if at is not None), default=None)
         other = ended[-1] if ended else None
         if other is not None and each.start - other.end <= DELAY and (ready is None or other.end > ready):
             if call is None or ready is None or launched is None:
@@ -211,7 +213,7 @@ class Paths:
         # The last to start is the innermost, of those the first to end.
         running: list[tuple[int, int, int, Slice]] = []
         found: list[Part] = []
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             while waiting and waiting[-1].start <= start:
                 each = waiting.pop()
                 heappush(running, (-each.start, each.end, -each.place, each))
@@ -221,8 +223,9 @@ class Paths:
             place = None if innermost is None else innermost.place
             op = None if innermost is None else self.op_of_host(innermost)
             if found and place is not None and found[-1].place == place:
-                start = found.pop().start
-            found.append(Part(self.kind(innermost), start, end, place, op))
+                found[-1] = found[-1]._replace(end=end)
+            else:
+                found.append(Part(self.kind(innermost), start, end, place, op))
         return found
 
     def kind(self, each: Slice | None) -> str:

@@ -28,8 +28,7 @@ class Path:
         self.random = Random(seed)
         self.events: list[dict[str, Any]] = []
         self.parts: list[Part] = []
-        self.now, self.correlation, self.thread = 1000, 0, FORWARD
-        self.free = {stream: 0 for stream in (7, 20, 24)}
+        self.now, self.correlation = 1000, 0
         self.op("aten::first", FORWARD)
         kinds = [self.host, self.synchronized, self.queue, self.chain, *([] if for_hta else [self.backward])]
         for _ in range(parts):
@@ -55,8 +54,8 @@ class Path:
 
     def outside(self) -> None:
         """The host is in no event: Python that is not recorded."""
-        what = ("annotation", STEP) if self.for_hta else ("host", None)
-        self.on_path(*what, None, self.now + self.length(20))
+        kind, name = ("annotation", STEP) if self.for_hta else ("host", None)
+        self.on_path(kind, name, None, self.now + self.length(20))
 
     def host(self) -> None:
         self.outside()
@@ -71,7 +70,6 @@ class Path:
         return self.correlation
 
     def kernel(self, name: str, start: int, end: int, stream: int, correlation: int) -> None:
-        self.free[stream] = end
         ids = {"correlation": correlation, "device": 0, "stream": stream}
         self.events.append(event("kernel", name, start, end, stream, **ids))
 
@@ -110,10 +108,9 @@ class Path:
 
     def synchronized(self) -> None:
         """A kernel, and work of another stream that is done before."""
-        free, begin, stream = self.launch()
-        other = 24
+        free, begin, _ = self.launch()
         call = self.call(free, "cudaLaunchKernelExC")
-        self.kernel("side", begin + 15, self.now - self.random.randint(3, 9), other, call)
+        self.kernel("side", begin + 15, self.now - self.random.randint(3, 9), 24, call)
         self.wait(free + 5)
 
     def queue(self) -> None:

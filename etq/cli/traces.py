@@ -75,7 +75,6 @@ def critical_path(
     etq critical-path train.pt.trace.json.gz --step-name forward
     etq critical-path train.pt.trace.json.gz --step 12 --parts
     """
-    arguments = {"step": step, "step_name": step_name, "unit": unit}
     query = """SELECT p.kind, p.name, p.op, p.device, p.stream, p.start, p.duration, p.share_percent, p.correlation_id,
     p.unit FROM {view} AS p"""
     show_view(
@@ -86,7 +85,9 @@ def critical_path(
         pop_file_options(options),
         query=query if parts else "FROM {view}",
         people_query=None if parts else "SELECT o.* REPLACE (coalesce(o.op, '(no event)') AS op) FROM {view} AS o",
-        **arguments,
+        step=step,
+        step_name=step_name,
+        unit=unit,
     )
 
 

@@ -13,8 +13,8 @@ from etq.report.target import Target
 
 # The views that these sections need, for the warehouse in memory of a file.
 VIEWS: Final = (
-    "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown", "device_idle", "device_idle_causes", "key_averages",
-    "launch_totals", "passes", "peak_memory", "queue_summary", "tensor_core_use", "wide_steps", "work_totals",
+    "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown", "device_idle",
+    "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary", "tensor_core_use", "wide_steps", "work_totals",
 )  # fmt: skip
 
 # The number of ops and kernels in the overview.
@@ -79,7 +79,8 @@ def critical_path(target: Target) -> Section | None:
         return None
     parts = target.table(
         """
-        SELECT p.kind, p.name, p.op, p.stream, p.start, p.duration, p.share_percent, p.unit, count(*) OVER () AS all_parts
+        SELECT p.kind, p.name, p.op, p.stream, p.start, p.duration, p.share_percent, p.unit,
+            count(*) OVER () AS all_parts
         FROM critical_path($capture, unit := $unit) AS p
         ORDER BY p.duration DESC, p.start
         LIMIT $most

@@ -35,7 +35,11 @@ shares AS (
 SELECT
     'critical_path' AS rule,
     _advice_severity(s.share) AS severity,
-    _advice_percent(s.share) || ' of the critical path is ' || s.op AS finding,
+    _advice_percent(s.share) || ' of the critical path is '
+    || CASE s.op
+        WHEN 'ProfilerStep*' THEN 'on the host, between the ops of steps'
+        ELSE s.op
+    END AS finding,
     'in ' || _advice_count(s.parts, 'part') || ', '
     || _advice_percent(100 * s.device_part) || ' of it on devices, '
     || _advice_percent(100 * s.host_part) || ' on the host'

@@ -78,7 +78,7 @@ overlapped AS (
             max(n.end_ticks) OVER (
                 PARTITION BY n.thread_index
                 ORDER BY n.start_ticks
-                RANGE BETWEEN CURRENT ROW
+                RANGE BETWEEN 1 FOLLOWING
                 AND (n.end_ticks - n.start_ticks - 1) FOLLOWING
             ) AS reached_ticks
         FROM nearby AS n

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def critical_path(content: bytes) -> list[tuple[str, int, int]]:
         analysis = TraceAnalysis(trace_files={0: str(path)}, trace_dir=folder, include_last_profiler_step=True)
         graph, _ = analysis.critical_path_analysis(rank=0, annotation=STEP, instance_id=0)
         nodes = graph.critical_path_nodes
-        edges = [graph.edges[pair]["object"] for pair in zip(nodes, nodes[1:], strict=False)]
+        edges = [graph.edges[pair]["object"] for pair in pairwise(nodes)]
         return [
             (each.type.name, int(graph.node_list[each.begin].ts), int(graph.node_list[each.end].ts))
             for each in edges
