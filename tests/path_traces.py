@@ -196,5 +196,6 @@ def written(events: list[dict[str, Any]]) -> bytes:
 
 OF_HTA: Final[dict[str, bytes]] = {
     **{f"path {seed}": Path(seed, for_hta=True).trace() for seed in range(6)},
+    "without cuda_sync": written([each for each in Path(0, for_hta=True).events if each["cat"] != "cuda_sync"]),
     "late launch": late_launch(),
 }

@@ -81,3 +81,23 @@ def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Wareho
         ("op", "aten::item", 475, 5),
         ("annotation", "ProfilerStep#1", 480, 20),
     ]
+
+
+def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The recording of path 0 without the category cuda_sync: etq knows calls that wait by their names, HTA knows none.
+
+    Its path is then that of the host alone, without the kernels that it waited for, of which only the last is there.
+    """
+    found = []
+    for name in ("path 0", "without cuda_sync"):
+        path = tmp_path / f"{name}.pt.trace.json"
+        path.write_bytes(PATHS[name])
+        warehouse.ingest(path, name=name)
+        query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path($c, step := 1) AS p"
+        found.append(warehouse.rows(query, c=name)[1])
+    assert found[0] == found[1]
+    kernels = [[row[2], row[2] + row[3]] for row in found[0] if row[0] == "kernel"]
+    with_waits, without = (hta("critical paths")[name] for name in ("path 0", "without cuda_sync"))
+    assert [each[1:] for each in with_waits if each[1:] in kernels] == kernels and len(kernels) > 20
+    assert [each[1:] for each in without if each[1:] in kernels] == kernels[-1:]
+    assert [sum(end - start for _, start, end in path) for path in (with_waits, without)] == [4558, 1229]
