@@ -46,12 +46,25 @@ def of_thread(each: Slice) -> Thread:
     return each.process, each.thread
 
 
+def stream_of(each: Slice) -> tuple[Any, Any]:
+    return each.arguments.get("device"), each.arguments.get("stream")
+
+
+def last_ended(ends: list[Slice], at: int) -> Slice | None:
+    """The last of events, in the order of their ends, that ended until a time."""
+    place = bisect_right(ends, at, key=lambda each: each.end)
+    return ends[place - 1] if place else None
+
+
 class Paths:
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self.every = slices(events)
         self.calls = launches(self.every)
         self.work = [each for each in self.calls if each.end > each.start]
         self.ends = sorted(self.work, key=lambda each: (each.end, each.place))
+        self.in_stream: defaultdict[Any, list[Slice]] = defaultdict(list)
+        for each in self.ends:
+            self.in_stream[stream_of(each)].append(each)
         self.hosts: defaultdict[Thread, list[Slice]] = defaultdict(list)
         for each in self.every:
             if each.category not in OF_DEVICES and each.end > each.start:
@@ -71,7 +84,7 @@ class Paths:
         ends = [
             each.end for each, call in self.calls.items() if call is not None and held.start <= call.start < held.end
         ]
-        return held.start, max(held.end, *ends)
+        return held.start, max([held.end, *ends])
 
     def steps(self) -> list[Slice]:
         return [
@@ -124,13 +137,10 @@ class Paths:
         """What a device event waited for."""
         call = self.calls[each]
         launched = None if call is None else min(call.start, each.start)
-        place = tuple(each.arguments.get(key) for key in ("device", "stream"))
-        ended = [other for other in self.ends if other.end <= each.start]
-        in_stream = [other for other in ended if tuple(other.arguments.get(k) for k in ("device", "stream")) == place]
-        previous = in_stream[-1] if in_stream else None
+        previous = last_ended(self.in_stream[stream_of(each)], each.start)
         previous_end = None if previous is None else previous.end
         ready = max((at for at in (launched, previous_end) if at is not None), default=None)
-        other = ended[-1] if ended else None
+        other = last_ended(self.ends, each.start)
         if other is not None and each.start - other.end <= DELAY and (ready is None or other.end > ready):
             if call is None or ready is None or launched is None:
                 return Wait("dependency", each.start, other.end, each, other)

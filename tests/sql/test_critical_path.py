@@ -11,14 +11,14 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.conftest import CAPTURES
+from tests.conftest import CAPTURES, shared_file
 from tests.hta import hta
 from tests.launch_traces import FEW, SHAPES
 from tests.path_reference import Paths
 from tests.path_traces import OF_HTA, STEP
 from tests.path_traces import Path as Made
 from tests.sampling import thinned
-from tests.sql.test_device_idle import recorded_from
+from tests.sql.test_device_idle import OTHERS, recorded_from
 from tests.trace_builders import event, trace, two_steps
 from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
@@ -28,6 +28,10 @@ PATH = """
     SELECT p.kind, p.start::BIGINT, (p.start + p.duration)::BIGINT, p.event_index, p.op
     FROM critical_path($c, unit := 'ns', step_name := $name, step := $step) AS p
 """
+STORED: Final = (
+    *("torch_gpu/rank0", "torch_gpu/rank1", "torch_steps/before", "torch_steps/after"),
+    *("torch_diff/base", "torch_diff/calls", "torch_diff/kernel", "torch_diff/slower"),
+)
 HOST: Final = ("op", "call", "annotation", "python", "other", "host")
 DEVICE: Final = ("kernel", "memcpy", "memset")
 # The edges of HolisticTraceAnalysis that take time.
@@ -67,9 +71,16 @@ def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
     check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
 
 
-@pytest.mark.parametrize("name", ("rank0", "rank1"))
+@pytest.mark.parametrize("name", thinned(STORED, STORED[:1]))
 def test_stored_traces(warehouse: Warehouse, name: str) -> None:
-    path = CAPTURES / "torch_gpu" / f"{name}.pt.trace.json.gz"
+    path = CAPTURES / f"{name}.pt.trace.json.gz"
+    warehouse.ingest(path, name="t")
+    assert check(warehouse, "t", load(path))
+
+
+@pytest.mark.parametrize("name", thinned([*OTHERS, "gpu/resnet50_dataloader"], OTHERS[:2]))
+def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
+    path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
     warehouse.ingest(path, name="t")
     assert check(warehouse, "t", load(path))
 
