@@ -30,7 +30,7 @@ COMMANDS: Final = {
     },
     "PyTorch traces": {
         "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces",
-        "tensor-cores": "traces", "idle": "traces",
+        "tensor-cores": "traces", "critical-path": "traces", "idle": "traces",
         "gaps": "traces", "launches": "traces", "queues": "traces", "overlap": "traces",
         "collectives": "traces", "stragglers": "trends", "peak": "traces", "map": "ops",
     },

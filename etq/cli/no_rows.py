@@ -27,6 +27,8 @@ _OF_ETDUMPS: Final = {
     "step_breakdown": "etq breakdown",
     "wide_steps": "etq breakdown",
     "passes": "etq breakdown",
+    "critical_ops": "etq breakdown",
+    "critical_path": "etq breakdown",
     "backward_times": "etq modules",
     "kernel_table": "etq ops",
     "tensor_core_use": "etq roofline",

@@ -43,6 +43,54 @@ def steps(
     show_view(view, capture, db, (format, output, force), pop_file_options(options), unit=unit)
 
 
+@main.command("critical-path")
+@click.argument("capture")
+@click.option("--step", type=int, help="Number of a step; with --step-name, of a call of it, from 0.  [default: all]")
+@click.option("--step-name", metavar="NAME", help="An annotation or op whose calls are the steps.")
+@click.option("--parts", is_flag=True, help="Print each part of the path, in the order of time.")
+@output_options
+@unit_option(None)
+@warehouse_option
+@file_options
+def critical_path(
+    capture: str,
+    step: int | None,
+    step_name: str | None,
+    parts: bool,
+    db: str,
+    unit: str | None,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show which ops determine how long a step takes.
+
+    The time of an op on the critical path is the most by which a faster op would shorten the step.
+
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
+    \b
+    etq critical-path run --step 12 --db lab.duckdb
+    etq critical-path train.pt.trace.json.gz --step-name forward
+    etq critical-path train.pt.trace.json.gz --step 12 --parts
+    """
+    query = """SELECT p.kind, p.name, p.op, p.device, p.stream, p.start, p.duration, p.share_percent, p.correlation_id,
+    p.unit FROM {view} AS p"""
+    show_view(
+        "critical_path" if parts else "critical_ops",
+        capture,
+        db,
+        (format, output, force),
+        pop_file_options(options),
+        query=query if parts else "FROM {view}",
+        people_query=None if parts else "SELECT o.* REPLACE (coalesce(o.op, '(no event)') AS op) FROM {view} AS o",
+        step=step,
+        step_name=step_name,
+        unit=unit,
+    )
+
+
 view_command(
     "passes",
     "passes",

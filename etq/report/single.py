@@ -367,6 +367,7 @@ SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
     _headline,
     _advice,
     traces.idle,
+    traces.critical_path,
     _breakdown,
     graph_section.graph,
     _timeline,

@@ -13,8 +13,9 @@ from etq.report.target import Target
 
 # The views that these sections need, for the warehouse in memory of a file.
 VIEWS: Final = (
-    "backward_times", "collectives", "device_breakdown", "device_idle", "device_idle_causes", "key_averages",
-    "launch_totals", "passes", "peak_memory", "queue_summary", "tensor_core_use", "wide_steps", "work_totals",
+    "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown", "device_idle",
+    "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary",
+    "tensor_core_use", "wide_steps", "work_totals",
 )  # fmt: skip
 
 # The number of ops and kernels in the overview.
@@ -68,6 +69,28 @@ def idle(target: Target) -> Section | None:
     all_gaps = gaps.columns[gaps.names.index("all_gaps")][0]
     note = f"The page has the {gaps.length:,} longest of {all_gaps:,} gaps." if gaps.length < all_gaps else None
     return Section("idle", "Idle devices", tables, note=note)
+
+
+def critical_path(target: Target) -> Section | None:
+    """Return the section about the critical path of the recording: by op, and its longest parts."""
+    if not target.has_devices:
+        return None
+    ops = target.table("FROM critical_ops($capture, unit := $unit)")
+    if not ops.length:
+        return None
+    parts = target.table(
+        """
+        SELECT p.kind, p.name, p.op, p.stream, p.start, p.duration, p.share_percent, p.unit,
+            count(*) OVER () AS all_parts
+        FROM critical_path($capture, unit := $unit) AS p
+        ORDER BY p.duration DESC, p.start
+        LIMIT $most
+        """,
+        most=MOST_ROWS,
+    )
+    all_parts = parts.columns[parts.names.index("all_parts")][0]
+    note = f"The page has the {parts.length:,} longest of {all_parts:,} parts." if parts.length < all_parts else None
+    return Section("critical_path", "Critical path", {"ops": ops, "parts": parts}, note=note)
 
 
 def steps(target: Target) -> Section | None:

@@ -28,6 +28,7 @@ PYTHON_TYPES: Final = {
     "etdump": "str | Capture",
     "trace": "str | Capture",
     "min_effect": "float | None = ...",
+    "step": "int | None = ...",
     "selectors": "Sequence[str] | None = ...",
 }
 

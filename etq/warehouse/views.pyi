@@ -141,6 +141,20 @@ class Views:
         history: str | None = ...,
         allow_mismatch: bool = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def critical_ops(
+        self,
+        capture: str | Capture,
+        step: int | None = ...,
+        unit: str | None = ...,
+        step_name: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def critical_path(
+        self,
+        capture: str | Capture,
+        step: int | None = ...,
+        unit: str | None = ...,
+        step_name: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def decode_trend(
         self,
         capture: str | Capture,

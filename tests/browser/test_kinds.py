@@ -107,6 +107,10 @@ def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     check("causes", "SELECT cause, total, share_percent, gaps, mean FROM device_idle_causes('run')", 0, 1, 2, 3, 4)
     gaps = "SELECT cause, duration, step, start, coalesce(host_op, ''), next_event FROM device_idle('run')"
     check("gaps", f"{gaps} ORDER BY duration DESC, device, start", 0, 1, 3, 4, 5, 6)
+    ops = "SELECT coalesce(op, '(no op)'), total, share_percent, host, device, delay FROM critical_ops('run')"
+    check("critical_ops", ops, *range(6))
+    parts = "SELECT kind, coalesce(name, ''), coalesce(op, ''), duration, start FROM critical_path('run')"
+    check("critical_parts", f"{parts} ORDER BY duration DESC, start", 0, 1, 2, 3, 5)
     work = "total, idle_percent, compute_percent, non_compute_percent, communication, exposed, overlap_percent"
     check("device_time", f"SELECT device, {work} FROM device_breakdown('run')", *range(8))
     check("step_device_time", f"SELECT step, {work} FROM device_breakdown('run', by := 'step')", *range(8))

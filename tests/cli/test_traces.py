@@ -93,6 +93,8 @@ def test_commands_of_devices(tmp_path: Path) -> None:
     with etq.open(db, read_only=True) as warehouse:
         for command, query in (
             (("idle", "gpu", "--by", "stream"), "device_idle_causes('gpu', \"by\" := 'stream')"),
+            (("critical-path", "gpu", "--step", "6"), "critical_ops('gpu', step := 6)"),
+            (("critical-path", "gpu", "--step-name", "aten::mm"), "critical_ops('gpu', step_name := 'aten::mm')"),
             (("launches", "gpu", "--unit", "ms"), "launch_totals('gpu', unit := 'ms')"),
             (("queues", "gpu"), "queue_summary('gpu')"),
             (("overlap", "gpu", "--by", "step"), "device_breakdown('gpu', \"by\" := 'step')"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.pairs.asking import Asked, Sides, keyed, pair
 from tests.pairs.json_traces import COPIES, KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
+from tests.path_reference import Paths
 
 # The row of key_averages of device events that neither an op nor an annotation launched.
 NO_OP = "(no op)"
@@ -19,6 +21,7 @@ NO_OP = "(no op)"
 # Bytes of an element by torch's name of its type.
 ELEMENTS = {"Byte": 1, "Half": 2, "BFloat16": 2, "Float": 4, "Int": 4, "Long": 8, "Double": 8}
 
+FAMILY = re.compile(r"^ProfilerStep#\d+$")
 CPU, GPU = (0, 2, 5), (1, 6, 12, 20)
 
 
@@ -139,6 +142,26 @@ def device_idle_causes(asked: Asked) -> Sides:
         gaps_before, total, longest = expected[device, cause]
         expected[device, cause] = [gaps_before + 1, total + time, max(longest, time)]
     return found, dict(expected)
+
+
+@pair("critical_path", "a walk back through the JSON's events, by plain Python", of="trace")
+def critical_path(asked: Asked) -> Sides:
+    paths = Paths(asked.trace.entries)
+    found = asked.view("critical_path", "kind, duration, event_index, op", unit="ns")
+    if not paths.work and not paths.activities():
+        return found, []
+    expected = paths.find(*paths.recording())
+    return found, [(each.kind, each.end - each.start, each.place, each.op) for each in expected]
+
+
+@pair("critical_ops", "sums of critical_path", of="trace")
+def critical_ops(asked: Asked) -> Sides:
+    found = keyed(asked.view("critical_ops", "op, total", unit="ns"), 1)
+    expected: Counter[Any] = Counter()
+    for op, name, time in asked.view("critical_path", "op, name, duration", unit="ns"):
+        named = name if op is None else op
+        expected[(FAMILY.sub("ProfilerStep*", named) if named else named,)] += time
+    return {key: values[0] for key, values in found.items()}, dict(expected)
 
 
 @pair("kernel_launches", "the JSON's device events with their calls", of="trace")

@@ -13,6 +13,7 @@ import pytest
 from etq.warehouse.warehouse import Warehouse
 from tests.hta import hta
 from tests.launch_traces import differing
+from tests.path_traces import OF_HTA as PATHS
 from tests.warehouses import empty_warehouse
 
 
@@ -52,3 +53,51 @@ def test_a_kernel_is_one_by_its_category(warehouse: Warehouse) -> None:
     query = "SELECT b.compute, b.non_compute FROM device_breakdown('t') AS b"
     assert warehouse.rows(query)[1] == [(300, 0)]
     assert len(warehouse.rows("FROM work_totals('t') AS w")[1]) == 4
+
+
+def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Warehouse, tmp_path: Path) -> None:
+    """It starts 200 us after the one before it ended, and 10 us after its launch, but another is launched before it starts.
+
+    HTA takes it for one that waited in its stream, as its queue isn't empty when it starts, so that 200 us of the path are a
+    delay between kernels. The host had launched nothing in them.
+    """
+    assert ["KERNEL_KERNEL_DELAY", 110, 310] in hta("critical paths")["late launch"]
+    path = tmp_path / "late.pt.trace.json"
+    path.write_bytes(PATHS["late launch"])
+    warehouse.ingest(path, name="late")
+    query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path('late', step := 1) AS p"
+    assert warehouse.rows(query)[1] == [
+        ("annotation", "ProfilerStep#1", 0, 3),
+        ("op", "aten::mm", 3, 2),
+        ("call", "cudaLaunchKernel", 5, 4),
+        ("op", "aten::mm", 9, 11),
+        ("annotation", "ProfilerStep#1", 20, 275),
+        ("op", "aten::add", 295, 5),
+        ("launch_delay", "kernel_2", 300, 10),
+        ("kernel", "kernel_2", 310, 90),
+        ("stream_delay", "kernel_3", 400, 2),
+        ("kernel", "kernel_3", 402, 68),
+        ("synchronization", "cudaDeviceSynchronize", 470, 5),
+        ("op", "aten::item", 475, 5),
+        ("annotation", "ProfilerStep#1", 480, 20),
+    ]
+
+
+def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The recording of path 0 without the category cuda_sync: etq knows calls that wait by their names, HTA knows none.
+
+    Its path is then that of the host alone, without the kernels that it waited for, of which only the last is there.
+    """
+    found = []
+    for name in ("path 0", "without cuda_sync"):
+        path = tmp_path / f"{name}.pt.trace.json"
+        path.write_bytes(PATHS[name])
+        warehouse.ingest(path, name=name)
+        query = "SELECT p.kind, p.name, p.start, p.duration FROM critical_path($c, step := 1) AS p"
+        found.append(warehouse.rows(query, c=name)[1])
+    assert found[0] == found[1]
+    kernels = [[row[2], row[2] + row[3]] for row in found[0] if row[0] == "kernel"]
+    with_waits, without = (hta("critical paths")[name] for name in ("path 0", "without cuda_sync"))
+    assert [each[1:] for each in with_waits if each[1:] in kernels] == kernels and len(kernels) > 20
+    assert [each[1:] for each in without if each[1:] in kernels] == kernels[-1:]
+    assert [sum(end - start for _, start, end in path) for path in (with_waits, without)] == [4558, 1229]

@@ -40,8 +40,12 @@ def test_recommendations(traces: Traces) -> None:
 def test_advice_on_a_trace_is_what_is_recommended_and_why_devices_are_idle(traces: Traces) -> None:
     traces.take(*two_steps())
     waits = "in 1 gap of 60.0 us; the host was mostly in aten::relu; etq gaps lists them"
+    host = "in 4 parts, 0.0 % of it on devices, 100 % on the host; etq critical-path lists the ops"
+    relu = "in 5 parts, 67 % of it on devices, 17 % on the host; mostly the kernel relu_kernel; etq critical-path lists the ops"
     assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
+        ("critical_path", "high", host, 82, "us"),
         ("device_idle", "high", waits, 60, "us"),
+        ("critical_path", "high", relu, 60, "us"),
         ("gpu_utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None),
         ("device_idle", "medium", "in 1 gap of 10.0 us; etq gaps lists them", 10, "us"),
     ]

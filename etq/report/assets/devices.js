@@ -1,4 +1,4 @@
-// What a PyTorch trace shows of devices: why they were idle, computation and communication, launches, collectives; and
+// What a PyTorch trace shows of devices: why they were idle, the critical path, computation and communication, launches, collectives; and
 // what is held at the peak of memory.
 
 const WAITED_FOR = {
@@ -51,6 +51,29 @@ etq.section("idle", (parent, { devices, causes, gaps }) => {
     { name: "next_event", title: "next event", class: "wrapped", as: etq.clamped },
     { name: "waited_for", title: "waited for", class: "wrapped", as: etq.clamped },
   ], { sort: ["duration"], name: "gaps" });
+});
+
+etq.section("critical_path", (parent, { ops, parts }) => {
+  muted(parent, "What determined when the work was done, from the start of the recording to its end. A shorter op makes the recording shorter by at most its time here.");
+  const unit = unitOf(ops);
+  etq.table(parent, ops, [
+    { name: "op", class: "wrapped", always: true, as: (value) => value ?? "(no op)" },
+    { name: "total", unit, numeric: true },
+    bar("share_percent", "of the path"),
+    { name: "host", unit, numeric: true },
+    { name: "device", unit, numeric: true },
+    { name: "delay", title: "delays, waits", unit, numeric: true },
+    { name: "kernel", title: "mostly the kernel", class: "wrapped", as: etq.clamped },
+  ], { sort: ["total"], name: "critical_ops" });
+  parent.append(etq.element("h3", { text: "The longest parts" }));
+  etq.table(parent, parts, [
+    { name: "kind" },
+    { name: "name", class: "wrapped", as: etq.clamped },
+    { name: "op", class: "wrapped", as: etq.clamped },
+    { name: "duration", unit, numeric: true },
+    bar("share_percent", "of the path"),
+    { name: "start", unit, numeric: true, meaning: "from the start of the recording" },
+  ], { sort: ["duration"], name: "critical_parts" });
 });
 
 etq.section("passes", (parent, { passes, modules, ops }) => {

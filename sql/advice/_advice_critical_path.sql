@@ -1,0 +1,62 @@
+-- An op has a fifth or more of the critical path of a trace with device events, from
+-- the start of the recording to its end: what it takes there limits what a faster op
+-- can save.
+-- Columns:
+--   rule: critical_path
+--   severity: as in `advice`, by the share of the path
+--   finding: as in `advice`
+--   evidence: as in `advice`
+--   time_at_stake: as in `advice`
+--   share_percent: as in `advice`
+--   remedy: as in `advice`
+--   unit: as in `advice`
+CREATE MACRO _advice_critical_path(
+    capture_key,  -- key of a capture
+    time_unit  -- unit of time
+) AS TABLE
+WITH
+clock AS (
+    SELECT DISTINCT c.capture_id, c.time_scale
+    FROM captures AS c
+    JOIN device_events AS d ON d.capture_id = c.capture_id
+    WHERE c.capture_id = capture_key
+),
+shares AS (
+    SELECT
+        t.*,
+        100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share,
+        t.ticks * _multiplier(c.time_scale, time_unit)
+            / _divisor(c.time_scale, time_unit) AS total,
+        t.host_ticks::DOUBLE / t.ticks AS host_part,
+        t.device_ticks::DOUBLE / t.ticks AS device_part
+    FROM clock AS c
+    JOIN _path_totals(capture_key, NULL, NULL) AS t ON true
+)
+SELECT
+    'critical_path' AS rule,
+    _advice_severity(s.share) AS severity,
+    _advice_percent(s.share) || ' of the critical path is '
+    || CASE s.op
+        WHEN 'ProfilerStep*' THEN 'on the host, between the ops of steps'
+        ELSE s.op
+    END AS finding,
+    'in ' || _advice_count(s.parts, 'part') || ', '
+    || _advice_percent(100 * s.device_part) || ' of it on devices, '
+    || _advice_percent(100 * s.host_part) || ' on the host'
+    || coalesce('; mostly the kernel ' || s.kernel, '')
+    || '; etq critical-path lists the ops' AS evidence,
+    s.total AS time_at_stake,
+    s.share AS share_percent,
+    CASE
+        WHEN _is_data_loader(s.op) THEN 'num_workers and pin_memory of DataLoader'
+        WHEN s.device_part >= 0.5 AND starts_with(s.kernel, 'nccl')
+            THEN 'overlap of communication and computation'
+        WHEN s.device_part >= 0.5
+            THEN 'faster or fewer kernels of this op: smaller types, fusion'
+        WHEN s.host_part >= 0.5
+            THEN 'less time of the host in it: larger ops, CUDA graphs, torch.compile'
+        ELSE 'fewer waits in it: launches ahead, fewer synchronizations'
+    END AS remedy,
+    time_unit AS unit
+FROM shares AS s
+WHERE s.share >= 20 AND s.op IS NOT NULL;

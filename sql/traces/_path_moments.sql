@@ -1,0 +1,280 @@
+-- One moment at which something could go on because something else had ended: the end
+-- of a device event, which had waited before its start, or a moment of a thread of
+-- the host, at which a wait ended.
+-- A device event waits for the last of its launch and the previous end in its stream;
+-- or, if it waits longer than 10 us from then on, and than half of it for the call to
+-- return, for the event of another stream that was the last to end, if it starts at
+-- most 10 us after that, as in `device_idle`. A thread waits in a call that synchronizes, and in a copy from or to pageable memory
+-- (synchronization); and, after a time in which it ran no op and no call, before the
+-- next (handover). A synchronization is with the device event that was the last to
+-- end during it, of its stream if the trace has that; a copy waits for itself. Only
+-- threads that launch work hand over, and only to or from a thread of the backward
+-- pass: most of what it runs is of the backward pass.
+-- Columns:
+--   node: twice the index of the event, plus 1 if the moment is its end
+--   event_index: the device event, the call that returned, or the event that began
+--   kind: launch_delay, stream_delay, dependency, synchronization, handover; NULL if nothing is known that was waited for
+--   start_ticks: clock at the start of a device event, else at the moment
+--   end_ticks: clock at the moment
+--   from_ticks: clock when that ended, or was launched, which was waited for
+--   from_event: device event that was waited for; NULL if there is none
+--   from_thread: thread that was waited for, or that launched the event; NULL if there is none
+--   call_index: call that launched a device event; NULL if there is none
+--   is_host: whether it is a moment of a thread of the host
+--   thread_index: the thread; NULL for device events
+CREATE MACRO _path_moments(
+    capture_key,  -- key of a capture
+    last_thread  -- thread in which the path ends
+) AS TABLE
+WITH
+work AS MATERIALIZED (
+    SELECT
+        w.event_index,
+        w.kind,
+        w.label,
+        w.start_ticks,
+        w.end_ticks,
+        coalesce(w.device, -1) AS device,
+        coalesce(w.stream, -1) AS stream,
+        w.call_index,
+        w.call_thread,
+        CASE
+            WHEN w.call_index IS NOT NULL THEN least(w.call_start_ticks, w.start_ticks)
+        END AS launch_ticks,
+        w.call_end_ticks
+    FROM _device_work(capture_key) AS w
+    WHERE w.end_ticks > w.start_ticks
+),
+ended_in_stream AS MATERIALIZED (
+    SELECT w.device, w.stream, w.end_ticks, max(w.event_index) AS event_index
+    FROM work AS w
+    GROUP BY w.device, w.stream, w.end_ticks
+),
+ended AS MATERIALIZED (
+    SELECT w.end_ticks, max(w.event_index) AS event_index
+    FROM work AS w
+    GROUP BY w.end_ticks
+),
+queued AS (
+    SELECT
+        s.*,
+        p.end_ticks AS stream_ticks,
+        p.event_index AS stream_event
+    FROM work AS s
+    ASOF LEFT JOIN ended_in_stream AS p
+        ON p.device = s.device AND p.stream = s.stream AND s.start_ticks >= p.end_ticks
+),
+waited AS (
+    SELECT
+        q.*,
+        greatest(q.launch_ticks, q.stream_ticks) AS ready_ticks,
+        o.end_ticks AS other_ticks,
+        o.event_index AS other_event
+    FROM queued AS q
+    ASOF LEFT JOIN ended AS o ON q.start_ticks >= o.end_ticks
+),
+judged AS (
+    SELECT
+        w.*,
+        CASE
+            WHEN w.start_ticks - w.other_ticks <= 10000
+                AND (w.ready_ticks IS NULL OR w.other_ticks > w.ready_ticks)
+                AND (
+                    w.launch_ticks IS NULL
+                    OR w.start_ticks - w.ready_ticks > greatest(
+                        10000,
+                        2 * (
+                            least(w.call_end_ticks, w.start_ticks)
+                            - greatest(w.launch_ticks, w.ready_ticks)
+                        )
+                    )
+                )
+                THEN 'dependency'
+            WHEN w.stream_ticks >= w.launch_ticks OR w.launch_ticks IS NULL
+                THEN CASE WHEN w.stream_ticks IS NOT NULL THEN 'stream_delay' END
+            ELSE 'launch_delay'
+        END AS wait
+    FROM waited AS w
+),
+running AS MATERIALIZED (
+    SELECT DISTINCT w.call_thread AS thread_index
+    FROM work AS w
+    WHERE w.call_thread IS NOT NULL
+    UNION
+    SELECT last_thread
+),
+slices AS MATERIALIZED (
+    SELECT
+        s.event_index,
+        s.label,
+        s.kind,
+        s.thread_index,
+        s.correlation_id,
+        s.start_ticks,
+        s.end_ticks
+    FROM _trace_slices(capture_key, 'all') AS s
+    JOIN running AS t ON t.thread_index = s.thread_index
+    WHERE s.kind IN ('Operator', 'Runtime') AND s.end_ticks > s.start_ticks
+),
+-- The stream of a synchronization with one stream, by the id of its call.
+streams AS (
+    SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
+    FROM signatures AS s
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    JOIN device_events AS d
+        ON d.capture_id = e.capture_id AND d.event_index = e.event_index
+    WHERE s.capture_id = capture_key
+        AND s.category = 'cuda_sync'
+        AND starts_with(s.label, 'Stream Sync')
+        AND d.stream >= 0
+        AND t.correlation_id > 0
+    GROUP BY t.correlation_id
+    HAVING count(*) = 1
+),
+calls AS (
+    SELECT s.*, m.device, m.stream
+    FROM slices AS s
+    LEFT JOIN streams AS m ON m.correlation_id = s.correlation_id
+    WHERE s.kind = 'Runtime' AND _is_synchronization(s.label)
+),
+synchronized AS (
+    SELECT c.*, e.end_ticks AS from_ticks, e.event_index AS from_event
+    FROM (SELECT c.* FROM calls AS c WHERE c.stream IS NULL) AS c
+    ASOF JOIN ended AS e ON c.end_ticks >= e.end_ticks
+    UNION ALL
+    SELECT c.*, e.end_ticks, e.event_index
+    FROM (SELECT c.* FROM calls AS c WHERE c.stream IS NOT NULL) AS c
+    ASOF JOIN ended_in_stream AS e
+        ON e.device = c.device AND e.stream = c.stream AND c.end_ticks >= e.end_ticks
+    UNION ALL
+    SELECT s.*, w.device, w.stream, w.end_ticks, w.event_index
+    FROM work AS w
+    JOIN slices AS s ON s.event_index = w.call_index
+    WHERE w.kind = 'Memcpy'
+        AND contains(w.label, 'Pageable')
+        AND w.end_ticks <= s.end_ticks
+),
+outermost AS (
+    SELECT
+        s.*,
+        max(s.end_ticks) OVER (
+            PARTITION BY s.thread_index
+            ORDER BY s.start_ticks, s.end_ticks DESC, s.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM slices AS s
+),
+-- Without those that begin before another one has ended.
+gaps AS MATERIALIZED (
+    SELECT o.*
+    FROM outermost AS o
+    WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks
+),
+classes AS MATERIALIZED (
+    SELECT
+        g.thread_index,
+        h.process,
+        2 * sum(
+            CASE _pass_place(
+                g.kind, g.label, t.sequence_number, t.forward_thread, true
+            ) WHEN 1 THEN 1 ELSE 0 END
+        ) > count(*) AS is_backward
+    FROM gaps AS g
+    JOIN trace_events AS t
+        ON t.capture_id = capture_key AND t.event_index = g.event_index
+    JOIN threads AS h
+        ON h.capture_id = capture_key AND h.thread_index = g.thread_index
+    GROUP BY g.thread_index, h.process
+),
+-- When threads of a class were done, as far as they are on the host.
+done AS (
+    SELECT
+        c.process,
+        c.is_backward,
+        s.end_ticks,
+        min(s.thread_index) AS thread_index
+    FROM slices AS s
+    JOIN classes AS c ON c.thread_index = s.thread_index
+    WHERE (SELECT count(DISTINCT k.is_backward) FROM classes AS k) = 2
+    GROUP BY c.process, c.is_backward, s.end_ticks
+),
+handed AS (
+    SELECT
+        g.event_index,
+        g.thread_index,
+        g.start_ticks,
+        d.end_ticks AS from_ticks,
+        d.thread_index AS from_thread
+    FROM (
+        SELECT g.*, c.process, NOT c.is_backward AS other_class
+        FROM gaps AS g
+        JOIN classes AS c ON c.thread_index = g.thread_index
+    ) AS g
+    ASOF JOIN done AS d
+        ON d.process = g.process
+        AND d.is_backward = g.other_class
+        AND g.start_ticks >= d.end_ticks
+    WHERE g.before_ticks IS NULL OR d.end_ticks > g.before_ticks
+),
+waits AS (
+    SELECT
+        2 * s.event_index::BIGINT + 1 AS node,
+        s.event_index,
+        'synchronization' AS kind,
+        s.end_ticks AS at_ticks,
+        s.from_ticks,
+        s.from_event,
+        NULL::INTEGER AS from_thread,
+        s.thread_index
+    FROM synchronized AS s
+    WHERE s.from_ticks > s.start_ticks
+    UNION ALL
+    SELECT
+        2 * h.event_index::BIGINT,
+        h.event_index,
+        'handover',
+        h.start_ticks,
+        h.from_ticks,
+        NULL,
+        h.from_thread,
+        h.thread_index
+    FROM handed AS h
+)
+SELECT
+    2 * j.event_index::BIGINT + 1 AS node,
+    j.event_index,
+    j.wait AS kind,
+    j.start_ticks,
+    j.end_ticks,
+    CASE j.wait
+        WHEN 'dependency' THEN j.other_ticks
+        WHEN 'stream_delay' THEN j.stream_ticks
+        WHEN 'launch_delay' THEN j.launch_ticks
+    END AS from_ticks,
+    CASE j.wait
+        WHEN 'dependency' THEN j.other_event
+        WHEN 'stream_delay' THEN j.stream_event
+    END AS from_event,
+    CASE j.wait WHEN 'launch_delay' THEN j.call_thread END AS from_thread,
+    j.call_index,
+    false AS is_host,
+    NULL::INTEGER AS thread_index
+FROM judged AS j
+UNION ALL
+SELECT
+    w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks,
+    w.from_event, w.from_thread, NULL, true, w.thread_index
+FROM (
+    SELECT
+        w.*,
+        -- Of calls within each other that return at once, the inner one.
+        row_number() OVER (
+            PARTITION BY w.thread_index, w.at_ticks
+            ORDER BY w.from_ticks DESC, w.node
+        ) AS place
+    FROM waits AS w
+) AS w
+WHERE w.place = 1;

@@ -1,0 +1,166 @@
+-- One node of the graph in which a critical path is searched: a device event, at its
+-- end; a moment of a thread; and the end of the part that is requested, node -1.
+-- Each has one predecessor: what it waited for. Before a node there are up to three
+-- stretches of time: of the device event itself, of the wait for what came before,
+-- and of the thread that then ran, from its own last wait on.
+-- Columns:
+--   node: twice the index of the event, plus 1 if the moment is its end; -1 at the end
+--   event_index: the event; NULL at the end
+--   kind: as in `_path_moments`; NULL at the end
+--   start_ticks: clock at the start of a device event, else at the moment
+--   end_ticks: clock at the moment
+--   from_ticks: clock when that ended which it waited for; NULL if nothing is known
+--   thread_index: thread that ran before; NULL if a device event did
+--   host_ticks: clock of the last wait of that thread; NULL if there is none
+--   call_index: call that launched a device event; NULL if there is none
+--   before: the node before; NULL if there is none
+CREATE MACRO _path_nodes(
+    capture_key,  -- key of a capture
+    begin_ticks,  -- clock at the start of the requested part
+    until_ticks,  -- clock at its end
+    last_thread  -- thread in which the path ends if it does not end in a device
+) AS TABLE
+WITH
+moments AS MATERIALIZED (
+    SELECT m.*
+    FROM _path_moments(capture_key, last_thread) AS m
+    WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
+),
+last_work AS (
+    SELECT max(m.event_index) AS event_index
+    FROM moments AS m
+    WHERE m.end_ticks = until_ticks AND NOT m.is_host
+),
+all_moments AS (
+    SELECT
+        m.node, m.event_index, m.kind, m.start_ticks, m.end_ticks, m.from_ticks,
+        m.from_event, m.from_thread, m.call_index
+    FROM moments AS m
+    UNION ALL
+    SELECT
+        -1, NULL, NULL, until_ticks, until_ticks, until_ticks, l.event_index,
+        CASE WHEN l.event_index IS NULL THEN last_thread END, NULL
+    FROM last_work AS l
+),
+waits AS (
+    SELECT m.node, m.thread_index, m.end_ticks FROM moments AS m WHERE m.is_host
+),
+arrived AS (
+    SELECT m.*, w.end_ticks AS host_ticks, w.node AS host_node
+    FROM (SELECT m.* FROM all_moments AS m WHERE m.from_thread IS NOT NULL) AS m
+    ASOF LEFT JOIN waits AS w
+        ON w.thread_index = m.from_thread AND m.from_ticks >= w.end_ticks
+    UNION ALL
+    SELECT m.*, NULL, NULL
+    FROM all_moments AS m
+    WHERE m.from_thread IS NULL
+)
+SELECT
+    a.node,
+    a.event_index,
+    a.kind,
+    a.start_ticks,
+    a.end_ticks,
+    a.from_ticks,
+    a.from_thread AS thread_index,
+    a.host_ticks,
+    a.call_index,
+    CASE
+        WHEN a.from_event IS NULL THEN a.host_node
+        WHEN a.from_ticks > begin_ticks THEN 2 * a.from_event::BIGINT + 1
+    END AS before
+FROM arrived AS a;
+
+-- The nodes of `_path_nodes` on the path that ends in node -1. Algorithm: pointer
+-- doubling, as a walk of one node at a time takes a round for each. In round k each
+-- node knows the one 2**k before it; those of marked nodes get marked.
+-- Columns: as in `_path_nodes`
+CREATE MACRO _path_walk(
+    capture_key,  -- key of a capture
+    begin_ticks,  -- as in `_path_nodes`
+    until_ticks,  -- as in `_path_nodes`
+    last_thread  -- as in `_path_nodes`
+) AS TABLE
+WITH RECURSIVE
+nodes AS MATERIALIZED (
+    SELECT n.*
+    FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n
+),
+rounds AS (
+    SELECT 0 AS round, n.node, n.before, n.node = -1 AS is_marked
+    FROM nodes AS n
+    UNION ALL
+    SELECT
+        r.round + 1,
+        r.node,
+        j.before,
+        r.is_marked OR m.before IS NOT NULL
+    FROM rounds AS r
+    LEFT JOIN rounds AS j ON j.node = r.before
+    LEFT JOIN rounds AS m ON m.is_marked AND m.before = r.node
+    WHERE EXISTS (FROM rounds AS a WHERE a.is_marked AND a.before IS NOT NULL)
+)
+SELECT n.*
+FROM nodes AS n
+JOIN rounds AS r ON r.node = n.node
+WHERE r.is_marked
+QUALIFY r.round = max(r.round) OVER ();
+
+-- One stretch of time on the critical path of a part of a trace. Stretches follow
+-- each other without a gap, from its start to its end.
+-- Columns:
+--   kind: as in `critical_path`, host also for time in no event
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   event_index: the device event, the call that waited, or the event that began; NULL for host
+--   call_index: call that launched a device event; NULL if there is none
+--   thread_index: the thread; NULL if kind is not host
+CREATE MACRO _path_stretches(
+    capture_key,  -- key of a capture
+    begin_ticks,  -- as in `_path_nodes`
+    until_ticks,  -- as in `_path_nodes`
+    last_thread  -- as in `_path_nodes`
+) AS TABLE
+WITH
+walk AS MATERIALIZED (
+    SELECT p.*
+    FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p
+),
+stretches AS (
+    SELECT
+        'device' AS kind,
+        p.start_ticks,
+        p.end_ticks,
+        p.event_index,
+        p.call_index,
+        NULL::INTEGER AS thread_index
+    FROM walk AS p
+    UNION ALL
+    SELECT
+        coalesce(p.kind, 'unknown'),
+        coalesce(p.from_ticks, begin_ticks),
+        p.start_ticks,
+        p.event_index,
+        p.call_index,
+        NULL
+    FROM walk AS p
+    UNION ALL
+    SELECT
+        'host',
+        coalesce(p.host_ticks, begin_ticks),
+        p.from_ticks,
+        NULL,
+        NULL,
+        p.thread_index
+    FROM walk AS p
+    WHERE p.thread_index IS NOT NULL
+)
+SELECT
+    s.kind,
+    greatest(s.start_ticks, begin_ticks) AS start_ticks,
+    s.end_ticks,
+    s.event_index,
+    s.call_index,
+    s.thread_index
+FROM stretches AS s
+WHERE s.end_ticks > greatest(s.start_ticks, begin_ticks);

@@ -1,0 +1,145 @@
+-- One part of the critical path of a trace: a stretch of time in one event, or in
+-- none. Stretches of the host have a part for each innermost event of the thread.
+-- Algorithm: after each start the innermost event is that which starts, after each
+-- end its parent; stretches of the path begin and end among these moments.
+-- Columns:
+--   kind: device, host, or as in `_path_nodes`
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   event_index: the event; of a delay, the one that started late; NULL if there is none
+--   call_index: call that launched a device event; NULL if there is none
+--   thread_index: the thread; NULL if kind is not host
+--   begin_ticks: clock at the start of the path
+--   until_ticks: clock at its end
+CREATE MACRO _path_parts(
+    capture_key,  -- key of a capture
+    step,  -- as in `critical_path`
+    step_name  -- as in `critical_path`
+) AS TABLE
+WITH
+part AS MATERIALIZED (
+    SELECT w.* FROM _path_window(capture_key, step, step_name) AS w
+),
+stretches AS MATERIALIZED (
+    SELECT s.*
+    FROM _path_stretches(
+        capture_key,
+        (SELECT p.start_ticks FROM part AS p),
+        (SELECT p.end_ticks FROM part AS p),
+        (SELECT p.thread_index FROM part AS p)
+    ) AS s
+),
+spans AS MATERIALIZED (
+    SELECT
+        s.thread_index,
+        min(s.start_ticks) AS start_ticks,
+        max(s.end_ticks) AS end_ticks
+    FROM stretches AS s
+    WHERE s.kind = 'host'
+    GROUP BY s.thread_index
+),
+-- Without the capture, as in `_trace_slices`.
+hosts AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        _slice_kind(s.category, s.label, 'all') IN ('Annotation', 'Step')
+            AS is_annotation
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.category IS NOT NULL AND NOT _is_device_event(s.category)
+),
+nearby AS MATERIALIZED (
+    SELECT
+        t.thread_index,
+        e.event_index,
+        e.parent_index,
+        h.is_annotation,
+        e.start_ticks,
+        e.start_ticks + e.elapsed_ticks AS end_ticks
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN hosts AS h ON h.signature_index = e.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    JOIN spans AS p
+        ON p.thread_index = t.thread_index
+        AND p.start_ticks < e.start_ticks + e.elapsed_ticks
+        AND p.end_ticks > e.start_ticks
+    WHERE e.elapsed_ticks > 0
+),
+-- Annotations, unlike ops, may end while one goes on that began after them: such an
+-- end changes nothing.
+overlapped AS (
+    SELECT n.event_index
+    FROM (
+        SELECT
+            n.event_index,
+            n.end_ticks,
+            max(n.end_ticks) OVER (
+                PARTITION BY n.thread_index
+                ORDER BY n.start_ticks
+                RANGE BETWEEN 1 FOLLOWING
+                AND (n.end_ticks - n.start_ticks - 1) FOLLOWING
+            ) AS reached_ticks
+        FROM nearby AS n
+        WHERE n.is_annotation
+    ) AS n
+    WHERE n.reached_ticks > n.end_ticks
+),
+moments AS (
+    SELECT
+        n.thread_index,
+        n.start_ticks AS at_ticks,
+        n.event_index AS innermost,
+        0 AS change,
+        1 AS place,
+        n.end_ticks AS other_ticks,
+        n.event_index
+    FROM nearby AS n
+    UNION ALL
+    SELECT
+        n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0,
+        n.start_ticks, -n.event_index
+    FROM nearby AS n
+    ANTI JOIN overlapped AS o ON o.event_index = n.event_index
+    UNION ALL
+    SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL
+    FROM stretches AS s
+    WHERE s.kind = 'host'
+    UNION ALL
+    SELECT s.thread_index, s.end_ticks, NULL, -1, 2, NULL, NULL
+    FROM stretches AS s
+    WHERE s.kind = 'host'
+),
+parts AS (
+    SELECT
+        m.thread_index,
+        m.at_ticks,
+        lead(m.at_ticks) OVER in_order AS end_ticks,
+        sum(m.change) OVER in_order AS on_path,
+        last_value(m.innermost IGNORE NULLS) OVER in_order AS innermost
+    FROM moments AS m
+    WINDOW in_order AS (
+        PARTITION BY m.thread_index
+        ORDER BY m.at_ticks, m.place, m.other_ticks DESC, m.event_index
+        ROWS UNBOUNDED PRECEDING
+    )
+)
+SELECT s.*, p.start_ticks AS begin_ticks, p.end_ticks AS until_ticks
+FROM (
+    SELECT
+        t.kind, t.start_ticks, t.end_ticks, t.event_index, t.call_index, t.thread_index
+    FROM stretches AS t
+    WHERE t.kind <> 'host'
+    UNION ALL
+    SELECT
+        'host',
+        t.at_ticks,
+        t.end_ticks,
+        nullif(t.innermost, -1),
+        NULL,
+        t.thread_index
+    FROM parts AS t
+    WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
+) AS s
+CROSS JOIN part AS p;

@@ -1,0 +1,58 @@
+-- The time of one op on the critical path of a trace.
+-- Columns:
+--   op: as in `critical_ops`
+--   ticks: time on the path in ticks
+--   host_ticks: part of it on the host, in ticks
+--   device_ticks: part of it in events of devices, in ticks
+--   kernel: as in `critical_ops`
+--   parts: number of parts of the path
+CREATE MACRO _path_totals(
+    capture_key,  -- key of a capture
+    step,  -- as in `critical_path`
+    step_name  -- as in `critical_path`
+) AS TABLE
+WITH
+families AS MATERIALIZED (
+    SELECT s.signature_index, s.family
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+),
+named AS (
+    SELECT
+        f.family AS op,
+        CASE WHEN p.kind IN ('kernel', 'memcpy', 'memset') THEN p.label END AS kernel,
+        p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host') AS is_host,
+        p.end_ticks - p.start_ticks AS ticks
+    FROM _path_elements(capture_key, step, step_name) AS p
+    LEFT JOIN event_ticks AS e
+        ON e.capture_id = capture_key
+        AND e.event_index = coalesce(p.op_index, p.event_index)
+    LEFT JOIN families AS f ON f.signature_index = e.signature_index
+),
+by_kernel AS (
+    SELECT
+        n.op,
+        n.kernel,
+        sum(n.ticks)::BIGINT AS ticks,
+        sum(CASE WHEN n.is_host THEN n.ticks ELSE 0 END)::BIGINT AS host_ticks,
+        count(*) AS parts
+    FROM named AS n
+    GROUP BY n.op, n.kernel
+),
+ranked AS (
+    SELECT
+        b.*,
+        row_number() OVER (
+            PARTITION BY b.op ORDER BY b.kernel IS NULL, b.ticks DESC, b.kernel
+        ) AS place
+    FROM by_kernel AS b
+)
+SELECT
+    r.op,
+    sum(r.ticks)::BIGINT AS ticks,
+    sum(r.host_ticks)::BIGINT AS host_ticks,
+    sum(CASE WHEN r.kernel IS NULL THEN 0 ELSE r.ticks END)::BIGINT AS device_ticks,
+    max(CASE WHEN r.place = 1 THEN r.kernel END) AS kernel,
+    sum(r.parts)::BIGINT AS parts
+FROM ranked AS r
+GROUP BY r.op;

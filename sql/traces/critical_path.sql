@@ -1,0 +1,111 @@
+-- One part of the critical path of a step of a trace, in the order of time: what
+-- determined when the step was done. The parts follow each other without a gap, from
+-- the step's start to its end, so that their durations sum up to its duration; what
+-- ran at the same time is not on the path and would not make the step shorter. The
+-- path is followed from the end of the step: each device event back to the last of
+-- what it waited for (its launch, the previous event of its stream, an event of
+-- another stream), each thread of the host back to the last call that waited for a
+-- device, and to the thread that it waited for. To shorten a part shortens the step by
+-- at most the part's duration. A step begins and ends as in `step_breakdown`.
+-- Engines: duckdb (its path is found by a recursion that refers to itself several times)
+-- Columns:
+--   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown
+--   name: label of the event; of the event that started late, for delays, dependency and handover; NULL outside of events
+--   op: innermost op that contains it, or its launch; NULL if none does
+--   thread: thread of the host, as in the file; NULL for devices and waits
+--   device: number of the device; NULL for the host, and if not written
+--   stream: stream; NULL for the host, and if not written
+--   start: start of the part, relative to the start of the recording
+--   duration: duration of the part
+--   share_percent: duration in percent of that of the path
+--   correlation_id: id that a call shares with the events that it launched; NULL if there is none
+--   event_index: the event, in `events`; NULL outside of events
+--   unit: the requested unit of time
+CREATE MACRO critical_path(
+    capture,  -- name, hash prefix, @latest or selector
+    step := NULL,  -- number of a step; with step_name, of its calls from 0; NULL: the whole recording, or the first call
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    p.kind,
+    p.label AS name,
+    s.label AS op,
+    h.thread,
+    d.device,
+    d.stream,
+    (p.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS start,
+    (p.end_ticks - p.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS duration,
+    100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks)
+        AS share_percent,
+    t.correlation_id,
+    p.event_index,
+    a.unit
+FROM target AS a
+CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+CROSS JOIN _path_elements(
+    (SELECT a.capture_id FROM target AS a), step, step_name
+) AS p
+LEFT JOIN trace_events AS t
+    ON t.capture_id = a.capture_id AND t.event_index = p.event_index
+LEFT JOIN threads AS h
+    ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
+LEFT JOIN device_events AS d
+    ON d.capture_id = a.capture_id AND d.event_index = p.event_index
+LEFT JOIN event_ticks AS e
+    ON e.capture_id = a.capture_id AND e.event_index = p.op_index
+LEFT JOIN signatures AS s
+    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+ORDER BY p.start_ticks;
+
+-- What one op has on the critical path, see `critical_path`: by how much the step would
+-- be shorter, at most, if the op took no time. The longest first. What no op contains
+-- is by the innermost annotation or Python function; ProfilerStep* is a step.
+-- Engines: duckdb (as `critical_path`)
+-- Columns:
+--   op: family of the op, or of the innermost event if no op contains it; NULL outside of events
+--   total: time on the path, the most that the op could shorten it by
+--   share_percent: that time in percent of the path
+--   host: part of it on the host
+--   device: part of it in kernels, copies and fills
+--   delay: part of it in launch_delay, stream_delay, dependency, synchronization, handover and unknown
+--   kernel: kernel, copy or fill of the op that takes most time on the path; NULL if it has none there
+--   parts: number of parts of the path
+--   unit: the requested unit of time
+CREATE MACRO critical_ops(
+    capture,  -- name, hash prefix, @latest or selector
+    step := NULL,  -- as in `critical_path`
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    step_name := NULL  -- as in `critical_path`
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+totals AS (
+    SELECT t.*
+    FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name) AS t
+)
+SELECT
+    t.op,
+    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
+    t.host_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS host,
+    t.device_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS device,
+    (t.ticks - t.host_ticks - t.device_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS delay,
+    t.kernel,
+    t.parts,
+    a.unit
+FROM totals AS t
+CROSS JOIN target AS a
+ORDER BY t.ticks DESC, t.op;

@@ -1,0 +1,261 @@
+"""Critical paths by plain Python over a trace's JSON, walked back from the end one wait at a time; slow, without etq."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+from tests.pass_reference import pass_of
+from tests.trace_reference import OF_DEVICES, WORK, Slice, launches, slices
+
+DELAY: Final = 10_000
+WAITING: Final = {
+    *("cudaMemcpy", "cudaMemcpy2D", "cudaMemset", "cudaFree", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuMemFree_v2"),
+    *("hipMemcpy", "hipMemcpyWithStream", "hipMemset", "hipFree"),
+    *("urEventWait", "urQueueFinish", "piEventsWait", "piQueueFinish"),
+}
+Thread = tuple[str, str]
+
+
+class Part(NamedTuple):
+    """A part of the path: its kind, its times in nanoseconds, the event's position in the file, and the name of the op."""
+
+    kind: str
+    start: int
+    end: int
+    place: int | None
+    op: str | None
+
+
+@dataclass
+class Wait:
+    """What a moment of a thread, or the start of a device event, waited for: an event of a device, or a thread."""
+
+    kind: str
+    at: int
+    since: int
+    event: Slice
+    source: Slice | Thread
+
+
+def of_thread(each: Slice) -> Thread:
+    return each.process, each.thread
+
+
+def stream_of(each: Slice) -> tuple[Any, Any]:
+    return each.arguments.get("device"), each.arguments.get("stream")
+
+
+def last_ended(ends: list[Slice], at: int) -> Slice | None:
+    """The last of events, in the order of their ends, that ended until a time."""
+    place = bisect_right(ends, at, key=lambda each: each.end)
+    return ends[place - 1] if place else None
+
+
+class Paths:
+    def __init__(self, events: list[dict[str, Any]]) -> None:
+        self.every = slices(events)
+        self.calls = launches(self.every)
+        self.work = [each for each in self.calls if each.end > each.start]
+        self.ends = sorted(self.work, key=lambda each: (each.end, each.place))
+        self.in_stream: defaultdict[Any, list[Slice]] = defaultdict(list)
+        for each in self.ends:
+            self.in_stream[stream_of(each)].append(each)
+        self.hosts: defaultdict[Thread, list[Slice]] = defaultdict(list)
+        for each in self.every:
+            if each.category not in OF_DEVICES and each.end > each.start:
+                self.hosts[of_thread(each)].append(each)
+        self.of_ids: dict[int, Slice] = {}
+        for each in self.every:
+            if each.is_op and each.external > 0:
+                self.of_ids.setdefault(each.external, each)
+
+    def recording(self) -> tuple[int, int]:
+        counted = [*self.work, *self.activities(), *self.steps()]
+        return min(each.start for each in counted), max(each.end for each in counted)
+
+    def step(self, name: str) -> tuple[int, int]:
+        """From the start of an annotation to the end of the last event that was launched in it."""
+        held = next(each for each in self.every if each.name == name and each.category not in OF_DEVICES)
+        ends = [
+            each.end for each, call in self.calls.items() if call is not None and held.start <= call.start < held.end
+        ]
+        return held.start, max([held.end, *ends])
+
+    def steps(self) -> list[Slice]:
+        return [
+            each for each in self.every
+            if each.name.startswith("ProfilerStep#") and each.category not in OF_DEVICES and each.end > each.start
+        ]  # fmt: skip
+
+    def activities(self, thread: Thread | None = None) -> list[Slice]:
+        """Ops and calls that last, of one thread or of all."""
+        held = self.every if thread is None else self.hosts[thread]
+        return [each for each in held if (each.is_op or each.is_call) and each.end > each.start]
+
+    def last_thread(self, begin: int, until: int, name: str | None) -> Thread | None:
+        held = [
+            each for each in [*self.activities(), *self.steps(), *(one for one in self.every if one.name == name)]
+            if begin < each.end <= until and each.category not in OF_DEVICES
+        ]  # fmt: skip
+        found = min(held, key=lambda each: (-each.end, each.start, each.place), default=None)
+        return None if found is None else of_thread(found)
+
+    def find(self, begin: int, until: int, name: str | None = None) -> list[Part]:
+        """The path from `begin` to `until`, in the order of time."""
+        last = self.last_thread(begin, until, name)
+        waits = self.waits(last)
+        at = until
+        ending = [each for each in self.ends if each.end == until]
+        where: Slice | Thread | None = max(ending, key=lambda each: each.place) if ending else last
+        found: list[Part] = []
+        while at > begin and where is not None:
+            if isinstance(where, Slice):
+                op = self.op_of_work(where)
+                found.append(Part(WORK[where.category].lower(), where.start, at, where.place, op))
+                wait = self.before(where)
+                if wait is None:
+                    found.append(Part("unknown", begin, where.start, where.place, op))
+                    break
+            else:
+                held = [each for each in waits[where] if begin < each.at <= at]
+                wait = max(held, key=lambda each: (each.at, each.since, -each.event.place), default=None)
+                found += self.host_parts(where, wait.at if wait is not None else begin, at)
+                if wait is None:
+                    break
+                op = self.op_of_host(wait.event)
+            found.append(Part(wait.kind, wait.since, wait.at, wait.event.place, op))
+            at, where = wait.since, wait.source
+        clipped = [each._replace(start=max(each.start, begin)) for each in found]
+        return sorted((each for each in clipped if each.end > each.start), key=lambda each: each.start)
+
+    def before(self, each: Slice) -> Wait | None:
+        """What a device event waited for."""
+        call = self.calls[each]
+        launched = None if call is None else min(call.start, each.start)
+        previous = last_ended(self.in_stream[stream_of(each)], each.start)
+        previous_end = None if previous is None else previous.end
+        ready = max((at for at in (launched, previous_end) if at is not None), default=None)
+        other = last_ended(self.ends, each.start)
+        if other is not None and each.start - other.end <= DELAY and (ready is None or other.end > ready):
+            if call is None or ready is None or launched is None:
+                return Wait("dependency", each.start, other.end, each, other)
+            returned = min(call.end, each.start) - max(launched, ready)
+            if each.start - ready > max(DELAY, 2 * returned):
+                return Wait("dependency", each.start, other.end, each, other)
+        if previous is not None and (launched is None or previous.end >= launched):
+            return Wait("stream_delay", each.start, previous.end, each, previous)
+        if call is None or launched is None:
+            return None
+        return Wait("launch_delay", each.start, launched, each, of_thread(call))
+
+    def waits(self, last: Thread | None) -> defaultdict[Thread, list[Wait]]:
+        threads = {of_thread(self.calls[each]) for each in self.work if self.calls[each] is not None}  # type: ignore[arg-type]
+        threads |= set() if last is None else {last}
+        found: defaultdict[Thread, list[Wait]] = defaultdict(list)
+        for thread in threads:
+            for each in self.activities(thread):
+                if each.is_call and ("Synchronize" in each.name or each.name in WAITING):
+                    self.add_synchronization(found[thread], each)
+        for each in self.work:
+            call = self.calls[each]
+            copies = WORK[each.category] == "Memcpy" and "Pageable" in each.name
+            if copies and call is not None and call.start < each.end <= call.end:
+                found[of_thread(call)].append(Wait("synchronization", call.end, each.end, call, each))
+        self.add_handovers(found, threads)
+        return found
+
+    def add_synchronization(self, found: list[Wait], call: Slice) -> None:
+        named = [
+            each.arguments for each in self.every
+            if each.category == "cuda_sync" and each.name.startswith("Stream Sync")
+            and each.correlation == call.correlation > 0 and each.arguments.get("stream", -1) >= 0
+        ]  # fmt: skip
+        ended = [each for each in self.ends if call.start < each.end <= call.end]
+        if len(named) == 1:
+            keys = ("device", "stream")
+            ended = [
+                each for each in ended
+                if [each.arguments.get(key) for key in keys] == [named[0].get(key) for key in keys]
+            ]  # fmt: skip
+        if ended:
+            found.append(Wait("synchronization", call.end, ended[-1].end, call, ended[-1]))
+
+    def gaps(self, thread: Thread) -> list[tuple[int | None, Slice]]:
+        """What begins when all before it on the thread has ended, with the time when it had."""
+        reached: int | None = None
+        found = []
+        for each in sorted(self.activities(thread), key=lambda one: (one.start, -one.end, one.place)):
+            if reached is None or each.start > reached:
+                found.append((reached, each))
+            reached = max(each.end, reached or each.end)
+        return found
+
+    def add_handovers(self, found: defaultdict[Thread, list[Wait]], threads: set[Thread]) -> None:
+        has_numbers = any("Sequence number" in each.arguments for held in self.hosts.values() for each in held)
+        gaps = {thread: self.gaps(thread) for thread in threads}
+        is_backward = {
+            thread: 2 * sum(pass_of(each, has_numbers) == "backward" for _, each in held) > len(held)  # type: ignore[arg-type]
+            for thread, held in gaps.items()
+        }
+        order = {thread: place for place, thread in enumerate(dict.fromkeys(of_thread(each) for each in self.every))}
+        for thread, held in gaps.items():
+            others = [
+                other for other in threads
+                if other[0] == thread[0] and is_backward[other] != is_backward[thread]
+            ]  # fmt: skip
+            ends = sorted((each.end, -order[other], other) for other in others for each in self.activities(other))
+            times = [end for end, _, _ in ends]
+            for reached, each in held:
+                place = bisect_right(times, each.start)
+                if place and (reached is None or times[place - 1] > reached):
+                    end, _, other = ends[place - 1]
+                    found[thread].append(Wait("handover", each.start, end, each, other))
+
+    def host_parts(self, thread: Thread, begin: int, until: int) -> list[Part]:
+        held = [each for each in self.hosts[thread] if each.start < until and each.end > begin]
+        cuts = sorted({begin, until, *(at for each in held for at in (each.start, each.end) if begin < at < until)})
+        waiting = sorted(held, key=lambda each: each.start, reverse=True)
+        # The last to start is the innermost, of those the first to end.
+        running: list[tuple[int, int, int, Slice]] = []
+        found: list[Part] = []
+        for start, end in pairwise(cuts):
+            while waiting and waiting[-1].start <= start:
+                each = waiting.pop()
+                heappush(running, (-each.start, each.end, -each.place, each))
+            while running and running[0][1] <= start:
+                heappop(running)
+            innermost = running[0][3] if running else None
+            place = None if innermost is None else innermost.place
+            op = None if innermost is None else self.op_of_host(innermost)
+            if found and place is not None and found[-1].place == place:
+                found[-1] = found[-1]._replace(end=end)
+            else:
+                found.append(Part(self.kind(innermost), start, end, place, op))
+        return found
+
+    def kind(self, each: Slice | None) -> str:
+        if each is None:
+            return "host"
+        if each.category in ("python_function", "Python"):
+            return "python"
+        if each.is_call:
+            return "call"
+        if each.is_op:
+            return "op"
+        is_annotation = each.category == "user_annotation" or each.name.startswith("ProfilerStep#")
+        return "annotation" if is_annotation else "other"
+
+    def op_of_host(self, each: Slice) -> str | None:
+        return next((one.name for one in (each, *each.above()) if one.is_op), None)
+
+    def op_of_work(self, each: Slice) -> str | None:
+        call = self.calls[each]
+        if call is not None:
+            return self.op_of_host(call)
+        op = self.of_ids.get(each.external) if each.external != each.correlation else None
+        return None if op is None else op.name

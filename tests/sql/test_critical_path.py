@@ -1,0 +1,241 @@
+"""Critical paths: known ones, all by plain Python, and HolisticTraceAnalysis's answers."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES, shared_file
+from tests.hta import hta
+from tests.launch_traces import FEW, SHAPES
+from tests.path_reference import Paths
+from tests.path_traces import OF_HTA, STEP
+from tests.path_traces import Path as Made
+from tests.sampling import thinned
+from tests.sql.test_device_idle import OTHERS, recorded_from
+from tests.trace_builders import event, trace, two_steps
+from tests.trace_corpus import SHAPES as PROGRAMS
+from tests.trace_corpus import Style
+from tests.trace_reference import load
+
+PATH = """
+    SELECT p.kind, p.start::BIGINT, (p.start + p.duration)::BIGINT, p.event_index, p.op
+    FROM critical_path($c, unit := 'ns', step_name := $name, step := $step) AS p
+"""
+STORED: Final = (
+    *("torch_gpu/rank0", "torch_gpu/rank1", "torch_steps/before", "torch_steps/after"),
+    *("torch_diff/base", "torch_diff/calls", "torch_diff/kernel", "torch_diff/slower"),
+)
+HOST: Final = ("op", "call", "annotation", "python", "other", "host")
+DEVICE: Final = ("kernel", "memcpy", "memset")
+# The edges of HolisticTraceAnalysis that take time.
+EDGES: Final = {
+    **dict.fromkeys(("op", "call", *DEVICE), "OPERATOR_KERNEL"),
+    "launch_delay": "KERNEL_LAUNCH_DELAY",
+    "stream_delay": "KERNEL_KERNEL_DELAY",
+}
+
+
+def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> int:
+    """How many parts the paths of the recording and of each step have, as plain Python has them."""
+    paths, begin, counted = Paths(events), recorded_from(events), 0
+    for name in (None, *dict.fromkeys(each.name for each in paths.steps())):
+        start, end = paths.recording() if name is None else paths.step(name)
+        expected = [
+            (each.kind, each.start - begin, each.end - begin, each.place, each.op)
+            for each in paths.find(start, end, name)
+        ]
+        found = warehouse.rows(PATH, c=capture, name=name, step=None)[1]
+        assert found == expected
+        ends = [start - begin, *(row[2] for row in found)]
+        assert [row[1] for row in found] == ends[:-1], "a gap, or an overlap"
+        assert ends[-1] == end - begin
+        counted += len(found)
+    return counted
+
+
+@pytest.mark.parametrize("name", thinned(SHAPES, FEW[:1]))
+def test_made_traces(launch_traces: Warehouse, name: str) -> None:
+    assert check(launch_traces, name, json.loads(SHAPES[name]().trace())["traceEvents"])
+
+
+@pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
+def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
+    """Several processes, threads and devices, graphs, launches that were not recorded."""
+    check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
+
+
+@pytest.mark.parametrize("name", thinned(STORED, STORED[:1]))
+def test_stored_traces(warehouse: Warehouse, name: str) -> None:
+    path = CAPTURES / f"{name}.pt.trace.json.gz"
+    warehouse.ingest(path, name="t")
+    assert check(warehouse, "t", load(path))
+
+
+@pytest.mark.parametrize("name", thinned([*OTHERS, "gpu/resnet50_dataloader"], OTHERS[:2]))
+def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
+    path = shared_file(f"captures/torch/{name}.pt.trace.json.gz")
+    warehouse.ingest(path, name="t")
+    assert check(warehouse, "t", load(path))
+
+
+@pytest.mark.parametrize("seed", thinned(range(30), range(3)))
+def test_paths_that_are_known(warehouse: Warehouse, tmp_path: Path, seed: int) -> None:
+    """Traces are made along their path: each part is what it was drawn as."""
+    made = Made(seed)
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(made.trace())
+    warehouse.ingest(path, name="t")
+    query = "SELECT p.kind, p.name, p.op, p.start::BIGINT, (p.start + p.duration)::BIGINT FROM critical_path('t') AS p"
+    found = warehouse.rows(query)[1]
+    assert found == [(*each[:3], each[3] - made.begin, each[4] - made.begin) for each in made.parts]
+
+
+@pytest.mark.parametrize("name", thinned([name for name in OF_HTA if name.startswith("path")], ("path 0",)))
+def test_paths_are_those_of_hta(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+    """Its edges that take time, one by one; waits of the host take none there, nor does time between ops."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(OF_HTA[name])
+    warehouse.ingest(path, name="t")
+    expected = hta("critical paths")[name]
+    assert len(expected) > 100
+    for arguments in ("step := 1", f"step_name := '{STEP}'", ""):
+        query = f"SELECT p.kind, p.start, p.start + p.duration FROM critical_path('t', {arguments}) AS p"
+        rows = warehouse.rows(query)[1]
+        assert [[EDGES[row[0]], *row[1:]] for row in rows if row[0] in EDGES] == expected
+        assert {row[0] for row in rows} - {*EDGES} == {"annotation", "synchronization", "dependency"}
+
+
+def test_totals_are_sums_of_the_path(launch_traces: Warehouse) -> None:
+    """By op, or by the event if there is none, for the recording and for a step; shares are of the path."""
+    for name, step in (("training 0", None), ("rank 0", 6)):
+        rows = launch_traces.rows(
+            "SELECT coalesce(p.op, p.name), p.kind, p.duration, p.name FROM critical_path($c, step := $step) AS p",
+            c=name, step=step,
+        )[1]  # fmt: skip
+        totals: defaultdict[Any, list[float]] = defaultdict(lambda: [0.0] * 4)
+        kernels: defaultdict[Any, Counter[str]] = defaultdict(Counter)
+        for op, kind, time, label in rows:
+            family = "ProfilerStep*" if op and op.startswith("ProfilerStep#") else op
+            place = 1 if kind in HOST else 2 if kind in DEVICE else 3
+            totals[family][0] += time
+            totals[family][place] += time
+            if place == 2:
+                kernels[family][label] += time
+        everything = sum(row[2] for row in rows)
+        found = launch_traces.rows(
+            """SELECT o.op, o.total, o.host, o.device, o.delay, o.share_percent, o.kernel
+            FROM critical_ops($c, step := $step) AS o""",
+            c=name, step=step,
+        )[1]  # fmt: skip
+        assert {row[0]: [*row[1:5]] for row in found} == dict(totals)
+        assert [row[1] for row in found] == sorted((row[1] for row in found), reverse=True)
+        for op, total, _, _, _, share, kernel in found:
+            assert share == pytest.approx(100 * total / everything)
+            longest = max(kernels[op].values(), default=None)
+            assert (kernel is None) if longest is None else kernels[op][kernel] == longest
+
+
+def test_a_step_lasts_as_long_as_its_path(launch_traces: Warehouse) -> None:
+    steps = launch_traces.rows("SELECT s.step, s.total FROM wide_steps('training 0') AS s")[1]
+    assert len(steps) == 3
+    for step, total in steps:
+        query = "SELECT sum(p.duration), sum(p.share_percent) FROM critical_path('training 0', step := $step) AS p"
+        assert launch_traces.rows(query, step=step)[1] == [(total, pytest.approx(100))]
+
+
+def test_a_shorter_op_shortens_the_recording_by_its_time_on_the_path_at_most(
+    warehouse: Warehouse, tmp_path: Path
+) -> None:
+    """A gap in one stream hides what other streams do: a kernel that is not on the path has no part of it."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(Made(1).trace())
+    warehouse.ingest(path, name="t")
+    assert warehouse.rows("SELECT count(*) FROM events AS e WHERE e.name = 'side'")[1] != [(0,)]
+    assert warehouse.rows("SELECT count(*) FROM critical_path('t') AS p WHERE p.name = 'side'")[1] == [(0,)]
+
+
+def test_two_steps(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By hand. The annotation of the loader starts when its step does, and ends 2 us before the op."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(trace(*two_steps()))
+    warehouse.ingest(path, name="t")
+    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+    rows = warehouse.rows(
+        "SELECT p.kind, p.name, p.start, p.duration FROM critical_path('t') AS p WHERE p.start >= 35"
+    )[1]
+    assert rows == [
+        ("op", "aten::linear", 35, 5),
+        ("annotation", "ProfilerStep#4", 40, 60),
+        ("annotation", loader, 100, 8),
+        ("annotation", "ProfilerStep#5", 108, 2),
+        ("op", "aten::relu", 110, 2),
+        ("call", "cudaLaunchKernel", 112, 6),
+        ("op", "aten::relu", 118, 2),
+        ("annotation", "ProfilerStep#5", 120, 10),
+        ("launch_delay", "Memcpy HtoD", 130, 20),
+        ("memcpy", "Memcpy HtoD", 150, 20),
+        ("stream_delay", "relu_kernel", 170, 10),
+        ("kernel", "relu_kernel", 180, 40),
+    ]
+    totals = "SELECT o.op, o.total, o.host, o.device, o.delay FROM critical_ops('t') AS o LIMIT 2"
+    assert warehouse.rows(totals)[1] == [("ProfilerStep*", 82, 82, 0, 0), ("aten::relu", 60, 10, 40, 10)]
+
+
+def test_copies_of_pageable_memory_and_streams_are_waited_for(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By hand. The call of a copy returns when its copy has ended; a synchronization with stream 7 waits for stream 7."""
+    ids = [{"correlation": number} for number in range(1, 5)]
+    work = [{**each, "device": 0} for each in ids]
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(
+        trace(
+            event("cpu_op", "aten::item", 0, 100),
+            event("cuda_runtime", "cudaMemcpyAsync", 10, 60, **ids[0]),
+            event("gpu_memcpy", "Memcpy DtoH (Device -> Pageable)", 20, 55, 7, stream=7, **work[0]),
+            event("cuda_runtime", "cudaLaunchKernel", 62, 64, **ids[1]),
+            event("cuda_runtime", "cudaLaunchKernel", 65, 67, **ids[2]),
+            event("kernel", "waited_for", 66, 80, 7, stream=7, **work[1]),
+            event("kernel", "of_another_stream", 70, 90, 20, stream=20, **work[2]),
+            event("cuda_runtime", "cudaStreamSynchronize", 70, 95, **ids[3]),
+            event("cuda_sync", "Stream Sync", 70, 94, 7, stream=7, **work[3]),
+        )
+    )
+    warehouse.ingest(path, name="t")
+    rows = warehouse.rows("SELECT p.kind, p.name, p.start, p.duration, p.correlation_id FROM critical_path('t') AS p")[
+        1
+    ]
+    copy = "Memcpy DtoH (Device -> Pageable)"
+    assert rows == [
+        ("op", "aten::item", 0, 10, None),
+        ("launch_delay", copy, 10, 10, 1),
+        ("memcpy", copy, 20, 35, 1),
+        ("synchronization", "cudaMemcpyAsync", 55, 5, 1),
+        ("op", "aten::item", 60, 2, None),
+        ("launch_delay", "waited_for", 62, 4, 2),
+        ("kernel", "waited_for", 66, 14, 2),
+        ("synchronization", "cudaStreamSynchronize", 80, 15, 4),
+        ("op", "aten::item", 95, 5, None),
+    ]
+
+
+def test_steps_that_are_not_there(launch_traces: Warehouse) -> None:
+    with pytest.raises(QueryError, match="step 77 is not complete in the trace; etq steps lists them"):
+        launch_traces.rows("FROM critical_path('training 0', step := 77)")
+    with pytest.raises(QueryError, match="call 9 of aten::mm_ is not in the trace; calls are numbered from 0"):
+        launch_traces.rows("FROM critical_ops('training 0', step_name := 'aten::mm_', step := 9)")
+
+
+def test_captures_without_devices(launch_traces: Warehouse) -> None:
+    """The path of a trace without a device is the main thread; an ETDump has none."""
+    kinds = "SELECT DISTINCT p.kind FROM critical_path($c) AS p"
+    names = launch_traces.rows("SELECT c.name, c.format FROM captures AS c WHERE c.name IN ('steps_7', 'mlp')")[1]
+    for name, of_format in names:
+        found = {kind for (kind,) in launch_traces.rows(kinds, c=name)[1]}
+        assert found <= {*HOST} and bool(found) == (of_format == "torch_trace")
+    assert len(names) == 2
