@@ -25,8 +25,8 @@ from etq.cli.targets import (
 )
 from etq.errors import EtqError, printable
 from etq.render.selection import Selection, selection
-from etq.render.writers import TO_READ, format_of, write, write_text
-from etq.report.overlays import OVERLAYS
+from etq.render.writers import TO_READ, file_of, format_of, refuse_existing, write, write_text
+from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SHOWN = """change, changed, coalesce(base_name, '') AS base_name, coalesce(new_name, '') AS new_name,
     coalesce(new_op, base_op) AS op, module_path AS module, base_backend, new_backend, base_time, new_time, unit,
     score"""
+# And with options of gaps.
+GAPS = "base_gap, new_gap, gap_problem"
 
 
 @main.command()
@@ -90,14 +92,12 @@ def graph(
     form = format or ("dot" if dot else None)
     if (form is None) == (html is None) or (dot and format is not None):
         raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
-    path = output if html is None else html
     if html is not None and output is not None:
         raise click.UsageError("-o only applies to --format; --html has a file of its own")
-    if force and path is None:
-        raise click.UsageError("--force only applies to --html FILE and -o FILE")
     drawing = {name: value for name, value in (("overlay", overlay), ("levels", levels)) if value is not None}
     if drawing and form != "svg":
         raise click.UsageError(f"--{next(iter(drawing))} only applies to --format svg")
+    path = file_of(output if html is None else html, force)
     if form == "dot":
         for name in ("gap", "peak_flops", "peak_bandwidth"):
             if options.pop(name) is not None:
@@ -113,7 +113,7 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
     with open_target(capture, db, views_for("node_totals"), pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
-        write_text(text, None if path == "-" else path, force=force, is_printable=True)
+        write_text(text, path, force=force, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
@@ -147,10 +147,10 @@ def _write_graph(
             text = graph_svg_of(warehouse, found, **chosen, **drawing)
         else:
             text = (graph_page_of if form is None else graph_json_of)(warehouse, found, **chosen)
-        write_text(text, None if path == "-" else path, force=force, is_printable=form is not None)
+        write_text(text, path, force=force, is_printable=form is not None)
         if form is not None:
             note_excluded_runs(warehouse, selector, "node_totals", options)
-    if path not in (None, "-"):
+    if path is not None:
         click.echo(f"{printable(path)}: the graph of {printable(found.name)}", err=True)
 
 
@@ -164,6 +164,10 @@ def _write_graph(
 @click.option("--new-stage", metavar="STAGE", help="Stage of NEW.  [default: delegated]")
 @click.option(
     "--html", metavar="FILE", help="Write both graphs next to each other as an HTML page to explore; - is stdout."
+)
+@click.option("--reference", metavar="CAPTURE", help="Capture whose values are assumed to be right.  [default: BASE]")
+@click.option(
+    "--metric", type=click.Choice(METRICS, case_sensitive=False), help="Measure of gaps between values.  [default: mse]"
 )
 @unit_option(None)
 @warehouse_option
@@ -182,30 +186,37 @@ def graphs(
     """Compare two op graphs node by node. They belong to two records, or to one at two stages of its lowering.
 
     BASE and NEW are captures (a name, a hash prefix, a selector), whose nodes have times, records, or files of records.
-    If both are the same, the exported graph is compared with the delegated one. The page of --html shows both graphs:
-    they move and zoom together, counterparts are marked, and ops without one are listed.
+    If both are the same, the exported graph is compared with the delegated one. Of captures with values (etq gap),
+    --format json and the page have numeric gaps: of both to --reference, or of NEW to BASE; tables have them with
+    --reference or --metric. The page of --html shows both graphs: they move and zoom together, counterparts are marked,
+    and ops without one are listed.
 
     \b
     etq graphs run_41 run_42 --db lab.duckdb
     etq graphs portable.etrecord delegated.etrecord --all --format json
     etq graphs net net --base-stage edge --html net.html --db lab.duckdb
+    etq graphs portable xnnpack --reference net-reference --metric snr --html gaps.html --db lab.duckdb
     """
     if html is not None and (everything or format is not None or output is not None):
         raise click.UsageError("--html is a form of its own: it goes without --all, --format and -o")
     if html is not None and selection.get() != Selection():
         raise click.UsageError("--limit and --sort-by only apply to tables; --html shows both graphs as a whole")
+    page_path = None if html is None else file_of(html, force)
+    refuse_existing(output, force)
     chosen = {name: value for name, value in options.items() if value is not None}
     given = "".join(f", {name} := ${name}" for name in chosen)
     columns = SHOWN if (format or format_of(output)) in TO_READ else "*"
+    if columns == SHOWN and {"reference", "metric"} & set(chosen):
+        columns = f"{SHOWN}, {GAPS}"
     where = "" if everything else " WHERE change <> 'same'"
     with _sides(base, new, db) as (warehouse, base_name, new_name):
         if html is not None:
             from etq.report import graphs_page_of
 
             page = graphs_page_of(warehouse, base_name, new_name, **chosen)
-            write_text(page, None if html == "-" else html, force=force)
-            if html != "-":
-                click.echo(f"{printable(html)}: the graphs of {printable(base)} and {printable(new)}", err=True)
+            write_text(page, page_path, force=force)
+            if page_path is not None:
+                click.echo(f"{printable(page_path)}: the graphs of {printable(base)} and {printable(new)}", err=True)
             return
         query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
         has_rows = write(warehouse, query, format, output, force=force, base=base_name, new=new_name, **chosen)

@@ -95,8 +95,8 @@ def graph_page_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
     options  method (only its runs), runs (typical or all); gap, another capture whose logged values are assumed to be
              right; peak_flops and peak_bandwidth of the device per second, instead of the capture's metrics
 
-    Raises `QueryError` for an unknown capture or unit; `EtqError` for a capture without a graph, and for an unknown
-    option.
+    Raises `QueryError` for an unknown capture or unit; `EtqError` for a capture without a graph, for a gap without
+    values, with the side that lacks them, and for an unknown option.
     """
     from etq.report import single
     from etq.report.page import assemble
@@ -156,10 +156,10 @@ def graphs_page_of(
 
     base, new  captures or records, as in `compare_graphs`
     names      what to call them; by default their selectors
-    options    base_stage, new_stage and unit, as in `compare_graphs`
+    options    base_stage, new_stage, unit, reference and metric, as in `compare_graphs`
 
-    Raises `QueryError` for unknown sides, stages and units; `EtqError` if no method is in both, and for an unknown
-    option.
+    Raises `QueryError` for unknown sides, stages, units and metrics; `EtqError` if no method is in both, and for an
+    unknown option.
     """
     from etq.report import graph_pair
     from etq.report.page import assemble

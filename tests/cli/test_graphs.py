@@ -54,6 +54,29 @@ def test_a_page(lab: str, tmp_path: Path) -> None:
     assert graphs(MLP, DELEGATED, "--html", "-", "--db", lab).startswith("<!DOCTYPE html>")
 
 
+def test_an_output_is_refused_before_there_is_one(lab: str, tmp_path: Path) -> None:
+    """No capture has this name, which would be the first error otherwise."""
+    path = tmp_path / "there"
+    path.write_text("kept", encoding="utf-8")
+    result = {}
+    for command in (("graph", "nix"), ("graphs", "nix", "nix")):
+        for option in (("--html", str(path)), ("--format", "json", "-o", str(path))):
+            result[command, option] = CliRunner().invoke(main, [*command, *option, "--db", lab])
+        for option in (("--html", ""), ("--format", "json", "-o", "")):
+            empty = CliRunner().invoke(main, [*command, *option, "--db", lab])
+            assert empty.output == "Error: the name of the output is empty; name a file, or - for stdout\n"
+            assert empty.exit_code == 1
+    for each in result.values():
+        assert each.exit_code == 1 and each.output == f"Error: {path}: exists; overwrite it with --force\n"
+    assert path.read_text(encoding="utf-8") == "kept"
+
+
+def test_stdout_is_never_refused(lab: str) -> None:
+    for options in (("-o", "-", "--force"), ("--force",), ("-o", "-"), ()):
+        result = CliRunner().invoke(main, ["graph", "run", "--format", "dot", *options, "--db", lab])
+        assert result.exit_code == 0 and result.stdout.startswith("digraph")
+
+
 @pytest.mark.long
 def test_tables_and_captures(lab: str) -> None:
     text = graphs(MLP, DELEGATED, "--limit", "2", "--db", lab)

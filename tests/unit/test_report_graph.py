@@ -266,6 +266,24 @@ def test_options_of_more_values(judged: Warehouse) -> None:
         etq.report.graph_page_of(judged, "run", gap="nowhere")
 
 
+def test_a_gap_without_values(warehouse: Warehouse) -> None:
+    """The error has the cause: which side has no values, or what is wrong with them."""
+    mlp, path = CAPTURES / "mlp", str(CAPTURES / "mlp/mlp.etrecord")
+    warehouse.ingest(mlp / "mlp.etdp", name="plain", etrecord=path)
+    warehouse.ingest(mlp / "mlp_1run.etdp", name="other", etrecord=path)
+    warehouse.ingest(mlp / "mlp_debug.etdp", name="logged", etrecord=path)
+    for capture, base, cause in (
+        ("plain", "logged", "plain: no logged values, so plain has no gaps; run the program with a debug buffer"),
+        ("logged", "plain", "plain: no logged values, so logged has no gaps"),
+        ("plain", "other", "other and plain: no logged values"),
+    ):
+        with pytest.raises(EtqError, match=cause):
+            etq.report.graph_page_of(warehouse, capture, gap=base)
+    warehouse.ingest(mlp / "mlp_debug5.etdp", name="kept", etrecord=path)
+    with pytest.raises(EtqError, match="logged: no gaps to kept: unknown in kept: not in a debug buffer"):
+        etq.report.graph_svg_of(warehouse, "logged", gap="kept", overlay="mse")
+
+
 def test_how_bad_values_are() -> None:
     """The steps of colours lead back to the values of the legend; NaN is the worst, an equal value is not bad."""
     overlays = {each.key: each for each in OVERLAYS}
