@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,15 +44,17 @@ GAPS = "base_gap, new_gap, gap_problem"
 @click.option(
     "--format",
     "format",
-    type=click.Choice(("dot", "json", "svg")),
-    help="Print the graph as DOT for Graphviz, as JSON, or as an SVG picture.",
+    type=click.Choice(("dot", "json", "svg", "model-explorer")),
+    help="Print the graph as DOT for Graphviz, as JSON, as an SVG picture, or its values for Model Explorer.",
 )
 @click.option("--dot", is_flag=True, help="The same as --format dot.")
 @click.option("--html", metavar="FILE", help="Write the graph as an HTML page to explore; - is stdout.")
 @click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--overlay", type=click.Choice([each.key for each in OVERLAYS]), help="With svg: colour by this.  [default: time]"
+    "--overlay",
+    type=click.Choice([each.key for each in OVERLAYS]),
+    help="With svg and model-explorer: colour by this.  [default: time]",
 )
 @click.option("--levels", type=click.IntRange(0), help="With svg: how many levels of modules are open.  [default: all]")
 @click.option("--gap", metavar="BASE", help="Show how far values are from those of this capture, assumed to be right.")
@@ -80,12 +82,13 @@ def graph(
     type or op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
     with --gap by the numeric gap to another capture, in each metric. It needs no network. The report of a capture (etq
     report) has the same graph. The picture of --format svg is placed in the same way; --format json has all values, for
-    other programs.
+    other programs. --format model-explorer has one overlay as node data for the edge program in Model Explorer.
 
     \b
     etq graph run --html run_graph.html --db lab.duckdb
     etq graph run --format svg --overlay flops --levels 1 -o run.svg --db lab.duckdb
     etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
+    etq graph run --format model-explorer --overlay snr --gap reference -o snr.json --db lab.duckdb
     etq graph run --format json --db lab.duckdb | jq '.nodes[] | select(.calls > 0) | .name'
     etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
     """
@@ -94,9 +97,11 @@ def graph(
         raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
     if html is not None and output is not None:
         raise click.UsageError("-o only applies to --format; --html has a file of its own")
-    drawing = {name: value for name, value in (("overlay", overlay), ("levels", levels)) if value is not None}
-    if drawing and form != "svg":
-        raise click.UsageError(f"--{next(iter(drawing))} only applies to --format svg")
+    drawing = {name: value for name, value in (("levels", levels), ("overlay", overlay)) if value is not None}
+    for name in drawing:
+        if form != "svg" and (form, name) != ("model-explorer", "overlay"):
+            also = " and model-explorer" if name == "overlay" else ""
+            raise click.UsageError(f"--{name} only applies to --format svg{also}")
     path = file_of(output if html is None else html, force)
     if form == "dot":
         for name in ("gap", "peak_flops", "peak_bandwidth"):
@@ -126,8 +131,8 @@ def _write_graph(
     options: dict[str, Any],
     drawing: dict[str, Any],
 ) -> None:
-    """Write the graph as a page (form None), JSON or SVG."""
-    from etq.report import graph_json_of, graph_page_of, graph_svg_of
+    """Write the graph as a page (form None), JSON, SVG or node data."""
+    from etq.report import graph_json_of, graph_node_data_of, graph_page_of, graph_svg_of
     from etq.report.graph_more import More
     from etq.report.single import OPTIONS, VIEWS
 
@@ -143,10 +148,13 @@ def _write_graph(
                 shown = "--html" if form is None else f"--format {form}"
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {shown}")
         found = warehouse.capture(selector)
-        if form == "svg":
-            text = graph_svg_of(warehouse, found, **chosen, **drawing)
-        else:
-            text = (graph_page_of if form is None else graph_json_of)(warehouse, found, **chosen)
+        texts: dict[str | None, Callable[..., str]] = {
+            None: graph_page_of,
+            "json": graph_json_of,
+            "svg": graph_svg_of,
+            "model-explorer": graph_node_data_of,
+        }
+        text = texts[form](warehouse, found, **chosen, **drawing)
         write_text(text, path, force=force, is_printable=form is not None)
         if form is not None:
             note_excluded_runs(warehouse, selector, "node_totals", options)

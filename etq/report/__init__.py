@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "graph_json_of",
+    "graph_node_data_of",
     "graph_page_of",
     "graph_svg_of",
     "graphs_page_of",
@@ -113,6 +114,26 @@ def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
     from etq.report import graph_files
 
     return graph_files.json_of(warehouse, capture, unit, _more(warehouse, options), options)
+
+
+def graph_node_data_of(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    *,
+    overlay: str = "time",
+    unit: str | None = None,
+    **options: Any,
+) -> str:
+    """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer: of its edge program, by name.
+
+    overlay  as in `graph_svg_of`
+
+    Nodes whose value is unknown are left out. Other options and errors are those of `graph_svg_of`; `EtqError` also if
+    several methods ran and `method` is missing.
+    """
+    from etq.report import graph_node_data
+
+    return graph_node_data.node_data_of(warehouse, capture, unit, _more(warehouse, options), options, overlay)
 
 
 def graph_svg_of(

@@ -77,6 +77,19 @@ def test_stdout_is_never_refused(lab: str) -> None:
         assert result.exit_code == 0 and result.stdout.startswith("digraph")
 
 
+def test_an_overlay_for_model_explorer(lab: str, tmp_path: Path) -> None:
+    path = tmp_path / "calls.json"
+    command = ["graph", "run", "--format", "model-explorer", "--overlay", "calls", "-o", str(path), "--db", lab]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0 and f"{path}: the graph of run" in result.output
+    data = json.loads(path.read_text(encoding="utf-8"))["graph"]
+    assert data["name"] == "run: calls" and len(data["results"]) == 24
+    result = CliRunner().invoke(main, ["graph", "run", "--format", "model-explorer", "--levels", "1", "--db", lab])
+    assert result.exit_code == 2 and "--levels only applies to --format svg\n" in result.output
+    result = CliRunner().invoke(main, ["graph", "run", "--format", "json", "--overlay", "calls", "--db", lab])
+    assert result.exit_code == 2 and "--overlay only applies to --format svg and model-explorer" in result.output
+
+
 @pytest.mark.long
 def test_tables_and_captures(lab: str) -> None:
     text = graphs(MLP, DELEGATED, "--limit", "2", "--db", lab)

@@ -315,7 +315,10 @@ def test_gaps(warehouse: Warehouse) -> None:
         ("'one', 'three', reference := 'nix'", "no capture matches nix"),
         ("'one', 'three', reference := 'name=*'", "no capture matches"),
         ("'one', 'three', metric := 'nix'", "unknown metric nix"),
-        ("'mlp', 'mlp', reference := 'right'", "both sides are records; values can only be compared with those of right"),
+        (
+            "'mlp', 'mlp', reference := 'right'",
+            "both sides are records; values can only be compared with those of right",
+        ),
     ):
         with pytest.raises(QueryError, match=message):
             gaps(options)
