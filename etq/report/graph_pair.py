@@ -11,6 +11,7 @@ from etq.errors import EtqError
 from etq.report.columns import Table, table
 from etq.report.graph import Tree
 from etq.report.graph_more import bounded
+from etq.report.nested import nested_edges
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Report, Section
 
@@ -186,8 +187,12 @@ def _placed(
     numbers = {key: number for number, key in enumerate(keys)}
     methods = {row[0]: row[1] for row in nodes[1]}
     levels, edges = (warehouse.rows(query, record=graphs[0], stage=graphs[1])[1] for query in (LEVELS, EDGES))
-    tree = Tree(keys, [row[6] for row in nodes[1]], [(row[0], row[1], row[2], row[3]) for row in levels])
+    subgraphs = [row[6] for row in nodes[1]]
+    ops = [row[5] or row[3] for row in nodes[1]]
+    tree = Tree(keys, subgraphs, [(row[0], row[1], row[2], row[3]) for row in levels], ops)
     joined = [(numbers[graph, maker], numbers[graph, user]) for graph, maker, user in edges]
+    [(sha256,)] = warehouse.rows("SELECT r.sha256 FROM records AS r WHERE r.record_id = $record", record=graphs[0])[1]
+    joined += nested_edges(warehouse, sha256, graphs[1], keys, subgraphs)
     places, bends = tree.placed(joined)
     groups = []
     for number, group in enumerate(tree.groups, len(keys)):

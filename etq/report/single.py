@@ -71,7 +71,7 @@ def graph_of(
     section = graph_section.graph(target, more)
     if section is None or not section.tables:
         raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
-    notes = [basis_of(target)]
+    notes = [section.note, basis_of(target)]
     if more.gap is not None:
         notes.append(f"Gaps are differences from the values of {warehouse.capture(more.gap).name}.")
     return Report("graph", target.name, [replace(section, note=" ".join(filter(None, notes)) or None)])
