@@ -1,7 +1,8 @@
-"""The graphs of control flow (cond, map, while): which node has them, and what connects them with the nodes around it.
+"""The graphs of control flow (cond, map, while) and of delegates' calls: which node has them, and what connects them
+with the nodes around it.
 
 A record has them as the arguments of a node, whose row comes before those of their nodes. Their inputs are the node's
-last arguments, in order.
+last arguments, in order; parameters of a delegate's graph are not among the arguments of its call.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Key = tuple[int, int]
 
 # Of all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
 VALUES: Final = """
-    SELECT v.graph_id, v.value_index, v.node_index
+    SELECT v.graph_id, v.value_index, v.node_index, v.kind
     FROM graphs AS g
     JOIN records AS r ON r.record_id = g.record_id
     JOIN node_values AS v ON v.record_id = g.record_id AND v.graph_id = g.graph_id
@@ -71,10 +72,11 @@ def nested_edges(
     if not owners:
         return []
     numbers = {key: number for number, key in enumerate(keys)}
-    makers: dict[Key, int | None] = {}
+    kinds: dict[Key, str] = {}
     first: dict[int, int] = {}
-    for graph, value, node in sorted(warehouse.rows(VALUES, record=record, stage=stage)[1], key=lambda row: row[:2]):
-        makers[graph, value] = node
+    values = warehouse.rows(VALUES, record=record, stage=stage)[1]
+    for graph, value, node, kind in sorted(values, key=lambda row: row[:2]):
+        kinds[graph, value] = kind
         if node is not None and (graph, node) in numbers:
             first.setdefault(numbers[graph, node], value)
     takers: dict[Key, list[int]] = defaultdict(list)
@@ -95,7 +97,7 @@ def nested_edges(
     found = set()
     for (owner, _), nodes in members.items():
         found |= {(node, owner) for node in nodes if node not in is_used}
-        inputs = _inputs(keys[owner][0], [first[node] for node in nodes if node in first], makers)
+        inputs = _inputs(keys[owner][0], [first[node] for node in nodes if node in first], kinds)
         operands, before = _operands(arguments[owner])
         if not operands or not inputs or len(inputs) % operands:
             continue
@@ -107,14 +109,15 @@ def nested_edges(
     return sorted(found)
 
 
-def _inputs(graph: int, values: Sequence[int], makers: Mapping[Key, int | None]) -> list[int]:
+def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list[int]:
     """Return the inputs of a nested graph, by value_index: they are right before the first of its nodes' values."""
 
     def backwards() -> Iterator[int]:
         for value in count(min(values) - 1, -1):
-            if makers.get((graph, value), 0) is not None:
+            if kinds.get((graph, value), "result") == "result":
                 return
-            yield value
+            if kinds[graph, value] == "input":
+                yield value
 
     return [*backwards()][::-1] if values else []
 
