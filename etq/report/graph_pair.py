@@ -150,15 +150,22 @@ def pair_of(
         tables[name] = table([*LISTED, *SIDES], listed)
     shown = names or (base, new)
     counts = Counter(row["change"] for row in pairs)
-    facts = {
+    facts: dict[str, Any] = {
         "names": shown,
         "stages": [stage for _, stage in sides],
         "counts": dict(sorted(counts.items())),
         "gap": next(asdict(each) for each in OVERLAYS if each.key == pairs[0]["metric"]),
         "right": options.get("reference") or shown[0],
     }
+    problems = Counter(row["gap_problem"] for row in pairs if not _has_gap(row) and row["gap_problem"] is not None)
+    facts["not_compared"] = dict(problems.most_common())
+    note = None
+    if {"reference", "metric"} & set(options) and not any(map(_has_gap, pairs)) and not problems:
+        note = (
+            "No op has a gap: values are compared where both sides, or a side and the reference, have logged them."
+        )
     title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for _, stage in sides])
-    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts)])
+    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts, note)])
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:

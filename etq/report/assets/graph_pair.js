@@ -303,13 +303,21 @@ etq.section("graph_pair", (parent, tables, facts) => {
     const list = etq.element("div");
     parent.append(list);
     const number = (column, text, more = {}) => ({ name: column, title: text, numeric: true, ...more });
+    const gaps = hasGaps ? ["base", "new"].map((side) => number(`${side}_gap`, `${side} gap`, { as: AS[gap.kind] })) : [];
+    const [op, module, backends] = [
+      ["base_op", "new_op"].map((column) => ({ name: column, title: column.replace("_", " ") })),
+      { name: "module_path", title: "module" },
+      ["base_backend", "new_backend"].map((column) => ({ name: column, title: column.replace("_", " ") })),
+    ];
     etq.table(list, rows, [
       ...(methods.length > 1 ? [{ name: "method" }] : []),
-      { name: "change" }, { name: "changed", title: "what" }, { name: "base_name", title: "base" }, { name: "new_name", title: "new" },
-      { name: "base_op", title: "base op" }, { name: "new_op", title: "new op" }, { name: "module_path", title: "module" },
-      { name: "base_backend", title: "base backend" }, { name: "new_backend", title: "new backend" },
-      number("base_time", "base time", { unit }), number("new_time", "new time", { unit }), number("difference", "difference", { unit }),
-      ...(hasGaps ? [number("base_gap", "base gap", { as: AS[gap.kind] }), number("new_gap", "new gap", { as: AS[gap.kind] }), { name: "gap_problem", title: "about the gap" }] : []),
+      ...(sort ? [] : [{ name: "change" }, { name: "changed", title: "what" }]),
+      { name: "base_name", title: "base" }, { name: "new_name", title: "new" },
+      ...(sort ? [...gaps, { name: "gap_problem", title: "about the gap" }, module, ...backends] : [
+        ...op, module, ...backends,
+        number("base_time", "base time", { unit }), number("new_time", "new time", { unit }), number("difference", "difference", { unit }),
+        ...gaps,
+      ]),
       number("score", "score"),
     ], {
       ...(sort && { sort }),
@@ -327,5 +335,8 @@ etq.section("graph_pair", (parent, tables, facts) => {
     const from = etq.printable(etq.short(facts.right, 60));
     listed("gaps", `Distance from the values of ${from}: ${gap.title.replace("gap: ", "")}`, "",
       ["new_gap", ...(SCALES[gap.scale].word === "from" ? [] : ["up"])]);
+    for (const [problem, number] of Object.entries(facts.not_compared)) {
+      parent.append(etq.element("p", { class: "muted hint", text: `${etq.number(number)} ${number === 1 ? "op" : "ops"} can't be compared: ${problem}.` }));
+    }
   }
 });
