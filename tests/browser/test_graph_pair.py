@@ -120,7 +120,7 @@ def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
     with etq.open() as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
         right = {f"relu_{number}": [np.array([1.0, 2.0])] for number in range(1, 6)}
-        new = {name: [np.array([1.0, 2.0 + 10.0**-number])] for number, name in enumerate(right)}
+        new = {name: [np.array([1.0, 2.0 + 0.25**number])] for number, name in enumerate(right)}
         new["relu_5"] = [np.array([1.0, math.nan])]
         del new["relu_4"]
         for name, values in (("right", right), ("far", new)):
@@ -141,13 +141,13 @@ def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
     assert browser.execute_script(script) == [
         ["aten_relu_default", "", "heat-0"],
         ["aten_relu_default_1", "1", "heat-5"],
-        ["aten_relu_default_2", "0.1", "heat-5"],
-        ["aten_relu_default_3", "0.01", "heat-4"],
+        ["aten_relu_default_2", "0.25", "heat-5"],
+        ["aten_relu_default_3", "0.0625", "heat-4"],
         ["aten_relu_default_4", "", "heat-0"],
         ["aten_relu_default_5", "NaN", "heat-5"],
     ]
     rows = [(row[0], row[2]) for row in cells(browser, "pair-gaps")]
-    expected = [("5", "NaN"), ("1", "1"), ("2", "0.1"), ("3", "0.01")]
+    expected = [("5", "NaN"), ("1", "1"), ("2", "0.25"), ("3", "0.0625")]
     assert rows == [(f"aten_relu_default_{number}", gap) for number, gap in expected]
     text = browser.execute_script("return document.getElementById('graph_pair').textContent")
     assert "Distance from the values of right: largest difference" in text

@@ -99,8 +99,7 @@ def test_gaps_of_the_page(warehouse: Warehouse) -> None:
         ("far", {**right, "relu": [np.array([1.0, 2.5])], "relu_1": [np.array([1.0, math.nan])]}),
     ):
         warehouse.ingest_reference(record, values, name=name)
-    options = {"reference": "right", "metric": "snr"}
-    section = pair_of(warehouse, "equal", "far", **options).sections[0]
+    section = pair_of(warehouse, "equal", "far", reference="right", metric="snr").sections[0]
     assert section.facts["gap"]["key"] == "snr" and section.facts["right"] == "right"
     tables = {name: dicts(table) for name, table in section.tables.items()}
     base, new = (

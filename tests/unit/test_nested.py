@@ -81,7 +81,8 @@ class Rows:
         # The loop takes the condition (0), the body (1), the values (2), and no more values (3, an empty list).
         arguments = [(0, 2, 2, self.order[0]), (0, 2, 2, self.order[1]), (0, 3, 0, 6), (0, 4, 0, 7), (0, 4, 1, 8)]
         uses = [(0, self.order[0], 2, 0), (0, self.order[1], 2, 1), (0, 3, 4, 1)]
-        return [], {VALUES: values[::-1], ARGUMENTS: arguments, USES: uses}[query]
+        found: dict[str, list[tuple[Any, ...]]] = {VALUES: values[::-1], ARGUMENTS: arguments, USES: uses}
+        return [], found[query]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
