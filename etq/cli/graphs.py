@@ -97,6 +97,8 @@ def graph(
         raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
     if html is not None and output is not None:
         raise click.UsageError("-o only applies to --format; --html has a file of its own")
+    if force and html is None and output is None:
+        raise click.UsageError("--force only applies to --html FILE and -o FILE")
     drawing = {name: value for name, value in (("levels", levels), ("overlay", overlay)) if value is not None}
     for name in drawing:
         if form != "svg" and (form, name) != ("model-explorer", "overlay"):

@@ -22,11 +22,21 @@ if TYPE_CHECKING:
 OPTIONS: Final = ("base_stage", "new_stage", "unit", "reference", "metric")
 SIDES: Final = ("base", "new")
 
-# Of each side: key of the record, and the stage of its graphs in `graphs`.
-SIDE: Final = """
-    SELECT 'base' AS side, b.record_id, b.stage FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
+STAGE_NAME: Final = """
+    CASE
+        WHEN {0}.is_delegated THEN 'delegated'
+        WHEN {0}.stage = 'edge_dialect_exported_program' THEN 'edge'
+        WHEN {0}.stage = 'exported_program' THEN 'exported'
+        ELSE {0}.stage
+    END
+"""
+# Of each side: key of the record, the stage of its graphs in `graphs`, and what options call it.
+SIDE: Final = f"""
+    SELECT 'base' AS side, b.record_id, b.stage, {STAGE_NAME.format("b")} AS stage_name
+    FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
     UNION ALL
-    SELECT 'new', n.record_id, n.stage FROM _graph_side($new, $new_stage, $base, false, $unit) AS n
+    SELECT 'new', n.record_id, n.stage, {STAGE_NAME.format("n")}
+    FROM _graph_side($new, $new_stage, $base, false, $unit) AS n
 """
 
 NODES: Final = """
@@ -117,7 +127,9 @@ def pair_of(
     times = {
         (row["side"], row["method"], row["module_path"]): (row["self_time"], row["gap"]) for row in found if row["side"]
     }
-    by_side = {side: (record, stage) for side, record, stage in warehouse.rows(SIDE, **sought)[1]}
+    of_sides = {side: about for side, *about in warehouse.rows(SIDE, **sought)[1]}
+    by_side = {side: (record, stage) for side, (record, stage, _) in of_sides.items()}
+    stages = [of_sides[side][2] for side in SIDES]
     sides = [by_side[side] for side in SIDES]
     tables: dict[str, Table] = {}
     numbers: dict[str, dict[tuple[str, int], int]] = {}
@@ -152,7 +164,7 @@ def pair_of(
     counts = Counter(row["change"] for row in pairs)
     facts: dict[str, Any] = {
         "names": shown,
-        "stages": [stage for _, stage in sides],
+        "stages": stages,
         "counts": dict(sorted(counts.items())),
         "gap": next(asdict(each) for each in OVERLAYS if each.key == pairs[0]["metric"]),
         "right": options.get("reference") or shown[0],
@@ -161,10 +173,8 @@ def pair_of(
     facts["not_compared"] = dict(problems.most_common())
     note = None
     if {"reference", "metric"} & set(options) and not any(map(_has_gap, pairs)) and not problems:
-        note = (
-            "No op has a gap: values are compared where both sides, or a side and the reference, have logged them."
-        )
-    title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for _, stage in sides])
+        note = "No op has a gap: values are compared where both sides, or a side and the reference, have logged them."
+    title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for stage in stages])
     return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts, note)])
 
 

@@ -49,7 +49,7 @@ def test_a_page(lab: str, tmp_path: Path) -> None:
     assert text == f"{path}: the graphs of run and mlp\n" and "<title>run and mlp</title>" in path.read_text()
     assert "exists; overwrite it with --force" in graphs("run", "mlp", "--html", str(path), "--db", lab, status=1)
     text = graphs("run", "run", "--base-stage", "exported", "--html", "-", "--db", lab)
-    assert "<title>run (exported_program) and run (edge_dialect_exported_program)</title>" in text
+    assert "<title>run (exported) and run (delegated)</title>" in text
     assert "--html is a form of its own" in graphs("run", "mlp", "--html", "-", "--all", "--db", lab, status=2)
     assert graphs(MLP, DELEGATED, "--html", "-", "--db", lab).startswith("<!DOCTYPE html>")
 
@@ -72,7 +72,7 @@ def test_an_output_is_refused_before_there_is_one(lab: str, tmp_path: Path) -> N
 
 
 def test_stdout_is_never_refused(lab: str) -> None:
-    for options in (("-o", "-", "--force"), ("--force",), ("-o", "-"), ()):
+    for options in (("-o", "-", "--force"), ("-o", "-"), ()):
         result = CliRunner().invoke(main, ["graph", "run", "--format", "dot", *options, "--db", lab])
         assert result.exit_code == 0 and result.stdout.startswith("digraph")
 
