@@ -66,7 +66,7 @@ def nested_edges(
     record  the record's hash
     stage   stage of its graphs, in `graphs`
 
-    Where the arguments are not as many as the graph's inputs, there are no edges into it.
+    Where the arguments are not as many as the graph's inputs, no edges lead into it.
     """
     owners = owners_of(keys, subgraphs)
     if not owners:

@@ -64,7 +64,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const other = (side) => sides[1 - side.at];
   // The counterpart of an op, or the module of the same path; -1 if there is none. A graph of control flow, or what it is
   // in, has no path: it is the one of this name and place in the counterpart of its parent.
-  const alike = ({ groups }, parent, name) => groups.rows().filter((at) => groups.get(at, "parent") === parent
+  const similar = ({ groups }, parent, name) => groups.rows().filter((at) => groups.get(at, "parent") === parent
     && groups.get(at, "module_path") === null && groups.get(at, "name") === name);
   const counterpart = (side, item) => {
     if (!isGroup(side, item)) return get(side, item, "counterpart");
@@ -72,7 +72,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     if (get(side, item, "module_path") === null) {
       const [parent, name] = [get(side, item, "parent"), get(side, item, "name")];
       const its = counterpart(side, side.nodes.length + parent);
-      const row = its < 0 ? undefined : alike(other(side), its - nodes.length, name)[alike(side, parent, name).indexOf(item - side.nodes.length)];
+      const row = its < 0 ? undefined : similar(other(side), its - nodes.length, name)[similar(side, parent, name).indexOf(item - side.nodes.length)];
       return row === undefined ? -1 : nodes.length + row;
     }
     const row = groups.rows().find((at) => groups.get(at, "method") === method && groups.get(at, "module_path") === get(side, item, "module_path"));
