@@ -153,3 +153,28 @@ def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
     assert "Distance from the values of right: largest difference" in text
     assert "1 op can't be compared: not logged in new." in text
     assert complaints(browser) == []
+
+
+def test_control_flow_opens_on_both_sides(browser: WebDriver, tmp_path: Path) -> None:
+    """Groups without a module path are matched by name and place within the counterpart of their parent."""
+    path = tmp_path / "graphs.html"
+    with etq.open() as warehouse:
+        warehouse.ingest_record(CAPTURES / "cond/cond.etrecord")
+        path.write_text(etq.report.graphs_page_of(warehouse, "cond", "cond"), encoding="utf-8")
+    opened(browser, path)
+    script = """
+        const names = (at) => etq.graphPair[at].view.places.visible.map((item) => etq.graphPair[at].view.options.label(item)[0]).sort();
+        const found = [];
+        ["cond", "true_graph_0", "cond"].forEach((name, step) => {
+          const side = etq.graphPair[step % 2];
+          side.view.options.choose(side.nodes.length + side.groups.list("name").indexOf(name));
+          found.push([names(0), names(1)]);
+        });
+        return found;
+    """
+    for number, (base, new) in enumerate(browser.execute_script(script)):
+        assert (
+            base == new
+            and ("mul" in base, "false_graph_0" in base) == [(False, True), (True, True), (False, False)][number]
+        )
+    assert complaints(browser) == []
