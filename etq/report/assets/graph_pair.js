@@ -336,7 +336,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
     listed("gaps", `Distance from the values of ${from}: ${gap.title.replace("gap: ", "")}`, "",
       ["new_gap", ...(SCALES[gap.scale].word === "from" ? [] : ["up"])]);
     for (const [problem, number] of Object.entries(facts.not_compared)) {
-      parent.append(etq.element("p", { class: "muted hint", text: `${etq.number(number)} ${number === 1 ? "op" : "ops"} can't be compared: ${problem}.` }));
+      parent.append(etq.element("p", { class: "muted", text: `${etq.number(number)} ${number === 1 ? "op" : "ops"} can't be compared: ${problem}.` }));
     }
   }
 });
