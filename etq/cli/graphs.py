@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,8 @@ from etq.cli.targets import (
 )
 from etq.errors import EtqError, printable
 from etq.render.selection import Selection, selection
-from etq.render.writers import TO_READ, format_of, write, write_text
-from etq.report.overlays import OVERLAYS
+from etq.render.writers import TO_READ, file_of, format_of, refuse_existing, write, write_text
+from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 SHOWN = """change, changed, coalesce(base_name, '') AS base_name, coalesce(new_name, '') AS new_name,
     coalesce(new_op, base_op) AS op, module_path AS module, base_backend, new_backend, base_time, new_time, unit,
     score"""
+# And with options of gaps.
+GAPS = "base_gap, new_gap, gap_problem"
 
 
 @main.command()
@@ -42,15 +44,17 @@ SHOWN = """change, changed, coalesce(base_name, '') AS base_name, coalesce(new_n
 @click.option(
     "--format",
     "format",
-    type=click.Choice(("dot", "json", "svg")),
-    help="Print the graph as DOT for Graphviz, as JSON, or as an SVG picture.",
+    type=click.Choice(("dot", "json", "svg", "model-explorer")),
+    help="Print the graph as DOT for Graphviz, as JSON, as an SVG picture, or its values for Model Explorer.",
 )
 @click.option("--dot", is_flag=True, help="The same as --format dot.")
 @click.option("--html", metavar="FILE", help="Write the graph as an HTML page to explore; - is stdout.")
 @click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
-    "--overlay", type=click.Choice([each.key for each in OVERLAYS]), help="With svg: colour by this.  [default: time]"
+    "--overlay",
+    type=click.Choice([each.key for each in OVERLAYS]),
+    help="With svg and model-explorer: colour by this.  [default: time]",
 )
 @click.option("--levels", type=click.IntRange(0), help="With svg: how many levels of modules are open.  [default: all]")
 @click.option("--gap", metavar="BASE", help="Show how far values are from those of this capture, assumed to be right.")
@@ -78,26 +82,29 @@ def graph(
     type or op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
     with --gap by the numeric gap to another capture, in each metric. It needs no network. The report of a capture (etq
     report) has the same graph. The picture of --format svg is placed in the same way; --format json has all values, for
-    other programs.
+    other programs. --format model-explorer has one overlay as node data for the edge program in Model Explorer.
 
     \b
     etq graph run --html run_graph.html --db lab.duckdb
     etq graph run --format svg --overlay flops --levels 1 -o run.svg --db lab.duckdb
     etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
+    etq graph run --format model-explorer --overlay snr --gap reference -o snr.json --db lab.duckdb
     etq graph run --format json --db lab.duckdb | jq '.nodes[] | select(.calls > 0) | .name'
     etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
     """
     form = format or ("dot" if dot else None)
     if (form is None) == (html is None) or (dot and format is not None):
         raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
-    path = output if html is None else html
     if html is not None and output is not None:
         raise click.UsageError("-o only applies to --format; --html has a file of its own")
-    if force and path is None:
+    if force and html is None and output is None:
         raise click.UsageError("--force only applies to --html FILE and -o FILE")
-    drawing = {name: value for name, value in (("overlay", overlay), ("levels", levels)) if value is not None}
-    if drawing and form != "svg":
-        raise click.UsageError(f"--{next(iter(drawing))} only applies to --format svg")
+    drawing = {name: value for name, value in (("levels", levels), ("overlay", overlay)) if value is not None}
+    for name in drawing:
+        if form != "svg" and (form, name) != ("model-explorer", "overlay"):
+            also = " and model-explorer" if name == "overlay" else ""
+            raise click.UsageError(f"--{name} only applies to --format svg{also}")
+    path = file_of(output if html is None else html, force)
     if form == "dot":
         for name in ("gap", "peak_flops", "peak_bandwidth"):
             if options.pop(name) is not None:
@@ -113,7 +120,7 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
     with open_target(capture, db, views_for("node_totals"), pop_file_options(options)) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
-        write_text(text, None if path == "-" else path, force=force, is_printable=True)
+        write_text(text, path, force=force, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
@@ -126,8 +133,8 @@ def _write_graph(
     options: dict[str, Any],
     drawing: dict[str, Any],
 ) -> None:
-    """Write the graph as a page (form None), JSON or SVG."""
-    from etq.report import graph_json_of, graph_page_of, graph_svg_of
+    """Write the graph as a page (form None), JSON, SVG or node data."""
+    from etq.report import graph_json_of, graph_node_data_of, graph_page_of, graph_svg_of
     from etq.report.graph_more import More
     from etq.report.single import OPTIONS, VIEWS
 
@@ -143,14 +150,17 @@ def _write_graph(
                 shown = "--html" if form is None else f"--format {form}"
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {shown}")
         found = warehouse.capture(selector)
-        if form == "svg":
-            text = graph_svg_of(warehouse, found, **chosen, **drawing)
-        else:
-            text = (graph_page_of if form is None else graph_json_of)(warehouse, found, **chosen)
-        write_text(text, None if path == "-" else path, force=force, is_printable=form is not None)
+        texts: dict[str | None, Callable[..., str]] = {
+            None: graph_page_of,
+            "json": graph_json_of,
+            "svg": graph_svg_of,
+            "model-explorer": graph_node_data_of,
+        }
+        text = texts[form](warehouse, found, **chosen, **drawing)
+        write_text(text, path, force=force, is_printable=form is not None)
         if form is not None:
             note_excluded_runs(warehouse, selector, "node_totals", options)
-    if path not in (None, "-"):
+    if path is not None:
         click.echo(f"{printable(path)}: the graph of {printable(found.name)}", err=True)
 
 
@@ -164,6 +174,10 @@ def _write_graph(
 @click.option("--new-stage", metavar="STAGE", help="Stage of NEW.  [default: delegated]")
 @click.option(
     "--html", metavar="FILE", help="Write both graphs next to each other as an HTML page to explore; - is stdout."
+)
+@click.option("--reference", metavar="CAPTURE", help="Capture whose values are assumed to be right.  [default: BASE]")
+@click.option(
+    "--metric", type=click.Choice(METRICS, case_sensitive=False), help="Measure of gaps between values.  [default: mse]"
 )
 @unit_option(None)
 @warehouse_option
@@ -182,30 +196,37 @@ def graphs(
     """Compare two op graphs node by node. They belong to two records, or to one at two stages of its lowering.
 
     BASE and NEW are captures (a name, a hash prefix, a selector), whose nodes have times, records, or files of records.
-    If both are the same, the exported graph is compared with the delegated one. The page of --html shows both graphs:
-    they move and zoom together, counterparts are marked, and ops without one are listed.
+    If both are the same, the exported graph is compared with the delegated one. Of captures with values (etq gap),
+    --format json and the page have numeric gaps: of both to --reference, or of NEW to BASE; tables have them with
+    --reference or --metric. The page of --html shows both graphs: they move and zoom together, counterparts are marked,
+    and ops without one are listed.
 
     \b
     etq graphs run_41 run_42 --db lab.duckdb
     etq graphs portable.etrecord delegated.etrecord --all --format json
     etq graphs net net --base-stage edge --html net.html --db lab.duckdb
+    etq graphs portable xnnpack --reference net-reference --metric snr --html gaps.html --db lab.duckdb
     """
     if html is not None and (everything or format is not None or output is not None):
         raise click.UsageError("--html is a form of its own: it goes without --all, --format and -o")
     if html is not None and selection.get() != Selection():
         raise click.UsageError("--limit and --sort-by only apply to tables; --html shows both graphs as a whole")
+    page_path = None if html is None else file_of(html, force)
+    refuse_existing(output, force)
     chosen = {name: value for name, value in options.items() if value is not None}
     given = "".join(f", {name} := ${name}" for name in chosen)
     columns = SHOWN if (format or format_of(output)) in TO_READ else "*"
+    if columns == SHOWN and {"reference", "metric"} & set(chosen):
+        columns = f"{SHOWN}, {GAPS}"
     where = "" if everything else " WHERE change <> 'same'"
     with _sides(base, new, db) as (warehouse, base_name, new_name):
         if html is not None:
             from etq.report import graphs_page_of
 
             page = graphs_page_of(warehouse, base_name, new_name, **chosen)
-            write_text(page, None if html == "-" else html, force=force)
-            if html != "-":
-                click.echo(f"{printable(html)}: the graphs of {printable(base)} and {printable(new)}", err=True)
+            write_text(page, page_path, force=force)
+            if page_path is not None:
+                click.echo(f"{printable(page_path)}: the graphs of {printable(base)} and {printable(new)}", err=True)
             return
         query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
         has_rows = write(warehouse, query, format, output, force=force, base=base_name, new=new_name, **chosen)

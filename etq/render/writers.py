@@ -162,8 +162,17 @@ def _refuse_compressed(path: str | None) -> None:
         raise EtqError(f"{path}: tables are not compressed; remove .gz, or write Parquet, which is compressed")
 
 
+def file_of(path: str | None, force: bool) -> str | None:
+    """Return the path of an output option, None for stdout (-). Raises `EtqError` as `refuse_existing` does."""
+    path = None if path == "-" else path
+    refuse_existing(path, force)
+    return path
+
+
 def refuse_existing(path: str | None, force: bool) -> None:
-    """Raise `EtqError` if a file exists and `force` is not set."""
+    """Raise `EtqError` if a path is empty, and if its file exists and `force` is not set: before there is an output."""
+    if path == "":
+        raise EtqError("the name of the output is empty; name a file, or - for stdout")
     if path is not None and os.path.exists(path) and not force:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 

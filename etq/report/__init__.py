@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "graph_json_of",
+    "graph_node_data_of",
     "graph_page_of",
     "graph_svg_of",
     "graphs_page_of",
@@ -95,8 +96,8 @@ def graph_page_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
     options  method (only its runs), runs (typical or all); gap, another capture whose logged values are assumed to be
              right; peak_flops and peak_bandwidth of the device per second, instead of the capture's metrics
 
-    Raises `QueryError` for an unknown capture or unit; `EtqError` for a capture without a graph, and for an unknown
-    option.
+    Raises `QueryError` for an unknown capture or unit; `EtqError` for a capture without a graph, for a gap without
+    values, with the side that lacks them, and for an unknown option.
     """
     from etq.report import single
     from etq.report.page import assemble
@@ -113,6 +114,26 @@ def graph_json_of(warehouse: Warehouse, capture: str | Capture, *, unit: str | N
     from etq.report import graph_files
 
     return graph_files.json_of(warehouse, capture, unit, _more(warehouse, options), options)
+
+
+def graph_node_data_of(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    *,
+    overlay: str = "time",
+    unit: str | None = None,
+    **options: Any,
+) -> str:
+    """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer: of its edge program, by name.
+
+    overlay  as in `graph_svg_of`
+
+    Nodes whose value is unknown are left out. Other options and errors are those of `graph_svg_of`; `EtqError` also if
+    several methods ran and `method` is missing.
+    """
+    from etq.report import graph_node_data
+
+    return graph_node_data.node_data_of(warehouse, capture, unit, _more(warehouse, options), options, overlay)
 
 
 def graph_svg_of(
@@ -156,10 +177,10 @@ def graphs_page_of(
 
     base, new  captures or records, as in `compare_graphs`
     names      what to call them; by default their selectors
-    options    base_stage, new_stage and unit, as in `compare_graphs`
+    options    base_stage, new_stage, unit, reference and metric, as in `compare_graphs`
 
-    Raises `QueryError` for unknown sides, stages and units; `EtqError` if no method is in both, and for an unknown
-    option.
+    Raises `QueryError` for unknown sides, stages, units and metrics; `EtqError` if no method is in both, and for an
+    unknown option.
     """
     from etq.report import graph_pair
     from etq.report.page import assemble

@@ -9,6 +9,7 @@ from typing import Any, Final
 from etq.report.columns import Table, table
 from etq.report.graph_more import NOTHING_MORE, More, bounded, more_values, rows_of
 from etq.report.layers import layered
+from etq.report.nested import nested_edges, owners_of
 from etq.report.overlays import METRICS
 from etq.report.target import Target
 
@@ -18,11 +19,35 @@ VIEWS: Final = (
     "node_modules", "node_totals", "node_values", "op_edges", "op_nodes", "signature_nodes", "signatures",
 )  # fmt: skip
 
+EDGE: Final = "edge_dialect_exported_program"
+EXPORTED: Final = "exported_program"
+# Hash of the record, and the stage of its graphs: the edge program, whose nodes have times, or else the exported one.
+RECORD: Final = f"""
+    SELECT r.sha256, CASE WHEN bool_or(g.stage = '{EDGE}') THEN '{EDGE}' ELSE '{EXPORTED}' END AS stage
+    FROM captures AS c
+    JOIN records AS r ON r.record_id = c.record_id
+    JOIN graphs AS g ON g.record_id = r.record_id
+    WHERE c.sha256 = $capture
+    GROUP BY r.sha256
+"""
+
 # Names of columns, and rows.
 Rows = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
 
-# Levels of modules and nested graphs; deeper ones count to the last of these.
+# Levels of groups; deeper ones count to the last of these.
 MOST_LEVELS: Final = 64
+
+# Nodes with times, of the edge program, and without, of the exported one: a half-written record has no other.
+TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, runs := $basis)"
+UNTIMED: Final = """
+    SELECT
+        p.*, g.method, NULL AS backend, 0 AS calls, NULL::DOUBLE AS self_time, NULL::DOUBLE AS share_percent,
+        NULL AS unit
+    FROM linked AS l
+    JOIN graphs AS g ON g.record_id = l.record_id AND g.stage = 'exported_program'
+    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    WHERE coalesce($method, g.method) = g.method
+"""
 
 # A node without events has no time, rather than 0: a delegate may run it in an event of several nodes.
 NODES: Final = """
@@ -62,7 +87,8 @@ NODES: Final = """
         JOIN signature_nodes AS n ON n.capture_id = l.capture_id AND n.is_own
         JOIN signatures AS s ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
         GROUP BY ALL
-    )
+    ),
+    shown AS ({shown})
     SELECT
         n.graph_id, n.method, n.node_index, coalesce(n.name, n.op_type) AS name, n.op_type, p.op, p.subgraph,
         n.module_path, n.source_file, n.source_line, p.stack_trace, n.backend, nullif(n.calls, 0) AS calls,
@@ -70,7 +96,7 @@ NODES: Final = """
         CASE WHEN n.calls > 0 THEN n.share_percent END AS share_percent, n.unit,
         c.flops, c.bytes_read + c.bytes_written AS bytes, c.formula, c.reason, c.input_shapes, c.output_shape, m.dtype,
         h.debug_handles, t.arguments, r.events
-    FROM node_totals($capture, unit := $unit, method := $method, runs := $basis) AS n
+    FROM shown AS n
     JOIN op_nodes AS p ON p.record_id = n.record_id AND p.graph_id = n.graph_id AND p.node_index = n.node_index
     LEFT JOIN node_costs($record) AS c ON c.graph_id = n.graph_id AND c.node_index = n.node_index
     LEFT JOIN handles AS h ON h.graph_id = n.graph_id AND h.node_index = n.node_index
@@ -112,7 +138,7 @@ EDGES: Final = """
     FROM captures AS c
     JOIN op_edges AS e ON e.record_id = c.record_id
     JOIN graphs AS g
-        ON g.record_id = e.record_id AND g.graph_id = e.graph_id AND g.stage = 'edge_dialect_exported_program'
+        ON g.record_id = e.record_id AND g.graph_id = e.graph_id AND g.stage = $stage
     WHERE c.sha256 = $capture
     ORDER BY ALL
 """
@@ -122,7 +148,7 @@ LEVELS: Final = """
     FROM captures AS c
     JOIN node_modules AS m ON m.record_id = c.record_id
     JOIN graphs AS g
-        ON g.record_id = m.record_id AND g.graph_id = m.graph_id AND g.stage = 'edge_dialect_exported_program'
+        ON g.record_id = m.record_id AND g.graph_id = m.graph_id AND g.stage = $stage
     WHERE c.sha256 = $capture
     ORDER BY m.graph_id, m.node_index, m.depth
 """
@@ -141,34 +167,35 @@ def graph_tables(target: Target, more: More = NOTHING_MORE) -> dict[str, Table]:
 def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
     """Return the names of columns, and rows, of nodes, groups, edges and bends; nothing without a record.
 
-    A group is a module, a nested graph, or a whole graph (without a parent). Nodes and groups have their parent group,
-    and their rank and order among its children. Groups come after nodes in one numbering: group g is number
-    len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group that edges of its owner pass: of a
-    child of the group, by number, or of a node outside of it.
+    A group is a module, a nested graph, a node with its nested graphs, or a whole graph (without a parent). Nodes and
+    groups have their parent group, and their rank and order among its children. Groups come after nodes in one
+    numbering: group g is number len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group that
+    edges of its owner pass: of a child of the group, by number, or of a node outside of it.
     """
-    query = (
-        "SELECT r.sha256 FROM captures AS c JOIN records AS r ON r.record_id = c.record_id WHERE c.sha256 = $capture"
-    )
-    found = target.warehouse.rows(query, capture=target.capture)[1]
+    found = rows_of(target, RECORD)[1]
     if not found:
         return {}
-    record = found[0][0]
-    names, nodes = rows_of(target, NODES, record=record)
+    record, stage = found[0]
+    is_timed = stage == EDGE
+    names, nodes = rows_of(target, NODES.format(shown=TIMED if is_timed else UNTIMED), record=record)
     if not nodes:
         return {}
     keys = [(row[names.index("graph_id")], row[names.index("node_index")]) for row in nodes]
     numbers = {key: number for number, key in enumerate(keys)}
     methods = dict(zip((key[0] for key in keys), (row[names.index("method")] for row in nodes), strict=True))
-    tree = Tree(keys, [row[names.index("subgraph")] for row in nodes], rows_of(target, LEVELS)[1])
+    subgraphs = [row[names.index("subgraph")] for row in nodes]
+    ops = [row[names.index("op")] or row[names.index("name")] for row in nodes]
+    tree = Tree(keys, subgraphs, rows_of(target, LEVELS, stage=stage)[1], ops)
     edges = [
         (numbers[graph_id, maker], numbers[graph_id, user])
-        for graph_id, maker, user in rows_of(target, EDGES)[1]
+        for graph_id, maker, user in rows_of(target, EDGES, stage=stage)[1]
         if (graph_id, maker) in numbers and (graph_id, user) in numbers
     ]
+    edges += nested_edges(target.warehouse, record, stage, keys, subgraphs)
     places, bends = tree.placed(edges)
 
-    times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]}
-    sums = {row[:2]: row[2:] for row in rows_of(target, SUMS, record=record)[1]}
+    times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]} if is_timed else {}
+    sums = {row[:2]: row[2:] for row in rows_of(target, SUMS, record=record)[1]} if is_timed else {}
     groups: list[tuple[Any, ...]] = []
     for number, group in enumerate(tree.groups, len(keys)):
         time: Sequence[Any] = times.get((methods[group.graph_id], group.path), (None,) * 4)
@@ -177,7 +204,7 @@ def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
         groups.append((*about, *places[number], *time, *cost))
     rows = [(*row, tree.parents[at], *places[at]) for at, row in enumerate(nodes)]
     node_names, group_names = [*names, "parent", "rank", "order"], [*GROUP_NAMES]
-    for more_names, values, of_groups in more_values(target, more):
+    for more_names, values, of_groups in more_values(target, more) if is_timed or more != NOTHING_MORE else ():
         node_names += more_names
         group_names += more_names
         nothing: tuple[Any, ...] = (None,) * len(more_names)
@@ -198,7 +225,9 @@ GROUP_NAMES: Final = (
 
 
 class Group:
-    """A module, a nested graph or a whole graph; `path` is None for nested graphs, and parent -1 for a whole graph."""
+    """A module, a nested graph, a node with its nested graphs, or a whole graph; `path` is None for nested graphs and
+    their nodes, and parent -1 for a whole graph.
+    """
 
     def __init__(self, graph_id: int, parent: int, name: str, path: str | None, module_class: str | None) -> None:
         self.graph_id = graph_id
@@ -221,38 +250,71 @@ class Tree:
     """Nodes grouped by module: `parents` has the group of each node, `groups` the groups, each after its parent."""
 
     def __init__(
-        self, keys: Sequence[tuple[int, int]], subgraphs: Sequence[str], levels: Sequence[tuple[int, int, str, str]]
+        self,
+        keys: Sequence[tuple[int, int]],
+        subgraphs: Sequence[str],
+        levels: Sequence[tuple[int, int, str, str]],
+        ops: Sequence[str],
     ) -> None:
-        """Group the nodes of `keys` (graph, node) by rows of `levels` (graph, node, path, class), outermost first."""
+        """Group the nodes of `keys` (graph, node) by rows of `levels` (graph, node, path, class), outermost first.
+
+        ops  what to call a node with nested graphs, which are in a group with it
+        """
         chains: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
         for graph_id, node_index, path, module_class in levels:
             chains[graph_id, node_index].append((path, module_class))
         self.groups: list[Group] = []
         self.parents: list[int] = []
-        known: dict[tuple[int, str | None, str], int] = {}
+        self._depths: list[int] = []
+        self._known: dict[tuple[int, str | None, str | int], int] = {}
+        owners = owners_of(keys, subgraphs)
+        are_owners = set(owners.values())
         roots: dict[int, int] = {}
-        for key, subgraph in zip(keys, subgraphs, strict=True):
+        for number, (key, subgraph) in enumerate(zip(keys, subgraphs, strict=True)):
             chain = chains.get(key, [])
+            owner = owners.get(number)
             if key[0] not in roots:
                 model = next((kind for path, kind in chain if path == ""), None)
                 roots[key[0]] = self._added(Group(key[0], -1, "", "", model))
-            at = roots[key[0]]
-            for path, module_class in chain[:MOST_LEVELS]:
-                outer = self.groups[at].path
-                if path in ("", outer):
-                    continue
-                if (at, path, "") not in known:
-                    name = path.removeprefix(f"{outer}.") if outer else path
-                    known[at, path, ""] = self._added(Group(key[0], at, name, path, module_class))
-                at = known[at, path, ""]
-            for name in subgraph.split("/")[:MOST_LEVELS] if subgraph else ():
-                if (at, None, name) not in known:
-                    known[at, None, name] = self._added(Group(key[0], at, name, None, None))
-                at = known[at, None, name]
+            if owner is None:
+                at = self._within_modules(roots[key[0]], chain)
+                for name in subgraph.split("/") if subgraph else ():
+                    at = self._within(at, name, name)
+            else:
+                # The graph's modules within those of its node.
+                around = {path for path, _ in chains.get(keys[owner], [])}
+                at = self._within(self.parents[owner], subgraph, subgraph.rpartition("/")[2])
+                at = self._within_modules(at, [each for each in chain if each[0] not in around])
+            if number in are_owners:
+                at = self._within(at, number, ops[number])
             self.parents.append(at)
+
+    def _within_modules(self, at: int, chain: Sequence[tuple[str, str]]) -> int:
+        """Return the group of the innermost of these modules in a group."""
+        for path, module_class in chain:
+            around = at
+            while self.groups[around].path is None:
+                around = self.groups[around].parent
+            outer = self.groups[around].path
+            if path in ("", outer):
+                continue
+            name = path.removeprefix(f"{outer}.") if outer else path
+            at = self._within(at, path, name, path, module_class)
+        return at
+
+    def _within(
+        self, at: int, key: str | int, name: str, path: str | None = None, module_class: str | None = None
+    ) -> int:
+        """Return the group of a key in another one; that one itself if it is too deep."""
+        if self._depths[at] >= MOST_LEVELS - 1:
+            return at
+        if (at, path, key) not in self._known:
+            self._known[at, path, key] = self._added(Group(self.groups[at].graph_id, at, name, path, module_class))
+        return self._known[at, path, key]
 
     def _added(self, group: Group) -> int:
         self.groups.append(group)
+        self._depths.append(0 if group.parent < 0 else self._depths[group.parent] + 1)
         return len(self.groups) - 1
 
     def placed(self, edges: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, ...]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 from itertools import pairwise
@@ -78,13 +79,8 @@ def svg_of(
     levels: int | None,
 ) -> str:
     """Return the graph as an SVG picture, as `graph_svg_of` documents it."""
-    chosen = next((each for each in OVERLAYS if each.key == overlay), None)
-    if chosen is None:
-        raise EtqError(f"unknown overlay {overlay}; known are {', '.join(each.key for each in OVERLAYS)}")
     graph = Graph.of(warehouse, capture, unit, options, more)
-    if chosen not in graph.overlays:
-        raise EtqError(f"{graph.target.name}: the overlay {overlay} needs {chosen.needs}")
-    return Picture(graph, chosen, levels).text()
+    return Picture(graph, graph.overlay(overlay), levels).text()
 
 
 def _finite(row: Row) -> Row:
@@ -122,6 +118,15 @@ class Graph:
         """What this graph has values of."""
         return [each for each in OVERLAYS if not each.needs or each.node in self.nodes[0]]
 
+    def overlay(self, key: str) -> Overlay:
+        """Return an overlay that this graph has. Raises `EtqError` for others, with what they need."""
+        chosen = next((each for each in OVERLAYS if each.key == key), None)
+        if chosen is None:
+            raise EtqError(f"unknown overlay {key}; known are {', '.join(each.key for each in OVERLAYS)}")
+        if chosen not in self.overlays:
+            raise EtqError(f"{self.target.name}: the overlay {key} needs {chosen.needs}")
+        return chosen
+
     @property
     def unit(self) -> str | None:
         return next((each["unit"] for each in self.nodes if each["unit"] is not None), None)
@@ -154,9 +159,7 @@ class Picture:
         for root in roots:
             places.place(root, self._size)
             placed.append((root, [*places.frames], [*places.visible], places.lines(root)))
-        if self.overlay.kind != "word":
-            values = [self._badness(item) for _, _, visible, _ in placed for item in visible]
-            self.highest = max((value for value in values if value != math.inf), default=0)
+        self.judge(item for _, _, visible, _ in placed for item in visible)
         graphs_wide = sum(places.width[root] + MARGIN for root in roots) - MARGIN
         wide = max(graphs_wide, NARROWEST)
         header, down = self._header(wide)
@@ -184,6 +187,11 @@ class Picture:
                 "</svg>\n",
             ]
         )
+
+    def judge(self, items: Iterable[int]) -> None:
+        """Have colours of numbers compare these items."""
+        if self.overlay.kind != "word":
+            self.highest = max((bad for bad in map(self._badness, items) if bad != math.inf), default=0)
 
     def _title(self) -> str:
         return f"{self.graph.target.name}: graph by {self.overlay.title}"
@@ -257,7 +265,8 @@ class Picture:
     def _shown(self, value: float | None) -> str:
         return shown(value, self.overlay.kind, self.graph.unit)
 
-    def _colour(self, item: int) -> str:
+    def colour(self, item: int) -> str:
+        """Return the name of an item's colour."""
         if self.overlay.kind == "word":
             word = self.words_of_groups.get(item) if self._is_group(item) else self._word(item)
             return "heat-0" if word is None else f"sort-{self.words[word]}"
@@ -292,7 +301,7 @@ class Picture:
 
     def _box(self, item: int) -> str:
         x, y, wide, high = self._rectangle(item)
-        places, colour = self.places, self._colour(item)
+        places, colour = self.places, self.colour(item)
         is_group = self._is_group(item)
         first, second = self._label(item)
         middle, room = _place(places.x[item] + places.width[item] / 2), places.width[item] - 8

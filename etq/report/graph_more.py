@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from etq.errors import EtqError
 from etq.report.overlays import METRICS
 from etq.report.target import Target
 
@@ -54,6 +55,16 @@ GAPS: Final = f"""
         max(g.problem) AS gap_problem
     FROM ({" UNION ALL ".join(f"FROM node_gaps($gap, $capture, metric := '{metric}')" for metric in METRICS)}) AS g
     GROUP BY ALL
+"""
+
+# Why no node has a gap: by capture, the right one first, the number of logged values; then problems of values.
+LACK: Final = """
+    SELECT c.name, count(v.capture_id) AS number
+    FROM captures AS c
+    LEFT JOIN debug_values AS v ON v.capture_id = c.capture_id
+    WHERE c.sha256 IN ($gap, $capture)
+    GROUP BY c.sha256, c.name
+    ORDER BY c.sha256 = $capture
 """
 
 # A module has the sum of its nodes' values, or the worst gap among them.
@@ -104,9 +115,27 @@ def more_values(target: Target, more: More) -> Iterator[tuple[list[str], dict[An
         parameters = {name: value for name, value in asdict(more).items() if f"${name}" in query}
         totals = ", ".join(f"{value} AS {name}" for name, value in columns.items())
         names, rows = rows_of(target, WITH_GROUPS.format(query=query, columns=totals), **parameters)
+        if query == GAPS:
+            _check_gaps(target, more, [row[3:] for row in rows])
         values = {row[:2]: row[3:] for row in rows if row[1] is not None}
         of_groups = {(row[0], row[2]): row[3:] for row in rows if row[1] is None}
         yield names[3:], values, of_groups
+
+
+def _check_gaps(target: Target, more: More, rows: list[tuple[Any, ...]]) -> None:
+    """Raise `EtqError` with the cause if no row has a gap: the last value of a row is its problem."""
+    if any(value is not None for row in rows for value in row[:-1]):
+        return
+    captures = rows_of(target, LACK, gap=more.gap)[1]
+    lacking = [name for name, number in captures if number == 0]
+    if lacking:
+        raise EtqError(
+            f"{' and '.join(lacking)}: no logged values, so {target.name} has no gaps; run the program with a debug "
+            "buffer and ingest it with --debug-buffer and --values, or compute a reference (etq reference)"
+        )
+    problems = sorted({row[-1] for row in rows if row[-1] is not None})
+    cause = "; ".join(problems) or "no op of the graph has a value in both"
+    raise EtqError(f"{target.name}: no gaps to {captures[0][0]}: {cause.replace(' in base', f' in {captures[0][0]}')}")
 
 
 def bounded(value: Any, sign: int) -> Any:

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
 from etq.report.columns import Table, table
 from etq.report.graph import Tree
+from etq.report.graph_more import bounded
+from etq.report.nested import nested_edges
+from etq.report.overlays import OVERLAYS
 from etq.report.page import Report, Section
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 # The options of `pair_of`: parameters of `compare_graphs`.
-OPTIONS: Final = ("base_stage", "new_stage", "unit")
+OPTIONS: Final = ("base_stage", "new_stage", "unit", "reference", "metric")
 SIDES: Final = ("base", "new")
-CALL: Final = "compare_graphs($base, $new, base_stage := $base_stage, new_stage := $new_stage, unit := $unit)"
 
-# Of each side: key of the record, and the stage of its graphs in `graphs`.
-SIDE: Final = """
-    SELECT 'base' AS side, b.record_id, b.stage FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
+STAGE_NAME: Final = """
+    CASE
+        WHEN {0}.is_delegated THEN 'delegated'
+        WHEN {0}.stage = 'edge_dialect_exported_program' THEN 'edge'
+        WHEN {0}.stage = 'exported_program' THEN 'exported'
+        ELSE {0}.stage
+    END
+"""
+# Of each side: key of the record, the stage of its graphs in `graphs`, and what options call it.
+SIDE: Final = f"""
+    SELECT 'base' AS side, b.record_id, b.stage, {STAGE_NAME.format("b")} AS stage_name
+    FROM _graph_side($base, $base_stage, $new, true, $unit) AS b
     UNION ALL
-    SELECT 'new', n.record_id, n.stage FROM _graph_side($new, $new_stage, $base, false, $unit) AS n
+    SELECT 'new', n.record_id, n.stage, {STAGE_NAME.format("n")}
+    FROM _graph_side($new, $new_stage, $base, false, $unit) AS n
 """
 
 NODES: Final = """
@@ -52,15 +65,18 @@ LEVELS: Final = """
     ORDER BY m.graph_id, m.node_index, m.depth
 """
 
-# The pairs of nodes, and for each side and module the sum of its nodes' times; `side` is NULL for pairs.
-COMPARED: Final = f"""
+# The pairs of nodes, and for each side and module the sum of its nodes' times and the worst of their gaps; `side` is
+# NULL for pairs.
+COMPARED: Final = """
     WITH
-    pairs AS MATERIALIZED (FROM {CALL}),
-    sides AS MATERIALIZED ({SIDE}),
+    pairs AS MATERIALIZED (FROM compare_graphs($base, $new{given})),
+    sides AS MATERIALIZED ({side}),
     times AS (
-        SELECT 'base' AS side, p.method, p.base_node AS node_index, p.base_time AS self_time FROM pairs AS p
+        SELECT
+            'base' AS side, p.method, p.base_node AS node_index, p.base_time AS self_time, p.base_gap AS gap, p.metric
+        FROM pairs AS p
         UNION ALL
-        SELECT 'new', p.method, p.new_node, p.new_time FROM pairs AS p
+        SELECT 'new', p.method, p.new_node, p.new_time, p.new_gap, p.metric FROM pairs AS p
     ),
     members AS (
         SELECT DISTINCT s.side, g.method, m.node_index, m.module_path
@@ -68,9 +84,12 @@ COMPARED: Final = f"""
         JOIN graphs AS g ON g.record_id = s.record_id AND g.stage = s.stage
         JOIN node_modules AS m ON m.record_id = g.record_id AND m.graph_id = g.graph_id
     )
-    SELECT NULL AS side, NULL AS self_time, p.* FROM pairs AS p
+    SELECT NULL AS side, NULL AS self_time, NULL AS gap, p.* FROM pairs AS p
     UNION ALL BY NAME
-    SELECT m.side, m.method, m.module_path, fsum(t.self_time) AS self_time
+    SELECT
+        m.side, m.method, m.module_path, fsum(t.self_time) AS self_time,
+        CASE WHEN any_value(t.metric) IN ('snr', 'cosine') THEN -max(-t.gap) ELSE max(t.gap) END AS gap,
+        any_value(t.metric) AS metric
     FROM members AS m
     JOIN times AS t ON t.side = m.side AND t.method = m.method AND t.node_index = m.node_index
     GROUP BY m.side, m.method, m.module_path
@@ -78,13 +97,16 @@ COMPARED: Final = f"""
 """
 
 # What a node has of its own side, and of its pair.
-OF_SIDE: Final = ("shapes", "dtypes", "backend", "time")
-OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit")
+OF_SIDE: Final = ("shapes", "dtypes", "backend", "time", "gap")
+OF_PAIR: Final = ("change", "changed", "basis", "score", "difference", "unit", "gap_problem")
 LISTED: Final = (
     "method", "change", "changed", "base_name", "new_name", "base_op", "new_op", "module_path", "base_backend",
-    "new_backend", "base_time", "new_time", "difference", "score",
+    "new_backend", "base_time", "new_time", "difference", "base_gap", "new_gap", "gap_problem", "score",
 )  # fmt: skip
-GROUP_NAMES: Final = ("graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "time")
+GROUP_NAMES: Final = (
+    "graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "time", "gap",
+)  # fmt: skip
+NO_VALUES: Final = (None, None)
 
 
 def pair_of(
@@ -95,12 +117,19 @@ def pair_of(
 
     names  what to call both sides; by default their selectors
     """
-    parameters: dict[str, Any] = {"base": base, "new": new, **dict.fromkeys(OPTIONS), **options}
-    columns, rows = warehouse.rows(COMPARED, **parameters)
-    found = [dict(zip(columns, row, strict=True)) for row in rows]
+    sought = {"base": base, "new": new, **{name: options.get(name) for name in ("base_stage", "new_stage", "unit")}}
+    options = {name: value for name, value in options.items() if value is not None}
+    parameters = {**sought, **options}
+    query = COMPARED.format(given="".join(f", {name} := ${name}" for name in options), side=SIDE)
+    columns, rows = warehouse.rows(query, **parameters)
+    found = [_bounded(dict(zip(columns, row, strict=True))) for row in rows]
     pairs = [row for row in found if row["side"] is None]
-    times = {(row["side"], row["method"], row["module_path"]): row["self_time"] for row in found if row["side"]}
-    by_side = {side: (record, stage) for side, record, stage in warehouse.rows(SIDE, **parameters)[1]}
+    times = {
+        (row["side"], row["method"], row["module_path"]): (row["self_time"], row["gap"]) for row in found if row["side"]
+    }
+    of_sides = {side: about for side, *about in warehouse.rows(SIDE, **sought)[1]}
+    by_side = {side: (record, stage) for side, (record, stage, _) in of_sides.items()}
+    stages = [of_sides[side][2] for side in SIDES]
     sides = [by_side[side] for side in SIDES]
     tables: dict[str, Table] = {}
     numbers: dict[str, dict[tuple[str, int], int]] = {}
@@ -123,7 +152,8 @@ def pair_of(
             f"{side}_{name}": each
             for name, each in _placed(warehouse, nodes[side], more, (record, stage), side_times).items()
         }
-    for name, is_listed in (("alone", _is_alone), ("changed", lambda row: row["change"] == "changed")):
+    kinds = {"alone": _is_alone, "changed": lambda row: row["change"] == "changed", "gaps": _has_gap}
+    for name, is_listed in kinds.items():
         listed = [
             (*(row[column] for column in LISTED),
              *(numbers[side].get((row["method"], row[f"{side}_node"]), -1) for side in SIDES))
@@ -132,9 +162,30 @@ def pair_of(
         tables[name] = table([*LISTED, *SIDES], listed)
     shown = names or (base, new)
     counts = Counter(row["change"] for row in pairs)
-    facts = {"names": shown, "stages": [stage for _, stage in sides], "counts": dict(sorted(counts.items()))}
-    title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for _, stage in sides])
-    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts)])
+    facts: dict[str, Any] = {
+        "names": shown,
+        "stages": stages,
+        "counts": dict(sorted(counts.items())),
+        "gap": next(asdict(each) for each in OVERLAYS if each.key == pairs[0]["metric"]),
+        "right": options.get("reference") or shown[0],
+    }
+    problems = Counter(row["gap_problem"] for row in pairs if not _has_gap(row) and row["gap_problem"] is not None)
+    facts["not_compared"] = dict(problems.most_common())
+    note = None
+    if {"reference", "metric"} & set(options) and not any(map(_has_gap, pairs)) and not problems:
+        note = "No op has a gap: values are compared where both sides, or a side and the reference, have logged them."
+    title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for stage in stages])
+    return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts, note)])
+
+
+def _bounded(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of `COMPARED` with gaps that are not finite as a page has them."""
+    sign = -1 if row["metric"] in ("snr", "cosine") else 1
+    return row | {name: bounded(row[name], sign) for name in ("gap", "base_gap", "new_gap")}
+
+
+def _has_gap(row: dict[str, Any]) -> bool:
+    return row["base_gap"] is not None or row["new_gap"] is not None
 
 
 def _is_alone(row: dict[str, Any]) -> bool:
@@ -146,21 +197,26 @@ def _placed(
     nodes: tuple[Sequence[str], Sequence[tuple[Any, ...]]],
     more: Sequence[tuple[Any, ...]],
     graphs: tuple[int, str],
-    times: dict[tuple[str, str], float | None],
+    times: dict[tuple[str, str], tuple[float | None, float | None]],
 ) -> dict[str, Table]:
     """Return the tables of one side, as `graph_tables` does, with other values."""
     keys = [(row[0], row[2]) for row in nodes[1]]
     numbers = {key: number for number, key in enumerate(keys)}
     methods = {row[0]: row[1] for row in nodes[1]}
     levels, edges = (warehouse.rows(query, record=graphs[0], stage=graphs[1])[1] for query in (LEVELS, EDGES))
-    tree = Tree(keys, [row[6] for row in nodes[1]], [(row[0], row[1], row[2], row[3]) for row in levels])
+    subgraphs = [row[6] for row in nodes[1]]
+    ops = [row[5] or row[3] for row in nodes[1]]
+    tree = Tree(keys, subgraphs, [(row[0], row[1], row[2], row[3]) for row in levels], ops)
     joined = [(numbers[graph, maker], numbers[graph, user]) for graph, maker, user in edges]
+    [(sha256,)] = warehouse.rows("SELECT r.sha256 FROM records AS r WHERE r.record_id = $record", record=graphs[0])[1]
+    joined += nested_edges(warehouse, sha256, graphs[1], keys, subgraphs)
     places, bends = tree.placed(joined)
     groups = []
     for number, group in enumerate(tree.groups, len(keys)):
         method = methods[group.graph_id]
         about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
-        groups.append((*about, *places[number], None if group.path is None else times.get((method, group.path))))
+        values = NO_VALUES if group.path is None else times.get((method, group.path), NO_VALUES)
+        groups.append((*about, *places[number], *values))
     rows = [
         (*row, *values, tree.parents[at], *places[at])
         for at, (row, values) in enumerate(zip(nodes[1], more, strict=True))

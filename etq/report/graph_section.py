@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Final
 
-from etq.report.graph import graph_tables
-from etq.report.graph_more import NOTHING_MORE, More
+from etq.report.graph import EXPORTED, RECORD, graph_tables
+from etq.report.graph_more import NOTHING_MORE, More, rows_of
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Section
 from etq.report.target import Target, without_record
+
+EXPORTED_NOTE: Final = (
+    "The ETRecord has no edge program, so this is the graph of the exported program, whose ops have no times."
+)
 
 
 def graph(target: Target, more: More = NOTHING_MORE) -> Section | None:
     """Return the section with the program's graph: ops in their modules, with times and costs."""
     if target.is_trace:
         return None
-    tables = graph_tables(target, more) if target.has_record else {}
+    tables = graph_tables(target, more) if target.record is not None else {}
     missing = None if tables else without_graph(target)
     facts = {"overlays": [asdict(overlay) for overlay in OVERLAYS]} if tables else {}
-    return Section("graph", "Graph", tables, facts, missing=missing)
+    return Section("graph", "Graph", tables, facts, note=_note(target) if tables else None, missing=missing)
+
+
+def _note(target: Target) -> str | None:
+    """Return why ops of the graph have no times, if the record lacks the program that ran."""
+    [(_, stage)] = rows_of(target, RECORD)[1]
+    return EXPORTED_NOTE if stage == EXPORTED else None
 
 
 def without_graph(target: Target) -> str:

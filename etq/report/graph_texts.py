@@ -84,12 +84,12 @@ def cut(text: str, room: float, factor: float) -> str:
 @cache
 def style() -> str:
     """Return the rules of a picture, with the page's colours: as values, since not all programs know variables."""
-    dark = _rules(_palette("dark").__getitem__)
+    dark = _rules(palette("dark").__getitem__)
     fonts = (
         "text{font:12px Helvetica,Arial,sans-serif}.title{font-size:15px;font-weight:600}.name{font-weight:600}"
         ".value,.key{font-size:11px}.middle{text-anchor:middle}.edge{fill:none}.box,.frame,.frame-2{stroke-width:1}"
     )
-    return f"{fonts}{_rules(_palette('light').__getitem__)}@media (prefers-color-scheme:dark){{{dark}}}"
+    return f"{fonts}{_rules(palette('light').__getitem__)}@media (prefers-color-scheme:dark){{{dark}}}"
 
 
 def _rules(colour: Callable[[str], str]) -> str:
@@ -105,7 +105,9 @@ def _rules(colour: Callable[[str], str]) -> str:
     return "".join(rules)
 
 
-def _palette(theme: str) -> dict[str, str]:
+@cache
+def palette(theme: str) -> dict[str, str]:
+    """Return the colours of the page in its light or dark theme, by name."""
     found: dict[str, str] = {}
     for name in ("page.css", "graph.css"):
         style = (files("etq.report") / "assets" / name).read_text(encoding="utf-8")

@@ -72,6 +72,8 @@ class Views:
         base_stage: str | None = ...,
         new_stage: str | None = ...,
         unit: str | None = ...,
+        reference: str | None = ...,
+        metric: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def compare_metrics(
         self,

@@ -194,6 +194,25 @@ class GraphModule(msgspec.Struct, gc=False):
     signature: Signature | None = None
 
 
+class LoweredGraphModule(msgspec.Struct, gc=False):
+    """The graph that a delegate runs, with its signature."""
+
+    graph: Graph
+    signature: Signature | None = None
+
+
+class LoweredProgram(msgspec.Struct, gc=False):
+    """The program that a delegate was made from."""
+
+    graph_module: LoweredGraphModule
+
+
+class LoweredModule(msgspec.Struct, gc=False):
+    """A delegate as the argument of its call: executorch writes it as a text with JSON."""
+
+    original_module: LoweredProgram
+
+
 class ExportedProgram(msgspec.Struct, gc=False):
     """A member `…/METHOD` of an ETRecord."""
 

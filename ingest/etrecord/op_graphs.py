@@ -21,7 +21,6 @@ from etq.ingest.etrecord.export_json import (
     NOTHING,
     Graph,
     GraphModule,
-    NestedGraph,
     Node,
     ProgramGraph,
     Signature,
@@ -29,6 +28,7 @@ from etq.ingest.etrecord.export_json import (
 )
 from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.etrecord.interner import Origins, StringInterner, packed
+from etq.ingest.etrecord.nested_graphs import DELEGATE_CALL, Nested, graph_of, nested_graphs
 from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
 
@@ -127,14 +127,14 @@ class GraphRows:
                 added, nested = self._add_wires(row, left, tensors, values)
                 self._add_nodes(stored, row, left[:added], subgraph, place, number)
                 number, left = number + added, left[added:]
-                for at, each in nested:
+                for at, each, signature in nested:
                     path = f"{subgraph}/{each.name}" if subgraph else each.name
                     within = f"{place}.nodes[{number - 1}].inputs[{at}].arg.as_graph.graph"
-                    self._add_graph(stored, each.graph, [each.graph.nodes], path, {}, within)
+                    self._add_graph(stored, each.graph, [each.graph.nodes], path, _input_kinds(signature), within)
 
     def _add_wires(
         self, row: int, nodes: list[Node], tensors: TensorsOfValues, values: dict[str, int]
-    ) -> tuple[int, list[tuple[int, NestedGraph]]]:
+    ) -> tuple[int, list[Nested]]:
         """Add the arguments and values of nodes, up to and including the first node that has graphs among its
         arguments.
 
@@ -146,9 +146,10 @@ class GraphRows:
         uses, literals = list[int](), list[int]()
         names, places = list[str](), list[int]()
         value = len(self._value_names)
-        added, nested = 0, list[tuple[int, NestedGraph]]()
+        added, nested = 0, list[Nested]()
         for user, node in enumerate(nodes, row):
             position = 0
+            is_call = node.target.endswith(DELEGATE_CALL)
             for number, argument in enumerate(node.inputs):
                 value_of = argument.arg
                 if (tensor := value_of.as_tensor) is not None:
@@ -160,8 +161,8 @@ class GraphRows:
                         if (used := find(name)) is not None:
                             uses += (used, user, number, names_of[argument.name], position)
                         position += 1
-                elif value_of.as_graph is not None:
-                    nested = _nested(node)
+                elif value_of.as_graph is not None or (is_call and graph_of(node.target, argument) is not None):
+                    nested = nested_graphs(node)
                 elif (written := value_of.literal()) is not NOTHING:
                     literals += (user, number, names_of[argument.name], literal_numbers[bytes(written)])
             position = 0
@@ -350,11 +351,6 @@ class GraphRows:
                 "call_number": chosen(calls, at),
             }
         )
-
-
-def _nested(node: Node) -> list[tuple[int, NestedGraph]]:
-    """Return the graphs among a node's arguments, each with the argument's number."""
-    return [(at, each.arg.as_graph) for at, each in enumerate(node.inputs) if each.arg.as_graph is not None]
 
 
 def _input_kinds(signature: Signature | None) -> dict[str, str]:

@@ -96,7 +96,8 @@ LEFT JOIN _times_in_graph(
 -- two builds, or of one record at two stages of its lowering. Nodes of one record
 -- are matched by their debug handles, which show from which node a node was made;
 -- nodes of two records by module, op, outputs and the nodes around them, in order.
--- Captures have times, see `node_totals`; records have none.
+-- Captures have times, see `node_totals`; records have none. Captures with values
+-- have gaps, see `node_gaps`: of both sides to a reference, or of new to base.
 -- Engines: duckdb (its turns of matching build on each other, which Spark plans for minutes)
 -- Columns:
 --   method: the method
@@ -119,6 +120,10 @@ LEFT JOIN _times_in_graph(
 --   new_time: mean self time in an execute of new
 --   difference: new_time less base_time; NULL if either is unknown
 --   unit: unit of times; NULL if neither side is a capture, or one counts cycles and the other time
+--   base_gap: distance of the node's value in base from the reference's, in the metric; NULL without a reference or a value, and for other than edge graphs
+--   new_gap: distance of the node's value in new from the reference's; without a reference from its counterpart's in base, if both have one debug handle
+--   metric: the metric of gaps
+--   gap_problem: why a gap of values is NULL, or what is wrong with it, in new or else in base; NULL if nothing
 --   basis: how it was matched: graph (the same graph), debug_handle, context, neighbours, module or order; NULL without a counterpart
 --   score: share of op type, outputs, module, ops of inputs and ops of users that agree, from 0 to 1; NULL without a counterpart
 --   origin: node_index of the node on the other side that it was split from or merged into; NULL for others
@@ -128,7 +133,9 @@ CREATE MACRO compare_graphs(
     new,  -- capture or record that is compared
     base_stage := NULL,  -- exported, edge, delegated (edge with backends) or a stage in `graphs`; NULL: delegated; exported if base and new are the same, or without edge graphs
     new_stage := NULL,  -- as base_stage; NULL: delegated, or exported without edge graphs
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    reference := NULL,  -- capture whose values are assumed to be right; NULL: base
+    metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
 WITH
 base_side AS MATERIALIZED (
@@ -142,6 +149,15 @@ base_nodes AS MATERIALIZED (
 ),
 new_nodes AS MATERIALIZED (
     SELECT n.* FROM _nodes_of_side(new, new_stage, base, false, unit) AS n
+),
+gaps AS MATERIALIZED (
+    SELECT g.*
+    FROM _graph_gaps(
+        (SELECT s.capture_id FROM base_side AS s),
+        (SELECT s.capture_id FROM new_side AS s),
+        reference,
+        metric
+    ) AS g
 ),
 compared AS (
     SELECT
@@ -165,6 +181,13 @@ compared AS (
         n.backend AS new_backend,
         b.self_time AS base_time,
         n.self_time AS new_time,
+        g.gap AS base_gap,
+        CASE
+            WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.gap
+        END AS new_gap,
+        coalesce(CASE
+            WHEN reference IS NOT NULL OR i.debug_handle IS NOT NULL THEN h.problem
+        END, g.problem) AS gap_problem,
         CASE WHEN p.basis IS NOT NULL THEN nullif(concat_ws(
             ', ',
             CASE WHEN n.op_type <> b.op_type THEN 'op' END,
@@ -182,6 +205,16 @@ compared AS (
         ON b.graph_id = p.base_graph AND b.node_index = p.base_node
     LEFT JOIN new_nodes AS n
         ON n.graph_id = p.new_graph AND n.node_index = p.new_node
+    LEFT JOIN gaps AS g
+        ON g.is_base AND g.graph_id = p.base_graph AND g.node_index = p.base_node
+    LEFT JOIN gaps AS h
+        ON NOT h.is_base AND h.graph_id = p.new_graph AND h.node_index = p.new_node
+    -- Handles of two records may be of different nodes.
+    LEFT JOIN node_debug_handles AS i
+        ON i.record_id = (SELECT s.record_id FROM base_side AS s)
+        AND i.graph_id = p.base_graph
+        AND i.node_index = p.base_node
+        AND i.debug_handle = h.debug_handle
 ),
 units AS (
     SELECT CASE
@@ -220,6 +253,10 @@ SELECT
     c.new_time,
     CASE WHEN u.unit IS NOT NULL THEN c.new_time - c.base_time END AS difference,
     u.unit AS unit,
+    c.base_gap,
+    c.new_gap,
+    lower(metric) AS metric,
+    c.gap_problem,
     c.basis,
     c.score,
     c.origin,

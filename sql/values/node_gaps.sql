@@ -1,8 +1,5 @@
 -- One node of the edge graphs of a capture's record, with the difference between its
--- value and that of another capture, as in `numeric_gap`. The value of a debug handle
--- is that of the last node that has it. A node with several values has the worst gap.
--- Nodes without values have no row.
--- Engines: duckdb (Spark takes minutes to plan the graphs around numeric_gap)
+-- value and that of another capture, as in `node_gaps`.
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`
@@ -16,10 +13,10 @@
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
-CREATE MACRO node_gaps(
-    base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
-    new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
-    metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
+CREATE MACRO _node_gaps(
+    base_key,  -- as in `_numeric_gap`
+    new_key,  -- as in `_numeric_gap`
+    metric  -- as in `numeric_gap`
 ) AS TABLE
 WITH
 last_nodes AS (
@@ -29,14 +26,14 @@ last_nodes AS (
         ON g.record_id = k.record_id AND g.stage = 'edge_dialect_exported_program'
     JOIN node_debug_handles AS h
         ON h.record_id = g.record_id AND h.graph_id = g.graph_id
-    WHERE k.capture_id = _capture_with_handles(new)
+    WHERE k.capture_id = new_key
     QUALIFY row_number() OVER (
         PARTITION BY g.method, h.debug_handle ORDER BY h.node_index DESC
     ) = 1
 ),
 worst AS (
     SELECT n.record_id, n.graph_id, n.node_index, d.*
-    FROM numeric_gap(base, new, metric := metric) AS d
+    FROM _numeric_gap(base_key, new_key, metric) AS d
     JOIN last_nodes AS n
         ON n.method = d.method AND n.debug_handle = d.debug_handle
     -- NaN is the worst: it is greater than all numbers, also with a minus sign.
@@ -66,5 +63,43 @@ FROM worst AS w
 JOIN op_nodes AS p
     ON p.record_id = w.record_id
     AND p.graph_id = w.graph_id
-    AND p.node_index = w.node_index
-ORDER BY w.graph_id, w.node_index;
+    AND p.node_index = w.node_index;
+
+-- One node of the edge graphs of a capture's record, with the difference between its
+-- value and that of another capture, as in `numeric_gap`. The value of a debug handle
+-- is that of the last node that has it. A node with several values has the worst gap.
+-- Nodes without values have no row.
+-- Engines: duckdb (Spark takes minutes to plan the graphs around numeric_gap)
+-- Columns:
+--   graph_id: the graph
+--   node_index: the node, in `op_nodes`
+--   method: the graph's method
+--   name: its name
+--   op_type: op type of the node
+--   module_path: path of its module; NULL where none was kept
+--   debug_handle: the handle of the value
+--   output_index: index of the op's output, from 0
+--   metric: the requested metric
+--   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
+--   problem: why gap is NULL, or what is wrong with it; NULL if nothing
+--   elements: number of elements compared
+CREATE MACRO node_gaps(
+    base,  -- the capture assumed to be right: name, hash prefix, @latest or selector
+    new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
+    metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
+) AS TABLE
+SELECT
+    g.graph_id,
+    g.node_index,
+    g.method,
+    g.name,
+    g.op_type,
+    g.module_path,
+    g.debug_handle,
+    g.output_index,
+    g.metric,
+    g.gap,
+    g.problem,
+    g.elements
+FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
+ORDER BY g.graph_id, g.node_index;

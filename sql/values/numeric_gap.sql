@@ -25,135 +25,27 @@ CREATE MACRO numeric_gap(
     new,  -- the capture to be judged: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-WITH
-matched AS (
-    SELECT
-        coalesce(b.method, n.method) AS method,
-        coalesce(b.debug_handle, n.debug_handle) AS debug_handle,
-        coalesce(b.output_index, n.output_index) AS output_index,
-        b.op_name AS base_op,
-        n.op_name AS new_op,
-        b.sizes AS base_sizes,
-        n.sizes AS new_sizes,
-        b.elements AS base_elements,
-        n.elements AS new_elements,
-        coalesce(b.module_path, n.module_path) AS module_path,
-        CASE
-            WHEN b.source_file IS NULL THEN n.source_file ELSE b.source_file
-        END AS source_file,
-        CASE
-            WHEN b.source_file IS NULL THEN n.source_line ELSE b.source_line
-        END AS source_line,
-        CASE
-            WHEN n.op_name IS NULL THEN 'not logged in new'
-            WHEN b.op_name IS NULL THEN 'not logged in base'
-            WHEN NOT b.is_known THEN 'unknown in base: not in a debug buffer'
-            WHEN NOT n.is_known THEN 'unknown in new: not in a debug buffer'
-            WHEN b.elements IS NULL
-                THEN 'not kept in base: ingest it with keep_values (--values)'
-            WHEN n.elements IS NULL
-                THEN 'not kept in new: ingest it with keep_values (--values)'
-            WHEN list_filter(coalesce(b.sizes, []), lambda x: x <> 1)
-                <> list_filter(coalesce(n.sizes, []), lambda x: x <> 1)
-                THEN 'sizes differ'
-        END AS problem
-    FROM _values_by_handle(_capture_with_handles(base)) AS b
-    FULL JOIN _values_by_handle(_capture_with_handles(new)) AS n
-        ON n.method = b.method
-        AND n.debug_handle = b.debug_handle
-        AND n.output_index = b.output_index
-),
-pairs AS (
-    SELECT
-        m.method,
-        m.debug_handle,
-        m.output_index,
-        unnest(m.base_elements) AS truth,
-        unnest(m.new_elements) AS given
-    FROM matched AS m
-    WHERE m.problem IS NULL
-),
-differences AS (
-    SELECT
-        p.*,
-        CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference
-    FROM pairs AS p
-),
-gaps AS (
-    SELECT
-        d.method,
-        d.debug_handle,
-        d.output_index,
-        count(*) AS elements,
-        count(*) FILTER (WHERE isnan(d.truth) <> isnan(d.given)) AS nan_mismatches,
-        avg(d.difference * d.difference) AS mse,
-        sum(abs(d.difference)) AS l1,
-        max(abs(d.difference)) AS max_abs,
-        max(
-            CASE
-                WHEN d.difference = 0 THEN 0 ELSE abs(d.difference) / abs(d.truth)
-            END
-        ) AS max_rel,
-        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power,
-        sum(d.truth * d.truth) AS truth_square,
-        sum(d.given * d.given) AS given_square,
-        sum(d.truth * d.given) AS product
-    FROM differences AS d
-    GROUP BY d.method, d.debug_handle, d.output_index
-),
-judged AS (
-    SELECT
-        m.*,
-        g.elements,
-        g.nan_mismatches,
-        CASE lower(metric)
-            WHEN 'mse' THEN g.mse
-            WHEN 'l1' THEN g.l1
-            WHEN 'max_abs' THEN g.max_abs
-            WHEN 'max_rel' THEN g.max_rel
-            WHEN 'snr' THEN CASE
-                WHEN g.mse = 0 THEN 'inf'::DOUBLE
-                ELSE 10 * log10(g.truth_power / g.mse)
-            END
-            WHEN 'cosine' THEN CASE
-                WHEN g.mse = 0 THEN 1
-                WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
-                ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
-            END
-            ELSE error(
-                'unknown metric ' || coalesce(metric, 'NULL')
-                || '; known are mse, l1, snr, cosine, max_abs, max_rel'
-            )
-        END AS gap
-    FROM matched AS m
-    LEFT JOIN gaps AS g
-        ON g.method = m.method
-        AND g.debug_handle = m.debug_handle
-        AND g.output_index = m.output_index
-)
 SELECT
-    j.method,
-    j.debug_handle,
-    j.output_index,
-    j.base_op,
-    j.new_op,
-    lower(metric) AS metric,
-    j.gap,
-    CASE
-        WHEN j.nan_mismatches > 0
-            THEN j.nan_mismatches || ' elements are NaN on one side only'
-        ELSE j.problem
-    END AS problem,
-    j.elements,
-    j.base_sizes,
-    j.new_sizes,
-    j.module_path,
-    j.source_file,
-    j.source_line
-FROM judged AS j
+    g.method,
+    g.debug_handle,
+    g.output_index,
+    g.base_op,
+    g.new_op,
+    g.metric,
+    g.gap,
+    g.problem,
+    g.elements,
+    g.base_sizes,
+    g.new_sizes,
+    g.module_path,
+    g.source_file,
+    g.source_line
+FROM _numeric_gap(
+    _capture_with_handles(base), _capture_with_handles(new), metric
+) AS g
 ORDER BY
-    CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -j.gap ELSE j.gap END
+    CASE WHEN lower(metric) IN ('snr', 'cosine') THEN -g.gap ELSE g.gap END
         DESC NULLS LAST,
-    j.method,
-    j.debug_handle,
-    j.output_index;
+    g.method,
+    g.debug_handle,
+    g.output_index;

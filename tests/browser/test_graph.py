@@ -154,7 +154,7 @@ def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> Non
         names = {row["name"]: at for at, row in enumerate(graph.nodes)}
         found = {names[name]: (second, colour) for name, _, second, colour, _ in browser.execute_script(SHOWN)}
         for item, (second, colour) in found.items():
-            assert colour == picture._colour(item), (overlay.key, graph.nodes[item]["name"])
+            assert colour == picture.colour(item), (overlay.key, graph.nodes[item]["name"])
             text = second.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
             assert re.sub(r"e([+-])0?(\d)", r"e\1\2", picture._label(item)[1]) == text
         legend = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .legend span")]

@@ -148,3 +148,33 @@ def test_graphs_of_any_size(
     assert least > 0 and most < 250
     drawn(browser)
     assert complaints(browser) == []
+
+
+def test_control_flow_opens_in_place(browser: WebDriver, tmp_path: Path) -> None:
+    """A click on cond shows its branches and their op, below what they take; edges lead downward through them."""
+    folder = CAPTURES / "cond"
+    with etq.open() as warehouse:
+        warehouse.ingest(folder / "cond.etdp", name="run", etrecord=folder / "cond.etrecord")
+        opened(browser, graph_page(warehouse, tmp_path))
+    script = """
+        const view = etq.graph, places = view.places;
+        const group = (name) => places.count + places.groups.list("name").indexOf(name);
+        const names = () => places.visible.map((item) => view.options.label(item)[0]).sort();
+        const before = names();
+        for (const name of ["cond", "true_graph_0"]) view.options.choose(group(name));
+        const name = (item) => view.options.label(item)[0];
+        const lines = places.lines.map(({ from, to, points }) => [name(from), name(to), points.every(([, y], at) => !at || y >= points[at - 1][2])]);
+        return [before, names(), lines.sort()];
+    """
+    before, after, lines = browser.execute_script(script)
+    assert before == ["cond", "gt", "post", "pre", "sum"]
+    assert after == ["add", "cond", "false_graph_0", "gt", "mul", "post", "pre", "sum"]
+    assert browser.execute_script(MISPLACED) == []
+    assert {(start, end) for start, end, _ in lines} == {
+        ("sum", "gt"), ("gt", "cond"), ("pre", "cond"), ("pre", "mul"), ("mul", "add"), ("add", "cond"),
+        ("pre", "false_graph_0"), ("false_graph_0", "cond"), ("cond", "post"),
+    }  # fmt: skip
+    assert all(is_downward for *_, is_downward in lines)
+    note = browser.execute_script("return document.getElementById('graph').textContent")
+    assert "has no edge program" in note and "typical runs" not in note
+    assert complaints(browser) == []

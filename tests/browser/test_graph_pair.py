@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
+import etq
 import etq.report
 from tests.browser.pages import cells, complaints, drawn, opened
 from tests.browser.test_hostile import HOSTILE, check
+from tests.conftest import CAPTURES
 from tests.sampling import whole
 from tests.unit.test_graph_pair import two
 
@@ -109,3 +113,68 @@ def test_hostile_names(browser: WebDriver, tmp_path: Path) -> None:
     """
     assert min(browser.execute_script(script)) > 0
     check(browser)
+
+
+def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
+    """Boxes have the colours of their gaps, the list has the gaps, worst first, and what can't be compared is counted."""
+    with etq.open() as warehouse:
+        record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+        right = {f"relu_{number}": [np.array([1.0, 2.0])] for number in range(1, 6)}
+        new = {name: [np.array([1.0, 2.0 + 0.25**number])] for number, name in enumerate(right)}
+        new["relu_5"] = [np.array([1.0, math.nan])]
+        del new["relu_4"]
+        for name, values in (("right", right), ("far", new)):
+            warehouse.ingest_reference(record, values, name=name)
+        page = etq.report.graphs_page_of(warehouse, "right", "far", metric="max_abs")
+    path = tmp_path / "gaps.html"
+    path.write_text(page, encoding="utf-8")
+    opened(browser, path)
+    script = """
+        const select = document.getElementById("pair-colour");
+        select.value = "gap";
+        select.dispatchEvent(new Event("change"));
+        document.getElementById("pair-open").click();
+        const side = etq.graphPair[1], { label, colour } = side.view.options;
+        return side.nodes.list("name").map((name, node) => [name, label(node)[1], colour(node)])
+            .filter(([name]) => name.includes("relu"));
+    """
+    assert browser.execute_script(script) == [
+        ["aten_relu_default", "", "heat-0"],
+        ["aten_relu_default_1", "1", "heat-5"],
+        ["aten_relu_default_2", "0.25", "heat-5"],
+        ["aten_relu_default_3", "0.0625", "heat-4"],
+        ["aten_relu_default_4", "", "heat-0"],
+        ["aten_relu_default_5", "NaN", "heat-5"],
+    ]
+    rows = [(row[0], row[2]) for row in cells(browser, "pair-gaps")]
+    expected = [("5", "NaN"), ("1", "1"), ("2", "0.25"), ("3", "0.0625")]
+    assert rows == [(f"aten_relu_default_{number}", gap) for number, gap in expected]
+    text = browser.execute_script("return document.getElementById('graph_pair').textContent")
+    assert "Distance from the values of right: largest difference" in text
+    assert "1 op can't be compared: not logged in new." in text
+    assert complaints(browser) == []
+
+
+def test_control_flow_opens_on_both_sides(browser: WebDriver, tmp_path: Path) -> None:
+    """Groups without a module path are matched by name and place within the counterpart of their parent."""
+    path = tmp_path / "graphs.html"
+    with etq.open() as warehouse:
+        warehouse.ingest_record(CAPTURES / "cond/cond.etrecord")
+        path.write_text(etq.report.graphs_page_of(warehouse, "cond", "cond"), encoding="utf-8")
+    opened(browser, path)
+    script = """
+        const names = (at) => etq.graphPair[at].view.places.visible.map((item) => etq.graphPair[at].view.options.label(item)[0]).sort();
+        const found = [];
+        ["cond", "true_graph_0", "cond"].forEach((name, step) => {
+          const side = etq.graphPair[step % 2];
+          side.view.options.choose(side.nodes.length + side.groups.list("name").indexOf(name));
+          found.push([names(0), names(1)]);
+        });
+        return found;
+    """
+    for number, (base, new) in enumerate(browser.execute_script(script)):
+        assert (
+            base == new
+            and ("mul" in base, "false_graph_0" in base) == [(False, True), (True, True), (False, False)][number]
+        )
+    assert complaints(browser) == []

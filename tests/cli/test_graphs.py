@@ -49,9 +49,45 @@ def test_a_page(lab: str, tmp_path: Path) -> None:
     assert text == f"{path}: the graphs of run and mlp\n" and "<title>run and mlp</title>" in path.read_text()
     assert "exists; overwrite it with --force" in graphs("run", "mlp", "--html", str(path), "--db", lab, status=1)
     text = graphs("run", "run", "--base-stage", "exported", "--html", "-", "--db", lab)
-    assert "<title>run (exported_program) and run (edge_dialect_exported_program)</title>" in text
+    assert "<title>run (exported) and run (delegated)</title>" in text
     assert "--html is a form of its own" in graphs("run", "mlp", "--html", "-", "--all", "--db", lab, status=2)
     assert graphs(MLP, DELEGATED, "--html", "-", "--db", lab).startswith("<!DOCTYPE html>")
+
+
+def test_an_output_is_refused_before_there_is_one(lab: str, tmp_path: Path) -> None:
+    """No capture has this name, which would be the first error otherwise."""
+    path = tmp_path / "there"
+    path.write_text("kept", encoding="utf-8")
+    result = {}
+    for command in (("graph", "nix"), ("graphs", "nix", "nix")):
+        for option in (("--html", str(path)), ("--format", "json", "-o", str(path))):
+            result[command, option] = CliRunner().invoke(main, [*command, *option, "--db", lab])
+        for option in (("--html", ""), ("--format", "json", "-o", "")):
+            empty = CliRunner().invoke(main, [*command, *option, "--db", lab])
+            assert empty.output == "Error: the name of the output is empty; name a file, or - for stdout\n"
+            assert empty.exit_code == 1
+    for each in result.values():
+        assert each.exit_code == 1 and each.output == f"Error: {path}: exists; overwrite it with --force\n"
+    assert path.read_text(encoding="utf-8") == "kept"
+
+
+def test_stdout_is_never_refused(lab: str) -> None:
+    for options in (("-o", "-", "--force"), ("-o", "-"), ()):
+        result = CliRunner().invoke(main, ["graph", "run", "--format", "dot", *options, "--db", lab])
+        assert result.exit_code == 0 and result.stdout.startswith("digraph")
+
+
+def test_an_overlay_for_model_explorer(lab: str, tmp_path: Path) -> None:
+    path = tmp_path / "calls.json"
+    command = ["graph", "run", "--format", "model-explorer", "--overlay", "calls", "-o", str(path), "--db", lab]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 0 and f"{path}: the graph of run" in result.output
+    data = json.loads(path.read_text(encoding="utf-8"))["graph"]
+    assert data["name"] == "run: calls" and len(data["results"]) == 24
+    result = CliRunner().invoke(main, ["graph", "run", "--format", "model-explorer", "--levels", "1", "--db", lab])
+    assert result.exit_code == 2 and "--levels only applies to --format svg\n" in result.output
+    result = CliRunner().invoke(main, ["graph", "run", "--format", "json", "--overlay", "calls", "--db", lab])
+    assert result.exit_code == 2 and "--overlay only applies to --format svg and model-explorer" in result.output
 
 
 @pytest.mark.long

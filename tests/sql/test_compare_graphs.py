@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from etq.errors import QueryError
@@ -279,3 +280,59 @@ def test_work_grows_as_nodes() -> None:
             plan = warehouse.connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()[0][1]
             counted[number] = sum(int(rows) for rows in re.findall(r'"intermediate_rows": *(\d+)', plan))
         assert counted[5_000] > 5_000 and counted[20_000] < 4 * 1.5 * counted[5_000], counted
+
+
+def values_of(warehouse: Warehouse, record: Any, more: float, without: str = "") -> dict[str, list[Any]]:
+    """Two elements of each op of the exported graph, `more` above 1 and 2."""
+    query = """SELECT p.name FROM op_nodes AS p JOIN graphs AS g USING (record_id, graph_id)
+        WHERE g.stage = 'exported_program' AND p.record_id = $record AND starts_with(p.op_type, 'aten')"""
+    names = [name for (name,) in warehouse.rows(query, record=record.record_id)[1]]
+    return {name: [np.array([1.0 + more, 2.0 + more])] for name in names if name != without}
+
+
+def test_gaps(warehouse: Warehouse) -> None:
+    """Mean squared errors by hand: of values that are 1 and 3 above the right ones, 1 and 9; of one from the other, 4."""
+    record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
+    for name, more, without in (("right", 0, ""), ("one", 1, ""), ("three", 3, "relu")):
+        warehouse.ingest_reference(record, values_of(warehouse, record, more, without), name=name)
+    columns = "new_name, basis, base_gap, new_gap, metric, gap_problem"
+
+    def gaps(options: str) -> dict[str, tuple[Any, ...]]:
+        return {row[0]: row[1:] for row in warehouse.rows(f"SELECT {columns} FROM compare_graphs({options})")[1]}
+
+    found = gaps("'one', 'three', reference := 'right'")
+    relu, last = found.pop("aten_relu_default"), found["aten_addmm_default_6"]
+    assert relu == ("graph", 1, None, "mse", "not logged in new")
+    assert last == ("graph", 1, 9, "mse", None)
+    # Permutes are in no capture; the addmm of a linear has its value.
+    assert {row[1:] for row in found.values()} == {(1, 9, "mse", None), (None, None, "mse", None)}
+    found = gaps("'one', 'three', metric := 'max_abs'")
+    assert found.pop("aten_relu_default") == ("graph", None, None, "max_abs", "not logged in new")
+    assert {row[1:] for row in found.values()} == {(None, 2, "max_abs", None), (None, None, "max_abs", None)}
+    found = gaps("'one', 'right', reference := 'right'")
+    assert {row[1:] for row in found.values()} == {(1, None, "mse", None), (None, None, "mse", None)}
+    for options, message in (
+        ("'one', 'three', reference := 'nix'", "no capture matches nix"),
+        ("'one', 'three', reference := 'name=*'", "no capture matches"),
+        ("'one', 'three', metric := 'nix'", "unknown metric nix"),
+        (
+            "'mlp', 'mlp', reference := 'right'",
+            "both sides are records; values can only be compared with those of right",
+        ),
+    ):
+        with pytest.raises(QueryError, match=message):
+            gaps(options)
+
+
+def test_gaps_of_two_records_are_of_counterparts_with_one_handle(warehouse: Warehouse) -> None:
+    for name, more in (("mlp", 0), ("mlp_xnn", 2)):
+        record = warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord")
+        warehouse.ingest_reference(record, values_of(warehouse, record, more), name=f"of_{name}")
+    query = "SELECT new_gap, base_node FROM compare_graphs('of_mlp', 'of_mlp_xnn') WHERE new_gap IS NOT NULL"
+    found = warehouse.rows(query)[1]
+    assert len(found) > 10 and {gap for gap, _ in found} == {4}
+    # In another build, the same handle may be of another node.
+    warehouse.connection.execute(f"""UPDATE node_debug_handles SET debug_handle = debug_handle + 1000
+        WHERE (record_id, graph_id) IN (SELECT (g.record_id, g.graph_id) FROM graphs AS g JOIN records AS r USING (record_id)
+        WHERE r.name = 'mlp' AND g.stage = '{EDGE}')""")
+    assert warehouse.rows(query)[1] == []

@@ -27,7 +27,7 @@ PARAMETERS = {
     "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",
-    "base_stage", "new_stage", "step_name",
+    "base_stage", "new_stage", "reference", "step_name",
 }  # fmt: skip
 # What the rules of advice take: the rows of other macros as a list.
 EVIDENCE = {
@@ -70,9 +70,9 @@ THEMES = [
     "rollups",
     "execute",
     "costs",
-    "graphs",
     "memory",
     "values",
+    "graphs",
     "traces",
     "advice",
     "overview",
@@ -125,6 +125,7 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
         "selector": "'x'",
         "selectors": "['x']",
         "unit": "'us'",
+        "metric": "'mse'",
         "module": "'x'",
         "part_at": "[0]",
     } | EVIDENCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from itertools import pairwise
@@ -15,13 +16,15 @@ import etq.report
 from etq.errors import EtqError, printable
 from etq.render.dot import dot_of
 from etq.report.graph_files import Graph, Picture
+from etq.report.graph_texts import palette
 from etq.report.overlays import OVERLAYS
 from etq.report.placing import Places
 from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
 from tests.hostile import EVIL
 from tests.records import EDGE
 from tests.sampling import thinned
-from tests.unit.test_report_graph import RECORDS, opened
+from tests.unit.test_report_graph import RECORDS, judged_warehouse, opened
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = (
@@ -248,3 +251,38 @@ def test_a_graph_without_edges_is_placed() -> None:
     places.place(2, lambda _: (100, 38))
     assert places.visible == [0, 1] and places.frames == [2] and places.lines(2) == []
     assert places.x[1] - places.x[0] == 114 and places.y[0] == places.y[1]
+
+
+def test_node_data_for_model_explorer(warehouse: Warehouse) -> None:
+    """Values by name, worse ones darker: of decibels the lesser ones; what JSON can't hold is a text."""
+    warehouse.ingest(CAPTURES / "mlp/mlp_1run.etdp", name="run", etrecord=CAPTURES / "mlp/mlp.etrecord")
+    with pytest.raises(EtqError, match="run: the overlay snr needs values of another capture"):
+        etq.report.graph_node_data_of(warehouse, "run", overlay="snr")
+    [(graph_id, data)] = json.loads(etq.report.graph_node_data_of(warehouse, "run", runs="all", unit="ns")).items()
+    times = warehouse.rows("SELECT name, self_time FROM node_totals('run', unit := 'ns') WHERE calls > 0")[1]
+    assert graph_id == "graph" and data["name"] == "run: self time (ns)"
+    assert {name: each["value"] for name, each in data["results"].items()} == dict(times)
+    longest = max(times, key=lambda row: row[1])[0]
+    assert data["results"][longest]["bgColor"] == palette("light")["heat-5"]
+    words = json.loads(etq.report.graph_node_data_of(warehouse, "run", overlay="backend"))["graph"]
+    assert {each["value"] for each in words["results"].values()} == {"no delegate"}
+    assert len(words["results"]) == 24 and words["showExpandedSummaryOnGroupNode"]
+
+
+def test_gaps_for_model_explorer() -> None:
+    with judged_warehouse() as warehouse:
+        gaps = dict(warehouse.rows("SELECT name, gap FROM node_gaps('right', 'run', metric := 'snr')")[1])
+        results = json.loads(etq.report.graph_node_data_of(warehouse, "run", gap="right", overlay="snr"))["graph"][
+            "results"
+        ]
+    infinite = {math.inf: "∞", -math.inf: "-∞"}
+    known = {name: gap for name, gap in gaps.items() if gap is not None}
+    assert {name: each["value"] for name, each in results.items()} == {
+        name: "NaN" if math.isnan(gap) else infinite.get(gap, gap) for name, gap in known.items()
+    }
+    finite = {name: gap for name, gap in known.items() if math.isfinite(gap)}
+    worst, best = min(finite, key=finite.__getitem__), max(finite, key=finite.__getitem__)
+    colours = palette("light")
+    assert [results[name]["bgColor"] for name in (worst, best)] == [colours["heat-5"], colours["heat-1"]]
+    assert len(finite) > 8 and finite[best] - finite[worst] > 40
+    assert {results[name]["bgColor"] for name, gap in known.items() if gap == math.inf} == {colours["heat-0"]}

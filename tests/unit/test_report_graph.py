@@ -161,7 +161,7 @@ def check_places(tables: dict[str, list[dict[str, Any]]]) -> None:
 def test_modules_that_are_called_in_turn_are_cycles() -> None:
     """Two modules that feed each other have an edge upward, and nothing else is out of order."""
     levels = [(0, node, path, "M") for node in range(4) for path in ("", ["a", "b", "a", "c"][node])]
-    tree = Tree([(0, node) for node in range(4)], [""] * 4, levels)
+    tree = Tree([(0, node) for node in range(4)], [""] * 4, levels, ["op"] * 4)
     assert [group.name for group in tree.groups] == ["", "a", "b", "c"]
     assert tree.parents == [1, 2, 1, 3]
     places, _ = tree.placed([(0, 1), (1, 2), (2, 3)])
@@ -169,18 +169,22 @@ def test_modules_that_are_called_in_turn_are_cycles() -> None:
     assert ranks["a"] < ranks["b"] and ranks["a"] < ranks["c"]
 
 
-def test_nested_graphs_are_groups_of_their_own() -> None:
-    tree = Tree([(0, 0), (0, 1), (0, 2)], ["", "true_graph_0", "true_graph_0/inner"], [(0, 0, "", "Net")])
+def test_nested_graphs_are_in_a_group_with_their_node() -> None:
+    """Modules of a nested graph are within it, those around its node are not repeated; without a node, it is at the top."""
+    levels = [(0, node, path, "M") for node in (0, 1, 2) for path in ("", "body")] + [(0, 2, "body.mlp", "MLP")]
+    keys = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0)]
+    tree = Tree(keys, ["", "true", "true/inner", "false", "lost/graph"], levels, ["cond", "map", "mul", "add", "relu"])
     assert [(group.name, group.path, group.parent) for group in tree.groups] == [
-        ("", "", -1), ("true_graph_0", None, 0), ("inner", None, 1),
+        ("", "", -1), ("body", "body", 0), ("cond", None, 1), ("true", None, 2), ("map", None, 3), ("inner", None, 4),
+        ("mlp", "body.mlp", 5), ("false", None, 2), ("", "", -1), ("lost", None, 8), ("graph", None, 9),
     ]  # fmt: skip
-    assert tree.parents == [0, 1, 2]
+    assert tree.parents == [2, 4, 6, 7, 10]
 
 
 def test_a_module_under_odd_paths_has_a_place() -> None:
     """Levels that are not nested by name, that repeat, or that have no model are taken as they are written."""
     levels = [(0, 0, "x.y", "A"), (0, 0, "x.y", "A"), (0, 0, "z", "B"), (0, 1, "z", "B"), (0, 1, "x.y", "A")]
-    tree = Tree([(0, 0), (0, 1), (0, 2)], [""] * 3, levels)
+    tree = Tree([(0, 0), (0, 1), (0, 2)], [""] * 3, levels, ["op"] * 3)
     assert [(group.name, group.parent) for group in tree.groups] == [
         ("", -1), ("x.y", 0), ("z", 1), ("z", 0), ("x.y", 3),
     ]  # fmt: skip
@@ -190,8 +194,8 @@ def test_a_module_under_odd_paths_has_a_place() -> None:
 def test_levels_are_limited() -> None:
     """However deep the modules of a record are nested, the page can walk through them."""
     levels = [(0, 0, ".".join("m" * depth), "M") for depth in range(500)]
-    tree = Tree([(0, 0), (0, 1)], ["", "/".join("g" * 500)], levels)
-    assert len(tree.groups) == MOST_LEVELS + MOST_LEVELS
+    tree = Tree([(0, 0), (0, 1)], ["", "/".join("g" * 500)], levels, ["op"] * 2)
+    assert len(tree.groups) == MOST_LEVELS + MOST_LEVELS - 1
     assert [group.parent for group in tree.groups[: MOST_LEVELS + 1]] == [*range(-1, MOST_LEVELS - 1), 0]
 
 
@@ -264,6 +268,24 @@ def test_options_of_more_values(judged: Warehouse) -> None:
         etq.report.graph_svg_of(judged, "run", overlay="roof")
     with pytest.raises(EtqError, match="nowhere"):
         etq.report.graph_page_of(judged, "run", gap="nowhere")
+
+
+def test_a_gap_without_values(warehouse: Warehouse) -> None:
+    """The error has the cause: which side has no values, or what is wrong with them."""
+    mlp, path = CAPTURES / "mlp", str(CAPTURES / "mlp/mlp.etrecord")
+    warehouse.ingest(mlp / "mlp.etdp", name="plain", etrecord=path)
+    warehouse.ingest(mlp / "mlp_1run.etdp", name="other", etrecord=path)
+    warehouse.ingest(mlp / "mlp_debug.etdp", name="logged", etrecord=path)
+    for capture, base, cause in (
+        ("plain", "logged", "plain: no logged values, so plain has no gaps; run the program with a debug buffer"),
+        ("logged", "plain", "plain: no logged values, so logged has no gaps"),
+        ("plain", "other", "other and plain: no logged values"),
+    ):
+        with pytest.raises(EtqError, match=cause):
+            etq.report.graph_page_of(warehouse, capture, gap=base)
+    warehouse.ingest(mlp / "mlp_debug5.etdp", name="kept", etrecord=path)
+    with pytest.raises(EtqError, match="logged: no gaps to kept: unknown in kept: not in a debug buffer"):
+        etq.report.graph_svg_of(warehouse, "logged", gap="kept", overlay="mse")
 
 
 def test_how_bad_values_are() -> None:

@@ -33,6 +33,20 @@ const AS = {
   decibels: orNothing((value) => `${scientific(value)}\u00a0dB`),
 };
 
+// The colour of a value as bad as this, where the worst one is `highest`.
+const heatOf = (badness, highest, scale) => {
+  if (!badness) return "heat-0";
+  const at = [1, 2, 3, 4].findIndex((power) => badness >= highest * SCALES[scale].step ** -power);
+  return `heat-${at < 0 ? 1 : 5 - at}`;
+};
+// What these colours mean.
+const heatLegend = (highest, { scale, kind }, unit) => {
+  const { step, back, word } = SCALES[scale];
+  const entries = [1, 2, 3, 4].map((power) => [`heat-${6 - power}`, `${word} ${AS[kind](back(highest * step ** -power), unit)}`]);
+  return highest ? [...entries, ["heat-1", word === "from" ? "less" : "more"]] : [];
+};
+etq.graphValues = { SCALES, AS, heatOf, heatLegend };
+
 // facts.overlays: what boxes are coloured by, as etq/report/overlays.py describes it.
 etq.section("graph", (parent, tables, facts) => {
   const { nodes, groups } = tables;
@@ -87,11 +101,7 @@ etq.section("graph", (parent, tables, facts) => {
       const sort = isGroup(item) ? ofGroups.get(item - places.count) : sortOf(item);
       return sorts.has(sort) ? `sort-${sorts.get(sort)}` : "heat-0";
     }
-    const each = badness(item);
-    if (!each) return "heat-0";
-    const { step } = SCALES[overlay.scale];
-    const at = [1, 2, 3, 4].findIndex((power) => each >= highest * step ** -power);
-    return `heat-${at < 0 ? 1 : 5 - at}`;
+    return heatOf(badness(item), highest, overlay.scale);
   };
   const times = (item, name) => (get(item, name) === null ? "" : `${etq.quantity(get(item, name), unit)} (${etq.percent(get(item, "share_percent"))})`);
   const least = (item, name) => (get(item, `without_${name}`) ? `, without ${get(item, `without_${name}`)} ops where unknown` : "");
@@ -215,12 +225,7 @@ etq.section("graph", (parent, tables, facts) => {
     } else {
       highest = 0;
       for (const item of places.visible) if (badness(item) < Infinity) highest = Math.max(highest, badness(item));
-      if (highest) {
-        const { step, back, word } = SCALES[overlay.scale];
-        for (const power of [1, 2, 3, 4]) entries.push([`heat-${6 - power}`, `${word} ${AS[overlay.kind](back(highest * step ** -power), unit)}`]);
-        entries.push(["heat-1", SCALES[overlay.scale].word === "from" ? "less" : "more"]);
-      }
-      entries.push(["heat-0", "none, or unknown"]);
+      entries.push(...heatLegend(highest, overlay, unit), ["heat-0", "none, or unknown"]);
     }
     legend.replaceChildren();
     etq.legend(legend, entries);

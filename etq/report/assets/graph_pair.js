@@ -2,10 +2,10 @@
 // the chosen op is marked at the same height.
 
 const SIDES = ["base", "new"];
-const HEAT_STEPS = [0.5, 0.25, 0.125, 0.0625];
+const { SCALES, AS, heatOf, heatLegend } = etq.graphValues;
 const COLOURS = [
   { key: "change", title: "change", word: (get) => get("change") },
-  { key: "time", title: "self time of an execute" },
+  { key: "time", title: "self time of an execute", scale: "halves", kind: "time" },
   { key: "backend", title: "backend", word: (get) => get("backend") ?? "no delegate" },
   { key: "dtype", title: "data type", word: (get) => get("dtypes") ?? "unknown" },
   { key: "op", title: "op type", word: (get) => get("op_type") },
@@ -21,7 +21,10 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const [base, next] = sides;
   const methods = [...base.places.keys()].filter((method) => next.places.has(method));
   const unit = base.nodes.list("unit").concat(next.nodes.list("unit")).find((each) => each !== null) ?? null;
-  const colours = COLOURS.filter(({ key }) => key !== "time" || sides.some(({ nodes }) => nodes.has("time")));
+  const has = (name) => sides.some(({ nodes }) => nodes.list(name).some((value) => value !== null));
+  const gap = { ...facts.gap, key: "gap" };
+  const hasGaps = has("gap");
+  const colours = [...COLOURS.slice(0, 2), gap, ...COLOURS.slice(2)].filter(({ key }) => !["time", "gap"].includes(key) || has(key));
   let method = methods[0];
   let colour = colours[0];
   let words = new Map();
@@ -47,29 +50,40 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const heading = (side, item) => (isGroup(side, item) ? get(side, item, "module_path") || get(side, item, "name") || "(the model)" : get(side, item, "name"));
   const label = (side, item) => [
     isGroup(side, item) ? get(side, item, "name") || "(the model)" : get(side, item, "op") ?? get(side, item, "op_type"),
-    colour.word ? wordShown(side, item) : etq.quantity(get(side, item, "time"), unit),
+    colour.word ? wordShown(side, item) : AS[colour.kind](value(side, item), unit),
   ];
+  const value = (side, item) => get(side, item, colour.key);
+  const badness = (side, item) => (value(side, item) === null ? 0 : SCALES[colour.scale].of(value(side, item)));
   const shade = (side, item) => {
     if (colour.word) {
       const word = wordShown(side, item);
       return words.has(word) ? `sort-${words.get(word)}` : "heat-0";
     }
-    const value = get(side, item, "time");
-    if (!value) return "heat-0";
-    const at = HEAT_STEPS.findIndex((part) => value >= highest * part);
-    return `heat-${at < 0 ? 1 : 5 - at}`;
+    return heatOf(badness(side, item), highest, colour.scale);
   };
   const other = (side) => sides[1 - side.at];
-  // The counterpart of an op, or the module of the same path; -1 if there is none.
+  // The counterpart of an op, or the module of the same path; -1 if there is none. A graph of control flow, or what it is
+  // in, has no path: it is the one of this name and place in the counterpart of its parent.
+  const similar = ({ groups }, parent, name) => groups.rows().filter((at) => groups.get(at, "parent") === parent
+    && groups.get(at, "module_path") === null && groups.get(at, "name") === name);
   const counterpart = (side, item) => {
     if (!isGroup(side, item)) return get(side, item, "counterpart");
     const { groups, nodes } = other(side);
-    const row = groups.rows().find((at) => groups.get(at, "method") === method && get(side, item, "module_path") !== null
-      && groups.get(at, "module_path") === get(side, item, "module_path"));
+    if (get(side, item, "module_path") === null) {
+      const [parent, name] = [get(side, item, "parent"), get(side, item, "name")];
+      const its = counterpart(side, side.nodes.length + parent);
+      const row = its < 0 ? undefined : similar(other(side), its - nodes.length, name)[similar(side, parent, name).indexOf(item - side.nodes.length)];
+      return row === undefined ? -1 : nodes.length + row;
+    }
+    const row = groups.rows().find((at) => groups.get(at, "method") === method && groups.get(at, "module_path") === get(side, item, "module_path"));
     return row === undefined ? -1 : nodes.length + row;
   };
   const describe = (side, item) => isGroup(side, item)
-    ? [["class", get(side, item, "module_class")], ["self time of its ops", etq.quantity(get(side, item, "time"), unit)]]
+    ? [
+      ["class", get(side, item, "module_class")],
+      ["self time of its ops", etq.quantity(get(side, item, "time"), unit)],
+      [`worst ${gap.title}`, AS[gap.kind](get(side, item, "gap"))],
+    ]
     : [
       ["change", [get(side, item, "change"), get(side, item, "changed")].filter(Boolean).join(": ")],
       ["op", get(side, item, "op_type")],
@@ -77,6 +91,8 @@ etq.section("graph_pair", (parent, tables, facts) => {
       ["outputs", [get(side, item, "shapes"), get(side, item, "dtypes")].filter(Boolean).join(" ")],
       ["backend", get(side, item, "backend")],
       ["self time", etq.quantity(get(side, item, "time"), unit)],
+      [gap.title, AS[gap.kind](get(side, item, "gap"))],
+      ["about the gap", get(side, item, "gap_problem")],
     ];
 
   const select = etq.element("select", { "aria-label": "Colour by", id: "pair-colour" },
@@ -239,9 +255,10 @@ etq.section("graph_pair", (parent, tables, facts) => {
       entries.push(["heat-0", "several"]);
     } else {
       highest = 0;
-      for (const side of sides) for (const item of side.view.places.visible) highest = Math.max(highest, get(side, item, "time") ?? 0);
-      HEAT_STEPS.forEach((part, at) => highest && entries.push([`heat-${5 - at}`, `from ${etq.quantity(highest * part, unit)}`]));
-      entries.push(["heat-1", "less"], ["heat-0", "none, or unknown"]);
+      for (const side of sides) {
+        for (const item of side.view.places.visible) if (badness(side, item) < Infinity) highest = Math.max(highest, badness(side, item));
+      }
+      entries.push(...heatLegend(highest, colour, unit), ["heat-0", "none, or unknown"]);
     }
     legend.replaceChildren();
     etq.legend(legend, entries);
@@ -275,7 +292,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
   which.addEventListener("change", () => turn(which.value));
   turn(method);
 
-  const listed = (name, title, none) => {
+  const listed = (name, title, none, sort) => {
     const rows = tables[name];
     parent.append(etq.element("h3", { text: title }));
     if (!rows.length) {
@@ -286,14 +303,24 @@ etq.section("graph_pair", (parent, tables, facts) => {
     const list = etq.element("div");
     parent.append(list);
     const number = (column, text, more = {}) => ({ name: column, title: text, numeric: true, ...more });
+    const gaps = hasGaps ? ["base", "new"].map((side) => number(`${side}_gap`, `${side} gap`, { as: AS[gap.kind] })) : [];
+    const [op, module, backends] = [
+      ["base_op", "new_op"].map((column) => ({ name: column, title: column.replace("_", " ") })),
+      { name: "module_path", title: "module" },
+      ["base_backend", "new_backend"].map((column) => ({ name: column, title: column.replace("_", " ") })),
+    ];
     etq.table(list, rows, [
       ...(methods.length > 1 ? [{ name: "method" }] : []),
-      { name: "change" }, { name: "changed", title: "what" }, { name: "base_name", title: "base" }, { name: "new_name", title: "new" },
-      { name: "base_op", title: "base op" }, { name: "new_op", title: "new op" }, { name: "module_path", title: "module" },
-      { name: "base_backend", title: "base backend" }, { name: "new_backend", title: "new backend" },
-      number("base_time", "base time", { unit }), number("new_time", "new time", { unit }), number("difference", "difference", { unit }),
+      ...(sort ? [] : [{ name: "change" }, { name: "changed", title: "what" }]),
+      { name: "base_name", title: "base" }, { name: "new_name", title: "new" },
+      ...(sort ? [...gaps, { name: "gap_problem", title: "about the gap" }, module, ...backends] : [
+        ...op, module, ...backends,
+        number("base_time", "base time", { unit }), number("new_time", "new time", { unit }), number("difference", "difference", { unit }),
+        ...gaps,
+      ]),
       number("score", "score"),
     ], {
+      ...(sort && { sort }),
       name: `pair-${name}`,
       first: 8,
       choose: (row) => {
@@ -304,4 +331,12 @@ etq.section("graph_pair", (parent, tables, facts) => {
   };
   listed("alone", "Ops without a counterpart", "Each op has a counterpart.");
   listed("changed", "Changed ops", "No op has changed.");
+  if (hasGaps) {
+    const from = etq.printable(etq.short(facts.right, 60));
+    listed("gaps", `Distance from the values of ${from}: ${gap.title.replace("gap: ", "")}`, "",
+      ["new_gap", ...(SCALES[gap.scale].word === "from" ? [] : ["up"])]);
+    for (const [problem, number] of Object.entries(facts.not_compared)) {
+      parent.append(etq.element("p", { class: "muted", text: `${etq.number(number)} ${number === 1 ? "op" : "ops"} can't be compared: ${problem}.` }));
+    }
+  }
 });

@@ -1,0 +1,80 @@
+"""One overlay of a graph as node data for Model Explorer (https://github.com/google-ai-edge/model-explorer).
+
+The format is that of its `node_data_builder`, with ids as in `etq.export.model_explorer`. Nodes have colours of their
+own, as on the page: a gradient of Model Explorer has equal steps, and its worst value is the greatest.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import EtqError
+from etq.report.graph_files import Graph, Picture
+from etq.report.graph_more import More
+from etq.report.graph_texts import palette
+from etq.report.overlays import Overlay
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Capture, Warehouse
+
+GRAPH: Final = "graph"
+# What Model Explorer calls the nodes of a record's top graphs.
+NAMES: Final = """
+    SELECT p.graph_id, p.node_index, coalesce(p.name, v.value_name) AS name
+    FROM captures AS c
+    JOIN op_nodes AS p ON p.record_id = c.record_id AND p.subgraph = ''
+    LEFT JOIN node_values AS v
+        ON v.record_id = p.record_id AND v.graph_id = p.graph_id AND v.node_index = p.node_index AND v.output_index = 0
+    WHERE c.sha256 = $capture
+"""
+
+
+def node_data_of(
+    warehouse: Warehouse,
+    capture: str | Capture,
+    unit: str | None,
+    more: More,
+    options: dict[str, Any],
+    overlay: str,
+) -> str:
+    """Return the values of an overlay as JSON, as `graph_node_data_of` documents it."""
+    graph = Graph.of(warehouse, capture, unit, options, more)
+    chosen = graph.overlay(overlay)
+    methods = sorted({row["method"] for row in graph.nodes})
+    if len(methods) > 1:
+        raise EtqError(f"{graph.target.name} ran {', '.join(methods)}; choose one with the option method")
+    names = {row[:2]: row[2] for row in warehouse.rows(NAMES, capture=graph.target.capture)[1]}
+    picture = Picture(graph, chosen, None)
+    picture.judge(range(len(graph.nodes)))
+    colours = palette("light")
+    results = {}
+    for number, row in enumerate(graph.nodes):
+        name = names.get((row["graph_id"], row["node_index"]))
+        value = row[chosen.node]
+        if name is not None and (value is not None or chosen.kind == "word"):
+            colour = picture.colour(number)
+            results[name] = {
+                "value": _value(value, chosen),
+                "bgColor": colours[colour],
+                "textColor": colours[f"{colour}-text"],
+            }
+    of_unit = graph.unit_of(chosen)
+    data: dict[str, Any] = {
+        "name": f"{graph.target.name}: {chosen.title}" + (f" ({of_unit})" if of_unit else ""),
+        "results": results,
+    }
+    if chosen.kind == "word":
+        data["showExpandedSummaryOnGroupNode"] = True
+    return json.dumps({GRAPH: data}, indent=1) + "\n"
+
+
+def _value(value: Any, overlay: Overlay) -> float | str:
+    """Return a value as Model Explorer reads it: JSON has no infinities and NaN, which are texts."""
+    if overlay.kind == "word":
+        return str(value or overlay.none)
+    number = float(value)
+    if math.isfinite(number):
+        return value if isinstance(value, int) else number
+    return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"

@@ -1,0 +1,134 @@
+"""The graphs of control flow (cond, map, while) and of delegates' calls: which node has them, and what connects them
+with the nodes around it.
+
+A record has them as the arguments of a node, whose row comes before those of their nodes. Their inputs are the node's
+last arguments, in order; parameters of a delegate's graph are not among the arguments of its call.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+Key = tuple[int, int]
+
+# Of all graphs of a stage: the node that makes each value, the arguments of nodes, and uses of nodes' values.
+VALUES: Final = """
+    SELECT v.graph_id, v.value_index, v.node_index, v.kind
+    FROM graphs AS g
+    JOIN records AS r ON r.record_id = g.record_id
+    JOIN node_values AS v ON v.record_id = g.record_id AND v.graph_id = g.graph_id
+    WHERE r.sha256 = $record AND g.stage = $stage
+"""
+ARGUMENTS: Final = """
+    SELECT a.graph_id, a.node_index, a.position, a.value_index
+    FROM graphs AS g
+    JOIN records AS r ON r.record_id = g.record_id
+    JOIN node_arguments AS a ON a.record_id = g.record_id AND a.graph_id = g.graph_id
+    WHERE r.sha256 = $record AND g.stage = $stage
+"""
+USES: Final = """
+    SELECT e.graph_id, e.from_node, e.to_node, e.position
+    FROM graphs AS g
+    JOIN records AS r ON r.record_id = g.record_id
+    JOIN op_edges AS e ON e.record_id = g.record_id AND e.graph_id = g.graph_id
+    WHERE r.sha256 = $record AND g.stage = $stage
+"""
+
+
+def owners_of(keys: Sequence[Key], subgraphs: Sequence[str]) -> dict[int, int]:
+    """Return, of each node in a nested graph, the node that has this graph as an argument; both by number.
+
+    keys       graph and node_index of each node, in order
+    subgraphs  the nested graphs that contain it, joined by /
+    """
+    latest: dict[tuple[int, str], int] = {}
+    owners = {}
+    for number, ((graph, _), path) in enumerate(zip(keys, subgraphs, strict=True)):
+        owner = latest.get((graph, path.rpartition("/")[0])) if path else None
+        if owner is not None:
+            owners[number] = owner
+        latest[graph, path] = number
+    return owners
+
+
+def nested_edges(
+    warehouse: Warehouse, record: str, stage: str, keys: Sequence[Key], subgraphs: Sequence[str]
+) -> list[tuple[int, int]]:
+    """Return the edges between nodes in and outside of nested graphs, by number: from the maker of an argument to the
+    nodes that take it within the graph, and from the nodes that no other one of the graph takes to the graph's node.
+
+    record  the record's hash
+    stage   stage of its graphs, in `graphs`
+
+    Where the arguments are not as many as the graph's inputs, no edges lead into it.
+    """
+    owners = owners_of(keys, subgraphs)
+    if not owners:
+        return []
+    numbers = {key: number for number, key in enumerate(keys)}
+    kinds: dict[Key, str] = {}
+    first: dict[int, int] = {}
+    values = warehouse.rows(VALUES, record=record, stage=stage)[1]
+    for graph, value, node, kind in sorted(values, key=lambda row: row[:2]):
+        kinds[graph, value] = kind
+        if node is not None and (graph, node) in numbers:
+            first.setdefault(numbers[graph, node], value)
+    takers: dict[Key, list[int]] = defaultdict(list)
+    arguments: dict[int, list[tuple[int, int | None]]] = defaultdict(list)
+    for graph, node, position, value in warehouse.rows(ARGUMENTS, record=record, stage=stage)[1]:
+        number = numbers[graph, node]
+        arguments[number].append((position, value))
+        if value is not None:
+            takers[graph, value].append(number)
+    uses: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    is_used = set()
+    for graph, maker, user, position in warehouse.rows(USES, record=record, stage=stage)[1]:
+        uses[numbers[graph, user]].append((numbers[graph, maker], position))
+        is_used.add(numbers[graph, maker])
+    members: dict[tuple[int, str], list[int]] = defaultdict(list)
+    for number, owner in owners.items():
+        members[owner, subgraphs[number]].append(number)
+    found = set()
+    for (owner, _), nodes in members.items():
+        found |= {(node, owner) for node in nodes if node not in is_used}
+        inputs = _inputs(keys[owner][0], [first[node] for node in nodes if node in first], kinds)
+        operands, before = _operands(arguments[owner])
+        if not operands or not inputs or len(inputs) % operands:
+            continue
+        # An earlier graph of the node without nodes has its inputs right before.
+        inputs = inputs[-operands:]
+        for maker, position in uses[owner]:
+            if position >= before:
+                found |= {(maker, taker) for taker in takers[keys[owner][0], inputs[position - before]]}
+    return sorted(found)
+
+
+def _inputs(graph: int, values: Sequence[int], kinds: Mapping[Key, str]) -> list[int]:
+    """Return the inputs of a nested graph, by value_index: they are right before the first of its nodes' values."""
+
+    def backwards() -> Iterator[int]:
+        for value in count(min(values) - 1, -1):
+            if kinds.get((graph, value), "result") == "result":
+                return
+            if kinds[graph, value] == "input":
+                yield value
+
+    return [*backwards()][::-1] if values else []
+
+
+def _operands(arguments: Sequence[tuple[int, int | None]]) -> tuple[int, int]:
+    """Return how many values of a node its graphs take, and how many are before these: a predicate.
+
+    The graphs are arguments too, but not in the table: the first position without a row is that of the first one.
+    """
+    positions = {position for position, _ in arguments}
+    graph = next(position for position in count() if position not in positions)
+    values = [position for position, value in arguments if value is not None]
+    operands = sum(position > graph for position in values)
+    return operands, len(values) - operands

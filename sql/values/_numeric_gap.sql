@@ -1,0 +1,148 @@
+-- The difference between the values of two captures for one debug handle, as in
+-- `numeric_gap`.
+-- Columns:
+--   method: the method
+--   debug_handle: the handle of the op of the exported program
+--   output_index: index of the op's output, from 0
+--   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
+--   new_op: the same in new; NULL if new has none
+--   metric: the requested metric
+--   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
+--   problem: why gap is NULL, or what is wrong with it; NULL if nothing
+--   elements: number of elements compared
+--   base_sizes: sizes in base; NULL for a number
+--   new_sizes: sizes in new; NULL for a number
+--   module_path: module that contains the op; NULL where unknown
+--   source_file: file of the user's line; NULL where unknown
+--   source_line: line in that file; NULL where unknown
+CREATE MACRO _numeric_gap(
+    base_key,  -- key of the capture assumed to be right; NULL: it has no values
+    new_key,  -- key of the capture to be judged; NULL: it has no values
+    metric  -- as in `numeric_gap`
+) AS TABLE
+WITH
+matched AS (
+    SELECT
+        coalesce(b.method, n.method) AS method,
+        coalesce(b.debug_handle, n.debug_handle) AS debug_handle,
+        coalesce(b.output_index, n.output_index) AS output_index,
+        b.op_name AS base_op,
+        n.op_name AS new_op,
+        b.sizes AS base_sizes,
+        n.sizes AS new_sizes,
+        b.elements AS base_elements,
+        n.elements AS new_elements,
+        coalesce(b.module_path, n.module_path) AS module_path,
+        CASE
+            WHEN b.source_file IS NULL THEN n.source_file ELSE b.source_file
+        END AS source_file,
+        CASE
+            WHEN b.source_file IS NULL THEN n.source_line ELSE b.source_line
+        END AS source_line,
+        CASE
+            WHEN n.op_name IS NULL THEN 'not logged in new'
+            WHEN b.op_name IS NULL THEN 'not logged in base'
+            WHEN NOT b.is_known THEN 'unknown in base: not in a debug buffer'
+            WHEN NOT n.is_known THEN 'unknown in new: not in a debug buffer'
+            WHEN b.elements IS NULL
+                THEN 'not kept in base: ingest it with keep_values (--values)'
+            WHEN n.elements IS NULL
+                THEN 'not kept in new: ingest it with keep_values (--values)'
+            WHEN list_filter(coalesce(b.sizes, []), lambda x: x <> 1)
+                <> list_filter(coalesce(n.sizes, []), lambda x: x <> 1)
+                THEN 'sizes differ'
+        END AS problem
+    FROM _values_by_handle(base_key) AS b
+    FULL JOIN _values_by_handle(new_key) AS n
+        ON n.method = b.method
+        AND n.debug_handle = b.debug_handle
+        AND n.output_index = b.output_index
+),
+pairs AS (
+    SELECT
+        m.method,
+        m.debug_handle,
+        m.output_index,
+        unnest(m.base_elements) AS truth,
+        unnest(m.new_elements) AS given
+    FROM matched AS m
+    WHERE m.problem IS NULL
+),
+differences AS (
+    SELECT
+        p.*,
+        CASE WHEN p.truth = p.given THEN 0 ELSE p.given - p.truth END AS difference
+    FROM pairs AS p
+),
+gaps AS (
+    SELECT
+        d.method,
+        d.debug_handle,
+        d.output_index,
+        count(*) AS elements,
+        count(*) FILTER (WHERE isnan(d.truth) <> isnan(d.given)) AS nan_mismatches,
+        avg(d.difference * d.difference) AS mse,
+        sum(abs(d.difference)) AS l1,
+        max(abs(d.difference)) AS max_abs,
+        max(
+            CASE
+                WHEN d.difference = 0 THEN 0 ELSE abs(d.difference) / abs(d.truth)
+            END
+        ) AS max_rel,
+        avg(d.truth * d.truth) FILTER (WHERE isfinite(d.truth)) AS truth_power,
+        sum(d.truth * d.truth) AS truth_square,
+        sum(d.given * d.given) AS given_square,
+        sum(d.truth * d.given) AS product
+    FROM differences AS d
+    GROUP BY d.method, d.debug_handle, d.output_index
+),
+judged AS (
+    SELECT
+        m.*,
+        g.elements,
+        g.nan_mismatches,
+        CASE lower(metric)
+            WHEN 'mse' THEN g.mse
+            WHEN 'l1' THEN g.l1
+            WHEN 'max_abs' THEN g.max_abs
+            WHEN 'max_rel' THEN g.max_rel
+            WHEN 'snr' THEN CASE
+                WHEN g.mse = 0 THEN 'inf'::DOUBLE
+                ELSE 10 * log10(g.truth_power / g.mse)
+            END
+            WHEN 'cosine' THEN CASE
+                WHEN g.mse = 0 THEN 1
+                WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
+                ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
+            END
+            ELSE error(
+                'unknown metric ' || coalesce(metric, 'NULL')
+                || '; known are mse, l1, snr, cosine, max_abs, max_rel'
+            )
+        END AS gap
+    FROM matched AS m
+    LEFT JOIN gaps AS g
+        ON g.method = m.method
+        AND g.debug_handle = m.debug_handle
+        AND g.output_index = m.output_index
+)
+SELECT
+    j.method,
+    j.debug_handle,
+    j.output_index,
+    j.base_op,
+    j.new_op,
+    lower(metric) AS metric,
+    j.gap,
+    CASE
+        WHEN j.nan_mismatches > 0
+            THEN j.nan_mismatches || ' elements are NaN on one side only'
+        ELSE j.problem
+    END AS problem,
+    j.elements,
+    j.base_sizes,
+    j.new_sizes,
+    j.module_path,
+    j.source_file,
+    j.source_line
+FROM judged AS j;

@@ -1,0 +1,115 @@
+"""Graphs of control flow: which nodes of them are connected with those around, by hand from the records' JSON."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from typing import Any, cast
+
+import pytest
+
+import etq.report
+from etq.report.graph import EXPORTED
+from etq.report.nested import ARGUMENTS, USES, VALUES, nested_edges, owners_of
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.unit.test_report_graph import dicts, tables_of
+
+
+@pytest.mark.parametrize(
+    ("name", "edges"),
+    [
+        # linear (0) is the argument x of both branches: of mul (4) and sub (6); add (5) and relu (7) give the result.
+        ("cond", [(0, 4), (0, 6), (5, 3), (7, 3)]),
+        # linear (0) is what map_impl (1) goes through: mul (2) takes it, relu (4) gives the result.
+        ("maploop", [(0, 2), (4, 1)]),
+    ],
+)
+def test_edges_of_records(warehouse: Warehouse, name: str, edges: list[tuple[int, int]]) -> None:
+    record = warehouse.ingest_record(CAPTURES / f"{name}/{name}.etrecord")
+    rows = warehouse.rows("SELECT graph_id, node_index, subgraph FROM op_nodes ORDER BY ALL")[1]
+    keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
+    assert nested_edges(warehouse, record.sha256, EXPORTED, keys, subgraphs) == edges
+    assert set(owners_of(keys, subgraphs)) == {at for at, path in enumerate(subgraphs) if path}
+
+
+def test_delegates_graphs(warehouse: Warehouse) -> None:
+    """A record with its lowered program has the graphs of its delegates, as texts in the arguments of their calls."""
+    path = CAPTURES / "delegation/attention_lowered/attention_lowered.etrecord"
+    with zipfile.ZipFile(path) as members:
+        graph = json.loads(members.read("lowered/forward"))["graph_module"]["graph"]
+    expected: list[tuple[str, str]] = []
+    results: set[tuple[str, str, str]] = set()
+    for node in graph["nodes"]:
+        expected.append(("", node["name"]))
+        if node["target"].endswith("executorch_call_delegate"):
+            argument = node["inputs"][0]
+            module = json.loads(argument["arg"]["as_string"])["original_module"]["graph_module"]
+            expected += [(argument["name"], each["name"]) for each in module["graph"]["nodes"]]
+            given = {output["as_tensor"]["name"] for output in module["graph"]["outputs"]}
+            for each in module["graph"]["nodes"]:
+                if any(output["as_tensor"]["name"] in given for output in each["outputs"]):
+                    results.add((argument["name"], each["name"], node["name"]))
+    record = warehouse.ingest_record(path)
+    query = """SELECT p.graph_id, p.node_index, p.subgraph, p.name FROM op_nodes AS p JOIN graphs USING (record_id, graph_id)
+        WHERE stage = 'lowered' ORDER BY ALL"""
+    rows = warehouse.rows(query)[1]
+    assert [row[2:] for row in rows] == expected and len(expected) > len(graph["nodes"]) > 4
+    keys, subgraphs = [row[:2] for row in rows], [row[2] for row in rows]
+    edges = nested_edges(warehouse, record.sha256, "lowered", keys, subgraphs)
+    calls = [at for at, row in enumerate(rows) if row[3].startswith("executorch_call_delegate")]
+    left = {(subgraphs[maker], rows[maker][3], rows[user][3]) for maker, user in edges if user in calls}
+    assert left == results and len(calls) == 4 < len(results)
+    # The first delegate takes the program's input, which no node makes.
+    entered = {subgraphs[user] for maker, user in edges if user not in calls}
+    assert entered == {subgraphs[at + 1] for at in calls[1:]}
+    assert all(subgraphs[maker] == "" for maker, user in edges if user not in calls)
+    [(long,)] = warehouse.rows("SELECT max(length(literal)) FROM node_arguments")[1]
+    assert long < 100
+
+
+class Rows:
+    """A record's rows for `nested_edges`: a while_loop (2) over the results of 0 and 1, whose condition has no nodes."""
+
+    def __init__(self, order: tuple[int, int]) -> None:
+        self.order = order
+
+    def rows(self, query: str, **_: Any) -> tuple[list[str], list[tuple[Any, ...]]]:
+        # Values: two results, two of the loop, two inputs of the condition, two of the body, two results of the body.
+        makers = (0, 1, 2, 2, None, None, None, None, 3, 4)
+        values = [(0, at, maker, "input" if maker is None else "result") for at, maker in enumerate(makers)]
+        # The loop takes the condition (0), the body (1), the values (2), and no more values (3, an empty list).
+        arguments = [(0, 2, 2, self.order[0]), (0, 2, 2, self.order[1]), (0, 3, 0, 6), (0, 4, 0, 7), (0, 4, 1, 8)]
+        uses = [(0, self.order[0], 2, 0), (0, self.order[1], 2, 1), (0, 3, 4, 1)]
+        found: dict[str, list[tuple[Any, ...]]] = {VALUES: values[::-1], ARGUMENTS: arguments, USES: uses}
+        return [], found[query]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_arguments_are_in_order_and_an_empty_graph_comes_before(order: tuple[int, int]) -> None:
+    keys, subgraphs = [(0, node) for node in range(5)], ["", "", "", "body", "body"]
+    rows = cast(Warehouse, Rows(order))
+    expected = {(order[0], 3), (order[1], 4), (4, 2)}
+    assert nested_edges(rows, "x", EXPORTED, keys, subgraphs) == sorted(expected)
+
+
+def test_the_graph_of_a_record_without_an_edge_program(warehouse: Warehouse) -> None:
+    """It is the exported program's, without times; control flow is in a group with its node."""
+    folder = CAPTURES / "cond"
+    warehouse.ingest(folder / "cond.etdp", name="run", etrecord=folder / "cond.etrecord")
+    tables = tables_of(warehouse)
+    nodes, groups = tables["nodes"], tables["groups"]
+    names = [group["name"] for group in groups]
+    [cond] = [number for number, group in enumerate(groups) if group["name"] == "cond"]
+    assert {group["name"] for group in groups if group["parent"] == cond} == {"true_graph_0", "false_graph_0"}
+    found = {node["name"]: names[node["parent"]] for node in nodes}
+    assert (found["cond"], found["mul"], found["relu"]) == ("cond", "true_graph_0", "false_graph_0")
+    assert {node["self_time"] for node in nodes} == {None} and len(nodes) == 9
+    ids = {node["name"]: number for number, node in enumerate(nodes)}
+    edges = {(edge["maker"], edge["user"]) for edge in tables["edges"]}
+    assert {(ids["linear"], ids["mul"]), (ids["relu"], ids["cond"]), (ids["cond"], ids["linear_1"])} < edges
+    page = etq.report.report_of(warehouse, ["run"])
+    [section] = [each for each in page.sections if each.kind == "graph"]
+    assert section.note is not None and "has no edge program" in section.note
+    assert dicts(section.tables["nodes"])[0]["name"] == "linear"
+    assert "true_graph_0" in etq.report.graph_svg_of(warehouse, "run")
