@@ -32,7 +32,7 @@ COMMANDS: Final = {
         "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces",
         "tensor-cores": "traces", "idle": "traces",
         "gaps": "traces", "launches": "traces", "queues": "traces", "overlap": "traces",
-        "collectives": "traces", "stragglers": "trends", "peak": "traces", "map": "ops",
+        "collectives": "traces", "stragglers": "ranks", "clocks": "ranks", "peak": "traces", "map": "ops",
     },
     "Many captures": {
         "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",

@@ -39,6 +39,11 @@ class Views:
         by: str,
         selectors: Sequence[str] | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def clock_offsets(
+        self,
+        selector: str | None = ...,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def collectives(
         self,
         capture: str | Capture,

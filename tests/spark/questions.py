@@ -41,6 +41,7 @@ _MORE = {
     "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
     "tensor_core_use": ["'gpu', \"by\" := 'step'"],
     "wide_steps": ["'gpu'"],
+    "clock_offsets": ["selector := 'gpu'"],
     "rank_steps": ["selector := 'gpu'"],
     "stragglers": ["selector := 'gpu'"],
     "work_totals": ["'gpu'"],
