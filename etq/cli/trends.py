@@ -12,8 +12,7 @@ from etq.analysis.series import check_keys
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
-from etq.cli.targets import is_file
-from etq.errors import EtqError, printable
+from etq.errors import printable
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
 from etq.render.writers import write, write_text

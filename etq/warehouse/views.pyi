@@ -277,6 +277,10 @@ class Views:
         method: str | None = ...,
         runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def held_memory(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def inspector_events(
         self,
         capture: str | Capture,
@@ -331,6 +335,10 @@ class Views:
         unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def logged_values(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def memory_leaks(
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...

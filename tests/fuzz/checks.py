@@ -42,7 +42,7 @@ VIEWS: Final = ("inspector_events", "op_totals", "execute_breakdown", "memory_to
 # Views of traces, of which each that is ingested is asked one.
 TRACE_VIEWS: Final = (
     *VIEWS, "clock_offsets", "collectives", "device_breakdown", "device_idle", "device_idle_causes", "gpu_metrics", "gpu_utilization",
-    "kernel_launches", "kernel_table", "key_averages", "launch_totals", "memory_timeline", "module_tree", "operator_table",
+    "kernel_launches", "kernel_table", "held_memory", "key_averages", "launch_totals", "memory_leaks", "memory_timeline", "module_tree", "operator_table",
     "peak_memory", "queue_lengths", "queue_summary", "rank_steps", "step_breakdown", "stragglers", "time_tree",
     "trace_memory_stats", "trace_recommendations", "work_totals", "work_types",
 )  # fmt: skip

@@ -36,7 +36,7 @@ _MORE = {
     "event_times": ["'loops'"],
     **{view: ["'gpu'"] for view in ("kernel_launches", "launch_totals", "queue_lengths", "queue_summary")},
     "device_breakdown": ["'gpu'", "'gpu', \"by\" := 'step'"],
-    "peak_memory": ["'gpu'"],
+    **{view: ["'gpu'"] for view in ("held_memory", "memory_leaks", "peak_memory")},
     "passes": ["'gpu', \"by\" := 'step'"],
     "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
     "tensor_core_use": ["'gpu', \"by\" := 'step'"],
