@@ -1,0 +1,134 @@
+-- The ticks of one step in one category; each moment counts for the first category
+-- that applies, in the order of `step_breakdown`.
+-- Columns:
+--   run_index: the run
+--   step: number of the step
+--   step_ticks: duration of the step in ticks
+--   place: number of the category in that order, from 1; 8 is Other
+--   ticks: time in that category, in ticks
+CREATE MACRO _step_ticks(
+    capture_key,  -- key of a capture
+    categories  -- as in `step_breakdown`
+) AS TABLE
+WITH
+slices AS MATERIALIZED (
+    SELECT s.*
+    FROM _trace_slices(capture_key, categories) AS s
+    WHERE s.kind NOT IN ('Step', 'Module')
+),
+steps AS MATERIALIZED (
+    SELECT d.* FROM _device_steps(capture_key, categories) AS d
+),
+owners AS MATERIALIZED (
+    SELECT o.event_index, o.op_index, o.owner_index
+    FROM _device_owners(capture_key) AS o
+    WHERE categories = 'all'
+),
+-- Kernels of communication, recognized by their names and by the events that
+-- launched them. The plug-in uses only shared ids.
+communicating AS (
+    SELECT s.event_index
+    FROM slices AS s
+    WHERE s.kind = 'Kernel'
+        AND CASE
+            WHEN categories = 'all' THEN starts_with(s.label, 'nccl')
+            ELSE s.external_id IN (
+                SELECT c.external_id FROM slices AS c
+                WHERE c.is_communication AND c.external_id IS NOT NULL
+            )
+        END
+    UNION
+    SELECT o.event_index
+    FROM owners AS o
+    JOIN slices AS c ON c.event_index = o.op_index AND c.is_communication
+    UNION
+    SELECT o.event_index
+    FROM owners AS o
+    JOIN slices AS c ON c.event_index = o.owner_index AND c.is_communication
+),
+placed AS (
+    SELECT
+        s.start_ticks,
+        s.end_ticks,
+        CASE
+            WHEN s.kind = 'Kernel' THEN CASE
+                WHEN s.event_index IN (SELECT c.event_index FROM communicating AS c)
+                    THEN 4
+                ELSE 1
+            END
+            WHEN s.kind = 'Memcpy' THEN 2
+            WHEN s.kind = 'Memset' THEN 3
+            WHEN s.kind = 'Runtime' THEN 5
+            WHEN s.is_data_loader THEN 6
+            WHEN s.is_communication THEN 4
+            WHEN s.kind IN ('Operator', 'Python') THEN 7
+        END AS place
+    FROM slices AS s
+),
+edges AS (
+    SELECT p.start_ticks AS ticks, p.place, 1 AS change FROM placed AS p
+    WHERE p.place IS NOT NULL
+    UNION ALL
+    SELECT p.end_ticks, p.place, -1 FROM placed AS p WHERE p.place IS NOT NULL
+    UNION ALL
+    SELECT s.start_ticks, 8, 0 FROM steps AS s
+    UNION ALL
+    SELECT s.end_ticks, 8, 0 FROM steps AS s
+),
+moments AS (
+    SELECT
+        e.ticks,
+        sum(CASE e.place WHEN 1 THEN e.change ELSE 0 END)::INTEGER AS kernel,
+        sum(CASE e.place WHEN 2 THEN e.change ELSE 0 END)::INTEGER AS memcpy,
+        sum(CASE e.place WHEN 3 THEN e.change ELSE 0 END)::INTEGER AS memset,
+        sum(CASE e.place WHEN 4 THEN e.change ELSE 0 END)::INTEGER AS communication,
+        sum(CASE e.place WHEN 5 THEN e.change ELSE 0 END)::INTEGER AS runtime,
+        sum(CASE e.place WHEN 6 THEN e.change ELSE 0 END)::INTEGER AS data_loader,
+        sum(CASE e.place WHEN 7 THEN e.change ELSE 0 END)::INTEGER AS cpu
+    FROM edges AS e
+    GROUP BY e.ticks
+),
+stretches AS (
+    SELECT
+        m.ticks,
+        lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
+        CASE
+            WHEN sum(m.kernel) OVER so_far > 0 THEN 1
+            WHEN sum(m.memcpy) OVER so_far > 0 THEN 2
+            WHEN sum(m.memset) OVER so_far > 0 THEN 3
+            WHEN sum(m.communication) OVER so_far > 0 THEN 4
+            WHEN sum(m.runtime) OVER so_far > 0 THEN 5
+            WHEN sum(m.data_loader) OVER so_far > 0 THEN 6
+            WHEN sum(m.cpu) OVER so_far > 0 THEN 7
+            ELSE 8
+        END AS place
+    FROM moments AS m
+    WINDOW so_far AS (ORDER BY m.ticks ROWS UNBOUNDED PRECEDING)
+),
+-- Steps without device events may overlap: first between the starts and ends of
+-- steps, which are few.
+parts AS (
+    SELECT b.ticks, t.place, sum(t.length)::BIGINT AS length
+    FROM stretches AS t
+    ASOF JOIN (
+        SELECT s.start_ticks AS ticks FROM steps AS s
+        UNION
+        SELECT s.end_ticks FROM steps AS s
+    ) AS b ON t.ticks >= b.ticks
+    GROUP BY b.ticks, t.place
+),
+counted AS (
+    SELECT s.run_index, p.place, sum(p.length)::BIGINT AS ticks
+    FROM parts AS p
+    JOIN steps AS s ON p.ticks >= s.start_ticks AND p.ticks < s.end_ticks
+    GROUP BY s.run_index, p.place
+)
+SELECT
+    s.run_index,
+    s.step,
+    s.end_ticks - s.start_ticks AS step_ticks,
+    p.place,
+    coalesce(c.ticks, 0) AS ticks
+FROM steps AS s
+CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place) AS p
+LEFT JOIN counted AS c ON c.run_index = s.run_index AND c.place = p.place;
