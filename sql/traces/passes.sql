@@ -177,7 +177,7 @@ SELECT
         AS host_time,
     100 * s.host_ticks::DOUBLE
         / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
-    CASE WHEN EXISTS (FROM launched) THEN s.device_ticks END
+    CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END
         * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
         AS device_time,
     100 * s.device_ticks::DOUBLE
