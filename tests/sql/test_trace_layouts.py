@@ -31,15 +31,19 @@ LONGER: Final = 100
 
 def longer(times: DeviceTimes) -> DeviceTimes:
     """The truth of a trace whose times are all longer."""
+
+    def scaled(each: Counter[Any]) -> Counter[Any]:
+        return Counter({key: LONGER * ticks for key, ticks in each.items()})
+
     return DeviceTimes(
-        LONGER * times.device_total,
-        LONGER * times.without_op,
-        *(
-            Counter({key: LONGER * ticks for key, ticks in each.items()})
-            for each in (times.own, times.total, times.own_of_ops, times.total_of_ops)
-        ),
+        device_total=LONGER * times.device_total,
+        without_op=LONGER * times.without_op,
+        own=scaled(times.own),
+        total=scaled(times.total),
+        own_of_ops=scaled(times.own_of_ops),
+        total_of_ops=scaled(times.total_of_ops),
         kernels={name: [LONGER * ticks for ticks in each] for name, each in times.kernels.items()},
-        streams=Counter({key: LONGER * ticks for key, ticks in times.streams.items()}),
+        streams=scaled(times.streams),
     )
 
 
