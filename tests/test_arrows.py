@@ -43,7 +43,7 @@ LAYERS = (
 )
 # The ingestors' packages, in the same way.
 INGEST_LAYERS = (
-    *("etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary"),
+    *("etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary", "etq.ingest.other_files"),
     "etq.ingest.events",
     "etq.ingest.etdump",
     "etq.ingest.prof_result",

@@ -20,7 +20,7 @@ from etq.render.terminal import colours_of_environment
 COMMANDS: Final = {
     "One file or capture": {
         "inspect": "files", "ops": "ops", "events": "views", "percentiles": "views", "flame": "flame",
-        "breakdown": "views", "tax": "views", "load": "views", "memory": "views", "delegates": "views",
+        "breakdown": "views", "tax": "views", "load": "views", "memory": "memory", "delegates": "views",
         "slow": "views", "decode": "views", "advice": "views", "report": "report", "export": "export",
     },
     "With its record or program": {
@@ -32,7 +32,8 @@ COMMANDS: Final = {
         "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces",
         "tensor-cores": "traces", "critical-path": "traces", "idle": "traces",
         "gaps": "traces", "launches": "traces", "queues": "traces", "overlap": "traces",
-        "collectives": "traces", "stragglers": "trends", "peak": "traces", "map": "ops",
+        "collectives": "traces", "stragglers": "ranks", "clocks": "ranks", "peak": "traces", "leaks": "traces",
+        "map": "ops",
     },
     "Many captures": {
         "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",

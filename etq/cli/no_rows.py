@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 # For each view, the command that answers the same question for the other kind of captures.
 _OF_TRACES: Final = {
-    "memory_totals": "etq peak",
     "execute_breakdown": "etq steps",
     "framework_tax": 'etq sql "FROM operator_table(CAPTURE)"',
     "delegate_totals": "etq kernels",
@@ -35,6 +34,7 @@ _OF_ETDUMPS: Final = {
     "device_idle": "etq tax",
     "device_idle_causes": "etq tax",
     "peak_memory": "etq memory",
+    "memory_leaks": "etq memory",
 }
 # What a trace lacks if the view has no rows: of views of devices, and of what an option of the profiler records.
 _OF_DEVICES: Final = {
@@ -54,6 +54,7 @@ _OF_ANY: Final = {
 }
 _OF_OPTIONS: Final = {
     "peak_memory": "no allocations: record them with profile_memory=True",
+    "memory_leaks": "no allocations that a step holds at its end: record them with profile_memory=True",
     "backward_times": "no modules, or no backward pass: record modules with with_stack=True, or use --by op",
 }
 

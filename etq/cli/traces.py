@@ -175,3 +175,10 @@ view_command(
     "Show what is held at the peak of each device's memory. Bytes are those of each op that allocated them.",
     example="train.pt.trace.json.gz",
 )
+view_command(
+    "leaks",
+    "memory_leaks",
+    "Show what each op holds at the ends of steps. What grows with every step is likely kept by mistake.",
+    example="train.pt.trace.json.gz",
+    has_unit=False,
+)

@@ -12,8 +12,7 @@ from etq.analysis.series import check_keys
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
-from etq.cli.targets import is_file
-from etq.errors import EtqError, printable
+from etq.errors import printable
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
 from etq.render.writers import write, write_text
@@ -117,39 +116,6 @@ def regressions(
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
         write(warehouse, query, format, output, force=force, **arguments)
-
-
-@main.command()
-@click.argument("selector", required=False)
-@click.option("--by", type=click.Choice(("rank", "step")), help="Each rank, or each of its steps.  [default: rank]")
-@click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us]")
-@warehouse_option
-@output_options
-def stragglers(
-    selector: str | None, by: str | None, unit: str | None, db: str, format: str | None, output: str | None, force: bool
-) -> None:
-    """Show which ranks of a job the others wait for. Each rank has a PyTorch Profiler trace.
-
-    SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
-
-    \b
-    etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
-    etq stragglers job=train --db lab.duckdb
-    """
-    from etq.warehouse.warehouse import open
-
-    if selector is not None and is_file(selector, db):
-        raise EtqError(
-            f"{selector} is a file; ingest the traces of all ranks of a job first, such as with --label job=train"
-        )
-    given = {"selector": selector, "unit": unit}
-    arguments = {name: value for name, value in given.items() if value is not None}
-    query = f"FROM {'rank_steps' if by == 'step' else 'stragglers'}({_arguments(arguments)})"
-    with open(db, read_only=True) as warehouse:
-        if not write(warehouse, query, format, output, force=force, **arguments):
-            chosen = "" if selector is None else f" of {selector}"
-            note = f"Note: no trace{chosen} has a label rank and profiler steps; ingest the traces of a job's ranks"
-            click.echo(printable(note), err=True)
 
 
 def _arguments(arguments: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import click
 from etq.cli import main
 from etq.cli.options import output_options, run_options, unit_option, warehouse_option
 from etq.cli.showing import show_view
-from etq.cli.targets import FileOptions, file_options, is_record, pop_file_options, report_record_findings
+from etq.cli.targets import file_options, is_record, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
@@ -24,15 +24,15 @@ def view_command(
     people_query: str | None = None,
     example: str | None = "run.etdp --format json",
     long: Collection[str] = (),
+    has_unit: bool = True,
 ) -> None:
     """Make the command `etq NAME CAPTURE` that prints a view; see `show_view` for `query`, `people_query` and `long`.
 
-    `example` is the name of a file for the help text, None if the view needs more than a file.
+    `example` is the name of a file for the help text, None if the view needs more than a file; `has_unit` states that
+    the view has times.
     """
 
-    def command(
-        capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
-    ) -> None:
+    def command(capture: str, db: str, format: str | None, output: str | None, force: bool, **options: Any) -> None:
         read_options = pop_file_options(options)
         show_view(
             view,
@@ -43,14 +43,13 @@ def view_command(
             query=query,
             people_query=people_query,
             long=long,
-            unit=unit,
             **options,
         )
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
     command.__doc__ += f"\b\netq {name} run --db lab.duckdb" + ("" if example is None else f"\netq {name} {example}")
-    decorated: Callable[..., Any] = unit_option(None)(warehouse_option(file_options(command)))
-    decorated = output_options(decorated)
+    decorated: Callable[..., Any] = warehouse_option(file_options(command))
+    decorated = output_options(unit_option(None)(decorated) if has_unit else decorated)
     if choosing is not None:
         decorated = choosing(decorated)
     if view == "framework_tax":
@@ -197,22 +196,6 @@ def _show_record_coverage(
         if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
             click.echo(GUESSED, err=True)
         write(warehouse, query, output[0], output[1], force=output[2], **parameters)
-
-
-@main.command()
-@click.argument("capture")
-@warehouse_option
-@output_options
-def memory(capture: str, db: str, format: str | None, output: str | None, force: bool) -> None:
-    """Show what each allocator allocated.
-
-    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
-
-    \b
-    etq memory run --db lab.duckdb
-    etq memory run.etdp --format json
-    """
-    show_view("memory_totals", capture, db, (format, output, force), FileOptions())
 
 
 @main.command()

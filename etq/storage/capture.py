@@ -29,7 +29,7 @@ INSERT_MEMORY: Final = "128MB"
 # With this many threads, sorting the times takes as many bytes as the file has; with fewer threads, proportionally
 # less. All other work takes these megabytes.
 _THREADS: Final = 8
-_ROOM: Final = 64
+_ROOM: Final = 160
 
 # Columns of `captures` that refer to records and programs by key.
 Links = Sequence[tuple[str, int]]

@@ -39,6 +39,11 @@ class Views:
         by: str,
         selectors: Sequence[str] | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def clock_offsets(
+        self,
+        selector: str | None = ...,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def collectives(
         self,
         capture: str | Capture,
@@ -288,6 +293,10 @@ class Views:
         method: str | None = ...,
         runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def held_memory(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def inspector_events(
         self,
         capture: str | Capture,
@@ -342,6 +351,10 @@ class Views:
         unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def logged_values(
+        self,
+        capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def memory_leaks(
         self,
         capture: str | Capture,
     ) -> duckdb.DuckDBPyRelation: ...

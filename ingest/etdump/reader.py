@@ -30,6 +30,7 @@ from etq.ingest.events.host_clock import HostClock
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
 from etq.ingest.events.rows import Place, Runs
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables
+from etq.ingest.other_files import other_file
 
 # How many runs' tables are read at a time: they are spread over the file, and every page that is read stays in memory.
 RUNS: Final = 4096
@@ -68,6 +69,8 @@ def _what_it_is(data: Any) -> str:
         )
     if head.startswith(b"PK"):
         return "this is a zip, perhaps an ETRecord, not an ETDump; give the .etdp of a run"
+    if (other := other_file(data)) is not None:
+        return other
     if not any(data[: min(size, 4096)]):
         return "the file holds zeros; expected an ETDump (`ED00` at byte 4 or 8)"
     return (

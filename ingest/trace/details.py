@@ -48,7 +48,7 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
             "run_index": numbers(run.astype(np.int32)),
             "event_index": numbers(at.astype(np.int32)),
             "device": _held([each.device for each in details]),
-            "stream": _held([each.stream for each in details], np.int64),
+            "stream": _held([_stream_of(each.stream) for each in details], np.int64),
             "grid": _as_written([each.grid for each in details]),
             "block": _as_written([each.block for each in details]),
             "registers_per_thread": _held([each.registers for each in details]),
@@ -87,6 +87,12 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
             "total_reserved": _held([each.total_reserved for each in details], np.int64),
         }
     )
+
+
+def _stream_of(written: int | str | None) -> int | str | None:
+    """Return the number of a stream that is written as a text, as of other ids; else what is written."""
+    is_number = isinstance(written, str) and written.isascii() and written.isdecimal() and len(written) < 20
+    return int(written) if is_number and written is not None else written
 
 
 def _of_device(entry: msgspec.Raw) -> DeviceEvent:

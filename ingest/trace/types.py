@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.errors import FormatError
+from etq.ingest.other_files import other_file
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
 
@@ -78,6 +79,8 @@ class Entries:
         content = self._text.whole()
         is_list = bytes(content[:64]).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"["
         start = len(_BOM) if bytes(content[:3]) == _BOM else 0
+        if (other := other_file(content)) is not None:
+            raise FormatError(self._path, other)
         try:
             if is_list:
                 return Trace(_raws.decode(content[start:]))

@@ -83,7 +83,7 @@ LEFT JOIN linked AS l ON l.event_index = o.event_index;
 -- contain it.
 -- Columns:
 --   event_index: the event
---   module_path: names of the modules, the outermost first, separated by slashes; for the call of a module with its own
+--   modules: names of the modules, the outermost first; for the call of a module with its own
 CREATE MACRO _event_module_paths(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -109,20 +109,22 @@ hosts AS MATERIALIZED (
     WHERE EXISTS (FROM known AS m WHERE m.module IS NOT NULL)
 ),
 paths AS (
-    SELECT h.event_index, h.module AS module_path
+    SELECT
+        h.event_index,
+        CASE WHEN h.module IS NOT NULL THEN [h.module] END AS modules
     FROM hosts AS h
     WHERE h.parent_index IS NULL
     UNION ALL
     SELECT
         h.event_index,
         CASE
-            WHEN h.module IS NULL THEN p.module_path
-            WHEN p.module_path IS NULL THEN h.module
-            ELSE p.module_path || '/' || h.module
+            WHEN h.module IS NULL THEN p.modules
+            WHEN p.modules IS NULL THEN [h.module]
+            ELSE list_concat(p.modules, [h.module])
         END
     FROM paths AS p
     JOIN hosts AS h ON h.parent_index = p.event_index
 )
-SELECT p.event_index, p.module_path
+SELECT p.event_index, p.modules
 FROM paths AS p
-WHERE p.module_path IS NOT NULL;
+WHERE p.modules IS NOT NULL;

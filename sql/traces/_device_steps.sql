@@ -1,4 +1,5 @@
--- One step of a trace as in torch-tb-profiler: from the end of the previous step to
+-- One step of a trace as in torch-tb-profiler, a step that several threads wrote as
+-- one: from the end of the previous step to
 -- the end of the last device event that the step launched. A trace without steps
 -- has one step, from the first op to the last. Steps at the end whose kernels were
 -- not all recorded are excluded: those that launched nothing, and the last if it
@@ -23,11 +24,12 @@ launches AS MATERIALIZED (
 written AS (
     SELECT
         s.run_index,
-        _step_number(s.label) AS step,
-        s.start_ticks,
-        s.end_ticks
+        min(_step_number(s.label)) AS step,
+        min(s.start_ticks) AS start_ticks,
+        max(s.end_ticks) AS end_ticks
     FROM slices AS s
     WHERE s.kind = 'Step'
+    GROUP BY s.run_index
     UNION ALL
     SELECT min(s.run_index), 0, min(s.start_ticks), max(s.end_ticks)
     FROM slices AS s

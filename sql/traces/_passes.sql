@@ -41,37 +41,18 @@ CREATE MACRO _pass_slices(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
--- Few rows, materialized without the capture: see `_trace_slices`.
-known AS MATERIALIZED (
-    SELECT
-        s.signature_index,
-        s.label,
-        _slice_kind(s.category, s.label, 'all') AS kind
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.category IS NOT NULL
-        AND NOT _is_device_event(s.category)
-        AND _slice_kind(s.category, s.label, 'all')
-            IN ('Operator', 'Annotation', 'Module')
-),
 hosts AS MATERIALIZED (
     SELECT
-        t.event_index,
-        k.label,
-        k.kind,
-        t.thread_index,
-        t.sequence_number,
-        t.forward_thread,
-        e.start_ticks,
-        e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM known AS k
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.signature_index = k.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = capture_key
-        AND t.run_index = e.run_index
-        AND t.event_index = e.event_index
-    WHERE e.elapsed_ticks >= 0
+        s.event_index,
+        s.label,
+        s.kind,
+        s.thread_index,
+        s.sequence_number,
+        s.forward_thread,
+        s.start_ticks,
+        s.end_ticks
+    FROM _classified_slices(capture_key, 'all') AS s
+    WHERE NOT s.is_device AND s.kind IN ('Operator', 'Annotation', 'Module')
 ),
 placed AS (
     SELECT

@@ -17,31 +17,7 @@ CREATE MACRO _rank_steps(
 ) AS TABLE
 WITH
 ranks AS MATERIALIZED (
-    SELECT
-        c.capture_id,
-        c.name,
-        c.time_scale,
-        try_cast(r.value AS BIGINT) AS rank,
-        j.value AS job,
-        CASE
-            WHEN unit IS NULL
-                THEN CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END
-            WHEN unit NOT IN ('ns', 'us', 'ms', 's', 'cycles')
-                THEN error(
-                    'unit must be ns, us, ms, s or cycles, not ''' || unit || ''''
-                )
-            ELSE unit
-        END AS unit
-    FROM captures AS c
-    JOIN labels AS r ON r.capture_id = c.capture_id AND r.key = 'rank'
-    LEFT JOIN labels AS j ON j.capture_id = c.capture_id AND j.key = 'job'
-    WHERE c.format = 'torch_trace'
-        AND (
-            selector IS NULL
-            OR c.capture_id IN (
-                SELECT m.capture_id FROM _matching_captures(selector) AS m
-            )
-        )
+    SELECT r.* FROM _job_ranks(selector, unit) AS r
 ),
 steps AS (
     SELECT
@@ -55,7 +31,7 @@ steps AS (
         AND _slice_kind(s.category, s.label, 'all') = 'Step'
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    WHERE k.rank IS NOT NULL AND e.elapsed_ticks >= 0
+    WHERE e.elapsed_ticks >= 0
     GROUP BY k.capture_id, e.run_index, step
 ),
 work AS (

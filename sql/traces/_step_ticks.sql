@@ -125,12 +125,23 @@ stretches AS (
     FROM moments AS m
     WINDOW so_far AS (ORDER BY m.ticks ROWS UNBOUNDED PRECEDING)
 ),
-counted AS (
-    SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
+-- Steps without device events may overlap: first between the starts and ends of
+-- steps, which are few.
+parts AS (
+    SELECT b.ticks, t.place, sum(t.length)::BIGINT AS length
     FROM stretches AS t
-    ASOF JOIN steps AS s ON t.ticks >= s.start_ticks
-    WHERE t.ticks < s.end_ticks
-    GROUP BY s.run_index, t.place
+    ASOF JOIN (
+        SELECT s.start_ticks AS ticks FROM steps AS s
+        UNION
+        SELECT s.end_ticks FROM steps AS s
+    ) AS b ON t.ticks >= b.ticks
+    GROUP BY b.ticks, t.place
+),
+counted AS (
+    SELECT s.run_index, p.place, sum(p.length)::BIGINT AS ticks
+    FROM parts AS p
+    JOIN steps AS s ON p.ticks >= s.start_ticks AND p.ticks < s.end_ticks
+    GROUP BY s.run_index, p.place
 )
 SELECT
     s.run_index,

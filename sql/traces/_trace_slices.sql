@@ -64,21 +64,25 @@ CREATE MACRO _is_communication(
     END
 );
 
--- One event of a trace with a kind in torch-tb-profiler.
+-- One event of a trace with a kind in torch-tb-profiler, with all that views of
+-- traces ask of it: DuckDB reads only the columns that a query uses.
 -- Columns:
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
 --   kind: as in `_slice_kind`
+--   is_device: whether it is an event of a device, as in `_is_device_event`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
 --   thread_index: its thread
 --   external_id: id that an op shares with its launches; NULL if there is none
 --   correlation_id: id that a runtime call shares with its launches; NULL if there is none
+--   sequence_number: id that an op shares with its backward op; NULL if there is none
+--   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
 --   parent_index: event of the same thread that contains it; NULL if none does
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
-CREATE MACRO _trace_slices(
+CREATE MACRO _classified_slices(
     capture_key,  -- key of a capture
     categories  -- all, or older, as in `step_breakdown`
 ) AS TABLE
@@ -87,6 +91,7 @@ known AS (
     SELECT
         s.signature_index,
         s.label,
+        _is_device_event(s.category) AS is_device,
         CASE
             WHEN categories IN ('all', 'older')
                 THEN _slice_kind(s.category, s.label, categories)
@@ -105,6 +110,7 @@ classified AS MATERIALIZED (
         k.signature_index,
         k.label,
         k.kind,
+        k.is_device,
         k.kind IN ('Operator', 'Annotation')
         AND (k.kind = 'Operator' OR categories = 'all')
         AND _is_data_loader(k.label) AS is_data_loader,
@@ -118,11 +124,14 @@ SELECT
     t.event_index,
     k.label,
     k.kind,
+    k.is_device,
     k.is_data_loader,
     k.is_communication,
     t.thread_index,
     t.external_id,
     t.correlation_id,
+    t.sequence_number,
+    t.forward_thread,
     e.parent_index,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks
@@ -135,6 +144,39 @@ JOIN trace_events AS t
     AND t.run_index = e.run_index
     AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
+
+-- One event of a trace with a kind in torch-tb-profiler.
+-- Columns:
+--   run_index: the run
+--   event_index: the event, unique within its capture
+--   label: its label
+--   kind: as in `_slice_kind`
+--   is_data_loader: whether it waits for input data
+--   is_communication: whether it is communication on the host
+--   thread_index: its thread
+--   external_id: id that an op shares with its launches; NULL if there is none
+--   correlation_id: id that a runtime call shares with its launches; NULL if there is none
+--   parent_index: event of the same thread that contains it; NULL if none does
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+CREATE MACRO _trace_slices(
+    capture_key,  -- key of a capture
+    categories  -- all, or older, as in `step_breakdown`
+) AS TABLE
+SELECT
+    s.run_index,
+    s.event_index,
+    s.label,
+    s.kind,
+    s.is_data_loader,
+    s.is_communication,
+    s.thread_index,
+    s.external_id,
+    s.correlation_id,
+    s.parent_index,
+    s.start_ticks,
+    s.end_ticks
+FROM _classified_slices(capture_key, categories) AS s;
 
 -- The number of one step of a trace, of those that several threads wrote the smallest.
 -- Columns:

@@ -63,7 +63,7 @@ in_backward AS (
 ),
 of_modules AS (
     SELECT
-        p.module_path, NULL::VARCHAR AS op, NULL::VARCHAR AS backward,
+        p.modules, NULL::VARCHAR AS op, NULL::VARCHAR AS backward,
         m.event_index, false AS is_backward,
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
@@ -74,14 +74,14 @@ of_modules AS (
     UNION ALL
     -- A call belongs to all modules on the path of its op.
     SELECT
-        array_to_string(list_slice(w.names, 1, w.depth), '/'), NULL, NULL,
+        list_slice(w.modules, 1, w.depth), NULL, NULL,
         w.event_index, true, w.ticks, NULL
     FROM (
         SELECT
             b.event_index,
             b.ticks,
-            string_split(p.module_path, '/') AS names,
-            unnest(range(1, len(string_split(p.module_path, '/')) + 1)) AS depth
+            p.modules,
+            unnest(range(1, len(p.modules) + 1)) AS depth
         FROM backward_calls AS b
         JOIN paths AS p ON p.event_index = b.op_index
         WHERE "by" = 'module'
@@ -94,7 +94,7 @@ of_modules AS (
 ),
 of_ops AS (
     SELECT
-        NULL::VARCHAR AS module_path, f.label AS op, b.label AS backward,
+        NULL::VARCHAR[] AS modules, f.label AS op, b.label AS backward,
         f.event_index, false AS is_backward,
         f.end_ticks - f.start_ticks AS ticks, NULL::BIGINT AS first_ticks
     FROM (
@@ -111,7 +111,7 @@ of_ops AS (
 ),
 summed AS (
     SELECT
-        r.module_path,
+        r.modules,
         r.op,
         r.backward,
         sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END)::BIGINT AS forward_calls,
@@ -127,10 +127,10 @@ summed AS (
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
     LEFT JOIN device_times AS d ON d.event_index = r.event_index
-    GROUP BY r.module_path, r.op, r.backward
+    GROUP BY r.modules, r.op, r.backward
 )
 SELECT
-    s.module_path,
+    array_to_string(s.modules, '/') AS module_path,
     s.op,
     s.backward,
     s.forward_calls,
@@ -150,6 +150,6 @@ ORDER BY
     s.first_ticks NULLS LAST,
     s.backward_device_ticks DESC,
     s.backward_ticks DESC,
-    s.module_path,
+    s.modules,
     s.op,
     s.backward;

@@ -116,7 +116,7 @@ LEFT JOIN within AS w ON w.event_index = l.event_index;
 --   pass: forward, backward, optimizer, data_loading or other
 --   host_time: time of the steps on the host in which the pass ran
 --   host_percent: that time in percent of the steps
---   device_time: time of the device events that the pass launched in the steps
+--   device_time: time of the device events that the pass launched in the steps; NULL if the trace has no device events
 --   device_percent: that time in percent of all that was launched in the steps; NULL if nothing was
 --   device_events: number of these device events
 --   unit: the requested unit of time
@@ -140,12 +140,15 @@ target AS MATERIALIZED (
 steps AS MATERIALIZED (
     SELECT s.* FROM _host_steps((SELECT a.capture_id FROM target AS a)) AS s
 ),
+launched AS MATERIALIZED (
+    SELECT d.* FROM _device_passes((SELECT a.capture_id FROM target AS a)) AS d
+),
 parts AS (
     SELECT h.run_index, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
     FROM _host_passes((SELECT a.capture_id FROM target AS a)) AS h
     UNION ALL
     SELECT s.run_index, d.place, 0, d.ticks, 1
-    FROM _device_passes((SELECT a.capture_id FROM target AS a)) AS d
+    FROM launched AS d
     ASOF JOIN steps AS s ON d.launch_ticks >= s.start_ticks
     WHERE d.launch_ticks < s.end_ticks
     UNION ALL
@@ -174,8 +177,9 @@ SELECT
         AS host_time,
     100 * s.host_ticks::DOUBLE
         / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
-    s.device_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS device_time,
+    CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END
+        * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS device_time,
     100 * s.device_ticks::DOUBLE
         / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)
         AS device_percent,

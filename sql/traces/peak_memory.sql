@@ -35,21 +35,7 @@ started AS (
     ) AS ticks
 ),
 memory AS MATERIALIZED (
-    SELECT
-        m.event_index,
-        m.at_ticks,
-        m.bytes,
-        m.total_allocated,
-        m.address,
-        _memory_device(m.device_type, m.device) AS device,
-        row_number() OVER (
-            PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index
-        ) AS place
-    FROM target AS a
-    JOIN trace_memory AS m ON m.capture_id = a.capture_id
-    WHERE m.device_type IS NOT NULL
-        AND m.bytes IS NOT NULL
-        AND m.total_allocated IS NOT NULL
+    SELECT m.* FROM _allocations((SELECT a.capture_id FROM target AS a)) AS m
 ),
 peaks AS MATERIALIZED (
     SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
@@ -58,18 +44,9 @@ peaks AS MATERIALIZED (
         PARTITION BY m.device ORDER BY m.total_allocated DESC, m.place
     ) = 1
 ),
--- An address is held until it is released, or allocated anew if that was not seen.
-lifetimes AS (
-    SELECT
-        m.*,
-        lead(m.place) OVER (
-            PARTITION BY m.device, m.address ORDER BY m.place
-        ) AS until_place
-    FROM memory AS m
-),
 held AS (
     SELECT l.device, l.event_index, l.at_ticks, l.bytes
-    FROM lifetimes AS l
+    FROM memory AS l
     JOIN peaks AS p ON p.device = l.device
     WHERE l.bytes > 0
         AND l.place <= p.place

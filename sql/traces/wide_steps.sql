@@ -22,7 +22,6 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
--- The largest, not the sum: a step that several threads wrote has each row several times.
 summed AS (
     SELECT
         t.run_index,

@@ -1,4 +1,4 @@
-"""Make a large PyTorch trace of training on a GPU quickly: `make_gpu_trace.py OUT EVENTS [SEED]`.
+"""Make a large PyTorch trace of training on a GPU quickly: `make_gpu_trace.py OUT EVENTS [SEED [RANK WORLD_SIZE]]`.
 
 One training step is simulated: modules and Python functions with their calls, ops of a forward and a backward thread,
 launches, kernels and copies on three streams, allocations, annotations. Its text is repeated, as a template, with times
@@ -23,6 +23,17 @@ HOST, FORWARD, BACKWARD = 4000, 4000, 4321
 COMPUTE, COPIES, COMMUNICATION = 7, 20, 24
 BEGIN = 4_303_857_000_000.0
 STEPS_AT_ONCE = 100
+# What the kernels of collectives are written with; the size of the group is that of the job.
+GROUP_SIZE = object()
+MESSAGE: dict[str, Any] = {
+    "Collective name": "allreduce",
+    "Process Group Name": "0",
+    "Process Group Description": "default_pg",
+    "Group size": GROUP_SIZE,
+    "dtype": "Float",
+    "In msg nelems": 1 << 18,
+    "Out msg nelems": 1 << 18,
+}
 # Ids by their key in `args`, by what they are ids of: numbered anew in each step, from where the last one ended.
 IDS = ("External id", "correlation", "Python id", "Ev Idx")
 # Stands for the name of a step, which has its number; and what marks gaps in texts.
@@ -118,6 +129,7 @@ class Step:
         if category == "kernel":
             given |= {"registers per thread": 64, "shared memory": 0, "blocks per SM": 1.5, "warps per SM": 12}
             given |= {"grid": [120, 1, 1], "block": [256, 1, 1], "est. achieved occupancy %": 37}
+            given |= MESSAGE if stream == COMMUNICATION else {}
         else:
             given |= {"bytes": 1 << 20, "memory bandwidth (GB/s)": 12.5}
         self.write(category, name, begin, begin + ticks, (0, stream), given)
@@ -221,7 +233,8 @@ def backward(step: Step, layer: int) -> None:
 class Template:
     """The text of a step with gaps, and what fills them: moments, durations, ids and the number of the step."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, step: Step, world_size: int) -> None:
+        self.world_size = world_size
         begun, spans = (event["ts"].at for event in step.events), (event.get("dur") for event in step.events)
         self.moments = sorted({*begun, *(span.end for span in spans if span is not None)})
         self.last, self.length, self.slots = step.last, step.now, list[Any]()
@@ -233,8 +246,10 @@ class Template:
         text = json.dumps(event, default=self._slot).replace("%", "%%").replace(NUMBER, "%d")
         return text.replace(f'"{TIME}"', "%.3f").replace(f'"{ID}"', "%d")
 
-    def _slot(self, value: Any) -> str:
+    def _slot(self, value: Any) -> str | int:
         """What marks a gap in an event's text; called in the order of the text."""
+        if value is GROUP_SIZE:
+            return self.world_size
         self.slots.append(value)
         return ID if isinstance(value, Id) else f"ProfilerStep#{NUMBER}" if value is THIS_STEP else TIME
 
@@ -266,14 +281,14 @@ class Template:
         return list(values.tolist())
 
 
-def make_gpu_trace(target: Path, wanted: int, seed: int = 1) -> int:
+def make_gpu_trace(target: Path, wanted: int, seed: int = 1, rank: int = 0, world_size: int = 4) -> int:
     """Write a trace of about that many events (whole steps), flows between launches and kernels not counted."""
     step = simulate()
-    template = Template(step)
+    template = Template(step, world_size)
     steps = max(1, -(-(wanted - 3) // template.counted))
     top: dict[str, Any] = {"schemaVersion": 1, "with_stack": 1, "record_shapes": 1, "profile_memory": 1}
     top["deviceProperties"] = [{"id": 0, "name": "GPU", "totalGlobalMem": 1 << 34, "numSms": 80}]
-    top["distributedInfo"] = {"backend": "nccl", "rank": 0, "world_size": 4}
+    top["distributedInfo"] = {"backend": "nccl", "rank": rank, "world_size": world_size}
     names = [
         {"ph": "M", "name": "process_name", "pid": process, "tid": 0, "ts": 0, "args": {"name": "python"}}
         for process in (HOST, 0)

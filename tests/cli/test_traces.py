@@ -9,6 +9,7 @@ from pathlib import Path
 import etq
 from tests.cli.test_cli import etq_says
 from tests.conftest import CAPTURES
+from tests.launch_traces import ALL_REDUCE, Machine, message
 from tests.trace_builders import event, trace
 
 TRACES = CAPTURES / "torch"
@@ -101,11 +102,12 @@ def test_commands_of_devices(tmp_path: Path) -> None:
             (("collectives", "gpu"), "collectives('gpu')"),
             (("stragglers", "job=train", "--by", "step"), "rank_steps('job=train')"),
             (("stragglers",), "stragglers()"),
+            (("clocks", "job=train", "--unit", "ms"), "clock_offsets('job=train', unit := 'ms')"),
         ):
             printed = json.loads(etq_says(*command, "--db", db, "--format", "json").stdout)
             columns, rows = warehouse.rows(f"FROM {query}")
             assert rows and [tuple(row.values()) for row in printed] == rows and [*printed[0]] == columns, command
-            if command[0] != "stragglers":
+            if command[0] not in ("stragglers", "clocks"):
                 of_file = etq_says(command[0], file, *command[2:], "--format", "json").stdout
                 assert json.loads(of_file) == printed, command
     assert "invalid" in etq_says("gaps", file, "--by", "rank").stderr.lower()
@@ -137,3 +139,23 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
     result = etq_says("stragglers", host, "--db", db)
     assert result.exit_code == 1 and f"{host} is a file; ingest the traces of all ranks" in result.stderr
     assert "no trace of host has a label rank" in etq_says("stragglers", "host", "--db", db).stderr
+
+
+def test_stragglers_note_clocks_that_differ(tmp_path: Path) -> None:
+    """Two ranks with a collective in each of two steps, the second one's clock 5 ms ahead; alone, a rank has no note."""
+    db = str(tmp_path / "lab.duckdb")
+    for rank in (0, 1):
+        made = Machine(rank, 2, now=1000 + 5000 * rank)
+        for step in (0, 1):
+            with made.frame(f"ProfilerStep#{step}", "user_annotation"):
+                made.launch(ALL_REDUCE, 100, 24, **message("allreduce", "0", "Float", 10, 10, 2))
+                made.synchronize()
+        path = tmp_path / f"rank{rank}.pt.trace.json"
+        path.write_bytes(made.trace())
+        assert etq_says("ingest", str(path), "--label", "job=a", "--db", db).exit_code == 0
+        notes = etq_says("stragglers", "job=a", "--db", db).stderr
+        if rank == 0:
+            assert notes == ""
+    assert notes == (
+        "Note: job a: clocks of ranks differ by up to 5000 us, see etq clocks; steps are matched by number\n"
+    )

@@ -125,20 +125,6 @@ def test_architecture_has_the_packages_from_left_to_right() -> None:
     assert tuple(re.findall(r"`(etq\.[\w.]+)`", cells)) == LAYERS + INGEST_LAYERS
 
 
-def test_the_table_of_other_tools_names_views_that_exist() -> None:
-    page = (ROOT / "docs/how-to/pytorch-traces.md").read_text()
-    rows = re.findall(
-        r"^\| [^|]+ \| [^|]+ \| ([^|]+) \|$", page.partition("## Compared with other tools")[2], re.MULTILINE
-    )
-    named = {name for row in rows for name in re.findall(r"`(\w+)\(", row)}
-    assert len(rows) > 15 and len(named) > 12
-    assert named <= {each.name for each in catalog.public_objects()}
-    parameters = {(name, each) for row in rows for name, each in re.findall(r"`(\w+)\([^)]*?(\w+) :=", row)}
-    assert {
-        (name, each) for name, each in parameters if each not in {p.name for p in catalog.named(name).parameters}
-    } == set()
-
-
 def test_pages_name_every_view() -> None:
     """By question, in the pages that are written by hand; and none that isn't there."""
     views = {each.name for each in catalog.public_objects() if each.kind == "table macro"}

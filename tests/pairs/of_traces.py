@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import Any
 
 from tests.activity_reference import activity
@@ -271,6 +272,15 @@ def stragglers(asked: Asked) -> Sides:
     found = asked.rows(f"SELECT {columns} FROM stragglers($name, 'ns') AS s", name=asked.name)
     steps = [duration for duration, _ in _rank_steps(asked).values()]
     return found, [(len(steps), 0, 0, 0, sum(steps) / len(steps))] if steps else []
+
+
+@pair("clock_offsets", "a rank alone has nothing to compare its clock with", of="trace")
+def clock_offsets(asked: Asked) -> Sides:
+    columns = "c.rank, c.collectives, c.clock_offset, c.spread"
+    found = asked.rows(f"SELECT {columns} FROM clock_offsets($name) AS c", name=asked.name)
+    query = "SELECT try_cast(l.value AS BIGINT) FROM labels AS l JOIN captures AS c USING (capture_id)"
+    labels = asked.rows(f"{query} WHERE c.name = $name AND l.key = 'rank'", name=asked.name)
+    return found, [(rank, 0, None, None) for (rank,) in labels if rank is not None]
 
 
 def _rank_steps(asked: Asked) -> dict[int, tuple[int, int]]:
@@ -626,6 +636,56 @@ def peak_memory(asked: Asked) -> Sides:
         if unseen > 0:
             expected[device, "(before the recording)", None] = [most, None, unseen]
     return found, expected
+
+
+def _held_at_ends(asked: Asked) -> tuple[list[str], dict[tuple[int, str, str | None], tuple[int, int]]]:
+    """The steps by their ends, and what is held then: allocations and bytes by position of the step, device and op."""
+    ends: dict[str, int] = {}
+    for each in asked.trace.host:
+        if each.name.startswith("ProfilerStep#") and each.category in ("cpu_op", "Operator", "user_annotation"):
+            ends[each.name] = max(each.end, ends.get(each.name, each.end))
+    ops = [each.end for each in asked.trace.host if each.category in ("cpu_op", "Operator")]
+    if not ends and ops:
+        ends = {"#0": max(ops)}
+    names = sorted(ends, key=lambda name: ends[name])
+    held: dict[tuple[int, str, str | None], tuple[int, int]] = {}
+    memory = sorted(asked.trace.memory, key=lambda each: (each[1], each[0]))
+    for number, name in enumerate(names, 1):
+        live: dict[tuple[str, int], tuple[int, int, Any]] = {}
+        for _, at, arguments, thread in memory:
+            if at > ends[name]:
+                break
+            address = (_memory_device(arguments), arguments["Addr"])
+            live.pop(address, None)
+            if arguments["Bytes"] > 0:
+                live[address] = arguments["Bytes"], at, thread
+        for (device, _), (size, at, thread) in live.items():
+            key = (number, device, _allocating_op(asked, at, thread))
+            allocations, total = held.get(key, (0, 0))
+            held[key] = allocations + 1, total + size
+    return names, held
+
+
+@pair("held_memory", "what is allocated and not released at the end of steps, in plain Python", of="trace")
+def held_memory(asked: Asked) -> Sides:
+    rows = asked.view("held_memory", "step, device, op, allocations, held_bytes")
+    names, held = _held_at_ends(asked)
+    found = {row[:3]: row[3:] for row in rows if row[3]}
+    return found, {(int(names[at - 1].split("#")[1]), *key): row for (at, *key), row in held.items()}
+
+
+@pair("memory_leaks", "what is held at the end of the first and the last step, in plain Python", of="trace")
+def memory_leaks(asked: Asked) -> Sides:
+    columns = "device, op, steps, growing_steps, is_leak, first_bytes, last_bytes, growth_bytes, allocations"
+    names, held = _held_at_ends(asked)
+    expected = {}
+    for device, op in {key[1:] for key in held}:
+        sizes = [held.get((number, device, op), (0, 0)) for number in range(1, len(names) + 1)]
+        grows = sum(after > before for (_, before), (_, after) in pairwise(sizes))
+        first, last = sizes[0][1], sizes[-1][1]
+        is_leak = grows == len(names) - 1 if len(names) > 2 else None
+        expected[device, op] = [len(names), grows, is_leak, first, last, last - first, sizes[-1][0]]
+    return keyed(asked.view("memory_leaks", columns), 2), expected
 
 
 def _allocating_op(asked: Asked, at: int, thread: Any) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import etq
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.warehouses import empty_warehouse
 
@@ -94,3 +95,15 @@ def test_it_is_read(tmp_path: Path) -> None:
     assert ops > 30
     assert {step for (step,) in steps} == {0, 1, 2, 3}
     assert findings == []
+
+
+@pytest.mark.long
+def test_a_large_trace_is_ingested_with_its_rollups(tmp_path: Path) -> None:
+    """300 MB: sorting the times of its ops takes more memory than inserting its events."""
+    count = make_gpu_trace(tmp_path / "large.pt.trace.json", 1_000_000)
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        capture = warehouse.ingest(tmp_path / "large.pt.trace.json")
+        [(slices,)] = warehouse.rows("SELECT count(*) FROM event_ticks")[1]
+        [(memory,)] = warehouse.rows("SELECT count(*) FROM trace_memory")[1]
+        assert slices + memory == count
+        assert warehouse.rows("SELECT max(t.calls) FROM key_averages($c) AS t", c=capture.name)[1][0][0] > 10_000

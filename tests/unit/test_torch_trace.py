@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +263,25 @@ def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, 
     assert found.tolist() == [-1, *range(high), *[0] * wide]
 
 
+# As `torch.cuda._memory_viz` writes it: the pickle in base64 within a script.
+SNAPSHOT_PAGE = f"""
+<!DOCTYPE html>
+<html>
+<body>
+<script type="module">
+import {{add_local_files}} from "https://cdn.jsdelivr.net/gh/pytorch/pytorch@main/torch/utils/viz/MemoryViz.js"
+const local_files = {json.dumps([{"name": "snapshot.pickle", "base64": base64.b64encode(pickle.dumps(1)).decode()}])}
+add_local_files(local_files, "Active Memory Timeline")
+</script>
+</body>
+""".encode()
+EXECUTION_TRACE = b"""{
+  "schema": "1.1.1-chakra.0.0.4", "pid": 7, "time": "2025-01-01 00:00:00", "start_ts": 1,
+  "nodes": [{"id": 1, "name": "[pytorch|profiler|execution_trace|process]", "ctrl_deps": 1}],
+  "finish_ts": 2
+}"""
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -272,8 +293,18 @@ def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, 
         (PACKED[:300] + bytes(400), "the gzip is"),
         (b"\x1f\x8b\x08", "the gzip is truncated"),
         (gzip.compress(b"[" + b" " * 40_000_000, mtime=0), "would unpack to more than"),
+        (pickle.dumps({"segments": [], "device_traces": []}), "^bytes: this is a pickle.* never reads pickles"),
+        (gzip.compress(pickle.dumps([1], protocol=2), mtime=0), "this is a pickle"),
+        (SNAPSHOT_PAGE, "the page of a memory snapshot.*, whose data is a pickle within; etq never reads pickles"),
+        (b'{"segments": [{"device": 0}], "device_traces": [[]]}', "a memory snapshot of torch.cuda as JSON"),
+        (b'{"allocator_settings": {"a": 1}, "device_traces": [[]]}', "a memory snapshot of torch.cuda as JSON"),
+        (b"[[0, 1000], [[0, 16, 32], [0, 64, 32]]]", "a memory timeline"),
+        (gzip.compress(b"[[12, 1, 4096, 3]]", mtime=0), "a memory timeline"),
+        (b'<html><head><meta charset="utf-8" /><title>GPU Memory Timeline HTML</title></head></html>', "is an image"),
+        (b"\n<!DOCTYPE html>\n<html></html>", "this is an HTML page, not a profiling file"),
+        (EXECUTION_TRACE, "an execution trace .*, which has no times; give the profiler's trace"),
     ],
-    ids=range(8),
+    ids=range(18),
 )
 def test_what_is_no_trace_is_refused(warehouse: Warehouse, content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):

@@ -1,0 +1,122 @@
+"""The command about memory: allocators of ETDumps, and what a PyTorch trace holds."""
+
+from __future__ import annotations
+
+import sys
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.no_rows import naming_other_view, note_no_rows
+from etq.cli.options import output_options, warehouse_option
+from etq.cli.showing import views_for
+from etq.cli.targets import FileOptions, open_target
+from etq.errors import printable
+from etq.render.selection import selection
+from etq.render.table import table
+from etq.render.terminal import PLAIN, WIDTH, TerminalStyle, sparkline, style_of
+from etq.render.writers import format_of, write, write_text
+from etq.warehouse.formats import TRACE
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+_VIEWS: Final = ("memory_totals", "peak_memory", "memory_timeline", "memory_leaks")
+_PEAKS: Final = """
+    SELECT DISTINCT p.device, p.peak_bytes, p.peak_time, p.unit FROM peak_memory($capture) AS p ORDER BY p.device
+"""
+_HOLDERS: Final = """
+    SELECT p.device, p.op, p.step, p.allocations, p.held_bytes, p.share_percent FROM peak_memory($capture) AS p
+"""
+_LEAKS: Final = """
+    SELECT m.device, m.op, m.steps, m.first_bytes, m.last_bytes, m.growth_per_step_bytes, m.allocations
+    FROM memory_leaks($capture) AS m
+    WHERE m.is_leak
+"""
+# The most in use in each of so many equal parts of the time, and what is in use at the end of the part.
+_PARTS: Final = """
+    WITH line AS (FROM memory_timeline($capture)),
+    range AS (SELECT min(l.time) AS first, max(l.time) AS last FROM line AS l)
+    SELECT l.device,
+        least($parts - 1, coalesce((l.time - r.first) / nullif(r.last - r.first, 0) * $parts, 0)::INTEGER) AS part,
+        max(l.allocated_bytes), arg_max(l.allocated_bytes, l.time)
+    FROM line AS l CROSS JOIN range AS r
+    GROUP BY ALL
+    ORDER BY ALL
+"""
+
+
+@main.command()
+@click.argument("capture")
+@warehouse_option
+@output_options
+def memory(capture: str, db: str, format: str | None, output: str | None, force: bool) -> None:
+    """Show what allocators allocated, or what a trace holds.
+
+    For a PyTorch trace: the peak of each device, memory over time, what is held at the peak and what grows with every
+    step. CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
+    \b
+    etq memory run --db lab.duckdb
+    etq memory run.etdp --format json
+    etq memory train.pt.trace.json.gz
+    """
+    with open_target(capture, db, [view for each in _VIEWS for view in views_for(each)], FileOptions()) as target:
+        warehouse, selector = target
+        is_trace = warehouse.capture(selector).format == TRACE
+        view = "peak_memory" if is_trace else "memory_totals"
+        if is_trace and (format or format_of(output)) == "table":
+            style = style_of(sys.stdout) if output is None else PLAIN
+            text = _memory_of_trace(warehouse, selector, style)
+            if text:
+                write_text(text, output, force=force, is_printable=True)
+                return
+        with naming_other_view(warehouse, view, selector):
+            query = f"FROM {view}($capture)"
+            has_rows = write(warehouse, query, format, output, force=force, capture=selector)
+        if not has_rows:
+            note_no_rows(warehouse, view, capture, selector, {})
+
+
+def _memory_of_trace(warehouse: Warehouse, selector: str, style: TerminalStyle) -> str:
+    """Return the peak of each device, memory over time, what is held then and what grows; "" if it has none."""
+    peaks = warehouse.rows(_PEAKS, capture=selector)[1]
+    if not peaks:
+        return ""
+    lines = _timelines(warehouse, selector, style)
+    text = ""
+    for device, size, time, unit in peaks:
+        text += f"{printable(device)}: at most {_size(size)} in use, first at {time:.6g} {unit}\n"
+        text += f"{lines[device]}\n" if device in lines else ""
+    columns, rows = warehouse.rows(_HOLDERS, capture=selector)
+    text += "\nHeld at the peak:\n" + table(columns, selection.get().rows(columns, rows), style)
+    columns, rows = warehouse.rows(_LEAKS, capture=selector)
+    return text + ("\nGrows with every step:\n" + table(columns, rows, style) if rows else "")
+
+
+def _timelines(warehouse: Warehouse, selector: str, style: TerminalStyle) -> dict[str, str]:
+    """Return the memory in use over the time of the recording as a line of bars, by device."""
+    parts = min(WIDTH, style.width or WIDTH)
+    rows = warehouse.rows(_PARTS, capture=selector, parts=parts)[1]
+    lines = {}
+    for device, group in groupby(rows, key=lambda row: row[0]):
+        most: list[float] = []
+        at_end = 0
+        for _, part, highest, last in group:
+            # Nothing changes between.
+            most += [at_end] * (part - len(most)) + [max(highest, at_end)]
+            at_end = last
+        lines[device] = sparkline(most + [at_end] * (parts - len(most)), style)
+    return lines
+
+
+def _size(size: int) -> str:
+    """Return a number of bytes for people."""
+    value, units = float(size), ("B", "KiB", "MiB", "GiB", "TiB")
+    for unit in units[:-1]:
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} {units[-1]}"

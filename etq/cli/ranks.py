@@ -1,0 +1,108 @@
+"""Commands over the traces of a job's ranks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from etq.choices import UNITS
+from etq.cli import main
+from etq.cli.options import output_options, warehouse_option
+from etq.cli.targets import is_file
+from etq.errors import EtqError, printable
+from etq.render.writers import write
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Warehouse
+
+_unit_option = click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us]")
+# By job, how far clocks differ, if by more than the estimates are uncertain.
+_DIFFERENCES: Final = """
+    SELECT c.job, max(c.clock_offset) - min(c.clock_offset), min(c.unit)
+    FROM clock_offsets({arguments}) AS c
+    WHERE c.clock_offset IS NOT NULL
+    GROUP BY c.job
+    HAVING max(c.clock_offset) - min(c.clock_offset) > 2 * max(c.spread)
+    ORDER BY c.job
+"""
+
+
+@main.command()
+@click.argument("selector", required=False)
+@click.option("--by", type=click.Choice(("rank", "step")), help="Each rank, or each of its steps.  [default: rank]")
+@_unit_option
+@warehouse_option
+@output_options
+def stragglers(
+    selector: str | None, by: str | None, unit: str | None, db: str, format: str | None, output: str | None, force: bool
+) -> None:
+    """Show which ranks of a job the others wait for. Each rank has a PyTorch Profiler trace.
+
+    SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
+
+    \b
+    etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
+    etq stragglers job=train --db lab.duckdb
+    """
+    view = "rank_steps" if by == "step" else "stragglers"
+    _show_ranks(view, selector, unit, db, (format, output, force), "profiler steps", notes_clocks=True)
+
+
+@main.command()
+@click.argument("selector", required=False)
+@_unit_option
+@warehouse_option
+@output_options
+def clocks(
+    selector: str | None, unit: str | None, db: str, format: str | None, output: str | None, force: bool
+) -> None:
+    """Estimate how far the clocks of a job's ranks differ. Collectives end for all ranks at about the same time.
+
+    SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
+
+    \b
+    etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
+    etq clocks job=train --db lab.duckdb
+    """
+    _show_ranks("clock_offsets", selector, unit, db, (format, output, force), "collectives")
+
+
+def _show_ranks(
+    view: str,
+    selector: str | None,
+    unit: str | None,
+    db: str,
+    options: tuple[str | None, str | None, bool],
+    needed: str,
+    *,
+    notes_clocks: bool = False,
+) -> None:
+    """Print a view of ranks; a note on stderr if it has no rows, or if clocks differ where the view compares ranks."""
+    from etq.warehouse.warehouse import open
+
+    if selector is not None and is_file(selector, db):
+        raise EtqError(
+            f"{selector} is a file; ingest the traces of all ranks of a job first, such as with --label job=train"
+        )
+    arguments = {name: value for name, value in {"selector": selector, "unit": unit}.items() if value is not None}
+    format, output, force = options
+    with open(db, read_only=True) as warehouse:
+        if not write(warehouse, f"FROM {view}({_written(arguments)})", format, output, force=force, **arguments):
+            chosen = "" if selector is None else f" of {selector}"
+            note = f"Note: no trace{chosen} has a label rank and {needed}; ingest the traces of a job's ranks"
+            click.echo(printable(note), err=True)
+        elif notes_clocks:
+            _note_clocks(warehouse, arguments)
+
+
+def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:
+    query = _DIFFERENCES.format(arguments=_written(arguments))
+    for job, difference, unit in warehouse.rows(query, **arguments)[1]:
+        of_job = "" if job is None else f"job {job}: "
+        text = f"clocks of ranks differ by up to {difference:.6g} {unit}, see etq clocks; steps are matched by number"
+        click.echo(printable(f"Note: {of_job}{text}"), err=True)
+
+
+def _written(arguments: dict[str, str]) -> str:
+    return ", ".join(f"{name} := ${name}" for name in arguments)

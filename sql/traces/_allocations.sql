@@ -1,0 +1,43 @@
+-- One allocation or release of a trace, and until when the memory is held: an address
+-- is held until it is released, or allocated anew if the release was not seen.
+-- Columns:
+--   device: CPU, GPU0, ...
+--   event_index: the allocation or release
+--   place: position among those of the device, from 1
+--   at_ticks: clock at it
+--   bytes: number of bytes; negative for a release
+--   total_allocated: bytes in use after it
+--   until_place: position of the next one of its address; NULL if there is none
+--   until_ticks: clock at that one; NULL if there is none
+CREATE MACRO _allocations(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+memory AS (
+    SELECT
+        m.event_index,
+        m.at_ticks,
+        m.bytes,
+        m.total_allocated,
+        m.address,
+        _memory_device(m.device_type, m.device) AS device,
+        row_number() OVER (
+            PARTITION BY m.device_type, m.device ORDER BY m.at_ticks, m.event_index
+        ) AS place
+    FROM trace_memory AS m
+    WHERE m.capture_id = capture_key
+        AND m.device_type IS NOT NULL
+        AND m.bytes IS NOT NULL
+        AND m.total_allocated IS NOT NULL
+)
+SELECT
+    m.device,
+    m.event_index,
+    m.place,
+    m.at_ticks,
+    m.bytes,
+    m.total_allocated,
+    lead(m.place) OVER of_address AS until_place,
+    lead(m.at_ticks) OVER of_address AS until_ticks
+FROM memory AS m
+WINDOW of_address AS (PARTITION BY m.device, m.address ORDER BY m.place);

@@ -1,0 +1,142 @@
+-- Whether all processes end a collective at about the same time: not those with a
+-- root, and not messages from one process to another.
+CREATE MACRO _ends_together(
+    collective  -- name of the collective
+) AS (
+    regexp_matches(
+        replace(lower(collective), '_', ''),
+        'allreduce|allgather|reducescatter|alltoall|barrier'
+    )
+);
+
+-- One kernel of a collective that several ranks of a job ran, matched among them: by
+-- the step, the process group, the name of the collective, and its number among
+-- those of the step. A collective counts if all ranks that ran any of its group in
+-- the trace ran it, equally often in the step.
+-- Columns:
+--   job: the traces' label job, empty if they have none
+--   process_group: name of the process group
+--   capture_id: the trace
+--   ticks: end of the kernel less the median end among the ranks, in ticks
+CREATE MACRO _matched_collectives(
+    selector  -- as in `clock_offsets`
+) AS TABLE
+WITH
+ranks AS MATERIALIZED (
+    SELECT r.capture_id, coalesce(r.job, '') AS job
+    FROM _job_ranks(selector, NULL) AS r
+),
+known AS MATERIALIZED (
+    SELECT
+        s.capture_id,
+        s.signature_index,
+        _slice_kind(s.category, s.label, 'all') AS kind,
+        _step_number(s.label) AS step
+    FROM ranks AS k
+    JOIN signatures AS s ON s.capture_id = k.capture_id
+    WHERE _slice_kind(s.category, s.label, 'all') = 'Step'
+        OR _slice_kind(s.category, s.label, 'all') = 'Kernel'
+        AND starts_with(s.label, 'nccl')
+),
+chosen AS MATERIALIZED (
+    SELECT e.capture_id, e.run_index, e.event_index, k.kind, k.step, e.start_ticks,
+        e.start_ticks + e.elapsed_ticks AS end_ticks
+    FROM known AS k
+    JOIN event_ticks AS e
+        ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
+    WHERE e.elapsed_ticks >= 0
+),
+steps AS (
+    SELECT c.capture_id, c.run_index, min(c.step) AS step
+    FROM chosen AS c
+    WHERE c.kind = 'Step'
+    GROUP BY c.capture_id, c.run_index
+),
+calls AS (
+    SELECT
+        k.job,
+        c.capture_id,
+        d.process_group,
+        d.group_size,
+        d.collective,
+        coalesce(s.step, -1) AS step,
+        c.end_ticks,
+        row_number() OVER (
+            PARTITION BY c.capture_id, coalesce(s.step, -1), d.process_group,
+                d.collective
+            ORDER BY c.start_ticks, c.event_index
+        ) AS number,
+        count(*) OVER (
+            PARTITION BY c.capture_id, coalesce(s.step, -1), d.process_group,
+                d.collective
+        ) AS calls
+    FROM chosen AS c
+    JOIN ranks AS k ON k.capture_id = c.capture_id
+    JOIN device_events AS d
+        ON d.capture_id = c.capture_id
+        AND d.run_index = c.run_index
+        AND d.event_index = c.event_index
+    LEFT JOIN steps AS s
+        ON s.capture_id = c.capture_id AND s.run_index = c.run_index
+    WHERE c.kind = 'Kernel'
+        AND d.process_group IS NOT NULL
+        AND _ends_together(d.collective)
+),
+-- The first end is subtracted before numbers become fractions: a clock's ticks since
+-- 1970 have more digits than those.
+collectives AS (
+    SELECT
+        c.job,
+        c.process_group,
+        c.collective,
+        c.step,
+        c.number,
+        count(*) AS ranks,
+        min(c.end_ticks) AS first_ticks
+    FROM calls AS c
+    GROUP BY c.job, c.process_group, c.collective, c.step, c.number
+    HAVING count(*) > 1
+        AND count(*) <= coalesce(max(c.group_size), count(*))
+        AND min(c.calls) = max(c.calls)
+),
+complete AS (
+    SELECT m.*
+    FROM collectives AS m
+    QUALIFY m.ranks = max(m.ranks) OVER (PARTITION BY m.job, m.process_group)
+),
+matched AS MATERIALIZED (
+    SELECT
+        c.job,
+        c.process_group,
+        c.collective,
+        c.step,
+        c.number,
+        c.capture_id,
+        c.end_ticks - m.first_ticks AS ticks
+    FROM complete AS m
+    JOIN calls AS c
+        ON c.job = m.job
+        AND c.process_group = m.process_group
+        AND c.collective = m.collective
+        AND c.step = m.step
+        AND c.number = m.number
+),
+middles AS (
+    SELECT
+        m.job,
+        m.process_group,
+        m.collective,
+        m.step,
+        m.number,
+        quantile_cont(m.ticks::DOUBLE, 0.5) AS ticks
+    FROM matched AS m
+    GROUP BY m.job, m.process_group, m.collective, m.step, m.number
+)
+SELECT m.job, m.process_group, m.capture_id, m.ticks - d.ticks AS ticks
+FROM matched AS m
+JOIN middles AS d
+    ON d.job = m.job
+    AND d.process_group = m.process_group
+    AND d.collective = m.collective
+    AND d.step = m.step
+    AND d.number = m.number;

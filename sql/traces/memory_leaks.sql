@@ -1,0 +1,162 @@
+-- What one op of a trace holds on one device at the end of one step, of what was
+-- allocated during the recording; see `held_memory`.
+-- Columns:
+--   device: CPU, GPU0, ...
+--   op: innermost op or module of the thread at the allocation; NULL if there is none
+--   run_index: run of the step
+--   step: number of the step in the trace; 0 if the trace has no steps
+--   number: position of the step by its end, from 1
+--   allocations: number of allocations that are held
+--   bytes: sum of their sizes in bytes
+CREATE MACRO _held_memory(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+steps AS MATERIALIZED (
+    SELECT
+        s.run_index,
+        s.step,
+        s.end_ticks,
+        row_number() OVER (ORDER BY s.end_ticks, s.run_index) AS number,
+        coalesce(
+            lag(s.end_ticks) OVER (ORDER BY s.end_ticks, s.run_index), -(2 ** 62)
+        )::BIGINT AS after_ticks
+    FROM _host_steps(capture_key) AS s
+    WHERE EXISTS (FROM trace_memory AS m WHERE m.capture_id = capture_key)
+),
+owned AS MATERIALIZED (
+    SELECT l.device, g.label AS op, l.bytes, l.at_ticks, l.until_ticks
+    FROM _allocations(capture_key) AS l
+    LEFT JOIN _memory_calls(capture_key) AS c ON c.event_index = l.event_index
+    LEFT JOIN event_ticks AS e
+        ON e.capture_id = capture_key AND e.event_index = c.call_index
+    LEFT JOIN signatures AS g
+        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    WHERE l.bytes > 0
+),
+-- What changes until the end of each step; ticks of its end count for the step.
+changes AS (
+    SELECT c.device, c.op, s.number, c.bytes, c.allocations
+    FROM (
+        SELECT o.device, o.op, o.at_ticks, o.bytes, 1 AS allocations FROM owned AS o
+        UNION ALL
+        SELECT o.device, o.op, o.until_ticks, -o.bytes, -1
+        FROM owned AS o
+        WHERE o.until_ticks IS NOT NULL
+    ) AS c
+    ASOF JOIN steps AS s ON c.at_ticks > s.after_ticks
+    WHERE c.at_ticks <= s.end_ticks
+    UNION ALL
+    SELECT o.device, o.op, s.number, 0, 0
+    FROM (SELECT DISTINCT w.device, w.op FROM owned AS w) AS o
+    CROSS JOIN steps AS s
+),
+summed AS (
+    SELECT
+        c.device,
+        c.op,
+        c.number,
+        sum(c.bytes)::BIGINT AS bytes,
+        sum(c.allocations)::BIGINT AS allocations
+    FROM changes AS c
+    GROUP BY c.device, c.op, c.number
+),
+held AS (
+    SELECT
+        h.device,
+        h.op,
+        h.number,
+        sum(h.bytes) OVER so_far AS bytes,
+        sum(h.allocations) OVER so_far AS allocations
+    FROM summed AS h
+    WINDOW so_far AS (
+        PARTITION BY h.device, h.op ORDER BY h.number ROWS UNBOUNDED PRECEDING
+    )
+)
+SELECT
+    h.device,
+    h.op,
+    s.run_index,
+    s.step,
+    h.number,
+    h.allocations::BIGINT AS allocations,
+    h.bytes::BIGINT AS bytes
+FROM held AS h
+JOIN steps AS s ON s.number = h.number
+QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
+
+-- What one op of a trace holds on one device at the end of one step, of what was
+-- allocated during the recording. Ops that hold nothing at the end of any step are
+-- excluded. Empty for traces that don't record memory (`profile_memory`).
+-- Columns:
+--   run_index: the run
+--   step: number of the step in the trace; 0 if the trace has no steps
+--   device: CPU, GPU0, ...
+--   op: innermost op or module of the thread at the allocation; NULL if there is none
+--   allocations: number of allocations that are held
+--   held_bytes: sum of their sizes in bytes
+CREATE MACRO held_memory(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+SELECT h.run_index, h.step, h.device, h.op, h.allocations, h.bytes AS held_bytes
+FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
+ORDER BY h.number, h.device, h.bytes DESC, h.op;
+
+-- How what one op of a trace holds on one device at the end of steps grows from the
+-- first step to the last; what grows most is first. What grows with every step is
+-- likely kept by mistake, such as losses with their graphs in a list; gradients and
+-- states of optimizers grow in the first step alone. Empty for traces that don't
+-- record memory (`profile_memory`).
+-- Columns:
+--   device: CPU, GPU0, ...
+--   op: innermost op or module of the thread at the allocation; NULL if there is none
+--   steps: number of steps
+--   growing_steps: number of steps, after the first, at whose end more is held than at the end of the one before
+--   is_leak: whether more is held at the end of each step than of the one before, from the second on; NULL with fewer than 3 steps
+--   first_bytes: bytes held at the end of the first step
+--   last_bytes: bytes held at the end of the last step
+--   growth_bytes: last_bytes less first_bytes
+--   growth_per_step_bytes: growth_bytes by the number of steps after the first; NULL with one step
+--   allocations: number of allocations held at the end of the last step
+CREATE MACRO memory_leaks(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH
+held AS MATERIALIZED (
+    SELECT
+        h.device,
+        h.op,
+        h.number,
+        h.bytes,
+        h.allocations,
+        h.bytes - lag(h.bytes) OVER (
+            PARTITION BY h.device, h.op ORDER BY h.number
+        ) AS growth
+    FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
+),
+summed AS (
+    SELECT
+        h.device,
+        h.op,
+        count(*) AS steps,
+        count(*) FILTER (WHERE h.growth > 0) AS growing_steps,
+        arg_min(h.bytes, h.number) AS first_bytes,
+        arg_max(h.bytes, h.number) AS last_bytes,
+        arg_max(h.allocations, h.number) AS allocations
+    FROM held AS h
+    GROUP BY h.device, h.op
+)
+SELECT
+    s.device,
+    s.op,
+    s.steps,
+    s.growing_steps,
+    CASE WHEN s.steps >= 3 THEN s.growing_steps = s.steps - 1 END AS is_leak,
+    s.first_bytes,
+    s.last_bytes,
+    s.last_bytes - s.first_bytes AS growth_bytes,
+    (s.last_bytes - s.first_bytes)::DOUBLE / nullif(s.steps - 1, 0)
+        AS growth_per_step_bytes,
+    s.allocations
+FROM summed AS s
+ORDER BY s.last_bytes - s.first_bytes DESC, s.device, s.op;

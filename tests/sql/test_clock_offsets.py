@@ -1,0 +1,131 @@
+"""Clocks of ranks: offsets are as planted in traces whose collectives end for all ranks at once, or nearly."""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.launch_traces import ALL_REDUCE, Machine, message
+
+OFFSETS = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets('job=a') AS c"
+
+
+def store(warehouse: Warehouse, folder: Path, made: Sequence[Machine], job: str = "a") -> None:
+    for machine in made:
+        path = folder / f"{job}{machine.rank}.pt.trace.json"
+        path.write_bytes(machine.trace())
+        warehouse.ingest(path, labels={"job": job, "rank": str(machine.rank)})
+
+
+def collective(made: Machine, start: int, end: int, group: str = "0", name: str = "allreduce", size: int = 4) -> None:
+    sent = message(name, group, "Float", 100, 100, size)
+    made.run(ALL_REDUCE, start, end, 24, **sent)
+
+
+def machines(offsets: Sequence[int], steps: int, write: Callable[[Machine, int, int], None]) -> list[Machine]:
+    """Ranks with `steps` profiler steps of 1000 us each on clocks that are so far ahead; `write` adds to each."""
+    made = []
+    for rank, offset in enumerate(offsets):
+        machine = Machine(rank, len(offsets))
+        for step in range(steps):
+            start = 10**7 + 1000 * step + offset
+            machine.write("user_annotation", f"ProfilerStep#{step}", start, start + 999)
+            machine.write("cpu_op", "aten::mm", start + 1, start + 2)
+            write(machine, step, start)
+        made.append(machine)
+    return made
+
+
+def test_exact_offsets(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Ends agree exactly; the median of four ranks is between the middle two. Another job has other clocks."""
+    offsets = (0, 5_000_000, -300, 120)
+
+    def write(machine: Machine, step: int, start: int) -> None:
+        # Each rank begins when it is ready; what has a root ends there early.
+        collective(machine, start + 100 + 7 * machine.rank, start + 400)
+        collective(machine, start + 500, start + 600 + 50 * machine.rank, name="broadcast")
+        collective(machine, start + 700 + step, start + 800, name="_allgather_base")
+
+    store(warehouse, tmp_path, machines(offsets, 3, write))
+    store(warehouse, tmp_path, machines((9, 0), 3, write), "b")
+    middle = median(offsets)
+    assert warehouse.rows(OFFSETS)[1] == [(rank, 6, offset - middle, 0) for rank, offset in enumerate(offsets)]
+    columns = "c.rank, c.clock_offset, c.unit"
+    rows = warehouse.rows(f"SELECT {columns} FROM clock_offsets('job=b', unit := 'ms') AS c")[1]
+    assert rows == [(0, 0.0045, "ms"), (1, -0.0045, "ms")]
+
+
+def test_spread_by_plain_python(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Ends differ by noise: medians over collectives, and the median distance from them."""
+    draw = random.Random(5)
+    offsets = [draw.randrange(-9_000, 9_000) for _ in range(5)]
+    ends: defaultdict[int, list[int]] = defaultdict(list)
+
+    def write(machine: Machine, step: int, start: int) -> None:
+        for place in range(3):
+            end = start + 200 * (place + 1) + draw.randrange(40)
+            ends[machine.rank].append(end)
+            collective(machine, end - 50, end, size=5)
+
+    store(warehouse, tmp_path, machines(offsets, 4, write))
+    middles = [median(column) for column in zip(*ends.values(), strict=True)]
+    distances = {
+        rank: [end - middle for end, middle in zip(row, middles, strict=True)] for rank, row in ends.items()
+    }  # fmt: skip
+    estimates = {rank: median(row) for rank, row in distances.items()}
+    job = median(estimates.values())
+    expected = [
+        (rank, 12, estimates[rank] - job, median(abs(each - estimates[rank]) for each in row))
+        for rank, row in distances.items()
+    ]
+    assert warehouse.rows(OFFSETS)[1] == [pytest.approx(row) for row in expected]
+    # The noise is at most 40 us per end: so are the distances of estimates from the truth, twice.
+    truth = median(offsets)
+    assert all(abs(row[2] - (offsets[row[0]] - truth)) <= 80 for row in expected)
+
+
+def test_groups_of_a_mesh(warehouse: Warehouse, tmp_path: Path) -> None:
+    """No group has all ranks: 0 and 1, 2 and 3 by tensor, 0 and 2, 1 and 3 by data."""
+    offsets = (0, 40, -2_000, 70_000)
+    groups = {0: ("1", "3"), 1: ("1", "4"), 2: ("2", "3"), 3: ("2", "4")}
+
+    def write(machine: Machine, step: int, start: int) -> None:
+        for place, group in enumerate(groups[machine.rank]):
+            collective(machine, start + 100 * place, start + 100 * place + 90, group, size=2)
+
+    store(warehouse, tmp_path, machines(offsets, 2, write))
+    middle = median(offsets)
+    rows = warehouse.rows(OFFSETS)[1]
+    assert [(row[0], row[2], row[3]) for row in rows] == [(rank, at - middle, 0) for rank, at in enumerate(offsets)]
+
+
+def test_what_does_not_match(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Sibling groups of one name, numbers that differ among ranks, and a rank without collectives tell nothing."""
+    offsets = (0, 10, 20, 30)
+
+    def write(machine: Machine, step: int, start: int) -> None:
+        if machine.rank < 3:
+            collective(machine, start + 10, start + 20, "same name", size=2)
+            for number in range(1 + (machine.rank == 1)):
+                collective(machine, start + 30 + 40 * number, start + 50 + 40 * number, "unequal", size=3)
+
+    store(warehouse, tmp_path, machines(offsets, 2, write))
+    assert warehouse.rows(OFFSETS)[1] == [(rank, 0, None, None) for rank in range(4)]
+
+
+def test_a_step_that_a_rank_lacks(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Its collectives count for no rank: medians of fewer ranks would be others."""
+    offsets = (0, 100, 1000)
+
+    def write(machine: Machine, step: int, start: int) -> None:
+        if (machine.rank, step) != (2, 1):
+            collective(machine, start + 10, start + 20, size=3)
+
+    store(warehouse, tmp_path, machines(offsets, 3, write))
+    assert warehouse.rows(OFFSETS)[1] == [(0, 2, -100, 0), (1, 2, 0, 0), (2, 2, 900, 0)]
