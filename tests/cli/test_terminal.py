@@ -33,7 +33,9 @@ def environment(**given: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **given}
 
 
-def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
+def on_terminal(
+    *arguments: str, width: int = 100, with_messages: bool = False, status: int = 0, **given: str
+) -> str:
     """What `etq` writes to a terminal of that width, its messages left out unless asked for."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
@@ -51,7 +53,7 @@ def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, 
                 break
             written += read
     os.close(ours)
-    assert process.returncode == 0, written
+    assert process.returncode == status, written
     return written.decode().replace("\r\n", "\n")
 
 
@@ -260,3 +262,11 @@ def test_a_closed_stdout_is_no_failure() -> None:
     command = f"{sys.executable} -m etq ops --runs all {CAPTURES / 'mlp/mlp.etdp'} >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, env=environment())
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_sql_without_a_query_names_what_it_takes() -> None:
+    """A terminal is not waited for: nobody knows that it is."""
+    said = on_terminal("sql", with_messages=True, status=2)
+    assert said.endswith(
+        "Error: no query; give one: etq sql 'FROM captures', a file of statements: -f FILE, or statements on stdin: -f -\n"
+    )
