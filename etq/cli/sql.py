@@ -95,7 +95,7 @@ def _query(query: str | None, file: str | None) -> str:
     if file in (None, "-"):
         if sys.stdin.isatty() and query is None and file is None:
             raise click.UsageError(
-                "no query; give one: etq sql 'FROM captures', a file of statements: -f FILE, or statements on stdin: -f -"
+                "no query; give one: etq sql 'FROM captures', or statements in a file: -f FILE, or on stdin: -f -"
             )
         return sys.stdin.read()
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import pickle
 import selectors
@@ -13,9 +12,12 @@ import time
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from etq.database.connection import expanded
 from etq.database.locking import seconds_to_wait
 from etq.errors import QueryError, WarehouseError
+from etq.sandbox.results import decoded
 
 SECONDS: Final = 10.0
 MEGABYTES: Final = 512
@@ -29,19 +31,6 @@ _ENVIRONMENT: Final = (
     *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT"),
     *("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"),
 )
-# Types that results may contain: the result of the other process isn't trusted either.
-_TYPES: Final = {
-    ("datetime", name) for name in ("date", "datetime", "time", "timedelta", "timezone")
-} | {("decimal", "Decimal"), ("uuid", "UUID")}  # fmt: skip
-
-
-class _Unpickler(pickle.Unpickler):
-    """Reads plain values, and no other objects."""
-
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) not in _TYPES:
-            raise QueryError(f"the query's result has a {module}.{name}; cast it to a text")
-        return super().find_class(module, name)
 
 
 def ask(
@@ -72,16 +61,14 @@ def ask(
             raise QueryError(f"the query ended its process, or took more than {megabytes} MB of memory")
         raise QueryError(f"the query crashed its process (status {done.returncode})")
     try:
-        kind, result = _Unpickler(io.BytesIO(done.stdout)).load()
-        if kind == "rows":
-            columns, parts = result
-            return columns, [row for part in parts for row in _Unpickler(io.BytesIO(part)).load()]
-        text = str(result)
-    except QueryError:
-        raise
+        first, *parts = done.stdout.split(b"\n")
+        kind, result = msgspec.json.decode(first, type=tuple[str, list[str]])
+        rows = [row for part in parts for row in decoded(part)]
     except Exception as error:  # the bytes are another process's: any error may come of them
         raise QueryError("the query's process sent no result that can be read") from error
-    raise (WarehouseError if kind == "WarehouseError" else QueryError)(text)
+    if kind == "rows":
+        return result, rows
+    raise (WarehouseError if kind == "WarehouseError" else QueryError)("".join(result))
 
 
 class _TooMuchError(Exception):

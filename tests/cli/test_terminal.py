@@ -33,9 +33,7 @@ def environment(**given: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **given}
 
 
-def on_terminal(
-    *arguments: str, width: int = 100, with_messages: bool = False, status: int = 0, **given: str
-) -> str:
+def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
     """What `etq` writes to a terminal of that width, its messages left out unless asked for."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
@@ -53,7 +51,7 @@ def on_terminal(
                 break
             written += read
     os.close(ours)
-    assert process.returncode == status, written
+    assert process.returncode == 0, written
     return written.decode().replace("\r\n", "\n")
 
 
@@ -266,7 +264,12 @@ def test_a_closed_stdout_is_no_failure() -> None:
 
 def test_sql_without_a_query_names_what_it_takes() -> None:
     """A terminal is not waited for: nobody knows that it is."""
-    said = on_terminal("sql", with_messages=True, status=2)
-    assert said.endswith(
-        "Error: no query; give one: etq sql 'FROM captures', a file of statements: -f FILE, or statements on stdin: -f -\n"
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "etq", "sql"]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment(), check=False)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "Error: no query; give one: etq sql 'FROM captures', or statements in a file: -f FILE, or on stdin: -f -\n"
     )

@@ -290,41 +290,6 @@ def test_what_no_other_process_can_read_is_refused(tmp_path: Path) -> None:
         warehouse.safe_sql("SELECT 1")
 
 
-def test_a_result_that_is_an_object_is_not_read() -> None:
-    import io
-    import pickle
-
-    with pytest.raises(QueryError, match="has a builtins.eval; cast it to a text"):
-        sandbox._Unpickler(io.BytesIO(pickle.dumps(eval))).load()
-
-
-@pytest.mark.parametrize("pipe", ["1", "2"])
-def test_a_process_that_writes_without_end_is_ended(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipe: str
-) -> None:
-    """A query that has taken its process over can't fill the memory of the one that asks."""
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nexec cat /dev/zero >&{pipe}\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    monkeypatch.setattr(sandbox, "STARTING", 0.0)
-    monkeypatch.setenv("ETQ_WAIT", "0")
-    with pytest.raises(QueryError, match=r"^the query's result took more than 16 MB of memory$"):
-        sandbox.ask(str(folder / "lab.duckdb"), "SELECT 1", None, seconds=1.5, megabytes=16)
-
-
-@pytest.mark.parametrize("sent", ["nothing", "", "\\200\\4]q\\0."])
-def test_a_process_that_sends_no_result(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: str
-) -> None:
-    python = tmp_path / "python"
-    python.write_text(f"#!/bin/sh\nprintf '{sent}'\n")
-    python.chmod(0o755)
-    monkeypatch.setattr(sys, "executable", str(python))
-    with pytest.raises(QueryError, match="^the query's process sent no result that can be read$"):
-        sandbox.ask(str(folder / "lab.duckdb"), "SELECT 1", None)
-
-
 def test_a_lake_is_asked_safely(folder: Path, tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
     lake = tmp_path / "fleet"
