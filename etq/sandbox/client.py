@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 import selectors
@@ -61,9 +62,11 @@ def ask(
             raise QueryError(f"the query ended its process, or took more than {megabytes} MB of memory")
         raise QueryError(f"the query crashed its process (status {done.returncode})")
     try:
-        first, *parts = done.stdout.split(b"\n")
-        kind, result = msgspec.json.decode(first, type=tuple[str, list[str]])
-        rows = [row for part in parts for row in decoded(part)]
+        lines = io.BytesIO(done.stdout)
+        kind, result = msgspec.json.decode(lines.readline(), type=tuple[str, list[str]])
+        rows = [row for line in lines for row in decoded(line)]
+        if set(map(len, rows)) - {len(result)}:
+            raise ValueError("rows of another length than the names of columns")
     except Exception as error:  # the bytes are another process's: any error may come of them
         raise QueryError("the query's process sent no result that can be read") from error
     if kind == "rows":

@@ -55,6 +55,8 @@ def test_a_process_that_writes_without_end_is_ended(tmp_path: Path, monkeypatch:
         '["rows", ["a"]]\\n[[1], [2, 3]]',
         '["rows", ["a"]]\\n[[{"eval": "1"}]]',
         '["rows", [1]]',
+        '["rows", ["a"]]\\n[[1], [2]]',
+        '["rows", ["a"]]\\n\\n\\n',
     ],
 )
 def test_a_process_that_sends_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: str) -> None:
