@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1]
 # What docs/glossary.md advises against.
 BANNED = re.compile(
     r"\b(?:told|tells?|telling|said|says?|is no (?!more|longer|t)|are no (?!more|longer|t)|beside|behind|own time|alike"
-    r"|stands? in|whoever|meant|laid|takes? back|taken back)\b",
+    r"|stands? in|whoever|meant|laid|takes? back|taken back|common mode)\b",
     re.IGNORECASE,
 )
 TEXTS = [

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.no_rows import note_no_rows
 from etq.cli.options import PREFIXES, output_options, peak_options, run_options, unit_option, warehouse_option
 from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
 from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
@@ -67,7 +68,8 @@ def roofline(
         """
         if (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, "roofline", query)
-        write(warehouse, query, format, output, force=force, capture=selector, **arguments)
+        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
+            note_no_rows(warehouse, "roofline", capture, selector, arguments)
         note_excluded_runs(warehouse, selector, "roofline", arguments)
 
 

@@ -18,6 +18,7 @@ _OF_TRACES: Final = {
     "execute_breakdown": "etq steps",
     "framework_tax": 'etq sql "FROM operator_table(CAPTURE)"',
     "delegate_totals": "etq kernels",
+    "delegate_coverage": "etq kernels",
     "module_totals": 'etq sql "FROM module_tree(CAPTURE)"',
     "source_totals": "etq ops --by stack",
     "roofline": 'etq sql "FROM gpu_utilization(CAPTURE)"',
@@ -122,5 +123,4 @@ def _lack_of_trace(warehouse: Warehouse, view: str, capture: str, selector: str,
     lack = (_OF_DEVICES | _OF_OPTIONS).get(view)
     if lack is not None:
         return f"{capture} has {lack}"
-    text = _OF_ANY["advice"] if view == "advice" else "{view} has no rows for {capture}"
-    return text.format(view=view, capture=capture)
+    return _OF_ANY.get(view, "{view} has no rows for {capture}").format(view=view, capture=capture)

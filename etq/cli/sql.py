@@ -94,7 +94,9 @@ def _query(query: str | None, file: str | None) -> str:
         return query
     if file in (None, "-"):
         if sys.stdin.isatty() and query is None and file is None:
-            raise click.MissingParameter(ctx=(context := click.get_current_context()), param=context.command.params[0])
+            raise click.UsageError(
+                "no query; give one: etq sql 'FROM captures', or statements in a file: -f FILE, or on stdin: -f -"
+            )
         return sys.stdin.read()
     try:
         return Path(file).read_text(encoding="utf-8")

@@ -46,14 +46,15 @@ class Row:
 def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
     """Return the rows as text, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
-    names = ["  " * row.depth + printable(row.name) for row in rows]
+    names = [printable(row.name) for row in rows]
+    longest = max(2 * row.depth + len(name) for row, name in zip(rows, names, strict=True))
     decimals = _decimals([row.total for row in rows])
     columns = {
         f"total {unit}": [f"{row.total:.{decimals}f}" for row in rows],
         "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
         f"self {unit}": [f"{row.self_time:.{decimals}f}" if row.self_time else "" for row in rows],
     }
-    name_width = max(len("name"), *(len(name) for name in names))
+    name_width = max(len("name"), longest)
     widths = {title: max(len(title), *(len(cell) for cell in cells)) for title, cells in columns.items()}
 
     def left() -> int:
@@ -65,16 +66,18 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
         name_width = max(min(name_width, _SHORTEST_NAME), name_width + left() - _SHORTEST_BAR)
     if left() < _SHORTEST_BAR:
         del widths[self_column]
-        name_width = min(max(len(name) for name in names), max(_SHORTEST_NAME, name_width + left() - _SHORTEST_BAR))
+        name_width = min(longest, max(_SHORTEST_NAME, name_width + left() - _SHORTEST_BAR))
     bar_width = min(left(), _LONGEST_BAR) if left() >= _SHORTEST_BAR else 0
     if not bar_width:
-        name_width = max(min(max(len(name) for name in names), name_width + left() + 2), len("name"))
+        name_width = max(min(longest, name_width + left() + 2), len("name"))
     head = [fitted("name", name_width, False, style), *(title.rjust(width) for title, width in widths.items())]
     lines = [style.styled("  ".join(head), "bold")]
     whole = rows[0].total
     for at, row in enumerate(rows):
         cells = [columns[title][at].rjust(width) for title, width in widths.items()]
-        name = style.styled(fitted(names[at], name_width, False, style), *_STYLES.get(row.kind, ()))
+        # Not all of the blanks: their number grows with the square of the depth.
+        indented = " " * min(2 * row.depth, name_width + 1) + names[at]
+        name = style.styled(fitted(indented, name_width, False, style), *_STYLES.get(row.kind, ()))
         drawn = bar(row.start / whole, row.total / whole, bar_width, style) if bar_width and whole > 0 else ""
         lines.append("  ".join([name, *cells, style.styled(drawn, _BAR_STYLES.get(row.kind, "cyan"))]).rstrip())
     return "\n".join(lines) + "\n"

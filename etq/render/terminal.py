@@ -57,7 +57,9 @@ def width_of(text: str) -> int:
         return len(text)
     from unicodedata import combining, east_asian_width
 
-    return sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in text)
+    others = [each for each in text if each > "\x7f"]
+    wide = sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in others)
+    return len(text) - len(others) + wide
 
 
 def style_of(stream: IO[Any]) -> TerminalStyle:

@@ -40,10 +40,19 @@ def table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
 
 
 def _column(values: Sequence[Any]) -> Any:
-    if any(isinstance(value, str) for value in values):
-        places: dict[str, int] = {}
-        at = [-1 if value is None else places.setdefault(str(value), len(places)) for value in values]
+    kinds = set(map(type, values)) - {type(None)}
+    if str in kinds:
+        texts = [value if value is None else str(value) for value in values]
+        places: dict[str | None, int] = {None: -1}
+        for text in dict.fromkeys(texts):
+            places.setdefault(text, len(places) - 1)
+        at = list(map(places.__getitem__, texts))
+        del places[None]
         return {"texts": list(places), "at": at}
+    if kinds <= {bool, int}:
+        return list(values)
+    if kinds <= {bool, int, float}:
+        return [None if value is None or value - value != 0 else value for value in values]
     return [_plain(value) for value in values]
 
 
@@ -57,8 +66,17 @@ def _plain(value: Any) -> Any:
 
 def packed(data: Any) -> str:
     """Return JSON, compressed by gzip, in base64: whatever the data, the text has only letters, digits, +, / and =."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     compressor = zlib.compressobj(6, zlib.DEFLATED, 31)
-    # Lone surrogates, which a damaged name may contain, can't be encoded as UTF-8.
-    compressed = compressor.compress(text.encode("utf-8", "replace")) + compressor.flush()
+    compressed = compressor.compress(_json(data)) + compressor.flush()
     return base64.b64encode(compressed).decode("ascii")
+
+
+def _json(data: Any) -> bytes:
+    import msgspec
+
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        # Lone surrogates, which a damaged name may contain, can't be encoded as UTF-8.
+        text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")

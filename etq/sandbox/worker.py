@@ -6,6 +6,7 @@ The system's limits hold where the database's don't: for single large values, fo
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import resource
@@ -21,6 +22,7 @@ import duckdb
 from etq.database.connection import is_lake_path
 from etq.database.zones import Answer
 from etq.errors import EtqError, WarehouseError, message_of
+from etq.sandbox.results import encoded
 
 # Memory of the process itself, without the query, in megabytes.
 HEADROOM: Final = 256
@@ -41,9 +43,12 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 
 def main() -> None:
-    """Answer the request on standard input on standard output: rows, or an error's kind and text."""
+    """Answer the request on standard input on standard output, in lines of JSON: the columns' names and then rows, some
+    in each line; or an error's kind and text.
+    """
     end_with_parent()
     path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
+    parts: list[bytes] = []
     try:
         # To open a file takes memory and time, too: more of both than what is left for the query then.
         _limit(wait + seconds, megabytes + HEADROOM)
@@ -53,18 +58,20 @@ def main() -> None:
         clock.daemon = True
         clock.start()
         _limit(seconds, megabytes)
-        outcome: tuple[str, Any] = "rows", _answer(connection, query, parameters, megabytes)
+        columns, parts = _answer(connection, query, parameters, megabytes)
+        kind, texts = "rows", columns
     except duckdb.InterruptException:
-        outcome = "QueryError", f"the query took longer than {seconds:g} s"
+        kind, texts = "QueryError", [f"the query took longer than {seconds:g} s"]
     except (duckdb.OutOfMemoryException, MemoryError):
-        outcome = "QueryError", f"the query took more than {megabytes} MB of memory"
+        kind, texts = "QueryError", [f"the query took more than {megabytes} MB of memory"]
     except duckdb.Error as error:
         # Where a module is missing, the database quotes Python.
-        outcome = "QueryError", message_of(error).split(" Traceback ")[0]
+        kind, texts = "QueryError", [message_of(error).split(" Traceback ")[0]]
     except EtqError as error:
         # The names that the one that asks knows.
-        outcome = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError", str(error)
-    sys.stdout.buffer.write(pickle.dumps(outcome))
+        kind, texts = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError", [str(error)]
+    first = json.dumps([kind, texts]).encode()
+    sys.stdout.buffer.write(b"\n".join([first, *(parts if kind == "rows" else [])]))
     sys.stdout.flush()
     os._exit(0)
 
@@ -123,7 +130,7 @@ def _limit(seconds: float, megabytes: int) -> None:
 def _answer(
     connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None, megabytes: int
 ) -> tuple[list[str], list[bytes]]:
-    """The columns of a query that is one SELECT, and its rows, in lists that are pickled.
+    """The columns of a query that is one SELECT, and its rows, in lines of JSON.
 
     Raises `EtqError` for any other query, and for more rows than the limit of memory takes.
     """
@@ -135,7 +142,7 @@ def _answer(
     parts: list[bytes] = []
     size = 0
     while rows := answer.next(ROWS_AT_ONCE):
-        parts.append(pickle.dumps(rows))
+        parts.append(encoded(rows))
         size += len(parts[-1])
         if size > megabytes * 2**20:
             raise EtqError(f"the query's result took more than {megabytes} MB of memory")

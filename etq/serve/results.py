@@ -21,6 +21,8 @@ Rows = Sequence[tuple[Any, ...]]
 def result_of(columns: Sequence[str], rows: Rows, format: str) -> Answer:
     """Return rows in a format: json (the first `MOST_ROWS`, and how many there are), csv, parquet or arrow.
 
+    In csv, an apostrophe is before texts that begin like formulas: spreadsheets open what browsers download.
+
     Raises `EtqError` for another format.
     """
     if format == "json":
@@ -50,9 +52,13 @@ def _kind(values: Any) -> str:
 
 
 def _csv(columns: Sequence[str], rows: Rows) -> bytes:
-    from etq.render.delimited import delimited
+    from etq.render.delimited import delimited, escaping_formulas
 
-    return delimited(columns, rows, ",").encode("utf-8", "replace")
+    before = escaping_formulas.set(True)
+    try:
+        return delimited(columns, rows, ",").encode("utf-8", "replace")
+    finally:
+        escaping_formulas.reset(before)
 
 
 def _parquet(columns: Sequence[str], rows: Rows) -> bytes:

@@ -1,6 +1,6 @@
 -- One finding about a comparison that affects how far its verdicts can be trusted.
 -- Columns:
---   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, different programs, different clocks, no common mode, common shift, two groups of ops, few captures
+--   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, different programs, different clocks, no common shift, common shift, two groups of ops, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
@@ -226,7 +226,7 @@ FROM (
     UNION ALL
     SELECT
         8,
-        'no common mode',
+        'no common shift',
         CASE
             WHEN d.is_scattered
                 THEN 'ops changed by many different ratios: '

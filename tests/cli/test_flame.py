@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+import tracemalloc
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from etq.cli import main
+from etq.render.flame import Row, flame
+from etq.render.terminal import TerminalStyle
 from tests.asserts import DELEGATED, csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.peaks import ON_LINUX, lines_and_peak
@@ -152,3 +155,18 @@ def test_deep_nesting_takes_memory_in_proportion(tmp_path: Path) -> None:
     status, lines, kilobytes = lines_and_peak(tmp_path, "flame", path)
     assert (status, lines) == (0, deep + 2)
     assert kilobytes < 400_000
+
+
+def test_text_of_deep_nesting_is_in_proportion() -> None:
+    """The blanks before 8,000 names would be 64 MB."""
+
+    def peak(deep: int) -> int:
+        rows = [Row(at, f"f{at}", "event", 1.0, float(deep - at), 1.0, float(at)) for at in range(deep)]
+        tracemalloc.start()
+        text = flame(rows, "us", TerminalStyle(100))
+        found = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(text.splitlines()) == deep + 1
+        return found
+
+    assert peak(8000) < 3 * peak(4000)

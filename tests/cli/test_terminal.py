@@ -260,3 +260,16 @@ def test_a_closed_stdout_is_no_failure() -> None:
     command = f"{sys.executable} -m etq ops --runs all {CAPTURES / 'mlp/mlp.etdp'} >&-"
     done = subprocess.run(["bash", "-c", command], capture_output=True, check=False, env=environment())
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_sql_without_a_query_names_what_it_takes() -> None:
+    """A terminal is not waited for: nobody knows that it is."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "etq", "sql"]
+    done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment(), check=False)
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 2
+    assert done.stderr.endswith(
+        "Error: no query; give one: etq sql 'FROM captures', or statements in a file: -f FILE, or on stdin: -f -\n"
+    )

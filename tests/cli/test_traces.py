@@ -125,6 +125,9 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
         ("steps", dump, f"step_breakdown has no rows for {dump}, which is of format etdump; for that there is etq breakdown"),
         ("launches", dump, f"launch_totals is for PyTorch traces, and {dump} is of format etdump"),
         ("advice", host, f"no rule of advice applies to {host}"),
+        ("slow", host, f"no run of {host} took longer than typical runs"),
+        ("values", host, f"{host} has no logged values"),
+        ("roofline", host, f'roofline has no rows for {host}, which is of format torch_trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'),
     ):  # fmt: skip
         result = etq_says(command, file)
         assert (result.exit_code, result.stderr) == (0, f"Note: {note}\n"), command

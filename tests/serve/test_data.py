@@ -182,6 +182,12 @@ def test_results_of_queries(server: Server) -> None:
         assert table.column("n").to_pylist() == values(found["rows"], "n")
 
 
+def test_texts_of_csv_are_not_formulas(server: Server) -> None:
+    query = "SELECT '=1+1' AS \"@name\", chr(65309) || '2' AS wide, -3 AS number, 'a=b' AS text"
+    reply = server.get("/data/sql", {"query": query, "format": "csv"})
+    assert reply.body.decode() == "'@name,wide,number,text\n'=1+1,'\uff1d2,-3,a=b\n"
+
+
 def test_answers_are_cached_by_the_state(server: Server, tmp_path: Path) -> None:
     """An answer is used again until the warehouse changes; a writer gets in between two questions."""
     path = tmp_path / "lab.duckdb"

@@ -1,9 +1,9 @@
 """Runs an operation for each call by which it writes, with that call failing, and again with all calls after it failing.
 
-    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--first N] [--every N]
+    LD_PRELOAD=shim.so python -m tests.sharing.fault_steps FOLDER OPERATION [--first N] [--last N] [--every N] [--single]
 
 What each run left is checked. What operations start from is made in FOLDER once. The processes that do the work are forked from this one, which has loaded everything and opened nothing. Prints a line for
-each failure of a check, and the number of calls.
+each failure of a check, and the number of calls. With --single, a call fails alone, and those after it don't.
 """
 
 from __future__ import annotations
@@ -64,8 +64,17 @@ def add(folder: Path) -> None:
     lake.export(folder / "lake", folder / "second.duckdb")
 
 
+def replace_in_lake(folder: Path) -> None:
+    lake.export(folder / "lake", folder / "lab.duckdb", replace=True)
+
+
 def compact_lake(folder: Path) -> None:
     lake.compact(folder / "parts")
+
+
+def remove_from_lake(folder: Path) -> None:
+    """Removes at once what a lake has replaced."""
+    lake.compact(folder / "replaced", leave_seconds=0)
 
 
 C01, C04 = ["c0", "c1"], ["c0", "c1", "c4", "c5"]
@@ -77,7 +86,9 @@ OPERATIONS: dict[str, tuple[Callable[[Path], None], str, list[list[str]]]] = {
     "merge": (merged, "all.duckdb", [[], C04]),
     "new": (lambda folder: fill(folder / "new.duckdb", range(1)), "new.duckdb", [[], ["c0"]]),
     "lake": (add, "lake", [C01, C04]),
+    "replace in lake": (replace_in_lake, "lake", [C01, C01]),
     "compact lake": (compact_lake, "parts", [C04, C04]),
+    "remove from lake": (remove_from_lake, "replaced", [C01, C01]),
 }
 
 
@@ -155,9 +166,9 @@ def complaints(name: str, start: Path, folder: Path, fault: Fault) -> tuple[int,
 def prepare(start: Path) -> None:
     fill(start / "lab.duckdb", range(2))
     fill(start / "second.duckdb", range(4, 6))
-    for name, warehouses in (("lake", ["lab"]), ("parts", ["lab", "second"])):
+    for name, warehouses in (("lake", ["lab"]), ("parts", ["lab", "second"]), ("replaced", ["lab", "lab"])):
         for each in warehouses:
-            lake.export(start / name, start / f"{each}.duckdb")
+            lake.export(start / name, start / f"{each}.duckdb", replace=True)
 
 
 def main() -> None:
@@ -166,6 +177,8 @@ def main() -> None:
     parser.add_argument("operation", choices=OPERATIONS)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=1)
+    parser.add_argument("--last", type=int)
+    parser.add_argument("--single", action="store_true")
     options = parser.parse_args()
     shim = ctypes.CDLL(os.environ["LD_PRELOAD"])
     shim.fault_last.restype = ctypes.c_char_p
@@ -182,8 +195,8 @@ def main() -> None:
         return calls
 
     calls = check(0, False)
-    for number in range(options.first, calls + 1, options.every):
-        for goes_on in (False, True):
+    for number in range(options.first, min(calls, options.last or calls) + 1, options.every):
+        for goes_on in (False,) if options.single else (False, True):
             check(number, goes_on)
     print(f"{options.operation}: {calls} calls", flush=True)
 

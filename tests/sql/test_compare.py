@@ -269,7 +269,7 @@ def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
             "changes under 20 % cannot be measured"
         )
         assert row["q"] is None
-    assert rules(warehouse)["no common mode"].startswith("fewer than 3 ops with a precise clock")
+    assert rules(warehouse)["no common shift"].startswith("fewer than 3 ops with a precise clock")
     for selector, ticks, verdict, note in (
         ("side=new", 2000, "can't judge", "the same in all captures of a side: its variation is unknown"),
         ("convnet_xnn01", 1000, "slower", None),

@@ -152,7 +152,7 @@ def test_without_operators_there_is_the_total_alone(warehouse: Warehouse) -> Non
     assert rows_of(warehouse, "compare_ops", "base", "new") == []
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", "base", "new")}
     assert parts.keys() == {"total"} and parts["total"]["verdict"] == "too few"
-    assert "no common mode" in rules(warehouse, base="base", new="new")
+    assert "no common shift" in rules(warehouse, base="base", new="new")
 
 
 def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:

@@ -229,7 +229,7 @@ def test_modules_and_metrics(warehouse: Warehouse) -> None:
 
 
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
-    """A series whose ops are one call has no common mode, and its change is told all the same."""
+    """A series whose ops are one call has no common shift, and its change is told all the same."""
     random = np.random.default_rng(4)
     captures = []
     for build in range(1, 31):

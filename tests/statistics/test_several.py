@@ -129,7 +129,7 @@ def test_one_op_slower_by_5_percent(model: str, size: int, found_at_least: float
 
 
 @pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
-def test_all_slower_by_5_percent_is_common_mode(model: str) -> None:
+def test_all_slower_by_5_percent_is_common_shift(model: str) -> None:
     fleet = fleet_of(model)
     random = np.random.default_rng(5)
     sides = [interleaved(fleet.neighbours(), random) for _ in range(100)]
