@@ -256,7 +256,7 @@ class Program:
         return is_alike and around is not None and len(self.nodes(around)) == 1
 
     def is_node(self, frame: Frame) -> bool:
-        """Whether tables of ops know it: ops, steps and modules."""
+        """Whether the tables of ops have the event: it is an op, a step or a module."""
         return self.is_op(frame) or frame.name.startswith(("nn.Module: ", "ProfilerStep#"))
 
     def nodes(self, frame: Frame) -> list[Frame]:

@@ -39,7 +39,7 @@ executes AS (
 kernels AS (
     SELECT
         t.method,
-        -- The handles of a kernel whose op none of their nodes calls are not used.
+        -- Handles of a kernel count only if one of their nodes calls the kernel's op.
         CASE
             WHEN string_split(m.first_op_type, '.')[2] = string_split(s.family, '.')[1]
                 THEN m.first_op_type

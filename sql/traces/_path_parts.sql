@@ -67,8 +67,8 @@ nearby AS MATERIALIZED (
         AND p.end_ticks > e.start_ticks
     WHERE e.elapsed_ticks > 0
 ),
--- Annotations, unlike ops, may end while one goes on that began after them: such an
--- end changes nothing.
+-- Annotations may overlap: one may end while another that began after it goes on. At
+-- such an end, the innermost event stays the same.
 overlapped AS (
     SELECT n.event_index
     FROM (

@@ -33,7 +33,7 @@ formats AS (
     SELECT
         s.*,
         c.time_scale,
-        -- An error names base, if both are other captures.
+        -- Where both sides are of another format, the error is about base.
         min(CASE WHEN c.format <> 'torch_trace' THEN
             s.is_new::INTEGER || c.name || ' is of format ' || c.format
         END) OVER () AS other

@@ -80,7 +80,7 @@ def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
         ("etq ingest --metrics t", ["file,t"]),
         ("etq ops run.e", ["file,run.e"]),
         ("etq ops first --db ", ["file,"]),
-        # What is no whole line yet.
+        # An incomplete line.
         ("etq sql 'unclosed", ["file,unclosed"]),
     ],
 )

@@ -54,7 +54,7 @@ def test_what_once_failed(original: Original, lab: checks.Lab) -> None:
     refusal = checks.read(given)
     for way in (1, 2, 3):
         stored = lab.check(given, way)
-        # A label that is none is told where it is stored.
+        # An invalid label is refused only when it is stored.
         assert (stored is None) == (refusal is None) or "captured_at" in str(stored)
 
 

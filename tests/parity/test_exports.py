@@ -23,7 +23,8 @@ from tests.warehouses import empty_warehouse
 
 TRACES = sorted(path.name for path in (CAPTURES / "torch").glob("*.pt.trace.json.gz"))
 GPU_TRACES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "resnet50_list_format", "triton")
-# All slices with their places, as Perfetto has them, but instants, which etq doesn't store. It shows what has no length within whatever else begins then.
+# All slices and their places in Perfetto, without instants, which etq doesn't store. Perfetto puts a slice without
+# length into any other slice that begins at the same time.
 SLICES = """
     SELECT s.name, s.category, s.ts, s.dur, t.name AS thread, p.name AS process, parent.name AS parent
     FROM slice AS s

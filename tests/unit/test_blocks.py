@@ -134,7 +134,7 @@ def test_parents_of_runs_that_log_the_same_events_at_other_times(
 
 
 def test_parents_of_a_run_in_which_a_container_begins_earlier() -> None:
-    """In the first run no event contains the first kernel; in the second the one that an operator follows does."""
+    """The first kernel has no parent in the first run. In the second run an execute begins earlier and contains it."""
 
     def events(begin: int) -> list[ProfileEvent]:
         executes = [framework("Method::execute", begin, begin), framework("Method::execute", 1, 1)]
