@@ -1,4 +1,4 @@
-"""Device times that a trace's views are to tell, and whether they do; the views among each other, too."""
+"""Expected device times of a trace, and checks of the views' answers against these and against each other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def positive(times: dict[Any, Any]) -> dict[Any, Any]:
 
 
 def check(warehouse: Warehouse, capture: str, expected: DeviceTimes) -> None:
-    """Each view says what is expected, and the views add up to the sum of the devices' events."""
+    """Check that each view returns the expected times, and that they add up to the sum of the devices' events."""
     averages = """
         SELECT name, sum(self_device_time), sum(device_time_total)
         FROM key_averages($c, unit := 'ns')

@@ -1,4 +1,4 @@
-"""A pair: a public view, and another way to its numbers; both answers are compared value by value."""
+"""A pair: a public view, and another way to compute its numbers. Both answers are compared value by value."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.pairs import dumps, json_traces
 TOLERANCE: Final = 1e-9
 
 Row = tuple[Any, ...]
-Sides = tuple[Any, Any]  # what the view says, and what the other way says
+Sides = tuple[Any, Any]  # the view's answer, and that of the other way
 
 
 @dataclass
@@ -57,28 +57,28 @@ class Asked:
 
     @cached_property
     def methods(self) -> dict[int, str | None]:
-        """The method of each run, as it was found by linking: there is a way to that of its own, `block_methods`."""
+        """The method of each run, as linking found it. The pair `block_methods` checks it separately."""
         return dict(self.rows("""
             SELECT r.run_index, r.method FROM runs AS r JOIN captures AS c ON c.capture_id = r.capture_id
             WHERE c.name = $name""", name=self.name))  # fmt: skip
 
     @cached_property
     def scopes(self) -> dict[int, str]:
-        """What the ops of each run are told apart by: its method, or what stands for it."""
+        """The scope of each run, which distinguishes its ops: its method, or a name if the method is unknown."""
         return dict(self.rows("""
             SELECT r.run_index, r.scope FROM runs AS r JOIN captures AS c ON c.capture_id = r.capture_id
             WHERE c.name = $name""", name=self.name))  # fmt: skip
 
 
 def all_runs(view: str) -> dict[str, Any]:
-    """What lets a view put all runs together, where it would leave untypical ones out."""
+    """The argument that makes a view use all runs, if by default it leaves out untypical ones."""
     parameters = {each.name: each.default for each in catalog.objects()[view].parameters}
     return {"runs": "all"} if parameters.get("runs") == "'typical'" else {}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A view, the other way to it in words, and what asks both."""
+    """A view, the other way in words, and the function that computes both answers."""
 
     view: str
     of: str  # dump, recorded (a dump with a record), trace, prof_result, program, record, warehouse
@@ -93,7 +93,7 @@ PAIRS: Final[list[Pair]] = []
 
 
 def pair(view: str, way: str, *, of: str = "dump") -> Callable[[Callable[[Asked], Sides]], Callable[[Asked], Sides]]:
-    """Put a question, asked in two ways, into the table of pairs."""
+    """Add a function that computes both answers to the table of pairs."""
 
     def put(ask: Callable[[Asked], Sides]) -> Callable[[Asked], Sides]:
         PAIRS.append(Pair(view, of, way, ask))
@@ -103,7 +103,7 @@ def pair(view: str, way: str, *, of: str = "dump") -> Callable[[Callable[[Asked]
 
 
 def keyed(rows: Iterable[Sequence[Any]], keys: int) -> dict[Any, list[Any]]:
-    """Rows by their first columns, which are of one row each."""
+    """Rows by their first columns, which are unique."""
     found: dict[Any, list[Any]] = {}
     for row in rows:
         key = tuple(row[:keys])
@@ -113,7 +113,7 @@ def keyed(rows: Iterable[Sequence[Any]], keys: int) -> dict[Any, list[Any]]:
 
 
 def differences(found: Any, expected: Any, where: str = "") -> Iterator[str]:
-    """What differs, in words: whole numbers and texts exactly, others beyond the tolerance."""
+    """The differences in words. Whole numbers and texts must be equal, other numbers within the tolerance."""
     found, expected = _plain(found), _plain(expected)
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in [*expected, *(key for key in found if key not in expected)]:

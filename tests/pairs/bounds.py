@@ -1,4 +1,4 @@
-"""What holds of every view: no time is below 0, and no share is outside of 0 to 100."""
+"""Invariants of every view: no time is below 0, and no share is outside of 0 to 100."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 from etq import catalog
 from tests.pairs.asking import Asked, all_runs
 
-# Times, by their names; differences are none, nor are positions on a clock.
+# Columns of times by name, without differences and positions on a clock.
 _TIMES: Final = re.compile(
     r"self_time|total|avg|min|max|execute|kernels|delegates|operators|ops|copies|layout|unaccounted|inclusive|exclusive"
     r"|(?:self|total)_ticks|duration|time|.*_time|.*_time_(?:total|avg)|p\d\d|block_median|time_at_stake"
@@ -17,12 +17,12 @@ _TIMES: Final = re.compile(
 _SHARES: Final = re.compile(
     r"(?:share|tax|self_cpu|utilization|sm_efficiency|occupancy|tensor_cores(?:_\w+)?|value)_percent"
 )
-# A first run may be faster than those behind it.
+# A first run may be faster than later ones.
 _BELOW: Final = {("load_breakdown", "total")}
 
 
 def outside(asked: Asked) -> Iterator[str]:
-    """What is out of bounds in any view of a capture, in words."""
+    """The values that are out of bounds in any view of a capture, in words."""
     for view in catalog.public_objects():
         required = [each.name for each in view.parameters if each.default is None]
         if view.kind != "table macro" or required != ["capture"]:

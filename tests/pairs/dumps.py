@@ -1,4 +1,4 @@
-"""An ETDump in plain Python: events as objects, what contains what by the rules in words, sums with loops.
+"""An ETDump in plain Python: events as objects, parents by the documented rules, sums with loops.
 
 It shares no code with the readers and no SQL with the views: it stands on the slow reader of the tests.
 """
@@ -56,7 +56,7 @@ class Timed:
 
     @property
     def own(self) -> int:
-        """Its time less that of what is directly within it."""
+        """The event's time without its children."""
         return self.ticks - sum(child.ticks for child in self.children)
 
     @property
@@ -97,7 +97,7 @@ class Dump:
 
     @cached_property
     def executing(self) -> dict[int, int | None]:
-        """Runs that execute, and for how long; None where the times of an execute are impossible."""
+        """The execute time of each run with an execute; None if its times are impossible."""
         found: dict[int, int | None] = {}
         for run in range(len(self.runs)):
             if executes := self.executes(run):
@@ -107,7 +107,7 @@ class Dump:
 
     @cached_property
     def slots(self) -> list[list[tuple[Any, ...]]]:
-        """Of each run, its distinct events: in the order of the first event of their instruction, as the Inspector."""
+        """The distinct events of each run, ordered by the first event of their instruction, as in the Inspector."""
         return [_slots(run) for run in self.runs]
 
     @cached_property
@@ -121,7 +121,7 @@ class Dump:
 
     @cached_property
     def iterations(self) -> list[int]:
-        """How many runs of its name came before each run."""
+        """The number of runs of the same name before each run."""
         seen: defaultdict[str, int] = defaultdict(int)
         found = []
         for run in self.runs:
@@ -196,7 +196,7 @@ def _timed(number: int, run: Run, has_wrapped: bool) -> list[Timed]:
 
 
 def _parent(events: Sequence[Timed], at: int) -> Timed | None:  # noqa: PLR0911 - a case a line
-    """What contains an event: events are logged when they end, so that it comes later."""
+    """The parent of an event. Events are logged when they end, so the parent comes later."""
     event, later, earlier = events[at], events[at + 1 :], events[:at][::-1]
     around = next((each for each in later if each.is_container and each.start <= event.start), None)
     if event.kind == "delegate":
@@ -260,7 +260,7 @@ def _signature(raw: ProfileEvent | DebugEvent) -> tuple[Any, ...]:
 def _slots(run: Run) -> list[tuple[Any, ...]]:
     groups: dict[tuple[Any, ...], list[tuple[Any, ...]]] = {}
     for raw in run.events:
-        # Outputs of a method that are no tensors are not marked as outputs: they are events, as the Inspector has them.
+        # Outputs of a method that aren't tensors are not marked as outputs: they count as events, as in the Inspector.
         if isinstance(raw, AllocationEvent) or (isinstance(raw, DebugEvent) and raw.output):
             continue
         key = (raw.instruction_id, raw.chain_index, raw.delegate_debug_id_int, raw.delegate_debug_id_str)

@@ -1,4 +1,4 @@
-"""An ETRecord in plain Python: its JSON, and what it tells of events by the rules in words."""
+"""An ETRecord in plain Python: its JSON, and the nodes, ops and modules of events by the documented rules."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Record:
         self.graphs: dict[str, list[Node]] = {}
         self._own: dict[Any, list[Node]] = {}
         self._places: dict[Any, Place] = {}
-        # By method, the nodes that kernels run.
+        # The nodes that kernels run, by method.
         self.of_kernels: frozenset[tuple[str, int]] = frozenset()
         self._variants: dict[frozenset[tuple[str, int]], Record] = {}
         for name, content in members.items():
@@ -65,7 +65,7 @@ class Record:
                 nodes = json.loads(content)["graph_module"]["graph"]["nodes"]
                 self.graphs[name.removeprefix(EDGE)] = [_node(at, each) for at, each in enumerate(nodes)]
         if len(self.graphs) == 1 and len(self.handles) == 1:
-            # One method is saved as `forward`, whatever its name; the maps have the true one.
+            # A single method is saved as `forward`, whatever its name; the maps have the true name.
             [method], [nodes] = self.handles, self.graphs.values()
             self.graphs = {method: nodes}
 
@@ -150,7 +150,7 @@ def _listed(value: Any) -> list[int]:
 
 
 def _common_module(nodes: list[Node]) -> str | None:
-    """The deepest module that all of the nodes stand in."""
+    """The deepest module that contains all of the nodes."""
     if not nodes:
         return None
     found = None

@@ -57,7 +57,7 @@ class Fleet:
 
 
 def _by_op(dump: Dump) -> dict[Key, list[int]]:
-    """Of each op what it took, run by run."""
+    """The time of each op in each run."""
 
     def key(event: Timed) -> Key | None:
         is_op = event.kind in ("kernel", "delegate_call", "delegate", "user")
@@ -67,7 +67,7 @@ def _by_op(dump: Dump) -> dict[Key, list[int]]:
 
 
 def by_run_of(dump: Dump, key: Callable[[Timed], Any], value: Callable[[Timed], int]) -> dict[Any, dict[int, int]]:
-    """Sums of the events within executes by a key and run; what has no key is left out."""
+    """Sums of the events within executes by key and run. Events without a key are left out."""
     found: defaultdict[Any, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for event in dump.within:
         if (of := key(event)) is not None:
@@ -76,7 +76,7 @@ def by_run_of(dump: Dump, key: Callable[[Timed], Any], value: Callable[[Timed], 
 
 
 def by_module(dump: Dump, record: Record) -> dict[str, list[int]]:
-    """Of each module what it took with those within it, run by run."""
+    """The time of each module, including nested modules, in each run."""
     ops = kernels(dump)
     found: defaultdict[str, defaultdict[int, int]] = defaultdict(lambda: defaultdict(int))
     for event in dump.within:
@@ -118,7 +118,7 @@ def built() -> Iterator[Fleet]:
 
 
 def _made(build: int) -> bytes:
-    """Runs of a program that does nothing but its ops; the builds differ in when they were."""
+    """Runs of a program that only runs its ops. The builds differ in their times."""
     runs = []
     at = 1000 + build
     for _ in range(5):

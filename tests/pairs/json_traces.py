@@ -1,4 +1,4 @@
-"""A PyTorch trace in plain Python: its JSON, one object for each slice, what stands in what, sums with loops."""
+"""A PyTorch trace in plain Python: its JSON, one object for each slice, parents, and sums with loops."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Slice:
 
     @property
     def correlation(self) -> int:
-        """The id that a call of the runtime shares with what it launched; 0 where it has none."""
+        """The id that a call of the runtime shares with the device events that it launched; 0 if it has none."""
         return int(self.arguments.get("correlation", 0))
 
     @property
@@ -64,7 +64,7 @@ class Slice:
 
     @property
     def call(self) -> Slice | None:
-        """The call that it counts with, as torch counts: what only calls its own name is one call with that."""
+        """The call of which this one is a part, as torch counts: a call and its only child of the same name are one."""
         found: Slice | None = self
         while found is not None and found.is_no_call:
             found = found.parent
@@ -82,7 +82,7 @@ class Slice:
 
 @dataclass(eq=False)
 class Held:
-    """An op, module or step, in the tree without what stands between these."""
+    """An op, module or step in the tree, which has no other slices."""
 
     slice: Slice
     above: Held | None = None
@@ -99,7 +99,7 @@ class Held:
 
     @property
     def only(self) -> Held | None:
-        """What it is one call with: the only thing within it, if that is an op of its name."""
+        """The only child, if it is an op of the same name: both count as one call."""
         if len(self.within) != 1:
             return None
         [inner] = self.within
@@ -144,7 +144,7 @@ class Trace:
 
     @cached_property
     def memory(self) -> list[tuple[int, int, dict[str, Any], tuple[Any, Any]]]:
-        """Allocations and releases: place in the file, when, what is written, thread."""
+        """Allocations and releases: position in the file, time, arguments, thread."""
         return [
             (at, nanoseconds(each["ts"]), each["args"], (each["pid"], each["tid"]))
             for at, each in enumerate(self.entries)
@@ -152,7 +152,7 @@ class Trace:
         ]
 
     def bytes_within(self, types: Iterable[int]) -> dict[int, int]:
-        """By slice what was allocated less what was released from its start to its end, by any thread."""
+        """For each slice, the bytes allocated minus those released between its start and end, by any thread."""
         moments = sorted((at, said["Bytes"]) for _, at, said, _ in self.memory if said["Device Type"] in types)
         times, sums = [at for at, _ in moments], [0, *accumulate(size for _, size in moments)]
         return {
@@ -175,12 +175,12 @@ class Trace:
 
     @property
     def calls(self) -> list[Held]:
-        """The tree's nodes, but those that are one call with what they stand in."""
+        """The tree's nodes, without those that are one call with their parent."""
         return [each for each in self.tree if each.above is None or each.above.only is not each]
 
 
 def union(slices: Iterable[Slice], start: float = -math.inf, end: float = math.inf) -> int:
-    """How long any of them lasts between two moments."""
+    """The time between two moments in which at least one of them runs."""
     total, reached = 0, start
     for each in sorted(slices, key=lambda each: each.start):
         begin, until = max(each.start, reached), min(each.end, end)

@@ -102,7 +102,7 @@ def _executing(clock: Clock, name: str, step: str, parts: Sequence[tuple[int, st
     if clock.draw(st.booleans()):
         started = clock.go()
         events.append(framework("mine", started, clock.go(lengths)))
-    # What outlasts its call still ends within the execute.
+    # An event that outlasts its call still ends within the execute.
     clock.now += 1000 if late else 0
     events.append(execute(begin, clock.go()))
     if step == "both":
@@ -121,7 +121,7 @@ def _instruction(clock: Clock, at: int, kind: str, op: str, inner: Sequence[str]
             ended = clock.go(lengths)
             events.append(delegated(label, started, ended + (900 if late else 0), at))
         if kind == "nested":
-            # The delegate runs a kernel of the program's.
+            # The delegate runs a kernel of the program.
             started = clock.go()
             events.append(kernel(op, started, clock.go(lengths), at))
         return [*events, delegate_call(call, clock.go(), at)]
@@ -213,7 +213,7 @@ def traces(draw: Any, *, ids: str = "ops") -> bytes:
 
 
 class _Trace:
-    """What a trace is made of, as it is made."""
+    """The parts of a trace while it is made."""
 
     def __init__(self, draw: Any, ids: str, events: list[dict[str, Any]]) -> None:
         self.draw, self.ids, self.events = draw, ids, events
@@ -223,7 +223,7 @@ class _Trace:
         self.allocated = 0
 
     def op(self, start: int, thread: int, depth: int) -> int:
-        """An op with what is within it; returns when it ends."""
+        """Write an op and its children; return its end."""
         at: int
         draw = self.draw
         name = draw(
@@ -247,7 +247,7 @@ class _Trace:
         return at
 
     def launch(self, at: int, thread: int, op: int) -> int:
-        """A call of the runtime and what it runs on a stream; returns when it ends."""
+        """Write a call of the runtime and what it runs on a stream; return its end."""
         draw = self.draw
         self.correlation += 1
         given = {"ops": {"external": op}, "correlation": {"external": self.correlation}, "zero": {"external": 0}}

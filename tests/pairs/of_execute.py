@@ -1,4 +1,4 @@
-"""Where the time of executes went, and what one run is to the others: against own times added up in plain Python."""
+"""Time of executes by component, and runs compared with others: against self times added up in plain Python."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMPONENTS = {
 
 
 def sums(events: Iterable[Timed], key: Callable[[Timed], Any]) -> dict[Any, list[int]]:
-    """Number and own time of events by a key."""
+    """Number and self time of events by a key."""
     found: dict[Any, list[int]] = {}
     for event in events:
         row = found.setdefault(key(event), [0, 0])
@@ -35,7 +35,7 @@ def sums(events: Iterable[Timed], key: Callable[[Timed], Any]) -> dict[Any, list
 
 
 def op_of(event: Timed, name: str) -> tuple[str, str]:
-    """What an event's own time is called, and its kind."""
+    """The name and the kind of an event's self time."""
     if event.kind == "operator_call" and event.children:
         return "(framework)", "framework"
     return ("(unattributed)" if event.kind == "framework" else name), event.kind
@@ -117,7 +117,7 @@ def framework_tax(asked: Asked) -> Sides:
 
 
 def works(dump: Dump, run: int) -> tuple[int, int, int]:
-    """Own time of a run's kernels, of its delegates with their calls, and of operators without a kernel event."""
+    """Self time of a run's kernels, of its delegates with their calls, and of operators without a kernel event."""
     within = [event for event in dump.events[run] if event.execute is not None]
     return (
         sum(event.own for event in within if event.kind == "kernel"),
@@ -136,7 +136,7 @@ def _has_values(dump: Dump) -> bool:
 
 
 def taxes(dump: Dump, run: int) -> list[Any]:
-    """What framework_tax is to say of a run, in ticks."""
+    """The row of framework_tax that is expected for a run, in ticks."""
     execute, work = dump.executing[run], works(dump, run)
     note = "no operators traced" if is_untraced(dump) else "includes tracing"
     tax = None if note == "no operators traced" or execute is None else execute - sum(work)
@@ -196,7 +196,7 @@ def load_breakdown(asked: Asked) -> Sides:
 
 
 def judged(asked: Asked) -> dict[int, tuple[bool, bool, float | None]]:
-    """Of each run that executes: whether it warms up, whether it is typical, and the median of typical runs like it."""
+    """For each run with an execute: whether it warms up, whether it is typical, and the median of its typical peers."""
     dump = asked.dump
     by_block: defaultdict[int, list[int]] = defaultdict(list)
     for run in dump.executing:
@@ -223,7 +223,7 @@ def judged(asked: Asked) -> dict[int, tuple[bool, bool, float | None]]:
 
 
 def _fences(dump: Dump, groups: list[list[int]], first: set[int]) -> tuple[float, float]:
-    """The fences of the first group that has enough runs, but those that may warm up."""
+    """The fences of the first group that has enough runs, without those that may warm up."""
     for runs in groups:
         counted = [time for run in runs if run not in first and (time := dump.executing[run]) is not None]
         if len(counted) >= 3:
@@ -319,7 +319,7 @@ def headline(asked: Asked) -> Sides:
         if component == "Program::load_method" and total is not None:
             values["load", part].append(total)
         elif component == "first run excess" and part not in begun:
-            # What is first in a later block is warm already.
+            # The first run of a later block is not a warm-up.
             begun.add(part)
             if total is not None:
                 values["first run excess", part].append(total)
@@ -352,7 +352,7 @@ def phase_totals(asked: Asked) -> Sides:
 
 
 def phase_of(run: int, runs: int) -> str | None:
-    """The phase that is given to a run of the captures that pairs are asked of: none where there are few."""
+    """The phase that the tests give to a run; none if the capture has few runs."""
     if runs < 5:
         return None
     return "prefill" if run == 1 or (run == 6 and runs > 8) else "decode" if run > 1 else None
@@ -395,7 +395,7 @@ def time_tree(asked: Asked) -> Sides:
     found: dict[Any, list[int]] = {}
     for _, _, name, kind, calls, own, _ in rows:
         if kind not in ("total", "method", "run") and calls:
-            # Calls of one delegate among several are told apart by their instruction.
+            # The instruction distinguishes calls of one delegate among several.
             row = found.setdefault((re.sub(r"^DELEGATE_CALL @\d+$", "DELEGATE_CALL", name), kind), [0, 0])
             row[0] += calls
             row[1] += own
@@ -417,7 +417,7 @@ def key_averages(asked: Asked) -> Sides:
         row = grouped[event.family]
         row[1] += event.own
         parent = event.parent
-        # What only calls another of its own name is one call with it.
+        # A call whose only child has its name is one call with the child.
         if parent is None or parent.family != event.family or len(parent.children) > 1:
             row[0] += 1
             row[2] += event.ticks

@@ -1,4 +1,4 @@
-"""What files hold: programs, records' costs, logged values, blobs of the old profiler; and what is known of captures."""
+"""Contents of files: programs, records' costs, logged values, prof_results; and properties of captures."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def planned_memory(asked: Asked) -> Sides:
     for plan in program(asked.name)["execution_plan"]:
         steps = [each["instr_args"] for chain in plan["chains"] for each in chain["instructions"]]
         if any("args" not in step for step in steps):
-            return [], []  # of loops and moves there is no way as plain
+            return [], []  # there is no equally simple way for loops and moves
         lives = {value: life for value, life in _lives(plan, steps).items() if _memory(plan, value) is not None}
         rows = {value: _placed(plan, value) for value in lives}
         peak = max(
@@ -147,7 +147,7 @@ def node_costs(asked: Asked) -> Sides:
 
 
 def _bytes_written(path: Path) -> dict[str, int]:
-    """What nodes of one output give, by its sizes, where one graph has them."""
+    """The size of the output of each node with one output, in the records where one graph has it."""
     import zipfile
 
     found: dict[str, int] = {}
@@ -214,7 +214,7 @@ def _logged(value: Any, data: bytes | None, is_list: bool) -> list[Any]:
     count = int(np.prod(value.sizes, dtype=int))
     if data is None or value.offset + count * dtype.itemsize > len(data):
         return [kind, None, sizes, *[None] * 6]
-    # The runtime writes nothing of a tensor without elements, and gives -1 as its offset.
+    # The runtime writes nothing for a tensor without elements, and its offset is -1.
     array = np.frombuffer(data, dtype, count, max(value.offset, 0))
     finite = array[np.isfinite(array)].astype(float)
     hashed = hashlib.sha256(array.tobytes()).hexdigest()
@@ -223,7 +223,7 @@ def _logged(value: Any, data: bytes | None, is_list: bool) -> list[Any]:
 
 
 def _old_parsers(asked: Asked, scale: str = "TIME_IN_NS") -> Any:
-    """What the parser of the profiler that was before ETDump says; an error where it gives up."""
+    """The recorded answer of the prof_result parser of ExecuTorch; None if it raised."""
     assert asked.path is not None
     told = json.loads(asked.path.with_name(f"{asked.name}.expected.json").read_text())[scale]
     return None if "error" in told else told
@@ -280,7 +280,7 @@ def prof_result_total(asked: Asked) -> Sides:
         return [], []
     executes = [each for entries in told["profile"].values() for each in entries if each["name"] == "Method::execute"]
     if len(executes) != len(told["profile"]):
-        return [], []  # of several executes at a time, those within others count once
+        return [], []  # of several executes at a time, nested ones count once
     return sum(row[0] for row in rows), sum(sum(each["duration"]) for each in executes)
 
 

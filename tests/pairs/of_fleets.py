@@ -97,7 +97,7 @@ def compare_findings(fleet: Fleet) -> Sides:
             rules |= {"disturbed capture"} if common_of(fleet.compared()[1]).disturbed.any() else set()
             rules |= {"few captures"} if min(sides.count("base"), sides.count("new")) < 3 else set()
             expected.append(sorted(rules))
-    # One against one is judged by others: of their number nothing is told by this rule.
+    # One capture against one is judged by a history, so its findings are not compared.
     return found[:1], expected
 
 
@@ -188,7 +188,7 @@ def trend(fleet: Fleet) -> Sides:
 
 
 def _factors(fleet: Fleet) -> np.ndarray[Any, Any]:
-    """What all ops of a capture have in common: the median over the 20 largest of how much more than usual they took."""
+    """The common shift of each capture: the median over its 20 largest ops of their change from the usual time."""
     _, values, _ = fleet.quantiles(0.25)
     largest = np.argsort(-np.median(values, axis=0), kind="stable")[:20]
     logs = np.log(values[:, largest])
@@ -229,7 +229,7 @@ def op_trends(fleet: Fleet) -> Sides:
 
 
 def _op(fleet: Fleet, key: tuple[str, str, int]) -> str:
-    """What an op is called: its op type, by the record."""
+    """The name of an op: its op type in the record."""
     query = (
         "SELECT own_op_type FROM event_ops('fleet_00') WHERE instruction_id = $at AND own_op_type IS NOT NULL LIMIT 1"
     )

@@ -1,4 +1,4 @@
-"""What a record tells of a capture's time: against its JSON in plain Python, and against the same total elsewhere."""
+"""Time of a capture by its record: against the record's JSON in plain Python, and against other views' totals."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def record_of(asked: Asked) -> Record:
 
 
 def placed(asked: Asked) -> Iterator[tuple[Timed, str, Place]]:
-    """Events within executes, with the module that their own time belongs to, by the maps alone."""
+    """Events within executes, with the module of their self time, by the maps alone."""
     record, ops = record_of(asked), kernels(asked.dump)
     for event in asked.dump.within:
         kernel = ops.get((asked.dump.blocks[event.run], event.raw.instruction_id))
@@ -47,7 +47,7 @@ def placed(asked: Asked) -> Iterator[tuple[Timed, str, Place]]:
 
 
 def is_mapped(asked: Asked) -> bool:
-    """Whether the maps tell all, so that nothing is aligned."""
+    """Whether the maps are complete, so that nothing is aligned."""
     return not record_of(asked).has_unmapped_delegates
 
 
@@ -125,7 +125,7 @@ def is_within(path: str, module: str) -> bool:
 
 
 def _modules_of_ops(asked: Asked) -> Sides:
-    """Of delegates that tell nothing of their events: the ops of each module add up to it."""
+    """For delegates without a map: the ops of each module add up to the module."""
     columns = "method, module_path, calls, self_ticks"
     found = {row[:2]: row[2:] for row in asked.view("module_totals", columns) if row[2]}
     sums: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
@@ -190,7 +190,7 @@ def time_tree_by_module(asked: Asked) -> Sides:
     leaves = sum(row[3] for row in rows)
     totals = {row[:2]: row[2] for row in asked.view("module_totals", "method, module_path, total", unit="ns")}
     methods = sorted({method for method, _ in totals})
-    # Where several methods ran, each is a level of its own.
+    # If several methods ran, each is a level of the tree.
     modules = {
         (path[0] if len(methods) > 1 else methods[0], module): total
         for path, kind, module, _, total in rows
@@ -224,7 +224,7 @@ def node_totals(asked: Asked) -> Sides:
         row[1] = row[1] or calls[key]
     found = keyed(rows, 2)
     if not is_mapped(asked):
-        # What is aligned has no way of its own: kernels alone.
+        # There is no second way for aligned events, so only kernels are compared.
         found = {key: row for key, row in found.items() if key in expected}
     return found, {key: [*row, percent(row[2], asked.dump.total)] for key, row in expected.items()}
 
@@ -239,7 +239,7 @@ def delegate_coverage(asked: Asked) -> Sides:
         if event.kind == "kernel":
             kernel = ops[asked.dump.blocks[event.run], event.raw.instruction_id]
             own = record.own_nodes(asked.methods[event.run], event, kernel)
-            # Of a kernel that runs no node of its name, its own name stands there.
+            # If a kernel runs no node with its name, the kernel's name is the op.
             op = own[0].op_type if own and own[0].op == kernel else event.family
             row = expected.setdefault((asked.scopes[event.run], op), [0, 0])
             row[0] += 1

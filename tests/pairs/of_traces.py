@@ -1,4 +1,4 @@
-"""What PyTorch's traces tell: against plain Python over their JSON, and against the same time counted elsewhere."""
+"""Views of PyTorch traces: against plain Python over their JSON, and against other views' totals."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
 
-# The row of key_averages of device events that neither an op nor an annotation launched.
+# The row of key_averages for device events that neither an op nor an annotation launched.
 NO_OP = "(no op)"
 
-# Bytes of an element by torch's name of its type.
+# Bytes of an element by torch's name of the type.
 ELEMENTS = {"Byte": 1, "Half": 2, "BFloat16": 2, "Float": 4, "Int": 4, "Long": 8, "Double": 8}
 
 FAMILY = re.compile(r"^ProfilerStep#\d+$")
@@ -56,7 +56,7 @@ def event_times(asked: Asked) -> Sides:
         if not each.is_device and each.category != "Trace":
             own[each.thread] += exclusive
             threads[each.thread].append(each)
-    # What begins within another and ends behind it is counted once for itself.
+    # A slice that begins within another and ends after it counts once, separately.
     roots = {
         thread: sum(each.length for each in slices if each.parent is None) for thread, slices in threads.items()
     }  # fmt: skip
@@ -112,7 +112,7 @@ def device_time(asked: Asked) -> Sides:
 
 
 def launched(asked: Asked) -> int:
-    """Time of what a device ran that stands in an op, by its launch on a thread, or else by the op's id."""
+    """Time of device events by op: by the thread of their launch, or else by the op's id."""
     trace = asked.trace
     calls = trace.launches
     total = 0
@@ -367,7 +367,7 @@ def operator_table(asked: Asked) -> Sides:
 def operators_alone(asked: Asked) -> Sides:
     rows = asked.view("operator_table", "name, host_self_time", unit="ns")
     if any(asked.trace.device):
-        # Which calls are an op's is told by ids: no time is below 0 or above the whole.
+        # Ids determine which calls belong to an op, so only bounds are checked: from 0 to the op's total time.
         wholes = asked.view("operator_table", "name, host_total_time", unit="ns")
         return [0 <= row[1] <= whole[1] for row, whole in zip(rows, wholes, strict=True)], [True] * len(rows)
     expected: defaultdict[str, int] = defaultdict(int)
@@ -497,7 +497,7 @@ def step_lengths(asked: Asked) -> Sides:
 
 
 def steps_of(asked: Asked) -> list[tuple[int, int]]:
-    """Begin and end of the steps that are shown, from when each is free of the one before to when all it launched ended."""
+    """Begin and end of the steps shown. A step begins when the previous one and its launched events have ended."""
     trace = asked.trace
     shown = len({row[0] for row in asked.view("step_breakdown", "run_index")})
     written = sorted((each.start, each.end) for each in trace.host if each.name.startswith("ProfilerStep#"))
@@ -639,7 +639,7 @@ def peak_memory(asked: Asked) -> Sides:
 
 
 def _held_at_ends(asked: Asked) -> tuple[list[str], dict[tuple[int, str, str | None], tuple[int, int]]]:
-    """The steps by their ends, and what is held then: allocations and bytes by position of the step, device and op."""
+    """The ends of the steps, and the memory held then: allocations and bytes by step, device and op."""
     ends: dict[str, int] = {}
     for each in asked.trace.host:
         if each.name.startswith("ProfilerStep#") and each.category in ("cpu_op", "Operator", "user_annotation"):

@@ -1,4 +1,4 @@
-"""What pairs are asked of: captures of all kinds, read into one warehouse as they are asked for."""
+"""The captures on which pairs are checked: captures of all kinds, read into one warehouse when first used."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from tests.pairs.of_execute import phase_of
 SHARED: Final = Path(os.environ.get("ETQ_SHARED") or Path(__file__).parents[3] / "shared") / "captures"
 # Copies of others, byte for byte.
 _COPIES: Final = ("mlp_debug_nobin", "mlp_debug_shortbin")
-# One of each kind: all pairs are asked of it.
+# One capture of each kind, on which all pairs are checked.
 FEW: Final = (
     *("mlp", "mlp_alloc", "mlp_step", "mlp_method_only", "mlp_wrap32", "mlp_debug5", "mlp_0runs", "mlp_bundled_idx"),
     *("convnet_xnn", "demo_int", "demo_str", "cond_mixed", "maploop", "multimethod_interleave", "transformer", "twins"),
     *("steps_12", "pair_mlp", "iterations", "two_blocks_interleaved"),
 )
-# Those of them that are asked every time; the others with -m long.
+# The ones of them that run every time; the others run with -m long.
 FEWEST: Final = ("mlp_debug5", "convnet_xnn", "multimethod_interleave", "steps_12", "iterations")
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A file, by the name it is asked for."""
+    """A file, and the name of its capture."""
 
     path: Path
     kind: str  # dump, trace, prof_result
@@ -47,7 +47,7 @@ class Subject:
 
 
 def own() -> list[Subject]:
-    """The captures that are kept with the tests."""
+    """The captures in the repository."""
     dumps = [
         Subject(path, "dump")
         for path in sorted(CAPTURES.glob("*/*.etdp"))
@@ -63,7 +63,7 @@ def own() -> list[Subject]:
 
 
 def others() -> list[Subject]:
-    """Captures that other people published, where they are at hand."""
+    """Captures that other people published, if they are available."""
     return [
         *(Subject(path, "dump") for path in sorted(SHARED.glob("upstream/*.etdp"))),
         *(Subject(path, "trace") for path in sorted(SHARED.glob("torch/*/*.pt.trace.json.gz"))),
@@ -72,7 +72,7 @@ def others() -> list[Subject]:
 
 @dataclass
 class Shelf:
-    """A warehouse that reads captures when they are first asked for."""
+    """A warehouse that reads captures when they are first used."""
 
     warehouse: Warehouse
     _asked: dict[Path, Asked] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Shelf:
         return asked
 
     def _link(self, asked: Asked, subject: Subject) -> Path | None:
-        """Link a capture to its record, where that is whole and its methods are found."""
+        """Link a capture to its record if the record is whole and its methods are found."""
         path = subject.record
         if path is None:
             return None
@@ -107,7 +107,7 @@ class Shelf:
 
 
 def say_phases(asked: Asked) -> None:
-    """Say what the runs of a capture are for, as `phase_of` has it."""
+    """Set the phases of a capture's runs, by `phase_of`."""
     runs = len(asked.dump.runs)
     for phase in ("prefill", "decode"):
         said = [str(run) for run in range(runs) if phase_of(run, runs) == phase]

@@ -27,5 +27,5 @@ WITHOUT: Final[dict[str, str]] = {
 
 
 def of(kind: str) -> list[Pair]:
-    """The pairs that are asked of captures of a kind."""
+    """The pairs for captures of a kind."""
     return [each for each in PAIRS if each.of == kind]

@@ -1,4 +1,4 @@
-"""Each number by two ways, on captures and traces made by hypothesis."""
+"""Each number is computed in two ways, on captures and traces made by hypothesis."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.pairs.subjects import say_phases
 from tests.sampling import IS_WHOLE, whole
 from tests.warehouses import empty_warehouse
 
-# Of each example so much is asked that making a failing one small would take minutes.
+# There are so many pairs per example that shrinking a failing one would take minutes.
 PATIENT = settings(
     deadline=None,
     derandomize=True,

@@ -1,4 +1,4 @@
-"""Each number by two ways, on captures of all kinds: see `table`."""
+"""Each number is computed in two ways, on captures of all kinds: see `table`."""
 
 from __future__ import annotations
 
@@ -45,19 +45,19 @@ STRIDE = 160
 
 
 def cases(kind: str) -> Iterator[object]:
-    """Each pair with each of the captures that it is asked of; long where `subjects.FEWEST` has the capture not."""
+    """Each pair with each of its captures. A case is long if `subjects.FEWEST` doesn't contain the capture."""
     for number, subject in enumerate(subjects.own()):
         if subject.kind != ("dump" if kind == "recorded" else kind) or (kind == "recorded" and subject.record is None):
             continue
         step = 1 if subject.name in subjects.FEWEST else 6 if subject.name in subjects.FEW else STRIDE
         for at, pair in enumerate(asked_of(kind, number, step)):
-            # Of what is asked every time, two pairs of three are long.
+            # Of the cases that run every time, two of three are long.
             marks = () if subject.name in subjects.FEWEST and at % 3 == 0 else pytest.mark.long
             yield pytest.param(pair, subject, id=f"{subject}-{pair}", marks=marks)
 
 
 def asked_of(kind: str, number: int, step: int) -> list[Pair]:
-    """Each `step`-th pair for a capture, others than for the captures before it."""
+    """Each `step`-th pair for a capture, starting at another pair for each capture."""
     return [pair for at, pair in enumerate(table.of(kind)) if IS_WHOLE or (at + number) % step == 0]
 
 
@@ -155,7 +155,7 @@ def test_both_ways_agree_on_many_captures(fleet: Fleet, pair: Pair, ask: Questio
 
 
 def test_sizes_of_captures_are_parts_of_the_file(tmp_path: Path) -> None:
-    """What captures take together is the blocks that their tables lie in, but for the begin of the first."""
+    """The sizes of all captures add up to the blocks of their tables, except the start of the first block."""
     path = tmp_path / "w.duckdb"
     with etq.open(path) as warehouse:
         for name in ("mlp_100runs", "mlp"):
@@ -177,14 +177,14 @@ OF_CAPTURES = """
     SELECT table_name FROM duckdb_columns() WHERE NOT internal AND column_name = 'capture_id' AND table_name IN (
         SELECT t.table_name FROM duckdb_tables() AS t)"""
 
-# Views of the file that a warehouse is, and what asks them.
+# Views of the warehouse's file, and the test of each.
 OF_THE_FILE = {"capture_sizes": test_sizes_of_captures_are_parts_of_the_file}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["convnet_xnn", "multimethod_interleave"] if IS_WHOLE else ["convnet_xnn"])
 def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
-    """All views of a capture, where it isn't stored at all."""
+    """All views of a capture that isn't stored."""
     [subject] = [each for each in subjects.own() if each.name == name]
     assert subject.record is not None
     views = [
@@ -217,7 +217,7 @@ def _columns(view: str) -> str:
     return ", ".join(f'"{name}"' for name in names if name != "record_id")
 
 
-# What a report shows, by the name of a table on its page, and the question that it is to have asked.
+# The query behind each table of a report's page, by the table's name.
 TILES = {
     "numbers": "FROM headline($name)",
     "parts": "SELECT component, instruction_id, calls, total, share_percent FROM execute_breakdown($name)",
@@ -230,7 +230,7 @@ TILES = {
 @pytest.mark.long
 @pytest.mark.parametrize("name", thinned(["convnet_xnn", "multimethod_interleave", "demo_int"], ["convnet_xnn"]))
 def test_what_a_report_shows_is_its_views(shelf: Shelf, name: str) -> None:
-    """The tables within the page's script, as a reader's browser unpacks them."""
+    """The tables in the page's script, unpacked as in a reader's browser."""
     [subject] = [each for each in subjects.own() if each.name == name]
     asked = shelf.ask(subject)
     tables = _tables_of(report.page_of(asked.warehouse, [asked.name]))

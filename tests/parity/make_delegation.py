@@ -49,7 +49,7 @@ Made = tuple[Any, dict[str, tuple[Any, ...]]]  # The lowered program, and inputs
 
 
 class OtherBackend(BackendDetails):  # type: ignore[misc]
-    """A backend that takes anything; with the spec `mapped` it tells which of its events are which ops."""
+    """A backend that takes any node. With the spec `mapped`, it maps its events to ops."""
 
     @staticmethod
     def preprocess(program: Any, specs: Any) -> Any:
@@ -61,7 +61,7 @@ class OtherBackend(BackendDetails):  # type: ignore[misc]
 
 
 class Other(Partitioner):  # type: ignore[misc]
-    """Gives nodes to that backend, neighbours together."""
+    """Gives nodes to that backend, adjacent nodes together."""
 
     def __init__(self, takes: Callable[[Any], bool], *, mapped: bool = True) -> None:
         self.takes = takes
@@ -72,7 +72,7 @@ class Other(Partitioner):  # type: ignore[misc]
 
         class Support(OperatorSupportBase):  # type: ignore[misc]
             def is_node_supported(self, submodules: Any, node: Any) -> bool:
-                # What takes one of several outputs goes with the node that gives them.
+                # A node that selects one of several outputs is in the same partition as the node that computes them.
                 return node.op == "call_function" and takes(node.args[0] if "getitem" in node.name else node)
 
         parts = CapabilityBasedPartitioner(program.graph_module, Support(), allows_single_node_partition=True)
@@ -309,7 +309,7 @@ def calls(graph: Any) -> list[str]:
 
 
 def answered(graph: Any) -> dict[str, Any]:
-    """What executorch says of a lowered graph, and which of its nodes are where."""
+    """The counts of executorch for a lowered graph, and where each of its nodes is."""
     counts = get_delegation_info(graph).delegation_by_operator
     names = [node.name for node in graph.graph.nodes if node.op == "get_attr"]
     lowered = [getattr(graph, name) for name in names if name.startswith("lowered_module_")]

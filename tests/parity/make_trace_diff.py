@@ -43,7 +43,7 @@ print(json.dumps(answers))
 
 
 def rounded(content: bytes) -> bytes:
-    """The same with a rank, and in whole microseconds, to which HolisticTraceAnalysis rounds starts up and ends down."""
+    """The same trace with a rank, in whole microseconds: HolisticTraceAnalysis rounds starts up and ends down."""
     read: dict[str, Any] = json.loads(content)
     for each in read["traceEvents"]:
         start, end = round(each["ts"]), round(each["ts"] + each["dur"])

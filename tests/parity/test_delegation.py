@@ -1,4 +1,4 @@
-"""What executorch's `get_delegation_info` counts in the lowered program of each model of `tests/captures/delegation/`.
+"""Delegation of each model of `tests/captures/delegation/` against executorch's `get_delegation_info`.
 
 But for getitem, which takes one of several outputs and is no node of a record's graph.
 """
@@ -33,7 +33,7 @@ def path_of(kind: str, suffix: str) -> Path:
 
 
 def answer(kind: str) -> dict[str, Any]:
-    """By method what executorch counts, and which nodes are where."""
+    """The counts of executorch by method, and where each node is."""
     found: dict[str, Any] = json.loads(path_of(kind, "delegation.json").read_text())
     return found
 
@@ -48,12 +48,12 @@ def theirs(kind: str) -> Counts:
 
 
 def op_of(name: str) -> str:
-    """The op by a node's name, as executorch takes it."""
+    """The op of a node by the node's name, as executorch derives it."""
     return re.sub(r"_\d+$", "", name)
 
 
 def ours(warehouse: Warehouse, kind: str, program: str | None = None) -> tuple[Counts, dict[tuple[str, str], str]]:
-    """The counts by executorch's names of ops, and what each is known by."""
+    """The counts by executorch's names of ops, and the basis of each."""
     rows = warehouse.rows(
         """
         SELECT d.method, n.name, d.delegated, d.not_delegated, d.basis
@@ -77,13 +77,13 @@ def ours(warehouse: Warehouse, kind: str, program: str | None = None) -> tuple[C
 
 @pytest.fixture(scope="module")
 def linked() -> Iterator[Warehouse]:
-    """A warehouse for all of them, with their records and programs, of which `stored` puts those in that are asked for."""
+    """A warehouse for all kinds, their records and programs; `stored` ingests those that a test uses."""
     with empty_warehouse() as warehouse:
         yield warehouse
 
 
 def stored(warehouse: Warehouse, kind: str) -> str:
-    """The name of a kind's capture, record and program, which are ingested when they are first asked for."""
+    """The name of a kind's capture, record and program, which are ingested when they are first used."""
     if not warehouse.rows("SELECT 1 FROM captures WHERE name = $kind", kind=kind)[1]:
         made = (warehouse.ingest_record(path_of(kind, "etrecord")), warehouse.ingest_program(path_of(kind, "pte")))
         [capture] = warehouse.ingest_many([path_of(kind, "etdp")], link_to=made)
@@ -101,7 +101,7 @@ def test_with_its_program_and_a_capture(linked: Warehouse, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", thinned(KINDS, FEW_KINDS))
 def test_by_one_source_alone(kind: str) -> None:
-    """By a program or a capture all are known; by the record alone what isn't is called a guess, which adds up."""
+    """With a program or a capture all counts are known. With the record alone some are guesses, which add up."""
     with empty_warehouse() as warehouse:
         found = warehouse.ingest_record(path_of(kind, "etrecord"))
         counts, basis = ours(warehouse, kind)
@@ -125,7 +125,7 @@ def test_by_one_source_alone(kind: str) -> None:
 
 @pytest.mark.long
 def test_records_that_are_enough_alone() -> None:
-    """Handles that delegates and kernels share need names of kernels, if their nodes call several ops; others don't."""
+    """If delegates and kernels share a handle whose nodes call several ops, kernel names are needed; otherwise not."""
     known = set()
     with empty_warehouse() as warehouse:
         for kind in KINDS:
@@ -135,7 +135,7 @@ def test_records_that_are_enough_alone() -> None:
             if kind == "attention_lowered":
                 # The record has the lowered graph, too.
                 assert set(basis.values()) <= {"graph", "record"} and "graph" in basis.values()
-    # All else have kernels and delegates of one handle, whose nodes call several ops.
+    # In all others, kernels and delegates share a handle whose nodes call several ops.
     assert known == {
         "attention_lowered", "attention_one_left", "conv_quantized", "mlp_all", "mlp_dynamic", "mlp_four_bits",
         "mlp_nothing",
@@ -180,7 +180,7 @@ def test_kernels_are_those_of_the_runs(linked: Warehouse, kind: str) -> None:
     assert +called == Counter(dict(instructions))
 
 
-# Delegates that took some of the nodes of one op and handle: which of these is told by their order alone.
+# Delegates that took some of the nodes of one op and handle. Only the order of the nodes distinguishes them.
 BY_ORDER = ("attention_half", "decomposed_half", "lstm")
 
 
@@ -222,7 +222,7 @@ def test_costs_are_counted_once(linked: Warehouse) -> None:
 
 
 def test_kernels_of_no_node(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Coverage has the calls of all kernels, also of those whose handle no node has."""
+    """Coverage counts the calls of all kernels, including those whose handle no node has."""
     x, y, z = tensor("x", 2), tensor("y", 2), tensor("z", 2)
     nodes = (node("aten.relu.default", y, handle=1, self=x), node("aten.tanh.default", z, handle=2, self=y))
     (tmp_path / "net.etrecord").write_bytes(record(*nodes, maps=Maps(handles={0: [1], 1: [2], 2: [1], 3: [9]})))

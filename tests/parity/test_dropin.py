@@ -29,7 +29,7 @@ BOTH = ("with_etrecord", "without_etrecord")
 
 
 def files(name: str, what: str) -> dict[str, Any]:
-    """The files that the oracle was given, as arguments; those that aren't kept here are left out."""
+    """The files that the oracle read, as arguments, without those that are not in the repository."""
     dump = oracle.capture_path(name)
     found = {"etdump_path": str(dump)}
     record, buffer = dump.parent / f"{dump.parent.name}.etrecord", dump.with_suffix(".bin")
@@ -42,7 +42,7 @@ def files(name: str, what: str) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def inspector(name: str, what: str = "without_etrecord", **options: Any) -> Inspector:
-    """The drop-in of a capture, which warns of nothing that a test doesn't look for; not to be changed."""
+    """The drop-in of a capture, with warnings ignored unless a test checks them. Tests must not change it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         made = Inspector(**files(name, what), **options)
@@ -84,7 +84,7 @@ def as_recorded(value: Any) -> Any:
 
 
 def assert_same(ours: Any, theirs: Any, where: str = "") -> None:
-    """Equal in all but the last digits of floats, and what the recording adds to tensors."""
+    """Equal except for the last digits of floats and the details that the recording adds to tensors."""
     if isinstance(theirs, dict) and theirs.get("__tensor__"):
         assert ours == {key: theirs[key] for key in ("__tensor__", "dtype", "shape", "sha256")}, where
     elif isinstance(theirs, dict):
@@ -108,7 +108,7 @@ def recorded(frame: Any) -> dict[str, Any]:
 
 @dataclass
 class Case:
-    """A capture's drop-in, which several tests ask: its DataFrames are taken before its objects are made."""
+    """A capture's drop-in, shared by several tests. Its DataFrames are taken before its objects are made."""
 
     answer: dict[str, Any]
     made: Inspector
@@ -193,7 +193,7 @@ def test_printed(case: Case) -> None:
 
 
 def assert_same_text(ours: str, theirs: str) -> None:
-    """The same cells; numbers, which stand there in full, but for their last digits."""
+    """The same cells. Numbers are written in full, and their last digits may differ."""
     for our, their in zip(ours.split("\n"), theirs.split("\n"), strict=True):
         for cell, expected in zip(our.split("\t"), their.split("\t"), strict=True):
             assert cell == expected or math.isclose(float(cell), float(expected), rel_tol=1e-12), (cell, expected)

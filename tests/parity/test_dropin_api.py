@@ -21,9 +21,9 @@ from tests.conftest import CAPTURES
 from tests.parity.record_api import class_api, parameters
 
 API: dict[str, Any] = json.loads((Path(__file__).parent / "inspector_api.json").read_text())
-# What a comparator does with the Inspector's own tables is no part of it here.
+# How a comparator uses the Inspector's tables is not tested here.
 LEFT_OUT = {"compare"}
-# Their default is the standard output of when the class was made, ours that of the call.
+# Their default is the standard output at import; the default here is that at the call.
 DEFAULTS = {"<<stdout>>": None}
 
 
@@ -32,7 +32,7 @@ def found(name: str) -> Any:
 
 
 def assert_same_parameters(ours: list[list[Any]], theirs: list[list[Any]]) -> None:
-    """The same, in their order; what we have beside goes by keyword and has a default."""
+    """The same parameters in the same order. Additional ones are keyword-only and have a default."""
     expected = [[name, kind, DEFAULTS.get(str(default), default)] for name, kind, default in theirs]
     assert ours[: len(expected)] == expected
     for name, kind, default in ours[len(expected) :]:

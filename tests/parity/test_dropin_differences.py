@@ -1,4 +1,4 @@
-"""Where executorch's Inspector is wrong: each difference states its answer, which `compat=True` keeps, and ours."""
+"""Faults of executorch's Inspector: for each, its answer, which `compat=True` keeps, and etq's answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def events(made: Inspector, name: str | None = None) -> list[Event]:
     return [event for block in made.event_blocks for event in block.events if name in (None, event.name)]
 
 
-# Where a fault that is tested below shows in a DataFrame.
+# The columns of a DataFrame in which a fault that is tested below shows.
 FAULTY = {name for name, _ in ANSWERED if name.startswith("maploop")} | {"mlp_wrap32", "mlp_debug_nobin"}
 FAULTY_WITH_RECORD = {"mlp_block", "mlp_step"} | {name for name, _ in ANSWERED if "_xnn" in name}
 
@@ -68,7 +68,7 @@ def assert_near(ours: list[Any], theirs: list[Any], loss: float) -> None:
 @pytest.mark.parametrize("compat", [False, True])
 @pytest.mark.parametrize("name", ["multimethod", "scalars", "mlp_alloc"])
 def test_1_2_5_records_and_dumps_that_the_inspector_cannot_open(name: str, compat: bool) -> None:
-    """Several methods, an output that is no tensor, allocations: there is an answer, whatever is asked for."""
+    """Several methods, an output that is not a tensor, allocations: each query has an answer."""
     assert not oracle.answer(name, "with_etrecord")["construct"]["ok"]
     made = inspector(name, "with_etrecord", compat=compat)
     kernels = [event for event in events(made) if event.name.startswith("native_call_")]
@@ -105,7 +105,7 @@ def test_4_a_half_written_record_is_told() -> None:
 @pytest.mark.parametrize("compat", [False, True])
 def test_6_what_a_short_debug_buffer_lacks_is_unknown(compat: bool, tmp_path: Path) -> None:
     assert oracle.answer("mlp_debug_shortbin", "without_etrecord")["construct"]["error_type"] == "ValueError"
-    # Its 5,000 bytes hold none of the tensors; half of the whole buffer holds some.
+    # Its 5,000 bytes contain none of the tensors; half of the whole buffer contains some.
     shortest = events(inspector("mlp_debug_shortbin", compat=compat))
     assert {value for event in shortest for value in event.debug_data} == {None}
     half = tmp_path / "half.bin"
@@ -160,7 +160,7 @@ def test_9_a_module_is_a_path_not_a_part_of_one() -> None:
     expected = oracle.answer("demo_int", "with_etrecord")["find_total_for_module"]["act"]
     assert math.isclose(theirs.find_total_for_module("act"), expected, rel_tol=1e-12)
     calls = [event.perf_data.avg for event in events(ours, "DELEGATE_CALL") if event.perf_data is not None]
-    # By its path or its key: the first call's time, and not the second's, nor what is within it once more.
+    # By path or by key: the time of the first call, without the second call and without counting children twice.
     assert [ours.find_total_for_module(name) for name in ("act", "L__self__act", "act2")] == [
         pytest.approx(calls[0], rel=1e-12),
         pytest.approx(calls[0], rel=1e-12),
@@ -178,7 +178,7 @@ def test_10_events_within_a_delegate_that_tells_nothing_have_ops() -> None:
     assert not any(event.op_types for event in events(theirs) if event.is_delegated_op)
     [call] = [event for event in events(theirs, "DELEGATE_CALL") if len(event.op_types) > 4]
     assert call.perf_data is not None
-    # Each module in the delegate has the time of the whole call, there.
+    # In the Inspector, each module in the delegate has the time of the whole call.
     for module in ("block1", "block1.up"):
         assert theirs.find_total_for_module(module) == pytest.approx(call.perf_data.avg, rel=1e-12)
     assert call.perf_data.avg is not None
@@ -202,7 +202,7 @@ def test_12_another_programs_record_is_told() -> None:
 
 
 class _Tensor:
-    """What torch.load gives, as far as it is asked."""
+    """The parts of torch.load's result that are used."""
 
     dtype = "torch.float32"
 
@@ -220,7 +220,7 @@ class _Tensor:
 
 
 def _with_references(record: Path, target: Path) -> Path:
-    """A record with reference outputs: with the torch of `torch_of`, that their bytes are there is all that counts."""
+    """A record with reference outputs. With the torch of `torch_of`, their content does not matter."""
     with zipfile.ZipFile(record) as source, zipfile.ZipFile(target, "w") as copy:
         for member in source.namelist():
             copy.writestr(member, source.read(member))
@@ -258,7 +258,7 @@ def test_13_which_reference_output_is_meant_is_not_guessed(tmp_path: Path, monke
     one, two = as_recorded([first[0].numpy()]), as_recorded([second[0].numpy()])
     assert references([first, second], compat=True) == [two, two]
     assert references([first, second]) == [None, None]
-    # There is but one; and loading has no outputs.
+    # There is only one, and loading has no outputs.
     assert references([first]) == [None, one]
 
 

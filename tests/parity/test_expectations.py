@@ -1,4 +1,4 @@
-"""What the tests of other tools expect of the rules that these have in common with etq, on inputs made for the purpose.
+"""What tests of other tools expect of the rules that these share with etq, on inputs made for the purpose.
 
 Of torch-tb-profiler (0.4.3): communication between threads, memory over time, modules by their place. Of executorch's
 Inspector: which runs are one block. Numbers are by hand.

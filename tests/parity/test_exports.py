@@ -1,4 +1,4 @@
-"""What etq exports, read again by the tools it is for: Perfetto, speedscope, Model Explorer, and etq's own ingestor."""
+"""Files that etq exports, read by the tools they are for: Perfetto, speedscope, Model Explorer, and by etq itself."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SLICES = """
     LEFT JOIN process AS p USING (upid)
     WHERE s.category IS NOT NULL
 """
-# What Perfetto had to complain of.
+# Errors and data loss that Perfetto reports.
 COMPLAINTS = "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value > 0"
 
 
@@ -57,7 +57,7 @@ def exported(warehouse: Warehouse, capture: str, to: str, **options: Any) -> byt
 @pytest.mark.long
 @pytest.mark.parametrize("name", thinned(["convnet", "mlp_xnn", "demo_int", "cond", "iterations"], ["mlp_xnn"]))
 def test_perfetto_shows_each_event_where_it_was(captures: Warehouse, name: str) -> None:
-    """Names, times and what contains what are those of the file, by the base tables."""
+    """Names, times and parents equal those in the base tables."""
     query = """
         SELECT e.label, e.start_ticks - min(e.start_ticks) OVER (), e.duration_ticks, e.run_index, e.event_index,
             coalesce(e.parent_index, -1), e.kind = 'delegate'
@@ -170,7 +170,7 @@ def test_chrome_tracing_shows_each_event_where_it_was(captures: Warehouse, name:
     assert sorted(pair for pair in on_host if not str(pair[1]).startswith(("Default #", "Execute #"))) == sorted(known)
 
 
-# What is stored of a trace; positions in the file's list are told by their order, as what isn't stored has none.
+# The stored rows of a trace. Positions in the file are compared by order, as skipped entries have none.
 STORED = {
     "runs": "SELECT run_index, name, block_index, iteration FROM runs WHERE capture_id = $id",
     "events": """
@@ -216,7 +216,7 @@ def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
 
 
 def test_a_trace_of_a_rank_comes_out_as_it_went_in() -> None:
-    """With its collectives, and of how many ranks it is one."""
+    """The export has the trace's collectives and the number of ranks of the job."""
     _assert_round_trip(CAPTURES / "torch_gpu" / "rank1.pt.trace.json.gz")
 
 
@@ -272,7 +272,7 @@ def test_speedscope_opens_hostile_names(release: Path, tmp_path: Path) -> None:
     assert "&lt;/td&gt;&lt;script&gt;document.title" in page, "the profile's name, as text"
 
 
-# Programs of which Model Explorer's adapter told the nodes, by record, stage and method.
+# Programs whose nodes Model Explorer's adapter named, by record, stage and method.
 PROGRAMS = [
     (name, *reversed(stage.split("/"))) for name in names("model_explorer") for stage in answer(name, "model_explorer")
 ]

@@ -1,4 +1,4 @@
-"""Where HolisticTraceAnalysis 0.5.0 answers otherwise: both answers on the trace `differing`, and why.
+"""Differences from HolisticTraceAnalysis 0.5.0: both answers on the trace `differing`, with the reason.
 
 Where both answer the same, the tests of the views in `tests/sql` compare them.
 """
@@ -32,7 +32,7 @@ def test_a_gap_is_not_negative(warehouse: Warehouse) -> None:
     assert idle == {"host_wait": (291, 1.21), "kernel_wait": (-50, -0.21), "other": (0, 0)}
     query = "SELECT g.hta_cause, sum(g.duration) FROM device_idle('t', \"by\" := 'stream') AS g GROUP BY ALL"
     assert warehouse.rows(query)[1] == [("host_wait", 291)]
-    # Of the whole device HTA counts the same as etq.
+    # For the whole device, HTA counts the same as etq.
     assert hta("differing")["temporal"][0]["idle_time(us)"] == 291
 
 

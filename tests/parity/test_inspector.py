@@ -1,4 +1,4 @@
-"""Every capture, as the Inspector tells it: all columns, rows and their order.
+"""Every capture against the Inspector: all columns, rows and their order.
 
 Each deliberate difference is a test of its own below, which states both answers.
 """
@@ -19,7 +19,7 @@ from tests.parity import oracle
 from tests.sampling import thinned
 from tests.warehouses import empty_warehouse
 
-# Where the Inspector raises; the tests below say what etq answers.
+# Captures for which the Inspector raises; the tests below have etq's answers.
 RAISES = {
     "mlp_alloc": ("ValueError", "Unable to find populated event"),
     "mlp_debug5_diff": ("AssertionError", "Tensors Debug Data is different"),
@@ -58,7 +58,7 @@ def assert_same(ours: list[dict[str, Any]], theirs: list[dict[str, Any]]) -> Non
 
 
 def scaling_loss(their: dict[str, Any], factor: float = 1e-6) -> float:
-    """What the Inspector loses of a delegated event, whose start and end it scales apart: see the test of that."""
+    """The rounding error of the Inspector for delegated events, whose start and end it scales separately."""
     return 4 * math.ulp(max(their["start_time"]) * factor) if their.get("delegate_debug_identifier") is not None else 0
 
 
@@ -78,7 +78,7 @@ def test_dataframe(name: str) -> None:
         identifier = their["delegate_debug_identifier"]
         assert our["delegate_debug_identifier"] == (None if identifier is None else str(identifier))
         assert our["is_delegated_op"] == their["is_delegated_op"]
-        # Without an ETRecord there is nothing to tell of these, and the Inspector does not.
+        # Without an ETRecord, the Inspector has no values for these columns.
         assert (their["op_types"], their["stack_traces"], their["module_hierarchy"]) == ([], {}, {})
         assert their["delegate_backend_name"] is None
 
@@ -111,7 +111,7 @@ TARGETS: dict[TimeScale, tuple[str, ...]] = {
 @pytest.mark.parametrize("source", TARGETS)
 @pytest.mark.parametrize("name", thinned(oracle.names("time_scales"), ["demo_int"]))
 def test_time_scales(name: str, source: TimeScale) -> None:
-    # The recorded columns tell delegated events apart no more; their dataframe's rows are those of the other answer.
+    # The recorded columns lack the ids of delegated events; their dataframe has the rows of the other answer.
     identifiers = [
         row["delegate_debug_identifier"]
         for row in their_rows(oracle.answer(name, "without_etrecord")["dataframe"]["value"])
@@ -174,7 +174,7 @@ def test_difference_every_iteration_of_a_loop_is_kept() -> None:
 
 
 def test_difference_two_methods_in_one_block_are_seen_by_their_runs() -> None:
-    # Both answer one block of ten runs, as nothing in the dump tells the methods apart; etq keeps each run's index.
+    # Both return one block of ten runs, as the dump doesn't distinguish the methods; etq keeps each run's index.
     theirs = oracle.answer("twins", "without_etrecord")["blocks"]
     assert [(block["name"], block["n_events"]) for block in theirs] == [("Default", 2), ("Execute", 7)]
     warehouse, capture = open_ephemeral(oracle.capture_path("twins"), ["event_blocks"])
@@ -196,7 +196,7 @@ def test_difference_where_the_inspector_raises_there_is_an_answer(name: str) -> 
 
 def test_difference_damaged_files_are_named() -> None:
     theirs = oracle.answer("malformed", "")
-    # The Inspector opens these without a word: the second dump, the bytes behind and the missing one go unseen.
+    # The Inspector opens these without reporting the second dump, the trailing bytes or the missing byte.
     for name in ("mlp_concatenated", "mlp_trailing", "mlp_trunc_minus1"):
         assert theirs[f"{name}.etdp"]["ok"]
     with empty_warehouse() as warehouse:

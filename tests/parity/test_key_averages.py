@@ -1,4 +1,4 @@
-"""`key_averages` on real traces, row by row what torch's profiler said of the same runs (torch 2.13)."""
+"""`key_averages` on real traces against torch's profiler on the same runs, row by row (torch 2.13)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def etq_says(warehouse: Warehouse, name: str, by: str, unit: str = "us") -> list
 
 
 def listed(shapes: str) -> Any:
-    """Torch prints a Python list, the file holds JSON: empty for no input."""
+    """Parse a list that torch prints as Python and the file contains as JSON; it is empty if there is no input."""
     return json.loads(shapes.replace("'", '"')) if shapes else []
 
 
@@ -63,7 +63,7 @@ def test_total(warehouse: Warehouse, name: str) -> None:
 
 
 def test_flops_are_in_no_file(warehouse: Warehouse) -> None:
-    """conv_infer was recorded with with_flops: torch has them in memory, and leaves them out of the trace."""
+    """conv_infer was recorded with with_flops: torch has them in memory, but not in the trace."""
     assert any(row["flops"] for row in torch_says("conv_infer")["by_name"])
     assert {row["flops"] for row in etq_says(warehouse, "conv_infer", "name")} == {None}
 
@@ -104,7 +104,7 @@ def test_steps_are_runs(warehouse: Warehouse) -> None:
 
 
 def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
-    """By hand, of the dump's ticks: the kernels' own time is all of theirs, the execute's what is left of it."""
+    """By hand, from the dump's ticks: a kernel's self time is its total; the execute's self time is the rest."""
     capture = warehouse.ingest(CAPTURES / "mlp" / "mlp.etdp")
     rows = {row[0]: row[1:] for row in warehouse.key_averages(capture, unit="ns").project(
         "name, calls, self_cpu_time, cpu_time_total").fetchall()}  # fmt: skip
@@ -121,7 +121,7 @@ def test_an_etdump_has_the_same_table(warehouse: Warehouse) -> None:
 
 
 def test_memory_outside_of_all_events_is_a_row(warehouse: Warehouse) -> None:
-    """What no event of any thread holds; by hand from the file, whose `[memory]` instants are beside its slices."""
+    """Memory events outside of all events; by hand from the file, which has `[memory]` instants next to its slices."""
     events = trace_reference.load(TRACES / "memory_outside.pt.trace.json.gz")
     spans = [(each["ts"], each["ts"] + each["dur"]) for each in events if each["ph"] == "X" and each["cat"] != "Trace"]
     outside = [

@@ -1,4 +1,4 @@
-"""The same models run by ExecuTorch and by PyTorch, laid beside each other."""
+"""The same models run by ExecuTorch and by PyTorch, compared module by module."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_one_side_has_stands_alone(warehouse: Warehouse) -> None:
     assert only_device[0] == 1 and only_device[2:] == (None, None, None, None)
     only_torch = rows["features.0.cbr.bn", "batch_norm"]
     assert only_torch[:2] == (None, None) and only_torch[2] == 1
-    # What another op called is not shown beside that.
+    # An op that another op called has no separate row.
     assert ("features.0.cbr.bn", "_batch_norm_impl_index") not in rows
 
 

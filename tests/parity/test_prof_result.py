@@ -1,4 +1,4 @@
-"""Blobs of many shapes, in all time scales, against what ExecuTorch's own parser of them said; and where it is wrong."""
+"""Blobs of many shapes, in all time scales, against the answers of ExecuTorch's own parser; and its faults."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ NAMES = sorted(path.name.split(".")[0] for path in FOLDER.glob("*.bin"))
 SCALES = {"TIME_IN_NS": "ns", "TIME_IN_US": "us", "TIME_IN_MS": "ms", "CPU_CYCLES": "cycles"}
 VIEWS = ["prof_result_profile", "prof_result_tax", "prof_result_memory", "runs"]
 
-# What can't be read is refused by both.
+# Both refuse files that can't be read.
 REFUSED = {
     "bad_version": "at byte 32: a prof_result of version 2; expected version 1",
     "truncated_in_entries": "at byte 0: block 'b' is truncated, or its header is damaged: it has room for "
     "5 profile entries, 2 allocators, 3 allocations, 384 bytes, of which the file has 56; it breaks off at byte 120",
     "truncated_in_header": "at byte 448: the prof_result is truncated: expected a block's header of 64 bytes, found 3",
 }
-# What is only inconsistent is read, and told, where the old parser gives up with an error.
+# etq reads inconsistent files and reports a finding; the old parser raises an error.
 FOUND = {
     "bad_lengths": (
         "Profiling blocks corresponding to the same name shouldn't be of different lengths.",
@@ -71,7 +71,7 @@ def blob(name: str) -> str:
 
 
 def profile(warehouse: Warehouse, scale: str) -> dict[str, list[dict[str, Any]]]:
-    """The old parser's profile, put together of `prof_result_profile`."""
+    """The old parser's profile, made from `prof_result_profile`."""
     blocks: dict[str, list[dict[str, Any]]] = {
         name: [] for (name,) in warehouse.rows("SELECT name FROM runs WHERE iteration = 0 ORDER BY run_index")[1]
     }
@@ -79,7 +79,7 @@ def profile(warehouse: Warehouse, scale: str) -> dict[str, list[dict[str, Any]]]
     for (name, _), found in groupby(rows, key=lambda row: row[:2]):
         iterations = list(found)
         _, _, event_name, chain, instruction, *_ = iterations[0]
-        # Whole numbers are as large as a clock's, and larger than a double tells apart.
+        # Whole numbers may be as large as a clock's values, too large for a double.
         is_whole = scale in ("ms", "cycles")
         assert [float(row[9]) for row in iterations if is_whole] == [row[7] for row in iterations if is_whole]
         blocks[name].append(
@@ -164,14 +164,14 @@ def opened() -> Iterator[Warehouse]:
 
 
 def test_an_empty_file_is_refused() -> None:
-    """The old parser: no blocks. An empty file is more likely one that was never written."""
+    """The old parser returns no blocks. An empty file was probably never written."""
     assert old_answer("empty", "TIME_IN_NS") == {"profile": {}, "memory": {}, "framework_tax": {}, "tables": []}
     with pytest.raises(FormatError, match="the file is empty"):
         open_ephemeral(blob("empty"), VIEWS)
 
 
 def test_an_execute_of_no_time_has_no_tax() -> None:
-    """The old parser divides by it, and has no answer for the whole file."""
+    """The old parser divides by zero, and has no answer for the whole file."""
     assert old_answer("execute_of_zero_length", "TIME_IN_NS") == {"error": "ZeroDivisionError: float division by zero"}
     warehouse, _ = open_ephemeral(blob("execute_of_zero_length"), VIEWS)
     with warehouse:
@@ -205,7 +205,7 @@ def test_a_block_has_its_own_allocators_names(opened: Warehouse) -> None:
 
 
 def test_a_file_that_breaks_off_in_unused_slots_is_refused() -> None:
-    """The old parser doesn't look whether these are there; but then the file isn't what was written."""
+    """The old parser doesn't check that unused slots are there; but without them, the file is truncated."""
     data = block("b", execute(0, 9), spare=(1, 0, 0))
     with (
         pytest.raises(FormatError, match=f"block 'b' is truncated.* it breaks off at byte {len(data) - 1}"),
@@ -215,7 +215,7 @@ def test_a_file_that_breaks_off_in_unused_slots_is_refused() -> None:
 
 
 def test_more_slots_used_than_there_are_is_refused() -> None:
-    """The old parser takes allocators for entries then."""
+    """The old parser then takes allocators for entries."""
     data = bytearray(block("b", execute(0, 9), allocators=[(0, "a"), (1, "b")]))
     data[40:44] = (2).to_bytes(4, "little")
     with (
@@ -226,7 +226,7 @@ def test_more_slots_used_than_there_are_is_refused() -> None:
 
 
 def test_other_views_answer_for_what_overlaps(opened: Warehouse) -> None:
-    """The old parser adds entries by name: a call and what is within it twice. `framework_tax` takes own times."""
+    """The old parser adds entries by name, so a call's children count twice. `framework_tax` uses self times."""
     opened.ingest(
         block(
             "b",

@@ -135,7 +135,7 @@ def test_every_value(name: str) -> None:
 
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_delegates_and_constants(name: str) -> None:
-    """The oracle puts blobs and constants of segments back inline, and says their sizes."""
+    """The oracle puts the blobs and constants of segments back inline, and has their sizes."""
     program = oracle.answer(name, "pte")
     with opened(name) as warehouse:
         assert warehouse.rows("SELECT method, delegate_index, backend, blob_bytes FROM program_delegates ORDER BY ALL")[
@@ -146,7 +146,7 @@ def test_delegates_and_constants(name: str) -> None:
             for index, each in enumerate(plan["delegates"])
         )
         constants = warehouse.rows("SELECT constant_index, size_bytes FROM constant_buffers ORDER BY ALL")[1]
-    # Without a header the oracle leaves the offsets, of the reserved entry alone, as they are.
+    # Without a header, the oracle leaves the offsets as they are; there is only the reserved entry.
     left = [0 for _ in (program["constant_segment"] or {}).get("offsets", [])]
     assert constants == list(enumerate(program["constant_buffer"] or left))
 

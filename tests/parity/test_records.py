@@ -1,4 +1,4 @@
-"""What an ETRecord tells of a capture's events, as the Inspector tells it: handles, ops, stack traces, modules.
+"""Views of an ETRecord and a capture's events against the Inspector: handles, ops, stack traces, modules.
 
 Each deliberate difference is a test of its own below, which states both answers.
 """
@@ -17,7 +17,7 @@ from tests.parity import oracle
 from tests.sampling import FEW, thinned
 from tests.warehouses import empty_warehouse
 
-# The Inspector opens these with their record; the others raise, for reasons that the tests below name.
+# The Inspector opens these with their record. For the others it raises; the tests below show why.
 RECORDS = ["bf16", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn", "nones", "transformer"]
 OPENED = [
     name
@@ -28,7 +28,7 @@ FRAMEWORK = ("Method::init", "Program::load_method", "Method::execute", "Method:
 
 
 def name_in(name: str) -> str:
-    """The name of a capture whose content another one may have, too."""
+    """The name of the ingested capture with this content, which two captures share."""
     return "mlp_debug" if name == "mlp_debug_nobin" else name
 
 
@@ -48,7 +48,7 @@ def test_handles_ops_and_backends(linked_captures: Warehouse, name: str) -> None
     for (kind, event_name, instruction, handles, op_types, backend), their in zip(ours, theirs, strict=True):
         assert (event_name, instruction) == (their["name"], their["instruction_id"])
         if kind in ("framework", "user", "debug"):
-            # These belong to no op here; see the test of that.
+            # In etq these events belong to no op; another test covers that.
             assert handles is None and op_types is None
             continue
         written = their["debug_handles"]
@@ -99,7 +99,7 @@ def test_stack_traces_and_modules(linked_captures: Warehouse, name: str) -> None
     thinned((name for name in OPENED if name in RECORDS or name in ("mlp_0runs", "demo_str_100runs")), ["demo_int"]),
 )
 def test_find_total_for_module_by_substring(linked_captures: Warehouse, name: str) -> None:
-    """Elsewhere the Inspector adds user events and steps to the module of the first op."""
+    """In other cases, the Inspector adds user events and steps to the module of the first op."""
     for module, expected in oracle.answer(name, "with_etrecord")["find_total_for_module"].items():
         _, [(_, total, _, unit)] = linked_captures.rows(
             "FROM find_total_for_module($c, $module, unit := 'ms', match := 'substring')",
@@ -107,7 +107,7 @@ def test_find_total_for_module_by_substring(linked_captures: Warehouse, name: st
             module=module,
         )
         assert unit == "ms"
-        # Delegated events lose digits in the Inspector: see test_inspector.
+        # The Inspector loses digits of delegated events: see test_inspector.
         assert math.isclose(total, expected, rel_tol=1e-12, abs_tol=4e-14 * 1e3), (module, total, expected)
 
 
@@ -175,7 +175,7 @@ def test_difference_records_that_the_inspector_cannot_open(linked_captures: Ware
         == {
             "multimethod": [("decode", 5), ("encode", 5), (None, 2)],
             "scalars": [("forward", 5), (None, 1)],
-            # The two methods have the same operators: nothing tells them apart.
+            # The two methods have the same operators, so they can't be distinguished.
             "twins": [(None, 12)],
             "cond": [(None, 6)],
         }[name]
@@ -185,7 +185,7 @@ def test_difference_records_that_the_inspector_cannot_open(linked_captures: Ware
             duckdb.Error, match="the record cond of cond is half-written: without its edge graph and maps"
         ):
             linked_captures.module_totals(name).fetchall()
-        # What needs no record is answered as ever.
+        # Views that need no record still answer.
         assert len(linked_captures.op_totals(name).fetchall()) > 3
     else:
         assert sum(row[-1] for row in linked_captures.module_totals(name).fetchall()) > 0
@@ -313,7 +313,7 @@ def test_exported_nodes_have_the_handles_of_what_was_made_of_them(linked_capture
     ],
 )
 def test_methods_are_told_by_the_program_alone(capture: str, methods: list[tuple[str | None, float, int]]) -> None:
-    """Also where the record is half-written (cond, maploop); the program is there whenever a dump is."""
+    """Also if the record is half-written (cond, maploop); each dump has a program."""
     with empty_warehouse() as warehouse:
         found = warehouse.ingest(CAPTURES / f"{capture}.etdp")
         folder = (CAPTURES / capture).parent
@@ -336,7 +336,7 @@ def test_another_program_is_told() -> None:
 
 @pytest.mark.parametrize("name", ["mlp_xnn", "convnet_xnn"])
 def test_delegation_counts_are_those_of_executorch(linked_captures: Warehouse, name: str) -> None:
-    """But for getitem, which takes one of several outputs and is no node of a record's graph."""
+    """Except getitem, which selects one of several outputs and is not a node of a record's graph."""
     theirs = oracle.answer(name, "delegation")
     ours = {
         op_type.replace(".", "_").lower(): (delegated, other)

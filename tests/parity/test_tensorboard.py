@@ -21,9 +21,9 @@ from tests.warehouses import empty_warehouse
 
 FOLDER = "captures/torch/gpu"
 NAMES = ("alexnet", "cpu_only_rank34", "mi250_rocm", "resnet50_dataloader", "triton")
-# The smallest trace, and the one whose device is not of CUDA.
+# The smallest trace, and the one whose device doesn't use CUDA.
 FEW = ("triton", "mi250_rocm")
-# The plug-in counts microseconds in floats, which tell them apart by half a nanosecond there.
+# The plug-in counts microseconds in floats, which have a resolution of half a nanosecond there.
 EXACT = 0.005
 # It shows some rounded to whole microseconds, or to two digits.
 WHOLE, TWO_DIGITS = 0.5 + EXACT, 0.005 + 1e-6
@@ -58,7 +58,7 @@ def test_steps(traces: Warehouse, name: str) -> None:
         found.setdefault(step, {})[category] = time
     expected = steps_of(name)
     if name == "mi250_rocm":
-        # The step as the device shows it: the plug-in takes it for another one.
+        # The device's record of the step: the plug-in counts it as another step.
         assert [step for step, _ in expected] == ["1", "1", "2"]
         del expected[1]
     assert [str(step) for step in found] == [step for step, _ in expected]
@@ -81,7 +81,7 @@ def test_average_step(traces: Warehouse, name: str) -> None:
 
 
 def test_average_of_steps_that_a_device_shows_again(traces: Warehouse) -> None:
-    """Both answers: the plug-in's mean is of three steps, where two were run."""
+    """Both answers: the plug-in's mean is over three steps, although only two were run."""
     [step] = answers("mi250_rocm")["overview"]["performance"]
     assert step["value"] == 3456
     [(_, steps, time, *_), *_] = traces.average_step("mi250_rocm", categories="older").fetchall()
@@ -133,7 +133,7 @@ def test_metrics_of_devices(traces: Warehouse, name: str) -> None:
     counters = [json.loads(each) for each in answers(name)["gpu_metrics"]]
     rows = traces.gpu_metrics(name).fetchall()
     for metric, title in (("utilization", "GPU Utilization"), ("sm_efficiency", "Est. SM Efficiency")):
-        # Two at the start are there for the picture, and each stretch of an efficiency has a 0 at its end.
+        # Two entries at the start are there for the chart, and each stretch of an efficiency ends with a 0.
         theirs = [each for each in counters if title in each["args"]][2:]
         theirs = theirs[:-1] if metric == "utilization" else theirs[::2]
         ours = [row for row in rows if row[1] == metric]

@@ -1,4 +1,4 @@
-"""Logged values and numeric gaps, as the Inspector tells them. Each deliberate difference is a test that states both."""
+"""Logged values and numeric gaps against the Inspector. Each deliberate difference is a test with both answers."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tests.parity import oracle
 from tests.sampling import thinned
 
 EXPORTED, EDGE = "exported_program", "edge_dialect_exported_program"
-# The exported program is the same one, whatever it was lowered to.
+# The exported program is the same for both, although it was lowered differently.
 SAME_PROGRAM = {"convnet_xnn": "convnet", "demo_str": "demo_int", "mlp_xnn": "mlp"}
-# The handle of a tan that a delegate runs as three ops, all of that handle.
+# The handle of a tan that a delegate runs as three ops, all with that handle.
 TAN = 5
 LOGGED = ["cond", "convnet", "convnet_xnn", "demo_int", "demo_str", "mlp", "mlp_xnn", "scalars", "transformer"]
 
@@ -101,7 +101,7 @@ def test_numeric_gap(warehouse: Warehouse, model: str, metric: str, graph: str) 
 
 @pytest.mark.parametrize("model", ["demo_int", "demo_str"])
 def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse, model: str) -> None:
-    """The Inspector takes what the first of the three gave, a sine, for the tangent."""
+    """The Inspector takes the output of the first of the three ops, a sine, for the tangent."""
     capture, record = linked(warehouse, model)
     ours = gaps(warehouse, reference(warehouse, model, EXPORTED, record), capture, "SNR")
     assert math.isclose(expected_gaps(model, "SNR", "None")[TAN], 17.236960852, rel_tol=1e-9)
@@ -109,7 +109,7 @@ def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse, mode
         SELECT sha256 FROM logged_values($capture) WHERE role = 'output' AND instruction_id = 3 ORDER BY event_index
     """
     *_, last, call = warehouse.rows(logged, capture=capture)[1]
-    # What the last part gave is what the delegate's call gave.
+    # The last op's output is the output of the delegate call.
     assert last == call
     assert ours[TAN, 0][0] > 130
 
@@ -129,7 +129,7 @@ def test_a_value_that_cannot_be_compared_loses_its_row_alone(warehouse: Warehous
 
 
 def test_dimensions_of_one_do_not_broadcast(warehouse: Warehouse) -> None:
-    """The Inspector compares [8, 1, 96] with [8, 96] by broadcasting, which compares each row with all (FINDINGS 15)."""
+    """The Inspector broadcasts [8, 1, 96] with [8, 96], which compares each row with all (FINDINGS 15)."""
     truth = np.arange(24, dtype=np.float32).reshape(4, 1, 6)
     record = warehouse.ingest_record(CAPTURES / "mlp" / "mlp.etrecord")
     base = warehouse.ingest_reference(record, {"linear": [truth]}, name="base")
@@ -139,7 +139,7 @@ def test_dimensions_of_one_do_not_broadcast(warehouse: Warehouse) -> None:
 
 
 def test_without_a_debug_buffer_values_are_unknown(warehouse: Warehouse) -> None:
-    """The Inspector takes zeros for them, and compares with these: 223.6 for the first linear."""
+    """The Inspector takes zeros for the values and compares with these: 223.6 for the first linear."""
     nobin = oracle.answer("mlp_debug_nobin", "with_etrecord")["numeric_gap"]["L1/None"]["value"]
     assert {row[nobin["columns"].index("runtime_intermediate_output")]["sum"] for row in nobin["rows"]} == {0.0}
     capture = warehouse.ingest(oracle.capture_path("mlp_debug_nobin"))
@@ -151,7 +151,7 @@ def test_without_a_debug_buffer_values_are_unknown(warehouse: Warehouse) -> None
 
 
 def test_a_short_debug_buffer_leaves_what_it_lacks_unknown(warehouse: Warehouse) -> None:
-    """The Inspector raises; here the ends of all tensors lie behind byte 5000."""
+    """The Inspector raises. In etq, all tensors end after byte 5000."""
     assert oracle.answer("mlp_debug_shortbin", "without_etrecord")["construct"]["error_type"] == "ValueError"
     capture = ingested(warehouse, "mlp_debug_shortbin")
     told = "SELECT count(*), count(sha256), count(min) FROM logged_values($capture)"

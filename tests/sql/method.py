@@ -20,7 +20,7 @@ PRIOR = 3
 
 @dataclass(frozen=True)
 class Sides:
-    """Captures in the order of time: what side each is on, its ops' times in ns (captures, ops) and its total."""
+    """Captures in time order: the side of each, its ops' times in ns (captures, ops) and its total."""
 
     sides: list[str]
     ops: Floats
@@ -39,7 +39,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Common:
-    """What captures have in common, and which are disturbed."""
+    """The shift that all ops of a capture share, and which captures are disturbed."""
 
     factors: Floats
     has_factor: bool
@@ -62,7 +62,7 @@ class Judged:
 
 
 def common_of(given: Sides) -> Common:
-    """The size factor of each capture: in two passes, and the second asks only the ops that moved least."""
+    """The size factor of each capture. It takes two passes; the second uses only the ops that moved least."""
     logs = np.log(given.ops)
     precise = ~given.coarse
     has_factor = bool(precise.sum() >= LONELY)
@@ -94,7 +94,7 @@ def common_of(given: Sides) -> Common:
 
 
 def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
-    """The ops of the group that moved least, of those with a quarter of the weight; none if there is no such group.
+    """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
     And whether the ops have no ratio in common: most of the weight moved less than that group.
     """
@@ -125,7 +125,7 @@ def squares(values: Floats) -> float:
 
 
 def hodges_lehmann(base: Floats, new: Floats) -> tuple[float, float | None, float | None]:
-    """The median of all differences, and those between which the true one lies at 95 %."""
+    """The median of all differences, and the ends of its 95 % interval."""
     differences = np.sort((new[:, None] - base[None, :]).ravel())
     count = len(base) * len(new)
     place = int(np.floor(count / 2 - stats.norm.ppf(0.975) * np.sqrt(count * (len(base) + len(new) + 1) / 12)))
@@ -204,7 +204,7 @@ def several(given: Sides) -> dict[Any, Judged]:
 
 
 def is_consistent(base: Floats, new: Floats) -> bool:
-    """Whether each capture of a side of up to 4 has half of the change to the median of the other side."""
+    """Whether each capture of a side of up to 4 shows half of the change, compared with the other side's median."""
     change = float(np.median(np.subtract.outer(new, base)))
     nearest = [
         np.min((side - np.median(other)) * way)
@@ -234,7 +234,7 @@ def _word(few: bool, below: bool, counts: bool, change: float) -> str:
 
 
 def leveled(past: Floats) -> Floats:
-    """A history with what is before a change for good put on the level behind it."""
+    """A history whose values before a lasting change are shifted to the level after it."""
     count = len(past)
     places = range(3, count - 2)
     if not places:
@@ -247,7 +247,7 @@ def leveled(past: Floats) -> Floats:
 
 
 def single(given: Sides) -> dict[Any, Judged]:
-    """Section B: one capture a side, judged by what differs from one capture of the history to the next."""
+    """Section B: one capture a side, judged by the differences between successive captures of the history."""
     common = common_of(given)
     history = given.of("history", common.disturbed)
     [base], [new] = np.flatnonzero(given.of("base")), np.flatnonzero(given.of("new"))

@@ -17,7 +17,7 @@ START = datetime(2026, 1, 1)
 
 
 def make_lab(path: Path, model: str, captures: int, *, linked: bool = True) -> Path:
-    """A file of captures of one model, taken in turn: of side base and new, as A B B A; linked to their record."""
+    """A file of captures of one model, linked to their record. Their sides alternate: base, new, new, base."""
     with etq.open(path) as warehouse:
         record = warehouse.ingest_record(CAPTURES / model / f"{model}.etrecord", name=model)
         made = [
@@ -44,7 +44,7 @@ def refill(warehouse: Warehouse, keys: Iterable[int]) -> None:
 
 
 def plant(warehouse: Warehouse, selector: str, factor: float, instruction: int | None = None) -> None:
-    """Make the kernel of an instruction take `factor` times as long, and what it stands in; without one, everything."""
+    """Multiply the time of an instruction's kernel by `factor` and extend its parents; without one, slow everything."""
     keys = keys_of(warehouse, selector)
     assert keys
     if instruction is None:
@@ -53,7 +53,7 @@ def plant(warehouse: Warehouse, selector: str, factor: float, instruction: int |
             [factor, keys],
         )
         return refill(warehouse, keys)
-    # What the kernel takes more, its OPERATOR_CALL and its Method::execute take more.
+    # The kernel's OPERATOR_CALL and its Method::execute become longer by as much as the kernel.
     warehouse.connection.execute(
         """
         CREATE OR REPLACE TEMP TABLE added AS
@@ -82,7 +82,7 @@ def rows_of(warehouse: Warehouse, view: str, base: str = "side=base", new: str =
 
 
 def rules(warehouse: Warehouse, **given: Any) -> dict[str, str]:
-    """What there is to know about a comparison: by rule, the last detail."""
+    """The findings of a comparison: the last detail of each rule."""
     return {row["rule"]: row["detail"] for row in rows_of(warehouse, "compare_findings", **given)}
 
 

@@ -1,4 +1,4 @@
-"""The rules of advice: each on a planted problem, with what it says worked out by hand, and silent where nothing is."""
+"""The rules of advice: each fires on a planted problem with text worked out by hand, and not without a problem."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
 
 Advice = dict[str, dict[str, Any]]
-# Four ops of which none dominates, 5520 ns of work; prime, so that no clock seems coarse.
+# Four ops, none of them dominant, with 5520 ns of work. The times are prime, so that no clock seems coarse.
 WORK = (("mul", 1009), ("_softmax", 2003), ("sub", 1511), ("gelu", 997))
 
 
@@ -55,7 +55,7 @@ def runs_of(*work: tuple[str, int], number: int = 12, **options: Any) -> list[Ru
 
 
 def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
-    """What is said of a capture of these runs, by rule."""
+    """The advice on a capture of these runs, by rule."""
     with empty_warehouse() as warehouse:
         return said(warehouse, warehouse.ingest(dump(*runs), name="test", **options).name, unit)
 
@@ -63,7 +63,7 @@ def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
 def said(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options: Any) -> Advice:
     given: dict[str, Any] = {**options, **({"unit": unit} if unit else {})}
     arguments = ", ".join(["$capture", *(f"{name} := ${name}" for name in given)])
-    # Not as a relation, which is planned when it is made, and again when it is asked.
+    # The view is not queried as a relation, which would be planned twice: when it is created and when it is executed.
     columns, found = warehouse.rows(f"FROM advice({arguments})", capture=capture, **given)
     rows = [dict(zip(columns, row, strict=True)) for row in found]
     by_rule = {row["rule"]: row for row in rows}
@@ -185,7 +185,7 @@ def test_the_first_run_warms_up() -> None:
 
 
 def test_runs_that_vary() -> None:
-    # 12 runs behind the first, alternately of 5548 and 8308 ns: p10 and p90 are these, the median between.
+    # The 12 runs after the first alternate between 5548 and 8308 ns: these are p10 and p90; the median is between them.
     fast, slow = running(*WORK), running(*((op, 3 * duration // 2) for op, duration in WORK))
     rows = advice_on([fast, *[fast, slow] * 6])
     spread = (8306 - 5548) / ((8306 + 5548) / 2)

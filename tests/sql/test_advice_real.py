@@ -1,4 +1,4 @@
-"""Advice on real captures, and its numbers beside those of the views."""
+"""Advice on real captures: its numbers equal those of the views."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_real_captures(linked_captures: Warehouse, capture: str, rules: list[str
 
 @pytest.mark.long
 def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
-    """Advice, tables and medians are of the same runs: the typical ones, 4 of 5 in both captures."""
+    """Advice, tables and medians use the same runs: the typical ones, 4 of 5 in both captures."""
 
     def rows(query: str) -> list[tuple[Any, ...]]:
         return linked_captures.rows(query)[1]
@@ -74,7 +74,7 @@ def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
 
 @pytest.mark.long
 def test_transposed_weights_are_told_from_other_copies(linked_captures: Warehouse) -> None:
-    """The mlp permutes nothing but weights; the transformer's attention permutes what other ops gave, too."""
+    """The mlp permutes only weights; the transformer's attention also permutes results of other ops."""
     assert "100 % of it on weights" in said(linked_captures, "mlp")["copies"]["finding"]
     finding = said(linked_captures, "transformer")["copies"]["finding"]
     assert "% of it on weights" in finding and "100 % of it" not in finding

@@ -1,4 +1,4 @@
-"""Views of a trace do as much in a warehouse with many other captures as in one with the trace alone."""
+"""Views of a trace do no more work in a warehouse with many other captures than in one with the trace alone."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import etq
 from etq.catalog import public_objects
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 
-# Captures that DuckDB's estimates are distorted by, and events of each.
+# The number of other captures, which distort DuckDB's estimates, and the number of events of each.
 OTHERS: Final = 1_500
 EVENTS: Final = 40
-# Tables with rows of each event, by the kind of the other captures.
+# Tables with a row for each event, by the format of the other captures.
 OF_DUMPS: Final = ("event_ticks",)
 OF_TRACES: Final = ("event_ticks", "trace_events", "device_events", "trace_memory")
-# How many times as many rows a join may pass on as it does without the others, or as the trace has events.
+# A join may return this many times the rows that it returns without the others, or that the trace has events.
 ALLOWED: Final = 1.5
 VIEWS: Final = [
     each.name
@@ -31,7 +31,7 @@ VIEWS: Final = [
 
 
 def add_others(connection: duckdb.DuckDBPyConnection, tables: tuple[str, ...]) -> None:
-    """Copy the first rows of the only capture to others, which need not make sense."""
+    """Copy the first rows of the only capture to others. The copies need not make sense."""
     for table in ("signatures", "threads", "runs", *tables):
         connection.execute(
             f"INSERT INTO {table} SELECT e.* REPLACE (e.capture_id + 1 + o.n AS capture_id) "
@@ -40,7 +40,7 @@ def add_others(connection: duckdb.DuckDBPyConnection, tables: tuple[str, ...]) -
 
 
 def most_rows(connection: duckdb.DuckDBPyConnection, query: str) -> int:
-    """The rows that the join passes on that passes on most: no time, so that it is the same each time."""
+    """The rows that the largest join returns. Unlike a time, the number is the same in each execution."""
     (row,) = connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()
     operators: list[dict[str, Any]] = json.loads(row[1])["operator"]
     most = 0

@@ -1,4 +1,4 @@
-"""Clocks of ranks: offsets are as planted in traces whose collectives end for all ranks at once, or nearly."""
+"""Clocks of ranks: the offsets found are those planted, in traces whose collectives end at (nearly) the same time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def collective(made: Machine, start: int, end: int, group: str = "0", name: str 
 
 
 def machines(offsets: Sequence[int], steps: int, write: Callable[[Machine, int, int], None]) -> list[Machine]:
-    """Ranks with `steps` profiler steps of 1000 us each on clocks that are so far ahead; `write` adds to each."""
+    """Ranks with `steps` profiler steps of 1000 us each, on clocks with these offsets; `write` adds events to each."""
     made = []
     for rank, offset in enumerate(offsets):
         machine = Machine(rank, len(offsets))
@@ -47,7 +47,7 @@ def test_exact_offsets(warehouse: Warehouse, tmp_path: Path) -> None:
     offsets = (0, 5_000_000, -300, 120)
 
     def write(machine: Machine, step: int, start: int) -> None:
-        # Each rank begins when it is ready; what has a root ends there early.
+        # Each rank begins when it is ready. A collective with a root ends early on that rank.
         collective(machine, start + 100 + 7 * machine.rank, start + 400)
         collective(machine, start + 500, start + 600 + 50 * machine.rank, name="broadcast")
         collective(machine, start + 700 + step, start + 800, name="_allgather_base")
@@ -62,7 +62,7 @@ def test_exact_offsets(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_spread_by_plain_python(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Ends differ by noise: medians over collectives, and the median distance from them."""
+    """Ends differ by noise: the offset is the median over collectives, the spread is the median distance from it."""
     draw = random.Random(5)
     offsets = [draw.randrange(-9_000, 9_000) for _ in range(5)]
     ends: defaultdict[int, list[int]] = defaultdict(list)
@@ -85,7 +85,7 @@ def test_spread_by_plain_python(warehouse: Warehouse, tmp_path: Path) -> None:
         for rank, row in distances.items()
     ]
     assert warehouse.rows(OFFSETS)[1] == [pytest.approx(row) for row in expected]
-    # The noise is at most 40 us per end: so are the distances of estimates from the truth, twice.
+    # The noise is at most 40 us per end, so each estimate is at most 80 us from the truth.
     truth = median(offsets)
     assert all(abs(row[2] - (offsets[row[0]] - truth)) <= 80 for row in expected)
 
@@ -106,7 +106,7 @@ def test_groups_of_a_mesh(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_what_does_not_match(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Sibling groups of one name, numbers that differ among ranks, and a rank without collectives tell nothing."""
+    """Sibling groups with one name, counts that differ among ranks, and a rank without collectives give no offset."""
     offsets = (0, 10, 20, 30)
 
     def write(machine: Machine, step: int, start: int) -> None:
@@ -120,7 +120,7 @@ def test_what_does_not_match(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_a_step_that_a_rank_lacks(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Its collectives count for no rank: medians of fewer ranks would be others."""
+    """A step that one rank lacks is used for no rank, because medians of fewer ranks would differ."""
     offsets = (0, 100, 1000)
 
     def write(machine: Machine, step: int, start: int) -> None:

@@ -1,4 +1,4 @@
-"""Collectives of a trace: by hand, and by what the JSON of generated ranks says."""
+"""Collectives of a trace: against numbers by hand, and against the JSON of generated ranks."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_made_traces(launch_traces: Warehouse, name: str) -> None:
 
 
 def test_other_values_of_the_keys(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Names that are numbers are names; lists and texts in place of numbers are nothing, and lose nothing else."""
+    """Names that are numbers count as names. Lists and texts in place of numbers are NULL; other values are kept."""
     made = Machine()
     made.launch("one", 10, **(message("allreduce", "0", "Float", 5, 5, 2) | {"Process Group Name": 7}))
     made.launch("two", 10, **(message("allreduce", "0", "Float", 5, 5, 2) | {"Group size": "2", "In msg nelems": None}))

@@ -65,9 +65,9 @@ def test_one_op(lab: Lab, factor: float, verdict: str) -> None:
     assert found["q"] < 0.05 and found == ops[0]
     modules = judged(rows_of(warehouse, "compare_modules"))
     assert {row["verdict"] for row in modules} == {verdict}
-    # Of the whole it is 2 %, or a little less.
+    # For the whole program the change is 2 % or slightly less.
     assert ITS_MODULES <= {row["module_path"] for row in modules} <= {*ITS_MODULES, ""}
-    # A fifth of a tenth of the total: within what is asked of totals.
+    # A change of a tenth of the total by a fifth: within the tolerance for totals.
     assert total_of(warehouse)["change_percent"] == pytest.approx(20 * (factor - 1) / 2, abs=1.5)
 
 
@@ -83,7 +83,7 @@ def test_the_smallest_effect_and_the_share_of_false_ones_are_asked_for(lab: Lab)
 
 @pytest.mark.long
 def test_what_is_small_is_no_verdict(lab: Lab) -> None:
-    """A relu of 0.1 % of the total, slower by a fifth: worth 0.02 %."""
+    """A small relu is slowed down so that the total grows by 0.02 %."""
     warehouse = lab("mlp")
     [small] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == 2]
     assert small["share_percent"] < 0.3
@@ -96,7 +96,7 @@ def test_what_is_small_is_no_verdict(lab: Lab) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("factor", "word"), thinned([(1.06, "slower"), (0.94, "faster")], [1.06]))
 def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
-    """Everything slower alike is told of all, and blames no op."""
+    """If all ops become slower by the same factor, the common shift is reported and no op is blamed."""
     warehouse = lab("mlp")
     plant(warehouse, "side=new", factor)
     assert judged(rows_of(warehouse, "compare_ops")) == []
@@ -159,7 +159,7 @@ def test_a_disturbed_capture_is_left_out(lab: Lab) -> None:
 
 @pytest.mark.long
 def test_ops_that_came_and_went(lab: Lab) -> None:
-    """One addmm of base is a linear in new: neither is compared, each is the other's candidate."""
+    """One addmm of base is a linear in new: neither is compared, each is listed as the other's candidate."""
     warehouse = lab("mlp")
     keys = keys_of(warehouse, "side=new")
     warehouse.connection.execute(
@@ -200,7 +200,7 @@ def test_ops_that_came_and_went(lab: Lab) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("change", ["removed", "added", "renamed"])
 def test_an_op_that_came_or_went_moves_no_other(files: dict[str, Path], tmp_path: Path, change: str) -> None:
-    """Without records: ops of a name take from 2 to 23 us, so that each would be blamed if it were taken for the next."""
+    """Without records: ops of one name take from 2 to 23 us, so matching one to its neighbour would blame it."""
     with etq.open(shutil.copy(files["unlinked"], tmp_path / "lab")) as warehouse:
         keys = keys_of(warehouse, "side=base" if change == "added" else "side=new")
         values, kinds = "family = 'other', label = 'other'", "('kernel')"
@@ -224,7 +224,7 @@ def test_an_op_that_came_or_went_moves_no_other(files: dict[str, Path], tmp_path
 
 @pytest.mark.long
 def test_sides_of_different_clocks(lab: Lab) -> None:
-    """New counts cycles of a clock of 3 GHz: shares alone compare, and an op's own change is still found."""
+    """New counts cycles of a 3 GHz clock: only shares can be compared, and a change of one op is still found."""
     warehouse = lab("mlp")
     plant(warehouse, "side=new", 1.2, PERMUTE)
     plant(warehouse, "side=new", 3)
@@ -251,7 +251,7 @@ def test_levels_of_profiling(lab: Lab) -> None:
 
 @pytest.mark.long
 def test_a_coarse_clock_cannot_judge(lab: Lab) -> None:
-    """XNNPACK counts whole microseconds: of an op of five, what is less than a fifth isn't told, and two fifths are."""
+    """XNNPACK counts whole microseconds: for an op of 5 us, a change of 20 % can't be judged, one of 40 % can."""
     warehouse = lab("convnet_xnn")
 
     def conv(view: str) -> dict[str, object]:
@@ -305,7 +305,7 @@ def test_one_capture_a_side_without_a_history(lab: Lab) -> None:
 
 
 def test_what_is_missing_is_counted_by_side(lab: Lab) -> None:
-    """Three captures of each side, of which one of new is disturbed."""
+    """Three captures per side; one capture of new is disturbed."""
     warehouse = lab("mlp")
     relabel = "UPDATE labels SET value = ? WHERE key = 'side' AND list_contains(?, capture_id)"
     for side, names in (("older", ("mlp00", "mlp03", "mlp04")), ("newer", ("mlp01", "mlp02", "mlp05"))):
@@ -352,7 +352,7 @@ def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
     plant(warehouse, "mlp19", 1.5, PERMUTE)
     [found] = judged(rows_of(warehouse, "compare_ops", base="mlp18", new="mlp19"))
     assert found["instruction_id"] == PERMUTE and found["change_percent"] == pytest.approx(57.5, abs=5)
-    # Where those of other labels are asked for, only they tell.
+    # With `history`, only the captures that it selects are used.
     warehouse.connection.execute(
         "INSERT INTO labels SELECT capture_id, 'lab', 'a' FROM captures WHERE capture_id <= 11"
     )
@@ -361,7 +361,7 @@ def test_one_capture_a_side_is_judged_by_others(lab: Lab) -> None:
 
 
 def test_captures_measured_apart(lab: Lab) -> None:
-    """The same difference of totals counts where sides were measured in turn, and less where they weren't."""
+    """A finding reports that the sides were not measured in turns, or that the order is unknown."""
     warehouse = lab("mlp")
     warehouse.connection.execute("UPDATE captures SET captured_at = captured_at + INTERVAL 1 DAY WHERE list_contains(?, capture_id)", [keys_of(warehouse, "side=new")])  # fmt: skip
     assert rules(warehouse).keys() == {"measured apart"}
@@ -371,7 +371,7 @@ def test_captures_measured_apart(lab: Lab) -> None:
 
 @pytest.mark.long
 def test_a_tail_that_is_slow(lab: Lab) -> None:
-    """Three of ten runs 1.5 times slower don't show in a quarter of the runs, but in nine tenths."""
+    """If three of ten runs take 1.5 times as long, the first quartile doesn't change, but the ninth decile does."""
     warehouse = lab("mlp")
     keys = keys_of(warehouse, "side=new")
     warehouse.connection.execute(

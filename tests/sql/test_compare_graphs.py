@@ -1,4 +1,4 @@
-"""`compare_graphs`: planted edits are found exactly, and nodes of one record by their handles as Python finds them."""
+"""`compare_graphs` finds planted edits exactly, and matches nodes of one record by handle, as plain Python does."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ EDGE, EXPORTED = "edge_dialect_exported_program", "exported_program"
 EDITS = ("same", "removed", "added", "op", "shape")
 
 
-# The records of the tests that always run.
+# The records of the tests that are not marked as long.
 FEW = ("mlp", "mlp_xnn", "multimethod", "two_methods")
 
 
 @pytest.fixture(scope="module")
 def records(request: pytest.FixtureRequest) -> Iterator[Warehouse]:
-    """All records here, or, of tests that always run, a few; not to be written to."""
+    """All records, or a few in tests that are not marked as long. Tests must not write to it."""
     with empty_warehouse() as opened:
         for path in RECORDS:
             if request.config.option.markexpr != "not long" or path.stem in FEW:
@@ -41,7 +41,7 @@ def graphs_of(warehouse: Warehouse) -> list[tuple[int, int, int]]:
 
 
 class Pair:
-    """Two records, before and after, into which graphs are copied as methods of their own, edited or not."""
+    """Two records, before and after. Graphs are copied into them as separate methods, with or without edits."""
 
     def __init__(self, warehouse: Warehouse) -> None:
         self.warehouse = warehouse
@@ -67,7 +67,7 @@ class Pair:
         self.planted.append((edit, node))
 
     def _copy(self, source: tuple[int, int], key: int, at: int, without: int | None) -> None:
-        """Copy a graph, without a node, whose place the following nodes take."""
+        """Copy a graph without one node; the following nodes move up by one place."""
         record, graph = source
         self._run(f"INSERT INTO graphs VALUES ({key}, {at}, 'planted', 'm{at}', 'x', 'EDGE')")
         for table, columns in (
@@ -85,7 +85,7 @@ class Pair:
                 FROM {table} WHERE record_id = {record} AND graph_id = {graph} AND {kept}""")
 
     def likeness(self, key: int, at: int, node: int) -> Any:
-        """What distinguishes a node: nodes that agree in it can't be told from each other by their neighbours."""
+        """The properties of a node. Nodes with equal properties can be distinguished only by their neighbours."""
         query = f"SELECT module_path, op_type, outputs FROM _graph_nodes({key}, 'planted') WHERE graph_id = {at} AND node_index = {node}"
         return self.warehouse.rows(query)[1]
 
@@ -110,7 +110,7 @@ def expected(edit: str, node: int, has_outputs: bool) -> list[tuple[str, str | N
 
 @pytest.mark.parametrize("step", [pytest.param(6, marks=pytest.mark.long), 5])
 def test_planted_edits_are_found_exactly(step: int) -> None:
-    """In each graph of each record: the node, or one that its op, module, outputs and place don't distinguish from it."""
+    """In each graph of each record, the edited node is found, or one with the same op, module, outputs and place."""
     paths = RECORDS if step == 6 else [path for path in RECORDS if path.stem in ("mlp", "lstm", "cond")]
     with empty_warehouse() as warehouse:
         for path in paths:
@@ -142,7 +142,7 @@ def test_planted_edits_are_found_exactly(step: int) -> None:
 
 @pytest.mark.long
 def test_a_graph_is_the_same_as_itself(records: Warehouse) -> None:
-    """All nodes of all stages, by `graph`; and of a copy under another key, which has no handle in common."""
+    """All nodes of all stages, by `graph`, and those of a copy under another key, which has no handle in common."""
     for path in RECORDS[::8]:
         for stage in (EXPORTED, EDGE):
             query = "SELECT count(*) FROM op_nodes JOIN graphs USING (record_id, graph_id) JOIN records USING (record_id) WHERE records.name = $name AND stage = $stage"
@@ -252,7 +252,7 @@ def test_backends_and_errors(records: Warehouse) -> None:
 
 @pytest.mark.long
 def test_work_grows_as_nodes() -> None:
-    """Four times the nodes are about four times the rows between operators, where all modules are the same, too."""
+    """Four times the nodes give about four times the rows between operators, also if all modules are the same."""
     with empty_warehouse() as warehouse:
         warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
         counted = {}
@@ -283,7 +283,7 @@ def test_work_grows_as_nodes() -> None:
 
 
 def values_of(warehouse: Warehouse, record: Any, more: float, without: str = "") -> dict[str, list[Any]]:
-    """Two elements of each op of the exported graph, `more` above 1 and 2."""
+    """An array of two elements for each op of the exported graph: 1 and 2, plus `more`."""
     query = """SELECT p.name FROM op_nodes AS p JOIN graphs AS g USING (record_id, graph_id)
         WHERE g.stage = 'exported_program' AND p.record_id = $record AND starts_with(p.op_type, 'aten')"""
     names = [name for (name,) in warehouse.rows(query, record=record.record_id)[1]]
@@ -291,7 +291,7 @@ def values_of(warehouse: Warehouse, record: Any, more: float, without: str = "")
 
 
 def test_gaps(warehouse: Warehouse) -> None:
-    """Mean squared errors by hand: of values that are 1 and 3 above the right ones, 1 and 9; of one from the other, 4."""
+    """Mean squared errors by hand: 1 and 9 for values 1 and 3 above the reference; 4 between the two."""
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
     for name, more, without in (("right", 0, ""), ("one", 1, ""), ("three", 3, "relu")):
         warehouse.ingest_reference(record, values_of(warehouse, record, more, without), name=name)
@@ -304,7 +304,7 @@ def test_gaps(warehouse: Warehouse) -> None:
     relu, last = found.pop("aten_relu_default"), found["aten_addmm_default_6"]
     assert relu == ("graph", 1, None, "mse", "not logged in new")
     assert last == ("graph", 1, 9, "mse", None)
-    # Permutes are in no capture; the addmm of a linear has its value.
+    # No capture has values of permutes. The addmm of a linear has the linear's value.
     assert {row[1:] for row in found.values()} == {(1, 9, "mse", None), (None, None, "mse", None)}
     found = gaps("'one', 'three', metric := 'max_abs'")
     assert found.pop("aten_relu_default") == ("graph", None, None, "max_abs", "not logged in new")
@@ -331,7 +331,7 @@ def test_gaps_of_two_records_are_of_counterparts_with_one_handle(warehouse: Ware
     query = "SELECT new_gap, base_node FROM compare_graphs('of_mlp', 'of_mlp_xnn') WHERE new_gap IS NOT NULL"
     found = warehouse.rows(query)[1]
     assert len(found) > 10 and {gap for gap, _ in found} == {4}
-    # In another build, the same handle may be of another node.
+    # In another build, the same handle may belong to another node.
     warehouse.connection.execute(f"""UPDATE node_debug_handles SET debug_handle = debug_handle + 1000
         WHERE (record_id, graph_id) IN (SELECT (g.record_id, g.graph_id) FROM graphs AS g JOIN records AS r USING (record_id)
         WHERE r.name = 'mlp' AND g.stage = '{EDGE}')""")

@@ -1,4 +1,4 @@
-"""Comparing captures: what can't be compared is an error that says so, and what is odd is told of."""
+"""Comparing captures: captures that can't be compared are an error with the reason, and odd input is a finding."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VIEWS = (*TIMED, "compare_metrics")
 
 
 def file(*kernels: int, runs: int = 4, seed: int = 0, name: str = "Execute") -> bytes:
-    """Runs of kernels that take so many ns, and up to 1 % of it more at random; 500 more in all."""
+    """Runs of kernels with these times in ns plus up to 1 % at random; the execute takes 500 ns more."""
     random = np.random.default_rng(seed)
     made = []
     for _ in range(runs):
@@ -57,7 +57,7 @@ def sides() -> Iterator[Warehouse]:
 
 
 def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict[str, list[float]]) -> None:
-    """Values of a metric, one after another to the captures of each side."""
+    """Add values of a metric to the captures of each side, one value per capture."""
     for side, given in values.items():
         keys = warehouse.rows("SELECT l.capture_id FROM labels AS l WHERE l.value = $side ORDER BY ALL", side=side)[1]
         for (key,), value in zip(keys, given, strict=False):
@@ -156,7 +156,7 @@ def test_without_operators_there_is_the_total_alone(warehouse: Warehouse) -> Non
 
 
 def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
-    """Its runs have a method, the other's only their own name: one total all the same, and no modules."""
+    """Runs of one capture have a method, those of the other only a name: they have one total and no modules."""
     for name in ("mlp", "mlp_100runs"):
         warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
     warehouse.link("mlp", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
@@ -169,7 +169,7 @@ def test_a_record_on_one_side_alone(warehouse: Warehouse) -> None:
 
 
 def test_no_record_on_either_side(warehouse: Warehouse) -> None:
-    """No table of modules has a row then, and the error comes all the same."""
+    """Although no table of modules has a row, the error is raised."""
     for name in ("mlp", "mlp_100runs"):
         warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name)
     with pytest.raises(etq.QueryError, match="has no record, so its events have no modules; link one"):
@@ -217,7 +217,7 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
 def test_labels_of_any_letters(warehouse: Warehouse, value: str) -> None:
     made = [Labelled(f"run{place}", file(10_000, 20_000, seed=place), {}) for place in range(6)]
     for place, capture in enumerate(ingest_all(warehouse, made)):
-        # Beside etq, which refuses some: other programs may write them.
+        # These labels are inserted without etq, which refuses some of the values; other programs may write them.
         row = [capture.capture_id, value if place % 2 else "other"]
         warehouse.connection.execute("INSERT INTO labels VALUES (?, 'build', ?)", row)
     for view in ("compare_ops", "compare_captures", "compare_findings", "compared_captures", "compare_metrics"):
@@ -226,7 +226,7 @@ def test_labels_of_any_letters(warehouse: Warehouse, value: str) -> None:
 
 
 def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> None:
-    """Cycles of an accelerator beside nanoseconds of the host: never a share of these."""
+    """An accelerator's cycles have no share of the host's nanoseconds."""
     made = []
     for place in range(6):
         cycles = ProfileEvent(None, 0, 0, delegate_debug_id_str="conv (cycles)", start_time=0, end_time=7_000 + place)
@@ -245,7 +245,7 @@ def test_what_a_backend_counts_itself_has_its_own_unit(warehouse: Warehouse) -> 
 
 
 def test_a_clock_too_coarse_for_all(warehouse: Warehouse) -> None:
-    """Ticks of 1 us, and a total of 30 of them: nothing can be judged, and nobody is disturbed."""
+    """Ticks of 1 us and a total of 30 ticks: nothing can be judged, and no capture is disturbed."""
     for place in range(8):
         events = [kernel("op", 0, 20), execute(0, 30)]
         warehouse.ingest(dump(run("Execute", *events), run("Default", framework("x", 0, place))), labels={"side": "new" if place % 2 else "base"}, time_scale="us")  # fmt: skip
@@ -332,7 +332,7 @@ def test_metrics_need_no_times(warehouse: Warehouse) -> None:
 
 @pytest.mark.long
 def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
-    """Medians over different models are of nothing; one after the other they can be compared."""
+    """A median over different models has no meaning. Each model can be compared separately."""
     captures = []
     for place in range(8):
         model, side = ("mlp", "convnet")[place % 2], ("base", "new")[place // 2 % 2]

@@ -1,4 +1,4 @@
-"""The statistics of comparing, against scipy, and against the method in numpy (`tests.sql.method`)."""
+"""The statistics of comparisons: against scipy, and against the method in numpy (`tests.sql.method`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENT = examples(12, suppress_health_check=[HealthCheck.function_scoped_fixtur
 
 @pytest.fixture(scope="module")
 def empty() -> Iterator[Warehouse]:
-    """A warehouse that is asked for its macros alone."""
+    """A warehouse whose macros are called on given values."""
     with empty_warehouse() as opened:
         yield opened
 
@@ -40,7 +40,7 @@ def test_p_of_student_is_that_of_scipy(empty: Warehouse) -> None:
     assert len(rows) == 200 * len(statistics)
     t, freedom, p = np.array(rows, dtype=float).T
     expected = 2 * stats.t.sf(np.abs(t), freedom)
-    # Of one degree of freedom it is Cauchy's distribution, which scipy is less exact of at small t than its closed form.
+    # With one degree of freedom this is the Cauchy distribution. At small t, scipy is less exact than its closed form.
     expected[freedom == 1] = 1 - 2 * np.arctan(np.abs(t[freedom == 1])) / math.pi
     assert np.max(np.abs(p - expected)) < 1e-12
     assert p.min() >= 0 and p.max() == 1
@@ -54,7 +54,7 @@ def test_p_of_student_at_the_edges(empty: Warehouse) -> None:
 
 
 def rows_of(comparisons: Sequence[Sides]) -> pa.Table:
-    """Samples as the SQL takes them."""
+    """Samples in the form that the SQL takes."""
     rows: list[dict[str, Any]] = []
     for number, each in enumerate(comparisons):
         resolution = [each.resolution if coarse else 1 for coarse in each.coarse]
@@ -96,7 +96,7 @@ def check_common(warehouse: Warehouse, comparisons: Sequence[Sides]) -> None:
 
 
 def check(warehouse: Warehouse, comparisons: Sequence[Sides]) -> list[str]:
-    """The SQL's answers are the method's; returns all verdicts."""
+    """Check that the SQL's answers equal the method's; return all verdicts."""
     check_common(warehouse, comparisons)
     told = asked(
         warehouse,
@@ -128,7 +128,7 @@ def check(warehouse: Warehouse, comparisons: Sequence[Sides]) -> list[str]:
 
 
 def made(random: np.random.Generator, sides: list[str], count: int, coarse: int, noise: float) -> Sides:
-    """Captures of ops with some that change, some capture that is disturbed, something that all have in common."""
+    """Captures of ops: some ops change, a capture may be disturbed, and all ops of a capture share a shift."""
     ops = np.exp(random.normal(10, 1, count)) * np.exp(random.normal(0, noise, (len(sides), count)))
     is_new = np.array([side == "new" for side in sides])
     changes = random.choice([1, 1, 1, 0.7, 0.97, 1.05, 1.3], count)
@@ -138,7 +138,7 @@ def made(random: np.random.Generator, sides: list[str], count: int, coarse: int,
     disturbed = random.random(len(sides)) < 0.1
     ops[disturbed] *= 1.4
     is_coarse = np.arange(count) < coarse
-    # What a clock of 1 us tells of ops of 1 to 40 of them.
+    # Ops of 1 to 40 us, as a clock of 1 us counts them.
     ops[:, is_coarse] = np.maximum(
         1000, np.round(ops[:, is_coarse] / ops[0, is_coarse] * random.integers(1, 40, coarse)) * 1000
     )
@@ -176,10 +176,10 @@ def test_the_made_comparisons_have_all_verdicts(empty: Warehouse) -> None:
 
 
 def test_ops_without_a_ratio_in_common(empty: Warehouse) -> None:
-    """Most ops grew less, each by another ratio, than a quarter that grew by one: that isn't a shift of all."""
+    """A quarter of the ops grew by one ratio, most ops less and by different ratios: that isn't a common shift."""
     sides, grown = ["base", "new", "new", "base"] * 3, np.array([1, 1.1, 1.2, 1.35, 1.5, 1.7, 1.95, 2.2] + [2.65] * 4)
     ops = np.exp(np.random.default_rng(5).normal(10, 0.003, (12, 12)))
-    both = (grown, np.where(np.arange(12) < 5, grown, 2.65))  # as much more in most ops is a shift in common
+    both = (grown, np.where(np.arange(12) < 5, grown, 2.65))  # if most ops grew as much, it is a common shift
     timed = [np.where((np.array(sides) == "new")[:, None], ops * by, ops) for by in both]
     each = [Sides(sides, one, one.sum(axis=1), np.zeros(12, bool)) for one in timed]
     assert [common_of(one).has_factor for one in each] == [False, True]
@@ -214,7 +214,7 @@ def test_one_capture_a_side_has_verdicts(empty: Warehouse) -> None:
 
 @cache
 def fleet(model: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """A quarter of the runs of each op took less, of each capture in the order of time; in all; and what is coarse."""
+    """The first quartile of each op's runs per capture in time order; the same of the total; which ops are coarse."""
     with empty_warehouse() as warehouse:
         for path in sorted((CAPTURES / "fleet" / model).glob("*.etdp")):
             warehouse.ingest(path)
@@ -271,7 +271,7 @@ def test_single_captures_of_the_fleet(empty: Warehouse, model: str) -> None:
 
 @pytest.mark.parametrize(("base", "new"), [(4, 4), (5, 5), (3, 10), (10, 10), (20, 7)])
 def test_the_interval_holds_the_truth_as_often_as_it_says(empty: Warehouse, base: int, new: int) -> None:
-    """By Mann's and Whitney's exact distribution: 95 % and no ordered difference more than that needs."""
+    """Against the exact distribution of Mann and Whitney: the interval covers 95 % and is as short as possible."""
     counts = np.zeros((base + 1, new + 1), dtype=object)
     for m in range(base + 1):
         for n in range(new + 1):
@@ -299,7 +299,7 @@ def _added(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any]) -> np.ndar
 
 
 def test_one_round_number_makes_no_coarse_clock(empty: Warehouse) -> None:
-    """Of eight captures of a run each, one happens to be a multiple of 1000; of five, it is the clock."""
+    """If one of eight captures has multiples of 1000, it is by chance; if five have, the clock is coarse."""
     random = np.random.default_rng(5)
     each = made(random, ["base", "new"] * 4, 4, 0, 0.001)
     for rounds, verdict in ((1, "slower"), (5, "can't judge")):
@@ -315,7 +315,7 @@ def test_one_round_number_makes_no_coarse_clock(empty: Warehouse) -> None:
 
 
 def test_without_variance_nothing_is_told(empty: Warehouse) -> None:
-    """Four ops, each constant: fewer than five share no spread, and p is 1 however far one moved."""
+    """Four constant ops: fewer than five ops share no spread, so p is 1 however far one moved."""
     sides = ["base", "new"] * 4
     ops = np.tile([50_000.0, 60_000.0, 70_000.0, 80_000.0], (8, 1))
     ops[1::2, 3] = 160_000
@@ -333,7 +333,7 @@ Ops = list[tuple[str, float]]
 
 
 def aligned(warehouse: Warehouse, *programs: Ops) -> list[list[str]]:
-    """The keys of the ops of programs, of names and times each."""
+    """The keys of the ops of programs, each made of names and times."""
     rows = [
         {"capture_id": program, "op_index": place, "family": name, "p25": ticks}
         for program, ops in enumerate(programs, 1)
@@ -358,14 +358,14 @@ def aligned(warehouse: Warehouse, *programs: Ops) -> list[list[str]]:
 
 def test_ops_are_aligned_as_lines_are(empty: Warehouse) -> None:
     layer = [("view", 1.0), ("permute", 9.0), ("mm", 5.0), ("permute", 3.0), ("mm", 7.0)]
-    # Of each of 12 layers the second permute is gone.
+    # The second permute of each of 12 layers is gone.
     first, other = aligned(empty, layer * 12, [op for op in layer * 12 if op != ("permute", 3.0)])
     assert other == [item for place, item in enumerate(first) if place % 5 != 3]
-    # An op more, and another of other names where it stood.
+    # One op is added, and another has a different name at the same place.
     first, other = aligned(empty, layer * 3, [*layer, ("mm", 5.0), *layer, *layer[:3], ("copy", 3.0), layer[4]])
     assert [item for item in other if item not in first] == [other[5], other[14]]
     assert [item for item in first if item not in other] == [first[13]]
-    # A program of no op that is in the other.
+    # A program that has no op in common with the other.
     first, other = aligned(empty, layer, [("add", 1.0)] * 3)
     assert len({*first, *other}) == len(first) + len(other)
 
@@ -373,7 +373,7 @@ def test_ops_are_aligned_as_lines_are(empty: Warehouse) -> None:
 @pytest.mark.parametrize("gone", range(4))
 @pytest.mark.parametrize("scale", [1, 2.5])
 def test_of_ops_that_are_alike_the_one_with_another_time_is_gone(empty: Warehouse, gone: int, scale: float) -> None:
-    """Neighbours of one name, and pairs of them; the program may have become slower as a whole."""
+    """Neighbours with one name, and pairs of them. The program may have become slower as a whole."""
     for names in (["expand"] * 4, ["view", "expand"] * 4):
         ops = [
             ("mm", 4.0),

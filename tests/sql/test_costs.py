@@ -1,4 +1,4 @@
-"""What ops cost by their shapes, worked out by hand, and measured ops beside it."""
+"""Costs of ops by their shapes, worked out by hand, and next to measured times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.warehouses import empty_warehouse
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
-    """A warehouse of the records of all tests that ask for their costs alone."""
+    """A warehouse of the records of all tests that query only costs."""
     with empty_warehouse() as opened:
         yield opened
 
@@ -43,7 +43,7 @@ Y = tensor("y", 2, 3, 4, 4)
 
 
 def test_formulas_worked_out_by_hand(lab: Warehouse) -> None:
-    """96 elements each; what is counted of an element is in the comment."""
+    """96 elements each; the comment lists the operations that are counted for one element."""
     by_hand = {
         96: node("aten.relu.default", Y, self=X),  # a comparison
         97: node("aten.mean.default", tensor("y"), self=X),  # an addition; a division in all
@@ -199,7 +199,7 @@ def test_each_op_has_one_formula() -> None:
 
 
 def loops(*ranges: int) -> int:
-    """How often the body of loops within each other runs: 2 operations each time."""
+    """How often the body of nested loops runs: 2 operations each time."""
     count = 0
     for _ in itertools.product(*map(range, ranges)):
         count += 2
@@ -209,7 +209,7 @@ def loops(*ranges: int) -> int:
 @examples(25)
 @given(st.lists(st.tuples(*[st.integers(1, 4)] * 3), min_size=1, max_size=5))
 def test_products_against_loops_over_arrays(lab: Warehouse, shapes: Sequence[tuple[int, int, int]]) -> None:
-    """A multiplication and an addition each time; that the loops are those of a product is checked by their result."""
+    """The loops do a multiplication and an addition each time; their result shows that they compute the product."""
     nodes, expected = [], []
     for number, (m, k, n) in enumerate(shapes):
         left, right = np.arange(m * k).reshape(m, k), np.arange(k * n).reshape(k, n) + 1

@@ -1,4 +1,4 @@
-"""Critical paths: known ones, all by plain Python, and HolisticTraceAnalysis's answers."""
+"""Critical paths: planted ones, all paths by plain Python, and HolisticTraceAnalysis's answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ EDGES: Final = {
 
 
 def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> int:
-    """How many parts the paths of the recording and of each step have, as plain Python has them."""
+    """The number of parts that the paths of the recording and of each step have, by plain Python."""
     paths, begin, counted = Paths(events), recorded_from(events), 0
     for name in (None, *dict.fromkeys(each.name for each in paths.steps())):
         start, end = paths.recording() if name is None else paths.step(name)
@@ -67,7 +67,7 @@ def test_made_traces(launch_traces: Warehouse, name: str) -> None:
 
 @pytest.mark.parametrize("name", thinned(PROGRAMS, FEW))
 def test_traces_of_programs(launch_traces: Warehouse, name: str) -> None:
-    """Several processes, threads and devices, graphs, launches that were not recorded."""
+    """Several processes, threads and devices, graphs, and launches that were not recorded."""
     check(launch_traces, name, json.loads(PROGRAMS[name](Style())[0])["traceEvents"])
 
 
@@ -87,7 +87,7 @@ def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
 
 @pytest.mark.parametrize("seed", thinned(range(30), range(3)))
 def test_paths_that_are_known(warehouse: Warehouse, tmp_path: Path, seed: int) -> None:
-    """Traces are made along their path: each part is what it was drawn as."""
+    """Traces are generated along their path, and each part is found as it was generated."""
     made = Made(seed)
     path = tmp_path / "t.pt.trace.json"
     path.write_bytes(made.trace())
@@ -99,7 +99,7 @@ def test_paths_that_are_known(warehouse: Warehouse, tmp_path: Path, seed: int) -
 
 @pytest.mark.parametrize("name", thinned([name for name in OF_HTA if name.startswith("path")], ("path 0",)))
 def test_paths_are_those_of_hta(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
-    """Its edges that take time, one by one; waits of the host take none there, nor does time between ops."""
+    """HTA's edges that take time, one by one. In HTA, waits of the host and time between ops take none."""
     path = tmp_path / "t.pt.trace.json"
     path.write_bytes(OF_HTA[name])
     warehouse.ingest(path, name="t")

@@ -1,4 +1,4 @@
-"""What delegates logged beside times: as the common backends write it, and by a decoder of one's own."""
+"""Metadata that delegates log with times: in the formats of the common backends, and by a user's decoder."""
 
 from __future__ import annotations
 

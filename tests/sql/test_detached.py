@@ -24,7 +24,7 @@ TOP = 2**32
 
 
 def around(*events: ProfileEvent, start: int = 10, end: int = 50) -> Run:
-    """A run of 100 ticks with one call of a delegate, behind what it logged, and one operator."""
+    """A run of 100 ticks with one call of a delegate, after the events that it logged, and one operator."""
     return run(
         "Execute",
         *events,
@@ -35,7 +35,7 @@ def around(*events: ProfileEvent, start: int = 10, end: int = 50) -> Run:
     )
 
 
-# What a delegate may log of a call from 10 to 50, and whether all of it fits into the call.
+# Events that a delegate may log for a call from 10 to 50, and whether all of them fit into the call.
 KINDS = {
     "within": ((delegated("a", 12, 20), delegated("b", 20, 50)), True),
     "ends late": ((delegated("a", 12, 20), delegated("b", 40, 51)), False),
@@ -66,7 +66,7 @@ def test_a_call_that_its_events_do_not_fit_into_has_no_breakdown(kind: str) -> N
 
 
 def test_detached_events_are_listed_and_in_no_total() -> None:
-    """The event of 180 ticks was logged before the execute of 100 ended, so that it has another clock."""
+    """The event of 180 ticks was logged before the execute of 100 ticks ended, so it must have another clock."""
     late = around(delegated("slow", 20, 90), delegated("Transpose", 30, 40))
     assert_query(
         "SELECT op, kind, total, share_percent FROM op_totals('test', unit := 'ns')",
@@ -132,7 +132,7 @@ def test_only_the_calls_in_question_have_no_breakdown() -> None:
     ("event", "is_behind", "clock"),
     [
         (delegated("a", 20, 50), False, "host"),
-        (delegated("a", 20, 51), False, "host"),  # An asynchronous backend's, that the timeline has where it was.
+        (delegated("a", 20, 51), False, "host"),  # An asynchronous backend; the timeline has the event at its time.
         (delegated("a", 20, 101), False, "delegate"),  # Logged before the execute ended, at 100.
         (delegated("a", 55, 60), False, "delegate"),  # Logged before its call ended, at 50.
         (delegated("a", 55, 60), True, "host"),
@@ -194,7 +194,7 @@ asynchronously, 1 whose events together take longer than the call, as of paralle
 
 @pytest.mark.long
 def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: Warehouse) -> None:
-    """Copies of 9,000 ticks and ops of 8,000 in calls of some 80: of a run of 1,003, neither can be a share."""
+    """Copies of 9,000 ticks and ops of 8,000 in calls of about 80 ticks: neither can be a share of a run of 1,003."""
     calls = [
         event
         for at in range(6)
@@ -209,13 +209,13 @@ def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: 
     assert rules.keys() & {"copies", "dominating op", "coarse clock"} == set()
     assert rules["detached delegate events"][1] == "medium"
     assert "72 of 72 calls" in rules["detached delegate events"][2]
-    # Nobody knows what of the calls is overhead: that is not held against them.
+    # The overhead of these calls is unknown, so it is not reported.
     assert "do not show how much of it is overhead" in rules["small delegate calls"][2]
     assert rules["small delegate calls"][4:6] == (None, None)
 
 
 def test_calls_without_a_breakdown_are_no_overhead(warehouse: Warehouse) -> None:
-    """Five calls that 76 of 80 ticks of each are told of, and one whose event ends late: 20 of 480 are unaccounted."""
+    """Five calls of 80 ticks with events for 76, and one whose event ends late: 20 of 480 ticks are unaccounted."""
     calls = [
         event
         for at in range(6)
@@ -230,7 +230,7 @@ def test_calls_without_a_breakdown_are_no_overhead(warehouse: Warehouse) -> None
 
 
 def test_what_contains_more_than_it_takes_counts_as_a_whole() -> None:
-    """Kernels of 20 and 15 ticks within a call of 30, by another thread; what is within them is within that call."""
+    """Kernels of 20 and 15 ticks in a call of 30, run by another thread; their children are also within that call."""
     events = run(
         "Execute",
         framework("my scope", 12, 18),
@@ -263,7 +263,7 @@ are in no total: instruction 0 of Execute (1)"
 
 
 def test_an_execute_counts_whatever_it_is_within() -> None:
-    """The user's scope of 10 ticks around an execute of 100 is wrong, which is no reason to lose the execute."""
+    """The user's scope of 10 ticks around an execute of 100 is wrong; the execute is kept nevertheless."""
     assert_query(
         "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns')",
         "op,total,share_percent\nadd,60.0,60.0\n(unattributed),40.0,40.0\n",
@@ -289,7 +289,7 @@ def test_what_an_impossible_execute_contains_is_in_no_total() -> None:
 
 
 def test_delegates_events_that_stand_in_no_call_explain_none() -> None:
-    """Logged behind the only call of its instruction, and begun before it: 70 of 10 ticks would be explained."""
+    """The event was logged after the only call of its instruction and began before it: 70 of 10 ticks."""
     assert_query(
         "SELECT calls, total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
         "calls,total,ops,unaccounted,events,other_events\n1,10.0,0.0,10.0,1,1\n",
@@ -298,7 +298,7 @@ def test_delegates_events_that_stand_in_no_call_explain_none() -> None:
 
 
 def test_a_call_within_one_of_its_own_instruction_counts_once() -> None:
-    """A delegate that runs a program of its own, whose instructions have the same numbers."""
+    """A delegate runs a separate program, whose instructions have the same numbers."""
     assert_query(
         "SELECT calls, total, ops, unaccounted, share_percent FROM delegate_totals('test', unit := 'ns')",
         "calls,total,ops,unaccounted,share_percent\n1,90.0,20.0,70.0,90.0\n",

@@ -1,4 +1,4 @@
-"""Computation, communication and memory of devices: by plain Python over the JSON, and HolisticTraceAnalysis's answers."""
+"""Computation, communication and memory of devices: against plain Python and HolisticTraceAnalysis's answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
 from tests.trace_reference import WORK, load, slices
 
-# How HolisticTraceAnalysis names what runs at once, by our names.
+# HolisticTraceAnalysis's names of overlapping types, by etq's names.
 OF_HTA_TYPES = {
     "COMPUTATION overlapping COMMUNICATION": "computation and communication",
     "COMPUTATION overlapping MEMORY": "computation and memory",
@@ -100,7 +100,7 @@ def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
 
 @pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
 def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
-    """HTA leaves out the one event of the planted trace whose launch was not recorded, and all that is after it."""
+    """HTA leaves out the planted event whose launch was not recorded, and all events after it."""
     [row] = launch_traces.rows(BREAKDOWN.replace("'ns'", "'us'"), c=name)[1]
     answers = hta(name)
     [temporal] = answers["temporal"]

@@ -1,4 +1,4 @@
-"""Gaps of devices: planted ones by hand, all by plain Python, and HolisticTraceAnalysis's answers."""
+"""Gaps of devices: planted ones by hand, all gaps by plain Python, and HolisticTraceAnalysis's answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ GAPS = """
 
 
 def recorded_from(events: list[dict[str, Any]]) -> int:
-    """When the first event that counts begins, in nanoseconds."""
+    """The start of the first event that counts, in nanoseconds."""
     named = ("user_annotation", "gpu_user_annotation")
     counted = [
         each for each in events
@@ -39,7 +39,7 @@ def recorded_from(events: list[dict[str, Any]]) -> int:
 
 
 def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> int:
-    """How many gaps of both kinds are as plain Python has them."""
+    """Compare the gaps of both kinds with plain Python's, and return how many there are."""
     begin = recorded_from(events) if any(each.get("ph") == "X" for each in events) else 0
     counted = 0
     for by in ("device", "stream"):
@@ -52,7 +52,7 @@ def check(warehouse: Warehouse, capture: str, events: list[dict[str, Any]]) -> i
 
 
 def test_planted_causes(launch_traces: Warehouse) -> None:
-    """Each gap of stream 7 has the cause that it was made with."""
+    """Each gap of stream 7 has the cause with which it was planted."""
     rows = launch_traces.rows("""
         SELECT g.start, g.start + g.duration, g.cause, g.host_op, g.step, g.next_event, g.waited_for
         FROM device_idle('planted', "by" := 'stream') AS g
@@ -88,7 +88,7 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
 
 
 def test_limits(launch_traces: Warehouse) -> None:
-    """What waits longer than the limit after another stream's event waited for nothing that is known."""
+    """If a gap after another stream's event is longer than the limit, its cause is unknown."""
     query = "SELECT g.cause FROM device_idle('planted', \"by\" := 'stream', launch_delay_us := 2) AS g "
     assert launch_traces.rows(query + "WHERE g.next_event = 'needs_copy'")[1] == [("unknown",)]
     hta = "SELECT g.hta_cause FROM device_idle('planted', kernel_wait_us := $us) AS g WHERE g.next_event = 'stuck'"
@@ -174,7 +174,7 @@ def test_no_gaps(launch_traces: Warehouse) -> None:
 
 
 def test_threads_that_launch_nothing_do_not_count(warehouse: Warehouse, tmp_path: Path) -> None:
-    """A thread that loads ahead, or waits for the device, holds up no launch of another."""
+    """A thread that loads data ahead, or waits for the device, does not delay another thread's launches."""
     made = Machine()
     _, end = made.launch("one", 100)
     made.write("user_annotation", LOADER, made.now, made.now + 900, 2)

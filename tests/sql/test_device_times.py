@@ -1,4 +1,4 @@
-"""Which op has the time of a device: small traces, numbers by hand.
+"""Which op a device's time belongs to: small traces, with numbers by hand.
 
 Where torch or the plug-in (torch-tb-profiler 0.4.3) answers otherwise, a test states its answer on the same trace, too.
 """
@@ -25,7 +25,7 @@ def asked_of_ops(traces: Traces, **arguments: Any) -> dict[str, float]:
 
 
 def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
-    """The plug-in goes by ids alone: the kernel to aten::to, whose id is that of the correlation, the copy to no op."""
+    """The plug-in uses ids only: the kernel belongs to aten::to, whose id is the correlation's, the copy to no op."""
     traces.take(
         event("cpu_op", "aten::to", 0, 10, external=31),
         event("cpu_op", "aten::mm", 20, 40, external=32),
@@ -41,7 +41,7 @@ def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
 
 
 def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) -> None:
-    """The plug-in has the inner op's 10 alone."""
+    """The plug-in has only the 10 of the inner op."""
     traces.take(
         event("cpu_op", "aten::mm", 0, 50, external=1),
         event("cpu_op", "aten::mm", 5, 25, external=2),
@@ -53,13 +53,13 @@ def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) ->
     )
     assert asked_of_ops(traces, categories="older") == {"aten::mm": 10.0}
     assert asked_of_ops(traces) == {"aten::mm": 15.0}
-    # Two things are within it: to torch's table two calls.
+    # The op has two children, so torch's table counts two calls.
     columns = "name, calls, self_device_time, device_time_total"
     assert traces.ask("key_averages", columns)[0] == ("aten::mm", 2, 15.0, 25.0)
 
 
 def test_merged_ops_have_all_that_they_launched(traces: Traces) -> None:
-    """What torch's table shows as one call has the inner op's device time as its own."""
+    """Where torch's table merges two ops into one call, the inner op's device time is its self time."""
     traces.take(
         event("cpu_op", "aten::mm", 0, 50, external=1),
         event("cpu_op", "aten::mm", 5, 25, external=2),
@@ -71,7 +71,7 @@ def test_merged_ops_have_all_that_they_launched(traces: Traces) -> None:
 
 
 def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
-    """A launch in a step alone is the step's; one in nothing, or that the trace doesn't have, is of no op."""
+    """A launch directly in a step belongs to the step. One outside of all ops, or not recorded, belongs to no op."""
     traces.take(
         event("cuda_runtime", "cudaLaunchKernel", 0, 2, external=9, correlation=1),
         event("kernel", "alone", 3, 10, 7, device=0, external=9, correlation=1),
@@ -89,7 +89,7 @@ def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
 
 
 def test_waits_and_annotations_of_a_device_are_no_time_of_an_op(traces: Traces) -> None:
-    """Torch adds the wait of 8 to aten::item, and the annotation's 30 to `region`, which has the copy's 5 already."""
+    """Torch adds the wait of 8 to aten::item, and the annotation's 30 to `region`, which already has the copy's 5."""
     traces.take(
         event("user_annotation", "region", 0, 40, external=1),
         event("cpu_op", "aten::item", 5, 35, external=2),
@@ -104,7 +104,7 @@ def test_waits_and_annotations_of_a_device_are_no_time_of_an_op(traces: Traces) 
 
 
 def test_a_kernel_of_communication_is_one_that_it_launched(traces: Traces) -> None:
-    """The plug-in takes the ids' word: the first kernel for communication, which is that of aten::mm, and not the other."""
+    """The plug-in uses ids only: it takes the first kernel, which aten::mm launched, for communication."""
     events = [
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("cpu_op", "nccl:all_reduce", 0, 20, external=1),
@@ -131,7 +131,7 @@ def test_newer_kernels_with_tensor_cores_are_known(traces: Traces) -> None:
 
 
 def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:
-    """Correlation ids come again: the later kernel is of the later launch; one that is shown too early, of the first."""
+    """Correlation ids repeat: a later kernel belongs to the later launch, one before both launches to the first."""
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("cuda_runtime", "cudaLaunchKernel", 10, 20, correlation=1),
@@ -164,7 +164,7 @@ def test_a_thread_is_one_however_it_is_written(traces: Traces) -> None:
     "category", ["cuda_event", "mtia_insight", "cuda_profiler_range", "gpu_user_annotation", "xpu_scope_profiler"]
 )
 def test_what_only_tells_of_a_device_stands_in_no_op(traces: Traces, category: str) -> None:
-    """Its row is a device's, and none of its time an op's."""
+    """It has a row as a device event, and adds no device time to an op."""
     traces.take(
         event("cpu_op", "aten::mm", 0, 50), event(category, "shown", 10, 20, correlation=1, external=1, device=0)
     )

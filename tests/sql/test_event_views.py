@@ -60,7 +60,7 @@ def test_events_of_delegates_have_units_and_clocks() -> None:
 
 
 def test_events_of_a_32_bit_clock() -> None:
-    # 2**32 - 10 to 5 is 15 ticks; the pair makes the width evident.
+    # From 2**32 - 10 to 5 there are 15 ticks; these two times show the width of the counter.
     assert_query(
         """SELECT e.duration_ticks, c.clock_bits, f.rule, f.detail
            FROM events AS e JOIN captures AS c USING (capture_id) JOIN findings AS f USING (capture_id)

@@ -1,4 +1,4 @@
-"""Parts of views that are hard to get right: nested executes, clocks that wrap, events behind their calls, huge sums."""
+"""Cases that are hard to get right: nested executes, clocks that wrap, events logged after their calls, huge sums."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_executes_within_executes_count_once() -> None:
         """,
         nested,
     )
-    # Where there is an execute, steps are no total of their own, whether around it or beside it.
+    # If a run has an execute, its steps are not totals, whether they lie around the execute or next to it.
     for step in (framework("Method::step", 0, 100), framework("Method::step", 60, 70)):
         assert_query(
             "SELECT execute, kernels, tax FROM framework_tax('test', unit := 'ns')",
@@ -49,7 +49,7 @@ def test_a_delegates_clock_is_told_across_the_counters_zero() -> None:
         run("Execute", delegated("op", 20, 30), delegate_call(10, 40), execute(0, 50)),
         run("Execute", delegated("op", top - 5, 5), delegate_call(top - 10, 20), execute(top - 20, 40)),
     )
-    # A delegate's own 64-bit clock says nothing of the host's.
+    # A delegate's separate 64-bit clock does not determine the width of the host's clock.
     assert_query(
         "SELECT execute FROM framework_tax('test', unit := 'ns')",
         "execute\n60.0\n",

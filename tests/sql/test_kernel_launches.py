@@ -1,4 +1,4 @@
-"""Launches and queues: by plain Python over the JSON, by hand, and HolisticTraceAnalysis's answers."""
+"""Launches and queues: against plain Python over the JSON, numbers by hand, and HolisticTraceAnalysis's answers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
 
 
 def test_by_hand(launch_traces: Warehouse) -> None:
-    """Of the planted trace: the first kernel, the one that takes 5 ms to launch, and the queue of the two first."""
+    """In the planted trace: the first kernel, the one that takes 5 ms to launch, and the queue of the first two."""
     rows = launch_traces.rows("""
         SELECT l.event, l.start, l.call_duration, l.launch_delay, l.latency, l.duration, l.is_short
         FROM kernel_launches('planted') AS l
@@ -112,7 +112,7 @@ def test_launches_equal_hta(launch_traces: Warehouse, name: str) -> None:
 
 @pytest.mark.parametrize("name", thinned(WITHOUT_GRAPHS, FEW))
 def test_queues_equal_hta(launch_traces: Warehouse, name: str) -> None:
-    """Its summary, too. HTA doesn't count what graphs launch, and orders changes at the same time at random."""
+    """The summary, too. HTA doesn't count the launches of graphs, and orders simultaneous changes at random."""
     query = "SELECT q.stream, q.at, q.length FROM queue_lengths($c) AS q"
     expected = [(each["stream"], each["ts"], each["queue_length"]) for each in hta(name)["queues"]]
     found = launch_traces.rows(query, c=name)[1]

@@ -18,7 +18,7 @@ from etq.warehouse.warehouse import Warehouse
 OBJECTS = list(catalog.objects().values())
 PUBLIC = list(catalog.public_objects())
 ROOT = Path(__file__).parents[2] / "sql"
-# The same word means the same everywhere; a new parameter is a new word, and is thought about.
+# A parameter has the same meaning in all macros. A new name must be added here.
 PARAMETERS = {
     "capture", "capture_key", "baseline", "unit", "time_scale", "quantiles", "by", "repeats",
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
@@ -29,13 +29,13 @@ PARAMETERS = {
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",
     "base_stage", "new_stage", "reference", "step_name",
 }  # fmt: skip
-# What the rules of advice take: the rows of other macros as a list.
+# Arguments of the rules of advice: the rows of other macros as a list.
 EVIDENCE = {
     "runs": "(SELECT list(r) FROM _advice_runs(1, 'us', NULL, NULL, NULL, 'all') AS r)",
     "clocks": "(SELECT list(c) FROM _advice_clocks(1, 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
-# What judges samples takes them in the same way.
+# Macros that judge samples take them as lists, too.
 EVIDENCE["chosen"] = "(SELECT list(k) FROM _comparison_captures('x', 'y', NULL) AS k)"
 SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
 EVIDENCE |= {
@@ -45,7 +45,7 @@ EVIDENCE |= {
     "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
     "counted": "['ns']",
 }
-# The rows that metrics are counted of, as a list.
+# The rows from which metrics are counted, as a list.
 EVIDENCE["metric_rows"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
 STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
 STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
@@ -79,12 +79,12 @@ THEMES = [
     "compare",
     "trends",
 ]
-# What a theme may use of others, beside the tables: what stands before it in the list above.
+# A theme may use the tables and the themes before it in the list above.
 
 
 @pytest.fixture(scope="module")
 def warehouse() -> Iterator[Warehouse]:
-    """An empty warehouse that all tests here ask, and none writes to."""
+    """An empty warehouse that all tests here share; none writes to it."""
     with etq.open() as opened:
         yield opened
 
@@ -119,7 +119,7 @@ def test_everything_is_documented(each: SqlObject) -> None:
     "each", [each for each in OBJECTS if each.kind in ("view", "table macro")], ids=lambda e: e.name
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
-    """Of a view and of a macro without captures alike: DESCRIBE binds, it does not run."""
+    """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""
     arguments = {
         "capture": "'x'",
         "selector": "'x'",
@@ -184,7 +184,7 @@ def test_columns_are_qualified(each: SqlObject) -> None:
         aliases = {alias.alias for alias in select.selects if alias.alias} if select else set()
         in_lambda = column.find_ancestor(exp.Lambda)
         local = {name.name for name in in_lambda.expressions} if in_lambda else set()
-        # A whole row, as in `list(r)`: what stands in FROM, unless a parameter is called so.
+        # A whole row, as in `list(r)`: a table in FROM, unless a parameter has that name.
         local |= (
             {source.alias for source in select.find_all(exp.Table) if source.alias not in parameters}
             if select
@@ -192,7 +192,7 @@ def test_columns_are_qualified(each: SqlObject) -> None:
         )
         assert column.name in parameters | aliases | local, f"{column.name} is not qualified"
     for select in tree.find_all(exp.Select):
-        # Where an alias has a parameter's name, the name means the parameter all the same: it looks like the alias.
+        # If an alias has a parameter's name, the name refers to the parameter although it looks like the alias.
         for named in [alias for alias in select.selects if alias.alias in parameters]:
             uses = [
                 column
@@ -205,7 +205,7 @@ def test_columns_are_qualified(each: SqlObject) -> None:
 
 
 def answer_of(each: SqlObject) -> exp.Expr:
-    """The SELECT that makes the rows: of a macro that only hands on those of a private one, that one's."""
+    """The SELECT that makes the rows. If a macro only returns the rows of a private one, it is the private one's."""
     outer = body(each)
     if not isinstance(outer, exp.Select):
         return outer

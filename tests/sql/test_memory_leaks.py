@@ -1,4 +1,4 @@
-"""What steps hold at their ends, and what grows: by hand."""
+"""Memory that steps hold at their ends, and memory that grows: numbers by hand."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_loss_that_is_kept(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_a_step_without_growth_is_no_leak(warehouse: Warehouse, tmp_path: Path) -> None:
-    """It was released in between, and grows again."""
+    """The memory was released in between, and grows again."""
     traces = Traces(warehouse, tmp_path)
     released = [at(100, 150, -10), at(101, 250, -10)]
     traces.take(*(each for number in range(4) for each in step(number)), *released)
@@ -58,7 +58,7 @@ def test_a_step_without_growth_is_no_leak(warehouse: Warehouse, tmp_path: Path) 
 
 
 def test_the_moment_of_the_end_belongs_to_the_step(warehouse: Warehouse, tmp_path: Path) -> None:
-    """What is allocated after the last step is held at no end; that at an end, there and later. Ops need not be known."""
+    """Memory allocated after the last step is held at no end; memory allocated at an end is held there and later."""
     traces = Traces(warehouse, tmp_path)
     steps = [event("user_annotation", f"ProfilerStep#{number}", 100 * number, 100 * number + 90) for number in (0, 1)]
     traces.take(*steps, at(1, 90, 8), at(2, 190.001, 16), at(3, 95, 32), at(3, 190, -32))
@@ -67,7 +67,7 @@ def test_the_moment_of_the_end_belongs_to_the_step(warehouse: Warehouse, tmp_pat
 
 
 def test_traces_without_steps(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Without steps the trace is one, until its last op ends."""
+    """Without steps, the whole trace counts as one step that ends with its last op."""
     traces = Traces(warehouse, tmp_path)
     traces.take(event("cpu_op", "aten::mm", 0, 50), at(1, 10, 64), at(2, 20, 8), at(2, 30, -8))
     assert traces.ask("held_memory", "step, op, allocations, held_bytes") == [(0, "aten::mm", 1, 64)]

@@ -1,4 +1,4 @@
-"""Ops, modules and events of several methods in one capture are told apart."""
+"""Ops, modules and events of several methods in one capture are distinguished."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def forward(start: int = 0) -> Run:
 
 
 def decode(start: int = 0) -> Run:
-    """The same instructions call other kernels but the first, which takes 10 ticks, in an execute of 50."""
+    """The first kernel is that of `forward` and takes 10 ticks, the others differ; the execute takes 50."""
     return run(
         "Execute",
         kernel("addmm", start + 5, start + 15, instruction=0),
@@ -41,12 +41,12 @@ def decode(start: int = 0) -> Run:
 
 
 def prefix(start: int = 0) -> Run:
-    """The first kernel of `forward` alone, without a jump around the others: another program."""
+    """Only the first kernel of `forward`, without a jump around the others: another program."""
     return run("Execute", kernel("addmm", start + 5, start + 15, instruction=0), execute(start, start + 20))
 
 
 def branch(name: str, instruction: int) -> Run:
-    """One branch of a program that jumps: its kernel stands at an instruction of its own."""
+    """One branch of a program that jumps. Its kernel has a separate instruction."""
     return run(
         "Execute",
         framework("JF_CALL", 1, 2),
@@ -56,7 +56,7 @@ def branch(name: str, instruction: int) -> Run:
 
 
 def branches(first: str, branch: int, name: str) -> Run:
-    """A first kernel, a jump, and the kernel of one branch at an instruction of its own."""
+    """A first kernel, a jump, and the kernel of one branch, with a separate instruction."""
     return run(
         "Execute",
         framework("JF_CALL", 1, 2),
@@ -273,7 +273,7 @@ def linked() -> Warehouse:
 
 
 def executes(warehouse: Warehouse) -> dict[str, int]:
-    """Ticks of all executes by method, from the raw tables."""
+    """Ticks of all executes by method, from the base tables."""
     query = """
         SELECT r.method, sum(t.elapsed_ticks)::BIGINT
         FROM event_ticks AS t

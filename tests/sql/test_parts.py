@@ -1,4 +1,4 @@
-"""`compare_parts` and `op_trends`: that parts add up, delegates are told apart, and neighbours are put together."""
+"""`compare_parts` and `op_trends`: parts add up, delegates are distinguished, and neighbours are put together."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ PARTS = """
 
 
 def test_parts_of_a_delegates_call(warehouse: Warehouse) -> None:
-    """A kernel of 20, a call of 60 in which conv takes 40 (in new 50), and 10 (5) of execute beside them."""
+    """A kernel of 20, a call of 60 in which conv takes 40 (in new 50), and 10 (in new 5) outside of them."""
     captures = [
         made(
             side, number,
@@ -78,7 +78,7 @@ def test_an_op_on_one_side_alone(warehouse: Warehouse) -> None:
 
 
 def test_series_in_parts(builds: Warehouse) -> None:
-    """Every part is of neighbours, as many as any other, and tells their median and range."""
+    """Each part covers neighbouring captures, in nearly equal numbers, and contains their median and range."""
     warehouse = builds
     points = warehouse.rows("SELECT position, normalized FROM trend('op', 'addmm', unit := 'ns')")[1]
     query = """

@@ -30,7 +30,7 @@ def check(warehouse: Warehouse, training: Training) -> None:
     warehouse.ingest(trace(*training.events), name="t")
     rows = warehouse.rows("SELECT step, pass, host_time, device_time FROM passes('t', by := 'step')")[1]
     found = {(step, name): [host, device] for step, name, host, device in rows}
-    # Without device events there is no device time to speak of.
+    # Without device events there is no device time.
     expected = {at: [row[0], row[1] if training.has_devices else None] for at, row in training.passes.items()}
     assert found == expected
     for by, key, truth in (("op", "op, backward", training.ops), ("module", "module_path", training.modules)):
@@ -60,7 +60,7 @@ def test_known_truth_of_many(seed: int) -> None:
 
 
 def test_a_step_of_several_threads_is_one(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Its time counts once, on the host and by category."""
+    """The step's time counts once, on the host and by category."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 10),
@@ -74,7 +74,7 @@ def test_a_step_of_several_threads_is_one(warehouse: Warehouse, tmp_path: Path) 
 
 
 def test_a_step_of_several_threads_has_each_category_once(warehouse: Warehouse, tmp_path: Path) -> None:
-    """It lasts from the first start to the last end."""
+    """The step lasts from the first start to the last end."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 10),
@@ -87,7 +87,7 @@ def test_a_step_of_several_threads_has_each_category_once(warehouse: Warehouse, 
 
 
 def test_steps_that_overlap_have_all_their_time(warehouse: Warehouse, tmp_path: Path) -> None:
-    """What two steps share counts for each, so that a step's rows add up to it."""
+    """Time that two steps share counts for each of them, so that the rows of each step add up to it."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
@@ -100,7 +100,7 @@ def test_steps_that_overlap_have_all_their_time(warehouse: Warehouse, tmp_path: 
 
 
 def test_a_slash_in_the_name_of_a_module(warehouse: Warehouse, tmp_path: Path) -> None:
-    """It separates no modules: there is no module `in` that has the backward pass of `in/out`."""
+    """A slash in a module's name does not separate modules: no module `in` gets the backward pass of `in/out`."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         event("python_function", "nn.Module: Net_0", 0, 30, **{"Python id": 1}),
@@ -113,7 +113,7 @@ def test_a_slash_in_the_name_of_a_module(warehouse: Warehouse, tmp_path: Path) -
 
 
 def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Threads at once: each moment counts for the first pass that any thread is in."""
+    """Threads at once: each moment counts for the first of the passes that any thread is in."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
@@ -152,7 +152,7 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_numbers_count_per_thread(warehouse: Warehouse, tmp_path: Path) -> None:
-    """An op of the thread that most of the numbers belong to is linked, also if another thread has the number later."""
+    """A number is linked in the thread that most numbers belong to, even if another thread has it later."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         numbered("aten::mul", 0, 5, 1),
@@ -164,7 +164,7 @@ def test_numbers_count_per_thread(warehouse: Warehouse, tmp_path: Path) -> None:
         numbered("AddBackward0", 40, 45, 2, thread=2, forward=1),
         numbered("MulBackward0", 50, 55, 1, thread=2, forward=1),
         numbered("ExpBackward0", 60, 65, 2, thread=2, forward=4),
-        # This number is of no op of the trace.
+        # No op of the trace has this number.
         numbered("CosBackward0", 70, 75, 9, thread=2, forward=1),
     )
     assert set(traces.ask("backward_times", "op, backward", by="op")) == {
@@ -177,7 +177,7 @@ def test_numbers_count_per_thread(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_older_traces(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Without sequence numbers, functions of autograd have their names, and all other ops are of the forward pass."""
+    """Without sequence numbers, autograd's functions are known by name; all other ops belong to the forward pass."""
     traces = Traces(warehouse, tmp_path)
     traces.take(
         event("cpu_op", "aten::mm", 0, 10),
@@ -203,7 +203,7 @@ def test_ops_are_linked_as_torch_links_them(warehouse: Warehouse, name: str) -> 
     arrows: dict[Any, dict[str, str]] = {}
     for each in entries:
         if each.get("cat") == "fwdbwd":
-            # Of the ops that begin there, the innermost with a number.
+            # Among the ops that begin there, the innermost one with a number.
             ops = [op for op in slices if (op["tid"], op["ts"]) == (each["tid"], each["ts"])]
             arrows.setdefault(each["id"], {})[each["ph"]] = min(ops, key=lambda op: op["dur"])["name"]
     assert arrows

@@ -59,7 +59,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
     assert executes() == [100, 11, 12, 13, 14]
     assert executes(phase="prefill") == [100]
     assert executes(phase="decode") == [11, 12, 13, 14]
-    # Of the five Executes, the first two are left out: of the decode runs one.
+    # The first two of the five executes are left out; one of these is a decode run.
     assert executes(phase="decode", steps="skip_first=2") == [12, 13, 14]
     assert executes(phase="other") == []
     totals = warehouse.op_totals("run", unit="ns", phase="decode").fetchall()
@@ -238,13 +238,13 @@ def test_the_trend_of_tokens(llm: Warehouse) -> None:
         llm.decode_trend("llm").fetchall()
     llm.phase("llm", "prefill", runs="1")
     llm.phase("llm", "decode", runs="2-")
-    # 11, 12, 13, 14: a tick more by token, to the last digit.
+    # 11, 12, 13, 14: each token takes one tick more than the one before it, exactly.
     rows = llm.decode_trend("llm", unit="ns").fetchall()
     assert [row[:4] for row in rows] == [(0, position, 2 + position, 11.0 + position) for position in range(4)]
     for row in rows:
         assert row[4:7] == pytest.approx((1, 11, 1), rel=1e-12)
         assert row[7] == "ns"
-    # Behind each prompt the positions begin anew; runs of no phase are left out.
+    # Positions start again after each prompt. Runs without a phase are left out.
     llm.phase("llm", "prefill", runs="1,4")
     llm.phase("llm", None, runs="2")
     rows = llm.decode_trend("llm", unit="ns").fetchall()

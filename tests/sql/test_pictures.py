@@ -1,4 +1,4 @@
-"""What pictures are drawn from, on dumps small enough to check by eye."""
+"""The views from which pictures are drawn, on dumps small enough to check by eye."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LOADING = run("Default", framework("Method::init", 3, 40), framework("Program::l
 
 
 def test_run_times() -> None:
-    """The quartiles behind the first run are 10 and 12: up to 12 * 1.2 ** 3 = 20.7 a run is typical."""
+    """The quartiles after the first run are 10 and 12: a run of up to 12 * 1.2 ** 3 = 20.7 is typical."""
     lengths = [80, 10, 12, 11, 10, 100]
     assert_query(
         "SELECT run_index, name, method, execute, is_warm_up, is_outlier, block_median, unit FROM run_times('test', unit := 'ns')",
@@ -72,7 +72,7 @@ def test_headline() -> None:
 
 
 def test_headline_leaves_out_what_is_unknown() -> None:
-    """A file that only loads, and one that says when methods ran and no more."""
+    """A file with only loading, and one with only the times of methods."""
     assert_query("SELECT number FROM headline('test')", "number\nload\n", LOADING)
     assert_query(
         "SELECT number, value FROM headline('test', unit := 'ns')",
@@ -84,7 +84,7 @@ def test_headline_leaves_out_what_is_unknown() -> None:
 
 @pytest.mark.long
 def test_module_ops_add_up() -> None:
-    """To the total of the executes, in ticks; and by module to what `module_totals` says."""
+    """The ticks add up to the total of the executes, and by module to those of `module_totals`."""
     with empty_warehouse() as warehouse:
         for model in ("transformer", "convnet_xnn", "multimethod"):
             folder = CAPTURES / model

@@ -107,7 +107,7 @@ def test_prof_result_profile() -> None:
     ],
 )
 def test_prof_result_tax(scale: str, first: str) -> None:
-    """Rounded first, the same times give another tax; `load` executes nothing."""
+    """If times were rounded first, the tax would differ. `load` has no execute."""
     assert_query(
         f"""SELECT block, iteration, run_index, execute, work, round(tax_percent, 9) AS tax_percent, unit
             FROM prof_result_tax('test', time_scale := {scale}) LIMIT 1""",
@@ -127,7 +127,7 @@ def test_the_time_scale_is_the_captures_own_unless_given() -> None:
 
 
 def test_prof_result_memory() -> None:
-    """In the order of the first allocations; `load` takes from an allocator that `run` names."""
+    """Rows are in the order of the first allocations. `load` uses an allocator that `run` names."""
     assert_query(
         "FROM prof_result_memory('test')",
         """
@@ -150,7 +150,7 @@ def test_prof_result_memory() -> None:
 
 
 def test_other_formats_are_not_the_old_parsers() -> None:
-    """Also where rows of a prof_result were there once, and a join with none of them left is not executed."""
+    """Also after rows of a prof_result were removed, when a join without rows is not executed."""
     message = "test is of format etdump; this view is for captures of format prof_result"
     with etq.open() as warehouse:
         warehouse.ingest(TWO_ITERATIONS, name="old")
@@ -174,7 +174,7 @@ def test_a_time_scale_that_the_old_parser_lacks(scale: str) -> None:
             warehouse.prof_result_tax("test", time_scale=scale).fetchall()
 
 
-# Durations next to a half of the last place that is kept, of which every other one goes another way in DuckDB's round.
+# Durations near half of the last digit kept; DuckDB's round rounds every other one in the other direction.
 TICKS = st.integers(0, 2**40) | st.integers(0, 2**32).map(lambda n: 100 * n + 50)
 
 

@@ -1,4 +1,4 @@
-"""Views of programs on ones small enough to check by eye, and of a real one worked out anew."""
+"""Views of programs: small ones checked by eye, and a real one computed again."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_inputs_live_from_the_start_and_outputs_to_the_end() -> None:
         program(
             method(
                 "forward",
-                # Value 2 is used by nothing; 3 has a name, so that it outlives a run, but lies where 1 does.
+                # Nothing uses value 2. Value 3 has a name, so it outlives a run, but it has the place of value 1.
                 [tensor(2, at=0), tensor(1, at=8), tensor(1, at=16), tensor(1, at=8, name="state")],
                 [delegate_call(0, 1), kernel("aten::a", 1), kernel("aten::b", 0)],
                 inputs=[0],
@@ -197,7 +197,7 @@ def test_parts_of_a_file() -> None:
 
 
 def padding(data: bytes) -> int:
-    """What is neither the FlatBuffers part, as its header says, nor one of the 41 bytes of segments."""
+    """The bytes outside of the FlatBuffers part, whose size is in the header, and of the 41 bytes of segments."""
     return len(data) - int.from_bytes(data[16:24], "little") - 41
 
 
@@ -302,7 +302,7 @@ def test_a_program_compared_with_itself_is_the_same(programs: Warehouse) -> None
 
 @pytest.mark.parametrize("view", ["program_size", "planned_memory"])
 def test_views_of_many_programs_in_one_query(view: str, programs: Warehouse) -> None:
-    """The argument may be a column: which programs is then a question of SQL as any other."""
+    """The argument may be a column, so the programs can be chosen by any query."""
     together = programs.rows(f"SELECT p.name, v.* FROM programs AS p, LATERAL (FROM {view}(p.name)) AS v")[1]
     for (name,) in programs.rows("SELECT name FROM programs")[1]:
         alone = getattr(programs, view)(name).fetchall()

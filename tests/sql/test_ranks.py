@@ -1,4 +1,4 @@
-"""Ranks of a job: who is waited for, known from how the traces are made."""
+"""Ranks of a job: the rank that the others wait for is known from how the traces are generated."""
 
 from __future__ import annotations
 

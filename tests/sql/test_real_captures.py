@@ -1,4 +1,4 @@
-"""What must hold of every view on every real capture."""
+"""Invariants of every view on every real capture."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_rows_lie_sorted(all_captures: Warehouse) -> None:
 
 
 def test_tracing_is_most_of_the_mlps_time(all_captures: Warehouse) -> None:
-    """Traced, the mlp takes 0.35 ms, and untraced 0.19 ms (from the raw dumps): no tax can be told from that."""
+    """Traced, the mlp takes 0.35 ms, untraced 0.19 ms (from the raw dumps): the tax cannot be determined."""
     [(traced,)] = all_captures.rows("SELECT median(execute) FROM framework_tax('mlp_100runs', unit := 'ms')")[1]
     [(untraced,)] = all_captures.rows("SELECT median(execute) FROM framework_tax('mlp_method_only', unit := 'ms')")[1]
     assert 0.34 < traced < 0.37 and 0.18 < untraced < 0.20
@@ -174,7 +174,7 @@ def test_json_of_a_view_is_json(all_captures: Warehouse, tmp_path: Path) -> None
     assert {row["op"] for row in rows} >= {"DELEGATE_CALL", "native_layer_norm"}
 
 
-# These need a linked record, or another argument; tests/parity/test_records.py asks them.
+# These need a linked record or another argument; tests/parity/test_records.py covers them.
 OF_RECORDS = {
     "module_totals",
     "source_totals",
@@ -190,7 +190,7 @@ OF_RECORDS = {
 
 @pytest.fixture(scope="module")
 def several() -> Iterator[Warehouse]:
-    """Three captures, all but whose first runs are decode steps, and three of the profiler before ETDump."""
+    """Three captures whose runs after the first are decode steps, and three prof_results."""
     names = ["mlp/mlp_alloc.etdp", "mlp_xnn/mlp_xnn.etdp", "mlp/mlp_method_only.etdp"]
     blobs = [f"prof_result/{name}.prof_result.bin" for name in ("delegate", "two_blocks_interleaved", "no_kernels")]
     with empty_warehouse() as warehouse:
@@ -206,7 +206,7 @@ VIEWS = sorted({each.name for each in table_macros() if each.parameters[0].name 
 
 @pytest.mark.parametrize("view", thinned(VIEWS, VIEWS[::20]))
 def test_views_of_many_captures_in_one_query(several: Warehouse, view: str) -> None:
-    """The argument may be a column: which captures is then a question of SQL as any other."""
+    """The argument may be a column, so the captures can be chosen by any query."""
     of_blobs = view.startswith("prof_result_")
     chosen = f"SELECT c.name FROM captures AS c WHERE (c.format = 'prof_result') = {of_blobs}"
     together = several.rows(f"SELECT c.name, v.* FROM ({chosen}) AS c, LATERAL (FROM {view}(c.name)) AS v")[1]

@@ -1,4 +1,4 @@
-"""The tables of ops' and modules' times say what the events of the capture say."""
+"""The tables of ops' and modules' times agree with the events of the capture."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def raw_events(warehouse: Warehouse, name: str) -> list[dict[str, Any]]:
 
 
 def expected_ops(events: list[dict[str, Any]], phase: str | None) -> dict[Any, list[int]]:
-    """By op, the times of each run: by the words of the table's documentation."""
+    """The times of each run by op, computed by the definition in the table's documentation."""
     with_kernel = {
         (e["block_index"], e["chain_index"], e["instruction_id"])
         for e in events
@@ -90,7 +90,7 @@ def check_ops(warehouse: Warehouse, name: str, phase: str | None = None) -> int:
 
 
 def expected_modules(warehouse: Warehouse, name: str, phase: str | None) -> dict[Any, list[int]]:
-    """By module, the own times of each run's events in it and in those within it."""
+    """The self times of each run's events by module, including nested modules."""
     events = raw_events(warehouse, name)
     added = {"clock": "host", "value_unit": "ticks"}
     _, rows = warehouse.rows(
@@ -143,7 +143,7 @@ def check_modules(warehouse: Warehouse, name: str, phase: str | None = None) -> 
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_ops_of_real_captures(all_captures: Warehouse, linked_captures: Warehouse, name: str) -> None:
     count = check_ops(all_captures, name)
-    # With a record, runs of several methods are told apart.
+    # With a record, runs of several methods are distinguished.
     assert check_ops(linked_captures, name) >= count
     assert (count == 0) == (executes(all_captures, name) == 0)
 
@@ -167,8 +167,8 @@ def test_modules_of_real_captures(linked_captures: Warehouse, name: str) -> None
            WHERE m.phase IS NULL""",
         name=name,
     )[1]
-    # Modules that took nothing are in the one alone, as is what belongs to none: in parentheses; in the other those
-    # that are never called, and only hold others.
+    # Only module_totals has modules without time and, in parentheses, the time outside of modules. Only module_times
+    # has modules that are never called and only contain others.
     assert {path: ticks for path, ticks in ours if path in dict(totals)} == {
         path: ticks for path, ticks in totals if path in dict(ours)
     }
@@ -177,7 +177,7 @@ def test_modules_of_real_captures(linked_captures: Warehouse, name: str) -> None
 
 
 def test_modules_are_many(linked_captures: Warehouse) -> None:
-    """The comparison above is of something: most captures that have a record have modules."""
+    """The comparison above is not empty: most captures that have a record have modules."""
     rows = linked_captures.rows("SELECT DISTINCT capture_id FROM module_times")[1]
     assert len(rows) > 30
     assert linked_captures.rows("SELECT count(DISTINCT scope) FROM module_times AS m")[1][0][0] >= 3
@@ -185,7 +185,7 @@ def test_modules_are_many(linked_captures: Warehouse) -> None:
 
 @pytest.mark.parametrize("name", ["mlp_100runs", "convnet_xnn_100runs", "multimethod_100runs", "demo_int_100runs"])
 def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> None:
-    """Where an op is one event of one block, its quantiles are that event's."""
+    """If an op is one event of one block, its quantiles equal that event's."""
     rows = linked_captures.rows(
         """
         SELECT o.op_index, o.p25, o.p50, o.p90, list(p.value ORDER BY p.quantile), count(DISTINCT (p.block_index, p.occurrence)) AS n
@@ -207,7 +207,7 @@ def test_ops_agree_with_percentiles(linked_captures: Warehouse, name: str) -> No
 
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_ops_agree_with_op_totals(all_captures: Warehouse, name: str) -> None:
-    """Kernels are whole in both; a call of a delegate holds the delegate's events, beside which op_totals has it."""
+    """Both have whole kernels. A delegate call here includes the delegate's events, which op_totals has separately."""
     added = all_captures.rows(
         """SELECT coalesce(sum(o.total_ticks), 0)::BIGINT, coalesce(sum(o.calls), 0)::BIGINT FROM op_times AS o
            JOIN captures AS c ON c.capture_id = o.capture_id AND c.name = $name
@@ -254,7 +254,7 @@ def test_steps_are_one_total(all_captures: Warehouse) -> None:
 
 
 def test_a_coarse_clock(warehouse: Warehouse) -> None:
-    """Half of the times that aren't zero are whole microseconds, or less than half."""
+    """Half, or less than half, of the times that aren't zero are whole microseconds."""
 
     def file(*times: int) -> bytes:
         runs = [[delegated("op", 5, 5 + t), delegate_call(5, 5 + t), execute(0, 9_999)] for t in times]
@@ -282,7 +282,7 @@ def test_phases_have_rows_of_their_own(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("record", [None, CAPTURES / "mlp/mlp.etrecord"])
 def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) -> None:
-    """With a clock of another width its times are others; what was said of its runs, and its record, stays."""
+    """With another clock width the times change; the phases of its runs, and its record, stay."""
     path = CAPTURES / "mlp/mlp_wrap32.etdp"
     capture = warehouse.ingest(path, name="run", clock_bits=64)
     if record is not None:
@@ -338,7 +338,7 @@ def test_places_of_ops_count_those_alike(linked_captures: Warehouse) -> None:
 
 
 def test_what_a_trace_lacks_is_not_searched_for(warehouse: Warehouse, tmp_path: Path) -> None:
-    """To plan the search for device times, shapes and modules takes longer than to store a small trace."""
+    """Planning the search for device times, shapes and modules takes longer than storing a small trace."""
     statements: list[str] = []
 
     class Recorded:

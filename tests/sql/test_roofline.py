@@ -1,4 +1,4 @@
-"""What ops could do on a device, beside what they take."""
+"""Limits of a device for each op, next to measured times."""
 
 from __future__ import annotations
 
@@ -60,15 +60,15 @@ def test_roofline_by_eye(warehouse: Warehouse) -> None:
         aten.add.Tensor,kernel,,1,2,200.0,10.0,100,800,0.125,1.0,8.0,2.0,50.0,memory,100.0,5.0
         """,
     )
-    # The peaks can be metrics, in any of a thousand; without them, rates are told alone.
+    # Peaks can be metrics, in any unit (FLOP/s, GB/s). Without peaks there are only rates.
     short = "SELECT r.flops_per_second, r.roof_percent, r.bound, r.above_roof FROM roofline('test', unit := 'ns') AS r"
     assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, None, None, None)]
     warehouse.metric("test", "peak_flops", 10e9)
-    # Of one peak alone: its share is told, and not which of the two is the nearer.
+    # With one peak, the share of it is known, but not which of the two limits is nearer.
     assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, 50.0, None, 400.0)]
     warehouse.metric("test", "peak_bandwidth", 16, "GB/s")
     assert warehouse.rows(f"{short} LIMIT 1 OFFSET 1")[1] == [(5e9, 50.0, "compute", 400.0)]
-    # What is given comes before them.
+    # Peaks that are given as arguments take precedence.
     given_one = short.replace("'test'", "'test', peak_flops := 5e9")
     assert warehouse.rows(f"{given_one} LIMIT 1 OFFSET 1")[1] == [(5e9, 100.0, "compute", 0.0)]
 
@@ -84,7 +84,7 @@ def test_calls_of_runs_that_differ_are_added(warehouse: Warehouse) -> None:
 
 
 def test_events_of_a_delegate_have_the_costs_of_their_nodes(warehouse: Warehouse) -> None:
-    """Two events of one node are one op; the relu is an event of its own; of what is beside them no cost is told."""
+    """Two events of one node are one op; the relu is another event. The rest of the call has no costs."""
     content = record(
         node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
         node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
@@ -152,7 +152,7 @@ def test_nodes_that_events_share_are_nobodys(warehouse: Warehouse) -> None:
 
 @pytest.mark.long
 def test_kernels_of_one_handle_have_its_nodes_in_order(warehouse: Warehouse) -> None:
-    """As of an op that was taken apart: two products of one handle. A third kernel of it can't be told which it is."""
+    """Two products share one handle, as when an op was decomposed. With a third kernel, the nodes are ambiguous."""
     nodes = [
         node("aten.mul.Tensor", tensor("a", 10), 1, self=tensor("x", 10), other=tensor("y", 10)),
         node("aten.mul.Tensor", tensor("b", 20), 1, self=tensor("v", 20), other=tensor("w", 20)),
@@ -204,7 +204,7 @@ def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
     ),
 )
 def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
-    """Rows add up to the work that `op_totals` has; with whole calls, every node's operations are there once a run."""
+    """Rows add up to the work in `op_totals`; with whole calls, each node's operations count once per run."""
     with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / name / f"{name}.etdp", name="it")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / name / f"{name}.etrecord", name="net"))
@@ -213,7 +213,7 @@ def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
         for by in ("op", "instruction", "op_type"):
             told = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns', runs := 'all') AS r"
             assert warehouse.rows(told)[1] == warehouse.rows(work)[1]
-        # What the runtime leaves out has no operations: views.
+        # Views have no operations, because the runtime leaves them out.
         measured = """
             SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction', runs := 'all') AS r
         """
@@ -225,7 +225,7 @@ def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
 
 
 def test_by_one_peak_alone_what_has_none_of_its_kind_has_no_roof(warehouse: Warehouse) -> None:
-    """An op that copies does no operations: by their peak alone nothing says how long it must take."""
+    """An op that copies does no operations, so the peak of operations gives no lower limit for its time."""
     copied = record(
         node("aten.mm.default", tensor("a", 10, 10), 1, self=tensor("x", 10, 10), mat2=tensor("w", 10, 10)),
         node("aten.permute_copy.default", tensor("b", 10, 10), 2, self=tensor("a", 10, 10)),

@@ -1,4 +1,4 @@
-"""Selectors: which captures labels and @latest, @previous mean, against a model of it in Python."""
+"""Selectors: the captures that labels, @latest and @previous select, against a model in Python."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def written(key: str, value: str) -> str:
 @examples(40)
 @given(CAPTURES, st.dictionaries(KEYS, VALUES, min_size=1, max_size=2), st.sampled_from(["", "@latest", "@previous"]))
 def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str], place: str) -> None:
-    # What is asked for is one of the labels that there are as often as not.
+    # The labels that are searched for are added to about half of the captures.
     captures = [({**asked, **labels} if len(labels) % 2 else labels, day) for labels, day in captures]
     with empty_warehouse() as warehouse:
         ingest_all(warehouse, [made(number, labels, day) for number, (labels, day) in enumerate(captures)])

@@ -39,7 +39,7 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         *launched("volta_h884gemm", 102, 40, 4, device=1),
         event("cpu_op", "aten::relu", 120, 130),
         *launched("relu_kernel", 122, 10, 5),
-        # Communication and copies are no computation; what no op launched has no op.
+        # Communication and copies are not computation. A kernel that no op launched has no op.
         *launched("ncclDevKernel_AllReduce", 140, 9, 6),
         event("gpu_memcpy", "Memcpy HtoD", 180, 190, 7, device=0),
         *launched("a_kernel", 150, 1, 8),

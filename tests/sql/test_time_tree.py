@@ -1,4 +1,4 @@
-"""`time_tree`: by hand, on every real capture, and against what other views and other readers say of the same time."""
+"""`time_tree`: by hand, on every real capture, and against other views and other readers of the same time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def nodes_of(warehouse: Warehouse, capture: str, **given: Any) -> list[dict[str,
 
 
 def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
-    """What holds of every tree: numbered from outside in, and each total is own and those directly within, exactly."""
+    """Check a tree: nodes are numbered from the outside in; each total is the self time plus the children's totals."""
     assert [node["node_index"] for node in nodes] == list(range(len(nodes)))
     within: dict[int, int] = defaultdict(int)
     for node in nodes[1:]:
@@ -52,7 +52,7 @@ def check_it_adds_up(nodes: list[dict[str, Any]]) -> None:
         assert node["total_ticks"] == node["self_ticks"] + within[node["node_index"]], node["path"]
         assert node["total_ticks"] >= 0 and node["self_ticks"] >= 0
     for before, node in pairwise(nodes):
-        # What is within a node follows it at once.
+        # A node's children follow it directly.
         assert node["depth"] <= before["depth"] + 1
     siblings = defaultdict(list)
     for node in nodes:
@@ -108,7 +108,7 @@ def test_runs_of_two_names_and_schedules() -> None:
     query = """SELECT array_to_string(path, '/') AS path, total_ticks FROM time_tree('test'{}) WHERE depth < 2"""
     assert_query(query.format(""), "path,total_ticks\n,160\nb,130\na,30\n", *runs)
     assert_query(query.format(", steps := 'skip_first=1'"), "path,total_ticks\n,115\nb,115\n", *runs)
-    # Where no run is asked for, there is no total of 0.
+    # If no run is selected, there is no row with a total of 0.
     assert_query(query.format(", steps := 'skip_first=2'"), "path,total_ticks\n", *runs)
 
 
@@ -124,7 +124,7 @@ def test_every_capture_adds_up_by_event(all_captures: Warehouse, name: str) -> N
     nodes = nodes_of(all_captures, name, by="event", unit="ns", runs="all")
     check_it_adds_up(nodes)
     assert (nodes[0]["total_ticks"] if nodes else 0) == executes(all_captures, name)
-    # The same events, grouped by another view: each op's own times, wherever they stand.
+    # The same events, grouped by another view: each op's self time, wherever the op lies.
     ours: dict[str, int] = defaultdict(int)
     for node in nodes:
         name_of_op = "DELEGATE_CALL" if node["kind"] == "delegate_call" else node["name"]
@@ -153,7 +153,7 @@ def test_every_capture_with_a_record_adds_up_by_module(linked_captures: Warehous
     methods = {method for method, _ in modules}
     seen = {}
     for node in nodes:
-        # Where several methods ran, each is a level of its own.
+        # If several methods ran, each is a level of the tree.
         method = next(iter(methods)) if len(methods) == 1 else (node["path"] or [None])[0]
         if node["kind"] == "module":
             assert node["total"] == modules[method, node["module_path"]][0], node["path"]

@@ -1,4 +1,4 @@
-"""Where events lie in time: on runs small enough to draw by hand, and, of all real captures, within each other."""
+"""Positions of events: on runs small enough to draw by hand, and, for all real captures, relative to their parents."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_values_of_no_call_are_nowhere() -> None:
 
 
 def test_a_counter_that_passes_zero_is_not_turned_back() -> None:
-    # Three runs of a 32-bit clock: 100 before zero, from 10 before it to 20 behind it, and 50 behind it.
+    # Three runs of a 32-bit clock: 100 before zero, from 10 before zero to 20 after it, and 50 after it.
     zero = 2**32
     assert_query(
         "SELECT run_index, event_name, run_start, start, duration FROM timeline('test', unit := 'ns')",
@@ -220,7 +220,7 @@ def test_a_linked_record_tells_the_backend() -> None:
 
 @pytest.mark.long
 def test_all_real_events_lie_within_what_contains_them(all_captures: Warehouse) -> None:
-    """And each event is there once, as long as `event_times` says, and starts when it says."""
+    """Each event is there once, with the duration and the start of `event_times`."""
     names = all_captures.rows("SELECT name FROM captures WHERE uri NOT LIKE '%fleet%' ORDER BY name")[1]
     for (name,) in names[:: 1 if IS_WHOLE else 4]:
         query = """

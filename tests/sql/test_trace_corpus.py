@@ -1,4 +1,4 @@
-"""Device times of made-up traces of all vendors, against what the programs that they are of did."""
+"""Device times of generated traces of all vendors, against the programs from which they were generated."""
 
 from __future__ import annotations
 

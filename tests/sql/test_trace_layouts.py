@@ -1,4 +1,4 @@
-"""Layouts of traces as writers have them: the same program in each, with the device times that it had.
+"""Layouts of traces by writer: the same program in each layout, with the same device times.
 
 Of torch 1.8 to 2.13, by what changed in Kineto's `output_json.cpp`; of Kineto's daemon (on demand, by dynolog); and of
 Perfetto, which converts a trace to pairs of beginnings and ends.
@@ -20,17 +20,17 @@ from tests.device_times import DeviceTimes, check
 from tests.trace_corpus import Style, training
 
 Entry = dict[str, Any]
-# Kineto's first moment, from which traces count since torch 2.3, in nanoseconds.
+# The zero of Kineto's clock, from which traces count since torch 2.3, in nanoseconds.
 BASE: Final = 1_743_465_600_000_000_000
 STREAMS: Final = frozenset(("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset"))
 
 
-# Programs have hundredths of microseconds, older files whole ones: all times are so much longer.
+# Programs have hundredths of microseconds, older files whole ones: all times are multiplied by this.
 LONGER: Final = 100
 
 
 def longer(times: DeviceTimes) -> DeviceTimes:
-    """The truth of a trace whose times are all longer."""
+    """The expected times of a trace whose times are all multiplied."""
 
     def scaled(each: Counter[Any]) -> Counter[Any]:
         return Counter({key: LONGER * ticks for key, ticks in each.items()})
@@ -129,7 +129,7 @@ def torch_2_13(entries: list[Entry]) -> bytes:
 
 
 def on_demand(entries: list[Entry]) -> bytes:
-    """What the daemon lets a process write: no profiler's options, a path in /tmp as its name."""
+    """A file as the daemon makes a process write it: without the profiler's options, its name a path in /tmp."""
     head = {
         "schemaVersion": 1,
         "deviceProperties": [],
@@ -139,7 +139,7 @@ def on_demand(entries: list[Entry]) -> bytes:
 
 
 def perfetto(entries: list[Entry]) -> bytes:
-    """Slices as pairs of a beginning, which has the arguments, and an end; the events in the order of time."""
+    """Slices as pairs of a begin entry, which has the arguments, and an end entry, in time order."""
     moments: list[tuple[float, int, float, Entry]] = []
     for each in entries:
         if each["ph"] != "X" or each["cat"] == "gpu_user_annotation":
@@ -147,7 +147,7 @@ def perfetto(entries: list[Entry]) -> bytes:
             continue
         common = {key: each[key] for key in ("pid", "tid", "cat", "name")}
         end = each["ts"] + each["dur"]
-        # What ends comes before what begins at that time; of what begins at once, the longest comes first.
+        # At the same time, ends come before begins, and longer slices begin before shorter ones.
         moments.append(
             (each["ts"], 2, -each["dur"], {"ph": "B", "ts": each["ts"], **common, "args": each.get("args", {})})
         )

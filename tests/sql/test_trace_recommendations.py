@@ -1,4 +1,4 @@
-"""What slows a trace's run down."""
+"""Findings about a trace's run that slow it down."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_each_idle_device_is_told_of(traces: Traces) -> None:
 
 @pytest.mark.long
 def test_tensor_cores_are_recommended_where_there_are_any(traces: Traces) -> None:
-    """The plug-in can't tell AMD's devices apart, and of newer traces knows no op that launched a kernel."""
+    """The plug-in can't distinguish AMD's devices, and in newer traces finds no op that launched a kernel."""
     traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
     assert rules(traces) == [("tensor_cores", None)]
     assert rules(traces, categories="older") == []

@@ -1,4 +1,4 @@
-"""Every view of traces on traces of devices: no number that can't be, and totals that plain Python finds, too."""
+"""All views of traces on traces of devices: no impossible numbers, and totals that plain Python finds, too."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def busy(events: list[dict[str, Any]], start: float, end: float) -> float:
 
 
 def test_utilization_of_a_trace_without_steps(traces: Warehouse) -> None:
-    """From where the kernels end that were launched before the first op, to the end of the last kernel."""
+    """From the end of the kernels launched before the first op to the end of the last kernel."""
     events = json.loads(SHAPES["without steps"](Style())[0])["traceEvents"]
     begin = min(each["ts"] + each["dur"] for each in events if each["name"] == "of_a_step")
     end = max(each["ts"] + each["dur"] for each in events if each.get("cat") in ("cpu_op", "kernel", "gpu_memcpy"))

@@ -60,7 +60,7 @@ def test_steps_are_of_what_stands_first(traces: Traces, is_older: bool, categori
 
 
 def test_newer_categories_are_known(stepped: Traces) -> None:
-    """The plug-in knows no `cuda_runtime`, and no DataLoader that is an annotation: its answer is that of `older`."""
+    """The plug-in has no `cuda_runtime`, and no DataLoader that is an annotation: its answer is that for `older`."""
     plugin = [
         {"Kernel": 40.0, "CPU Exec": 30.0, "Other": 30.0},
         {"Kernel": 20.0, "Memcpy": 20.0, "CPU Exec": 10.0, "Other": 50.0},
@@ -117,7 +117,7 @@ def test_time_counts_once_where_kernels_fill_the_steps(traces: Traces) -> None:
 
 
 def test_communication(traces: Traces) -> None:
-    """Kernels that share the id of a communication are ones; newer names are known as such, unlike to the plug-in."""
+    """Kernels with the id of a communication are communication; newer names are known, too, unlike in the plug-in."""
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("cpu_op", "nccl:all_to_all", 0, 20, external=1),
@@ -147,7 +147,7 @@ def test_operators(stepped: Traces) -> None:
     ]
     assert stepped.ask("operator_table", "name, shapes", by="shape")[1] == ("aten::relu", "[[8, 2]]")
     assert [row[0] for row in stepped.ask("operator_table", "name", steps="skip_first=1")] == ["aten::relu"]
-    # The plug-in knows no runtime calls there, thus no times on devices, and leaves none out on the host.
+    # The plug-in has no runtime calls there, so it has no device times and leaves no host times out.
     assert stepped.ask("operator_table", "name, device_total_time, host_self_time", categories="older") == [
         ("aten::addmm", 0.0, 20.0),
         ("aten::linear", 0.0, 10.0),
@@ -171,7 +171,7 @@ def test_ops_that_only_call_another_of_their_name_are_one_call(traces: Traces) -
 
 
 def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
-    """The plug-in says No of aten::t, as its first call has no product within it."""
+    """The plug-in answers No for aten::t, as its first call contains no product."""
     traces.take(
         event("cpu_op", "aten::t", 0, 10), event("cpu_op", "aten::t", 20, 40), event("cpu_op", "aten::mm", 25, 30)
     )
@@ -184,7 +184,7 @@ def test_kernels(traces: Traces) -> None:
         ("relu_kernel", False, False, 2, 50.0, 25.0, 40.0, 10.0, pytest.approx(1.6), pytest.approx(64.0), "us"),
         ("volta_h884gemm", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us"),
     ]
-    # The plug-in finds no op of theirs, as it knows no runtime calls there.
+    # The plug-in finds no op for these, as it has no runtime calls there.
     assert not any(row[2] for row in traces.ask("kernel_table", categories="older"))
 
 
@@ -192,7 +192,7 @@ def test_utilization(stepped: Traces) -> None:
     assert stepped.ask("gpu_utilization") == [
         (0, 2, pytest.approx(100 * 80 / 220), pytest.approx(100 * 60 / 220), pytest.approx(60.0), 50.0)
     ]
-    # The plug-in leaves out what runs behind the steps of the host: 30 %, 20 %, 53.33 %, and nothing of tensor cores.
+    # The plug-in leaves out events after the host's steps: 30 %, 20 %, 53.33 %, and no tensor cores.
     assert stepped.ask("gpu_utilization", categories="older") == [
         (0, 2, pytest.approx(30.0), pytest.approx(20.0), pytest.approx(53.333333), None)
     ]
@@ -271,8 +271,8 @@ def test_modules(traces: Traces) -> None:
     ]
 
 
-# What the plug-in's views say of two real runs: modules with depth, ops directly within, microseconds with what is within
-# and without; and ops that allocate, with calls, allocations and bytes of their own and with what is within.
+# The plug-in's views of two real runs: modules with depth, direct ops, and total and self microseconds;
+# ops that allocate, with calls, and with self and total allocations and bytes.
 MODULES = [
     ("TransformerEncoder_0", 0, 2, 0, 7941.83, 124.17),
     ("TransformerEncoderLayer_0", 1, 2, 6, 6816.36, 127.56),

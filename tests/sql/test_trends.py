@@ -1,4 +1,4 @@
-"""`trend` and `regressions`: orders, series, planted changes, and what there is nothing to say of."""
+"""`trend` and `regressions`: orders, series, planted changes, and captures without an answer."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_op_that_changed(warehouse: Warehouse) -> None:
 
 
 def test_quantiles_are_those_of_the_runs(warehouse: Warehouse) -> None:
-    """Against numpy, of the durations as events have them."""
+    """Against numpy, from the durations of events."""
     for path in FLEET[:3]:
         warehouse.ingest(path, labels={"build": path.stem})
     query = "SELECT capture, p25, median, p90, runs FROM trend('op', 'addmm@4', unit := 'ns')"
@@ -229,7 +229,7 @@ def test_modules_and_metrics(warehouse: Warehouse) -> None:
 
 
 def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
-    """A series whose ops are one call has no common shift, and its change is told all the same."""
+    """A series with a single op has no common shift; its change is reported nevertheless."""
     random = np.random.default_rng(4)
     captures = []
     for build in range(1, 31):
@@ -270,7 +270,7 @@ def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
 
 
 def test_a_change_is_reported_once_it_has_held(warehouse: Warehouse) -> None:
-    """The larger the change, the fewer captures: 15 for 5 %, 8 for 10 %; also for what came before it."""
+    """The larger the change, the fewer captures it takes: 15 for 5 %, 8 for 10 %; the same number before the change."""
     noise = np.random.default_rng(1).normal(0, 0.005, 60)
     # Changes at 30, scanned until the second number.
     made = [(size, 30, until) for size in (0.05, 0.1, 0.3) for until in (34, 35, 37, 38, 45, 46, 60)]

@@ -1,4 +1,4 @@
-"""Two groups of ops that moved apart, of which neither stayed, are a finding of a comparison."""
+"""If two groups of ops moved apart and neither stayed, a comparison has a finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs are typical, and what leaving out the others does to the views that put runs together."""
+"""Which runs are typical, and how leaving out the others changes the views that aggregate runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.warehouses import empty_warehouse
 
 
 def timed(ticks: int, share: float = 0.5) -> Run:
-    """A run of two kernels, of which the first takes this share of an execute."""
+    """A run of two kernels; the first takes this share of the execute."""
     middle = round(ticks * share)
     return run(
         "Execute",
@@ -41,7 +41,7 @@ def test_runs_within_the_fences_are_typical(ticks: list[int]) -> None:
         found = [each for (each,) in warehouse.rows("SELECT r.is_typical FROM runs AS r ORDER BY r.run_index")[1]]
     low, high = fences(ticks)
     for each, is_typical, expected in zip(ticks, found, are_typical(ticks), strict=True):
-        # On the very fence, the last digit of a logarithm decides.
+        # Exactly on the fence, the last digit of a logarithm decides.
         is_on_fence = min(abs(math.log(max(each, 1)) - fence) for fence in (low, high)) < 1e-12
         assert is_typical == expected or is_on_fence
 

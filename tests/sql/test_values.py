@@ -140,7 +140,7 @@ def test_values_not_kept_are_told(warehouse: Warehouse) -> None:
     warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
     problems = warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall()
     assert problems == [(None, "not kept in base: ingest it with keep_values (--values)")]
-    # Said later, it holds: of the same file, with its debug buffer.
+    # A later ingest of the same file with its debug buffer stores the values.
     warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin", keep_values=True)
     assert warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall() == [(0, None)]
 
@@ -183,7 +183,7 @@ def test_a_reference_is_one_capture_by_what_it_says(warehouse: Warehouse) -> Non
 
 
 def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
-    """Its arguments are logged, inputs first; the record tells how many are outputs."""
+    """The call's arguments are logged, inputs first; the record contains the number of outputs."""
     folder = CAPTURES / "mlp_xnn"
     capture = warehouse.ingest(folder / "mlp_xnn_debug.etdp")
     roles = "SELECT instruction_id, role, position FROM logged_values($capture)"
@@ -197,7 +197,7 @@ def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
 
 
 def test_numbers_a_program_gives_are_its_outputs(warehouse: Warehouse) -> None:
-    """The runtime marks tensors only; numbers come behind the execute, of no instruction."""
+    """The runtime marks only tensors. Numbers are logged after the execute, without an instruction."""
     capture = warehouse.ingest(CAPTURES / "scalars" / "scalars_debug.etdp")
     rows = warehouse.rows(
         "SELECT kind, number, position FROM logged_values($capture) WHERE role = 'program output'", capture=capture

@@ -1,4 +1,4 @@
-"""Each view on a dump small enough to check by eye: events in, a query, the answer as CSV."""
+"""Each view on a dump small enough to check by eye: events, a query, and the answer as CSV."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_op_totals() -> None:
 
 
 def test_op_totals_leave_other_clocks_out_of_the_sum() -> None:
-    # The delegate's cycles and bytes are shown, with no share: the call's 40 ticks stay its own.
+    # The delegate's cycles and bytes have rows without a share; the call's 40 ticks stay its self time.
     assert_query(
         """SELECT op, kind, total, share_percent, unit FROM op_totals('test', unit := 'ns')""",
         """

@@ -1,4 +1,4 @@
-"""What holds of every view of times, whatever a file says: parts add up, and shares are between 0 and 100."""
+"""Invariants of every view of times for any file: parts add up, and shares are between 0 and 100."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from tests.warehouses import empty_warehouse
 TOP = 2**32
 FAR = 2**40
 
-# Times near each other, so that everything overlaps with everything: on the host's clock, near the zero of a counter of
-# 32 bits, and on clocks that are far away.
+# Times near each other, so that all events overlap: on the host's clock, near the zero of a 32-bit counter,
+# and on clocks that are far away.
 BASES = st.sampled_from([0, 0, 0, 1000, TOP - 40, FAR])
 
 
@@ -88,7 +88,7 @@ SHARES = {
     "delegate_coverage('test')": "share_percent",
     "roofline('test')": "share_percent",
 }
-# Views whose rows, but for those of no share, add up to the executes.
+# Views whose rows add up to the executes, except rows without a share.
 PARTS = {
     "op_totals('test')": "total_ticks",
     "execute_breakdown('test')": "total_ticks",

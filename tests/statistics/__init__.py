@@ -1,1 +1,1 @@
-"""What the comparisons of captures find, and what they blame wrongly, on a real fleet: rates, with their errors."""
+"""Rates at which comparisons of captures find changes and blame ops wrongly, on a real fleet, with their errors."""

@@ -1,4 +1,4 @@
-"""The fleet, run by run, and comparisons of it with what is planted there: many at once, judged by the SQL."""
+"""The fleet, run by run, and comparisons of it with planted changes: many at once, judged by the SQL."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ QUANTILE = 0.25
 
 @dataclass(frozen=True)
 class Fleet:
-    """The captures of one model in the order of time: times in ns of `ops` (captures, ops, runs) and in all."""
+    """The captures of one model in time order: times in ns of `ops` (captures, ops, runs) and of the total."""
 
     items: list[str]
     ops: Floats
@@ -30,7 +30,7 @@ class Fleet:
 
     @property
     def shares(self) -> Floats:
-        """Each op's part of the total, in the median capture."""
+        """Each op's share of the total in the median capture."""
         typical = np.median(np.quantile(self.ops, QUANTILE, axis=2), axis=0)
         return np.asarray(typical / np.median(np.quantile(self.totals, QUANTILE, axis=1)))
 
@@ -57,13 +57,13 @@ class Draw:
 
 @cache
 def fleet_of(model: str) -> Fleet:
-    """The fleet of a model that is kept here."""
+    """The fleet of a model in the repository."""
     return fleet_in(CAPTURES / "fleet" / model)
 
 
 @cache
 def fleet_in(folder: Path) -> Fleet:
-    """The fleet of a folder's captures, read by etq; the runs of each op as events have them."""
+    """The fleet of a folder's captures, read by etq: the runs of each op by its events."""
     with etq.open() as warehouse:
         for path in sorted(folder.glob("*.etdp")):
             warehouse.ingest(path)
@@ -102,7 +102,7 @@ def _resolution(ticks: Floats) -> int:
 
 
 def slower_ops(chosen: Sequence[int], factor: float) -> Plant:
-    """Every run of some ops takes `factor` times as long, and the total what comes of that."""
+    """Every run of some ops takes `factor` times as long; the total grows accordingly."""
 
     def plant(ops: Floats, totals: Floats) -> tuple[Floats, Floats]:
         planted = ops.copy()
@@ -113,7 +113,7 @@ def slower_ops(chosen: Sequence[int], factor: float) -> Plant:
 
 
 def slower_op(at: int, factor: float) -> Plant:
-    """Every run of one op takes `factor` times as long, and the total what comes of that."""
+    """Every run of one op takes `factor` times as long; the total grows accordingly."""
     return slower_ops([at], factor)
 
 
@@ -145,7 +145,7 @@ class Judged(NamedTuple):
 
 
 def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> pa.Table:
-    """Rows of `_comparison_samples` for all draws, each a comparison of its own."""
+    """Rows of `_comparison_samples` for all draws; each draw is a separate comparison."""
     count = len(fleet.items)
     resolutions = np.array([*fleet.resolutions, 1])
 
@@ -170,7 +170,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) 
     ]
     ticks = [planted(draws[number], place, capture, side) for number, place, capture, side in drawn]
     times, steps = np.concatenate(ticks), np.tile(resolutions, len(drawn))
-    # A capture that is drawn twice counts as two.
+    # A capture that is drawn twice counts twice.
     places = [place for _, place, _, _ in drawn]
     positions = [place if side != "history" else capture - 1000 for _, place, capture, side in drawn]
     return pa.table(
@@ -206,6 +206,6 @@ def judged(
 
 
 def blamed(verdicts: dict[str, Judged]) -> set[str]:
-    """The ops that are told slower or faster."""
+    """The ops that are judged slower or faster."""
     told = {item for item, judgement in verdicts.items() if judgement.verdict in ("slower", "faster")}
     return told - {"total", "common shift"}

@@ -36,12 +36,12 @@ Verdicts = dict[str, Judged]
 Random = np.random.Generator
 Rates = dict[str, float]
 TOLD: Final = ("slower", "faster")
-# The designs in which changes are planted, and in how many captures of new, if only in some.
+# The designs in which changes are planted, and the number of captures of new that have them, if not all.
 PLANTED: Final = {"10 v 10 in turn": 4, "5 v 5 in turn": 2, "20 v 3 apart": 0}
 
 
 def in_turn(fleet: Fleet, size: int, random: Random) -> Captures:
-    """`size` pairs of neighbours in time, of each pair one on each side."""
+    """`size` pairs of neighbours in time; one of each pair is on each side."""
     pairs = fleet.neighbours()
     chosen = np.sort(random.choice(len(pairs), size, replace=False))
     sides = [("base", "new") if random.random() < 0.5 else ("new", "base") for _ in chosen]
@@ -62,7 +62,7 @@ def single(fleet: Fleet, history: int, random: Random) -> Captures:
 
 
 def halves(fleet: Fleet) -> tuple[list[int], list[int]]:
-    """The ops in the order of instructions, in two halves of the program."""
+    """The ops in the order of instructions, as two halves of the program."""
     order = sorted(range(len(fleet.items)), key=lambda at: int(fleet.items[at].rpartition("@")[2]))
     return order[: len(order) // 2], order[len(order) // 2 :]
 
@@ -74,7 +74,7 @@ def share(held: Sequence[bool]) -> float:
 def found_and_others(
     fleet: Fleet, draws: Sequence[Captures], planted: Sequence[Sequence[int]], factor: float
 ) -> tuple[float, float, float]:
-    """The shares of planted ops found, of comparisons in which others are blamed, and of intervals that have the truth."""
+    """The shares of planted ops found, of comparisons that blame other ops, and of intervals that cover the truth."""
     made = [Draw(each, slower_ops(ops, factor)) for each, ops in zip(draws, planted, strict=True)]
     found, others, covered = [], [], []
     for verdicts, ops in zip(judged(fleet, made), planted, strict=True):
@@ -91,7 +91,7 @@ def found_and_others(
 
 
 def comparison_rates(fleet: Fleet, count: int) -> Rates:
-    """Rates of several captures a side, by design, and of one."""
+    """Rates for several captures per side, by design, and for one."""
     random = np.random.default_rng(21)
     captures = len(fleet.totals)
     designs: dict[str, Callable[[], Captures]] = {"5 v 5 in turn": lambda: in_turn(fleet, 5, random)}
@@ -115,7 +115,7 @@ def comparison_rates(fleet: Fleet, count: int) -> Rates:
 def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     """Rates of verdicts on sides without a difference."""
     found = judged(fleet, [Draw(each) for each in draws])
-    # The slowest tenth of runs is a second test.
+    # The ninth decile of runs is a second test.
     tails = judged(fleet, [Draw(each) for each in draws], 0.9, 0.025)
     is_slower = [any(judgement.verdict in ("slower", "unstable") for judgement in each.values()) for each in found]
     is_slower_at_p90 = [any(judgement.verdict == "slower" for judgement in each.values()) for each in tails]
@@ -191,7 +191,7 @@ def single_rates(fleet: Fleet, history: int, count: int, random: Random) -> Rate
             made = []
             for number, each in enumerate(draws):
                 plant = slower_op(large[number % len(large)], factor)
-                # The change that was accepted: all of its captures are slower already.
+                # The accepted change: all later captures are already slower.
                 accepted = slower_op(large[number % len(large)], 1.5)
                 later = frozenset(range(history // 2, history + 2)) if is_after_change else frozenset()
                 made.append(Draw(each, plant, None, accepted, later))
@@ -220,7 +220,7 @@ def _values(fleet: Fleet, captures: Captures, plant: Plant | None, is_pooled: bo
 
 
 def rank_test(base: Floats, new: Floats) -> bool:
-    """Whether the normal approximation of Mann's and Whitney's test, corrected for ties, calls them different at 5 %."""
+    """Whether the Mann-Whitney test (normal approximation, corrected for ties) finds a difference at 5 %."""
     values = np.concatenate([base, new])
     _, inverse, ties = np.unique(values, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(ties) - (ties - 1) / 2)[inverse]

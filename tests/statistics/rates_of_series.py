@@ -21,7 +21,7 @@ Shape = Floats | None
 
 
 def made_series(fleet: Fleet, op: int | None, shape: Shape, random: Random, length: int = LENGTH) -> Floats:
-    """Logarithms of an op without what all ops have in common, or of the total, and what is planted in it."""
+    """Logarithms of an op without the common shift, or of the total, with the planted changes."""
     starts = random.integers(0, len(fleet.totals) - BLOCK + 1, length // BLOCK + 1)
     captures = np.concatenate([np.arange(start, start + BLOCK) for start in starts])[:length]
     if op is None:
@@ -37,7 +37,7 @@ def made_series(fleet: Fleet, op: int | None, shape: Shape, random: Random, leng
 
 
 def step_of(size: float, at: int, until: int | None = None, length: int = LENGTH) -> Floats:
-    """A step, for good or until a place."""
+    """A step, lasting or until a place."""
     shape = np.zeros(length)
     shape[at:until] = np.log1p(size)
     return shape
@@ -157,7 +157,7 @@ def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:
 
 
 def delay(made: Sequence[Floats], at: int, of_total: bool) -> float:
-    """The median number of captures after a step at `at` with which it is found within 2; 41 if none of 40 does."""
+    """The median number of captures until a step at `at` is found within 2; 41 if it isn't found after 40."""
     scanned = prefixes(made, at + 1, at + 40, of_total)
     first = [
         next((k + 1 for k, (steps, _) in enumerate(each) if any(abs(step - at) <= 2 for step in steps)), 41)

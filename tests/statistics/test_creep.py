@@ -25,7 +25,7 @@ def test_bumps_and_creep(model: str, of_total: bool) -> None:
     ops = [None if of_total else large[number % len(large)] for number in range(SERIES)]
     steps, creeps = changes_of([made_series(fleet, op, None, random) for op in ops], of_total)
     assert np.mean([bool(a) or b for a, b in zip(steps, creeps, strict=True)]) <= 0.02
-    # A tenth of the series is slower by 10 %, and then mended.
+    # A tenth of the series is slower by 10 %; then the change ends.
     ats = random.integers(15, LENGTH - 35, SERIES)
     bumps = [
         made_series(fleet, op, step_of(0.1, at, at + LENGTH // 10), random) for op, at in zip(ops, ats, strict=True)

@@ -1,4 +1,4 @@
-"""Designs that are messy: many ops slower at once, captures left out, clocks too coarse, what a program has in common."""
+"""Messy designs: many ops slower at once, captures left out, clocks that are too coarse, common shifts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DRAWS = 60
 @pytest.mark.parametrize("factor", thinned([1.05, 1.1], [1.1]))
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet"], ["mlp"]))
 def test_half_of_the_ops_are_slower(model: str, factor: float) -> None:
-    """The other half isn't called faster."""
+    """The ops of the other half aren't called faster."""
     fleet = fleet_of(model)
     random = np.random.default_rng(1)
     draws = [in_turn(fleet, 10, random) for _ in range(DRAWS)]
@@ -32,7 +32,7 @@ def test_half_of_the_ops_are_slower(model: str, factor: float) -> None:
 
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet", "convnet_xnn"], ["mlp"]))
 def test_disturbed_captures_hide_nothing(model: str) -> None:
-    """Four of ten captures of new take half as long again: they are left out, but new isn't called the same."""
+    """Four of ten captures of new take 1.5 times as long: they are left out, but the total isn't called unchanged."""
     fleet = fleet_of(model)
     random = np.random.default_rng(2)
     draws = [in_turn(fleet, 10, random) for _ in range(DRAWS)]
@@ -58,10 +58,10 @@ def test_one_capture_with_all_slower_is_unstable() -> None:
 
 @pytest.mark.long
 def test_the_total_chooses_no_captures_by_side() -> None:
-    """Where no op tells what a capture has in common, the total's own values must not be chosen within each side."""
+    """If no op shows a capture's common shift, captures must not be left out by the total's values on each side."""
     fleet = fleet_of("convnet_xnn")
     half = [(at, "base" if at % 2 else "new") for at in range(20)]
-    # Two levels, as of two speeds of a clock: 6 and 4 of them in base, 4 and 6 in new.
+    # Two levels, as from two clock speeds: 6 fast and 4 slow captures in base, 4 and 6 in new.
     fast = frozenset([*range(1, 12, 2), *range(0, 8, 2)])
     draw = Draw(half, None, None, slower_in_all(1.3), frozenset(range(20)) - fast)
     [verdicts] = judged(fleet, [draw])
@@ -70,7 +70,7 @@ def test_the_total_chooses_no_captures_by_side() -> None:
 
 
 def test_few_captures_of_base_are_not_taken_for_disturbed() -> None:
-    """Without a common shift, all of the smaller side differ from most captures: that is the change."""
+    """Without a common shift, the whole smaller side differs from most captures: that is the change."""
     fleet = fleet_of("convnet_xnn")
     half = [(at, "base" if at in (3, 7, 11, 15) else "new") for at in range(20)]
     [verdicts] = judged(fleet, [Draw(half, slower_in_all(1.5))])
@@ -78,7 +78,7 @@ def test_few_captures_of_base_are_not_taken_for_disturbed() -> None:
 
 
 def test_intervals_have_the_resolution_of_the_clock() -> None:
-    """What 5 % of 5 us are, a clock of 1 us can't show: the interval says so, and the note."""
+    """A clock of 1 us can't show a change of 5 % in 5 us: the interval covers it, and the note has the reason."""
     fleet = fleet_of("convnet_xnn")
     random = np.random.default_rng(3)
     at = fleet.items.index("Convolution (NHWC, F32) IGEMM #1@0")
@@ -92,7 +92,7 @@ def test_intervals_have_the_resolution_of_the_clock() -> None:
 
 
 def test_an_accepted_change_in_the_history_is_no_noise() -> None:
-    """An op that takes half as long again since the middle of its history is still judged by how its values vary."""
+    """An op takes 1.5 times as long from the middle of its history on. Only its variation around both levels counts."""
     fleet = fleet_of("mlp")
     op = fleet.large()[0]
     sides = ["history"] * 18 + ["base", "new"]
@@ -105,7 +105,7 @@ def test_an_accepted_change_in_the_history_is_no_noise() -> None:
 
 
 def test_what_other_ops_did_is_only_possibly_slower() -> None:
-    """Ops were off for a whole capture: one of them, off as much in new, isn't called slower of one capture."""
+    """If other ops deviated for a whole capture, an op that deviates as much in one capture of new is not called slower."""
     fleet = fleet_of("mlp")
     first, second = fleet.large()[:2]
     sides = ["history"] * 18 + ["base", "new"]
@@ -117,7 +117,7 @@ def test_what_other_ops_did_is_only_possibly_slower() -> None:
 
 
 def test_a_few_captures_must_agree() -> None:
-    """An op that was off for whole captures, in two of three of new: neither side is slower for it."""
+    """An op deviates in two of three captures of new: it is not called slower."""
     fleet = fleet_of("mlp")
     op = fleet.large()[0]
     captures = [(at, "base" if at < 17 else "new") for at in range(20)]

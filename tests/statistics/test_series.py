@@ -23,7 +23,7 @@ Steps = Sequence[tuple[int, float]]
 
 
 def series(fleet: Fleet, block: int, op: int | None, steps: Steps, random: Random) -> Floats:
-    """Logarithms of an op beside what all ops have in common, or of the total, with steps planted from places on."""
+    """Logarithms of an op without the common shift, or of the total, with steps planted at given places."""
     starts = random.integers(0, len(fleet.totals) - block + 1, LENGTH // block + 1)
     captures = np.concatenate([np.arange(start, start + block) for start in starts])[:LENGTH]
     if op is None:
@@ -37,7 +37,7 @@ def series(fleet: Fleet, block: int, op: int | None, steps: Steps, random: Rando
 
 
 def found(made: Sequence[Floats], of_total: bool) -> list[list[int]]:
-    """For each series the places at which it is told to change."""
+    """The places of the changes found in each series."""
     columns = {
         "series": np.repeat(np.arange(len(made)), LENGTH),
         "position": np.tile(np.arange(1, LENGTH + 1), len(made)),

@@ -28,7 +28,7 @@ from tests.statistics.fleet import (
 # Rates need many draws.
 pytestmark = pytest.mark.long
 
-# The models whose clock shows changes of 5 %; one of them, unless all are asked for.
+# The models whose clock shows changes of 5 %; only one of them, unless all tests run.
 MODELS = ("mlp", "convnet") if IS_WHOLE else ("mlp",)
 DRAWS = 500 if IS_WHOLE else 200
 Random = np.random.Generator
@@ -36,7 +36,7 @@ Verdicts = dict[str, Judged]
 
 
 def interleaved(pairs: Sequence[tuple[int, int]], random: Random) -> list[tuple[int, str]]:
-    """Of each pair of neighbours one on each side, at random."""
+    """Pairs of neighbours in time; a random one of each pair is on side base, the other on side new."""
     swapped = random.random(len(pairs)) < 0.5
     return [
         (capture, side)
@@ -136,7 +136,7 @@ def test_all_slower_by_5_percent_is_common_shift(model: str) -> None:
     plain = judged(fleet, [Draw(each) for each in sides])
     planted = judged(fleet, [Draw(each, slower_in_all(1.05)) for each in sides])
     assert [blamed(before) for before in plain] == [blamed(after) for after in planted]
-    # Factors are medians over the captures of both sides, which don't shift by exactly what one side does.
+    # Factors are medians over the captures of both sides, so they don't shift by exactly the change of one side.
     told = np.array(
         [after["common shift"][1] - before["common shift"][1] for before, after in zip(plain, planted, strict=True)]
     )

@@ -37,13 +37,13 @@ DAMAGED = CONTENTS[0][:-40]
 
 
 def captured(results: list[Capture | EtqError]) -> list[Capture]:
-    """Results of which none is an error."""
+    """Results without an error."""
     assert not [each for each in results if isinstance(each, EtqError)]
     return [each for each in results if isinstance(each, Capture)]
 
 
 def one_by_one(call: Callable[[], Capture]) -> tuple[object, ...] | str:
-    """What became of a file by itself, in comparable form."""
+    """The result of ingesting a single file, in comparable form."""
     try:
         capture = call()
     except EtqError as error:
@@ -69,7 +69,7 @@ def test_files_are_read_on_another_thread_while_others_are_written(warehouse: Wa
 
 @pytest.mark.long
 def test_real_captures_are_the_same_as_one_by_one(warehouse: Warehouse) -> None:
-    """Of every format, linked to a record that is that of some: damaged ones have the same errors."""
+    """Captures of every format, linked to a record that fits some of them: damaged ones have the same errors."""
     files = sorted(path for path in CAPTURES.glob("*/*.*") if path.suffix in (".etdp", ".gz") or ".json" in path.name)
     files += FLEET[:4] + sorted((CAPTURES / "prof_result").glob("*.bin"))
     if not IS_WHOLE:
@@ -115,7 +115,7 @@ def test_any_files_in_any_batches_are_the_same_as_one_by_one(
     number: int,
     size: int,
 ) -> None:
-    """Contents that come again, are damaged (-1) or missing (None), under names that come again."""
+    """Contents that repeat, are damaged (-1) or missing (None), under names that repeat."""
     folder = tmp_path_factory.mktemp("files")
     files = []
     for place, (content, stem) in enumerate(chosen):
@@ -187,7 +187,7 @@ def test_what_is_told_is_committed(tmp_path: Path) -> None:
 
 
 def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Warehouse) -> None:
-    """Each with an error of its own, if it is still refused."""
+    """Each file that is still refused has a separate error."""
 
     def refused(connection: duckdb.DuckDBPyConnection, *_: object) -> list[int]:
         connection.execute("INSERT INTO labels VALUES (99, 'half', 'done')")
@@ -235,7 +235,7 @@ def test_no_files_are_no_captures(warehouse: Warehouse) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lines", thinned([1, 9, 20], [9]))
 def test_killed_in_the_middle_what_was_told_is_there(tmp_path: Path, lines: int) -> None:
-    """A process that is killed leaves the captures that it told of, whole, and at most whole batches more."""
+    """After a process is killed, the captures that it reported are there and whole; other whole batches may be, too."""
     script = """
 import sys, etq
 from etq.storage import bulk
@@ -259,7 +259,7 @@ with etq.open(sys.argv[1]) as warehouse:
 
 
 def test_files_that_change_nothing_are_not_written_again(tmp_path: Path) -> None:
-    """Nor are those lost that do: by a label, a name of the clock, a link, or events that were pruned."""
+    """Changes are not lost either: of a label, a clock's name, a link, or of events that were pruned."""
     files = FLEET[:4]
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:

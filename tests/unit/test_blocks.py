@@ -1,4 +1,4 @@
-"""Slots, occurrences and parents against plain, slow code of the same rules."""
+"""Slots, occurrences and parents against a plain, slow implementation of the same rules."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_parents(events: list[ProfileEvent]) -> None:
 def test_parents_of_runs_that_log_the_same_events_at_other_times(
     events: list[ProfileEvent], others: list[list[list[int]]]
 ) -> None:
-    """A pattern's parents are its first run's: those of the others must be checked, and found anew where they differ."""
+    """A pattern's parents are those of its first run. In other runs they are checked, and found again if they differ."""
     runs = [events]
     for moments in others:
         runs.append(
@@ -202,7 +202,7 @@ logged = st.one_of(
 
 
 def slow_signatures(events: list[Any]) -> list[tuple[Any, ...]]:
-    """The Inspector's grouping (InstructionEvent, EventSignature), with dictionaries, as its source goes about it."""
+    """The Inspector's grouping (InstructionEvent, EventSignature), with dictionaries, as in its source."""
     groups: dict[tuple[Any, ...], tuple[list[Any], list[Any]]] = {}
     for event in events:
         chain, ids = event.chain_index, (event.delegate_debug_id_int, event.delegate_debug_id_str)
@@ -268,7 +268,7 @@ def test_a_dump_of_deep_nesting_is_read_in_a_blink() -> None:
 
 
 def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """20,000 of them took 7 s: what follows from the places of events alone is computed once."""
+    """20,000 of them took 7 s, because a result that depends only on the order of events was computed repeatedly."""
     from etq.ingest.events import blocks, nesting
 
     calls = 0
@@ -284,7 +284,7 @@ def test_runs_of_other_names_share_their_shape(monkeypatch: pytest.MonkeyPatch) 
         run(f"Execute {n}", kernel(f"op{n}", 10, 20), kernel(f"other{n}", 30, 40), execute(0, 60 + n))
         for n in range(300)
     ]
-    # Of the same shape, but the kernel begins before the execute.
+    # The same shape, but the kernel begins before the execute.
     runs.append(run("late", kernel("a", 1, 20), kernel("b", 30, 40), execute(5, 60)))
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*runs), name="run")

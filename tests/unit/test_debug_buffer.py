@@ -1,4 +1,4 @@
-"""Tensors in a debug buffer: every element type, layouts, and what can't be."""
+"""Tensors in a debug buffer: every element type, layouts, and impossible tensors."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_every_scalar_type_is_known() -> None:
     offset=st.integers(0, 9),
 )
 def test_layouts(sizes: list[int], data: st.DataObject, offset: int) -> None:
-    """A dense layout in any order of dimensions, element by element by the definition of strides."""
+    """A dense layout with any order of dimensions, element by element by the definition of strides."""
     order = data.draw(st.permutations(range(len(sizes))))
     strides, step = [0] * len(sizes), 1
     for dimension in reversed(order):

@@ -1,4 +1,4 @@
-"""Encoding is exact, on both sides of the sizes where the way of doing it changes."""
+"""Encoding is exact at sizes around those where the algorithm changes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_rows(few: int, rows: list[tuple[int, ...]]) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("count", [10, 20_000])
 def test_pandas_is_left_alone(count: int) -> None:
-    """It is installed here, and takes longer to import than a million events to read."""
+    """pandas is installed here. Importing it takes longer than reading a million events."""
     code = f"""
 import sys
 from etq.ingest.etdump.reader import read_etdump

@@ -1,4 +1,4 @@
-"""The columnar reader against the slow one, on random dumps; and what it does with damaged files."""
+"""The columnar reader against the slow one on random dumps, and on damaged files."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def known(value: int) -> int | None:
 
 
 def assert_same(tables: dict[str, list[dict[str, Any]]], expected: list[Run]) -> None:
-    """The tables hold just what the slow reader saw."""
+    """Check that the tables contain exactly the events of the slow reader."""
     assert [(row["name"], row["bundled_input_index"]) for row in tables["runs"]] == [
         (each.name, known(each.bundled_input_index)) for each in expected
     ]
@@ -149,7 +149,7 @@ SCALAR_TYPES = (
 def test_random_dumps(made: list[Run], size_prefixed: bool) -> None:
     data = dump(*made, size_prefixed=size_prefixed)
     expected = reference_reader.read(data)
-    # NaN is not equal to itself, but written alike.
+    # NaN is not equal to itself, but its text is the same.
     assert repr(expected) == repr(made)
     assert_same(read(data), expected)
 
@@ -185,7 +185,7 @@ def test_real_dumps_with_vtables_behind_tables(name: str) -> None:
 
 
 def test_a_dump_stitched_of_thousands_of_vtables() -> None:
-    # Every run of a size of its own, so that the builder makes a vtable for each: twenty fields in different places.
+    # Each run has a different size, so that the builder makes a vtable for each: twenty fields in different places.
     made = [
         a_run("Execute", *(ProfileEvent(f"e{n}", n % 3, k, -1, None, None, k, k + n + 1) for n in range(k % 5)))
         for k in range(300)

@@ -1,4 +1,4 @@
-"""What is read of an ETRecord's graphs: nested ones, arguments, the older layout, content that is known."""
+"""The parts read from an ETRecord's graphs: nested graphs, arguments, the older layout, known content."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.test_etrecord_reader import (
 
 
 def test_names_that_come_again_and_nested_graphs() -> None:
-    """An edge comes from the last node so far that gave a value of the name, in the same graph."""
+    """An edge comes from the last preceding node of the same graph that gave a value with the name."""
     x, y = {"as_tensor": {"name": "x"}}, {"as_tensor": {"name": "y"}}
     inner = {"nodes": [{"target": "b", "inputs": [{"arg": x}], "outputs": [x]}], "inputs": [x]}
     nodes = [
@@ -42,7 +42,7 @@ def test_names_that_come_again_and_nested_graphs() -> None:
     ]
     edges = [(row["from_node"], row["to_node"], row["position"]) for row in tables["op_edges"]]
     assert edges == [(0, 1, 0), (1, 3, 0), (0, 3, 1), (3, 4, 0)]
-    # Inputs are values, too: of the graph (0) and of the nested one (3).
+    # Inputs are values, too: those of the graph (0) and of the nested one (3).
     taken = [(row["node_index"], row["position"], row["value_index"]) for row in tables["node_arguments"]]
     assert taken == [(0, 0, 0), (1, 0, 1), (2, 0, 3), (3, 0, 2), (3, 0, 1), (4, 0, 5)]
     assert [row["value_index"] for row in tables["node_values"]] == [0, 1, 2, 3, 4, 5]
@@ -58,7 +58,7 @@ def test_names_that_come_again_and_nested_graphs() -> None:
 
 
 def test_arguments_of_nodes() -> None:
-    """Values and literals as they stand; None, dtypes, symbolic numbers and what nobody gives have no rows."""
+    """Values and literals are stored as written; None, dtypes, symbolic numbers and unknown values have no rows."""
     arguments: list[tuple[str, dict[str, Any]]] = [
         ("input", {"as_tensor": {"name": "x"}}),
         ("weight", {"as_tensor": {"name": "nobody's"}}),
@@ -94,7 +94,7 @@ def test_arguments_of_nodes() -> None:
 
 
 def test_numbers_that_json_lacks() -> None:
-    """executorch writes them as Python's json does: the mask of attention is filled with minus infinity."""
+    """executorch writes these numbers as Python's json does: the attention mask is filled with minus infinity."""
     told = [("s", float("-inf")), ("t", float("nan")), ("u", 'a \\"NaN\\" in a text, -Infinity'), ("v", float("inf"))]
     kinds = {float: "as_float", str: "as_string"}
     node = {"target": "a", "inputs": [{"name": name, "arg": {kinds[type(value)]: value}} for name, value in told]}

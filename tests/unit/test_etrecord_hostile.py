@@ -1,4 +1,4 @@
-"""ETRecords that were made to do harm, and damaged ones: nothing is run, unpacked or stored."""
+"""Malicious and damaged ETRecords: nothing is executed, unpacked or stored."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_zip_bombs_are_refused_before_they_are_unpacked() -> None:
     size = 64 * 2**20
     name = "debug_handle_map"
     bomb = record({name: bytes(size)}, zipfile.ZIP_DEFLATED)
-    # One that hides its size unpacks to no more than it claims.
+    # A member with a false size is unpacked only up to the size that it claims.
     hidden = patched(bomb, name, 24, struct.pack("<I", 16))
     stored = record({name: "{}"})
     huge = patched(stored, name, 20, struct.pack("<II", 2**30 + 1, 2**30 + 1))
@@ -100,7 +100,7 @@ def test_damaged_records_are_stored_whole_or_not_at_all(data: st.DataObject) -> 
     name = data.draw(st.sampled_from(readable))
     damaged = bytearray(SMALLEST if is_zip_damaged else members[name])
     for _ in range(data.draw(st.integers(1, 4))):
-        # The directory, which is the most delicate, is the end.
+        # The directory, the most delicate part, is at the end.
         last = len(damaged) - 1
         place = data.draw(st.integers(0, last) | st.integers(max(last - 1200, 0), last))
         damaged[place] = data.draw(st.integers(0, 255) | st.sampled_from(list(b'0-9e"{}[],:')))

@@ -1,4 +1,4 @@
-"""What the reader of ETRecords makes of damaged, half-written and hostile ones: clear errors, nothing half-stored."""
+"""The reader of ETRecords on damaged, half-written and hostile ones: clear errors, and nothing is stored in part."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TABLES = re.findall(
 
 
 def record(members: Mapping[str, Any], packed: int = zipfile.ZIP_STORED) -> bytes:
-    """An ETRecord of these members besides the identifier: bytes and texts as they are, all else as JSON."""
+    """An ETRecord of these members and the identifier: bytes and texts unchanged, other values as JSON."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", packed) as archive:
         archive.writestr("ETRECORD_V0", "")
@@ -99,18 +99,18 @@ def test_what_is_no_record_is_told(warehouse: Warehouse, tmp_path: Path) -> None
         path.write_bytes(content)
         with pytest.raises(FormatError) as caught:
             warehouse.ingest_record(path)
-        # The warehouse may tell of an empty file before the reader does.
+        # The warehouse may report an empty file before the reader does.
         assert str(caught.value).startswith(f"{path}: ")
     assert_nothing_is_stored(warehouse)
 
 
 def test_truncated_at_any_byte() -> None:
-    """The directory of a zip is its end: without it, nothing is known."""
+    """The directory of a zip is at its end: without it, the members are unknown."""
     small = record({"debug_handle_map": {"forward": {"0": 1}}, EDGE: program(debug_handle="1")})
     for size in range(4, len(small)):
         assert refusal(small[:size]).startswith("the zip is damaged: ")
     for size in range(4, len(SMALLEST), 997):
-        # Cut behind one of torch's own zips, the rest ends as that zip does.
+        # If the record is cut after one of torch's nested zips, the rest ends as that zip does.
         assert refusal(SMALLEST[:size]).startswith(
             ("the zip is damaged: ", "not an ETRecord: a zip without the member ETRECORD_V0; found archive/")
         )
@@ -124,7 +124,7 @@ def test_members_that_cannot_be_unpacked() -> None:
         assert refusal(patched(whole, name, 10, struct.pack("<H", method), 8)) == (
             f"{SECOND}member {name} is packed by method {method}; expected 0 (stored) or 8 (deflated)"
         )
-    # These could be unpacked, but only all at once, whatever size they claim to have.
+    # These could only be unpacked all at once, whatever size they claim to have.
     for packed in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
         told = refusal(record({name: {"forward": {"0": 1}}}, packed))
         assert told.endswith(f"member {name} is packed by method {packed}; expected 0 (stored) or 8 (deflated)")

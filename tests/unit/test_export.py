@@ -1,4 +1,4 @@
-"""Captures as files of other tools: what is in them, by hand, by strict checkers, and with hostile names."""
+"""Captures as files of other tools: checked by hand, by strict checkers, and with hostile names."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_chrome_of_delegates() -> None:
 
 
 def test_etq_reads_its_own_traces() -> None:
-    """What was a capture of ExecuTorch is then one of slices, with the same times and within the same events."""
+    """An exported ETDump is read again as a trace of slices, with the same times and the same nesting."""
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(DELEGATED), name="test")
         warehouse.ingest(exported(warehouse, "test", "chrome").encode(), name="again")
@@ -116,7 +116,7 @@ def test_etq_reads_its_own_traces() -> None:
 
 
 def test_what_does_not_nest_stands_beside() -> None:
-    """Two events of a delegate that overlap, and then more than there are lanes for."""
+    """Two events of a delegate that overlap, and then more events than there are lanes."""
     overlapping = [delegated(f"op{at}", start=100 + at, end=130 + at) for at in range(12)]
     events = (*overlapping, delegate_call(start=90, end=150), execute(start=80, end=160))
     written = of_runs("chrome", run("Execute", *events))["traceEvents"]
@@ -142,7 +142,7 @@ def test_chrome_of_cycles_and_of_several_dumps() -> None:
 
 
 def test_times_beyond_64_bits() -> None:
-    """A wrong time scale makes times that no viewer holds: they end where these do."""
+    """A wrong time scale makes times that no viewer can represent: they are cut at the limit."""
     with empty_warehouse() as warehouse:
         runs = run("Execute", kernel("add", 5, 2**62), execute(start=1, end=2**62 + 1))
         warehouse.ingest(dump(runs), name="test", time_scale="s")
@@ -222,13 +222,13 @@ def test_speedscope_by_hand() -> None:
 
 
 def test_speedscope_begins_with_work() -> None:
-    """Not with loading, but with the first of the runs that have the most events."""
+    """The active profile is not the loading, but the first of the runs with the most events."""
     runs = [run("Default", execute(start=0, end=9)), *[TWO_OPERATORS] * 2, run("Execute", execute(start=0, end=9))]
     assert of_runs("speedscope", *runs)["activeProfileIndex"] == 1
 
 
 def test_speedscope_of_what_overlaps() -> None:
-    """Values that count different things each fill their call: one stands within it, the others beside."""
+    """Values in different units each fill their call: one is placed within it, the others next to it."""
     written = of_runs(
         "speedscope",
         run(

@@ -1,4 +1,4 @@
-"""Exports that are records, no events: of the benchmark database, and of nodes for Model Explorer."""
+"""Exports of records instead of events: for the benchmark database, and nodes for Model Explorer."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_model_explorer_needs_to_know_the_method() -> None:
 
 @pytest.mark.parametrize("graph", ["edge_dialect_exported_program", "exported_program"])
 def test_model_explorers_times_are_the_kernels(graph: str) -> None:
-    """All kernels' time of an execute is somewhere in the graph, whichever it is."""
+    """The time of all kernels of an execute is in the graph, whichever graph it is."""
     with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "transformer/transformer.etdp", name="run")
         warehouse.link(capture, warehouse.ingest_record(CAPTURES / "transformer/transformer.etrecord"))

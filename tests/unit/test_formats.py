@@ -26,7 +26,7 @@ def test_each_format_has_a_macro() -> None:
 
 @pytest.mark.long
 def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Rules of traces were planned for each dump, and took most of the time."""
+    """Earlier, rows of traces were planned for each dump, which took most of the time."""
     traces = Traces(warehouse, tmp_path)
     traces.take(*two_steps())
     warehouse.ingest(dump(*runs_of(("addmm", 3001), *WORK, number=5)), name="dump")
@@ -41,7 +41,7 @@ def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: 
 def test_a_comparison_plans_what_is_about_traces_only_if_there_are_any(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Verdicts on steps, calls and shapes were planned for each comparison of dumps, a fifth of its time."""
+    """Earlier, verdicts on steps, calls and shapes were planned for each comparison of dumps: a fifth of its time."""
     for name, ticks in (("a", 3001), ("b", 3502)):
         warehouse.ingest(dump(*runs_of(("addmm", ticks), *WORK, number=5)), name=name)
     queries: list[str] = []
@@ -80,7 +80,7 @@ def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:
 
 @pytest.mark.long
 def test_a_tax_without_a_baseline_plans_none(warehouse: Warehouse, tmp_path: Path) -> None:
-    """What a baseline needs was planned for each tax, two fifths of its time."""
+    """Earlier, the rows for a baseline were planned for each tax: two fifths of its time."""
     Traces(warehouse, tmp_path).take(*two_steps())
     warehouse.ingest(dump(*runs_of(("addmm", 3001), *WORK, number=3)), name="dump")
     warehouse.ingest(dump(*runs_of(number=2)), name="untraced")
@@ -104,6 +104,6 @@ def test_errors_are_those_of_the_view(warehouse: Warehouse, given: str | Capture
 
 
 def test_planning_leaves_out_what_takes_the_square_of_a_views_length(warehouse: Warehouse) -> None:
-    """Half of the time of advice was one step of planning, which changes no answer."""
+    """Earlier, one planning step, which changes no answer, took half of the time of advice."""
     left_out = "projection_pullup" if duckdb.__version__.startswith("2.0.") else ""
     assert warehouse.rows("SELECT current_setting('disabled_optimizers')")[1] == [(left_out,)]

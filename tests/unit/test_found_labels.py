@@ -1,4 +1,4 @@
-"""Labels from paths, git and sidecars, and which of them win."""
+"""Labels from paths, git and sidecars, and their precedence."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ NAMES = st.text(st.characters(exclude_characters="/-{}", exclude_categories=["Cs
 
 @given(st.lists(NAMES, min_size=1, max_size=4), st.data())
 def test_patterns_read_what_was_written(values: list[str], data: st.DataObject) -> None:
-    """Values without what stands between them come back, whatever they hold."""
+    """A pattern returns the values without the separators, whatever they contain."""
     between = [data.draw(st.sampled_from(["/", "-"])) for _ in values[1:]] + [""]
     path = "".join(value + mark for value, mark in zip(values, between, strict=True))
     pattern = "".join(f"{{k{number}}}{mark}" for number, mark in enumerate(between))
@@ -137,7 +137,7 @@ def test_which_labels_win(warehouse: Warehouse, repository: Path) -> None:
         "branch": "sidecar", "build": "said", "device": "sidecar", "rooted": "true", "dirty": "run",
         "commit_time": "2026-05-01T12:00:00Z",
     }  # fmt: skip
-    # What a capture has stays, but for what is said.
+    # The labels of a capture stay, except those that are given.
     warehouse.label(capture, device="by hand", rooted=None)
     again = warehouse.ingest(path, labels={"build": "again"}, **how)
     assert not again.is_new

@@ -56,7 +56,7 @@ def picture(graph: Graph, overlay: str = "time", levels: int | None = None) -> E
 
 
 def boxes(root: ElementTree.Element, kind: str) -> dict[str, ElementTree.Element]:
-    """The groups of elements of nodes (n) or modules (g) by id."""
+    """The groups of SVG elements of nodes (n) or modules (g), by id."""
     found = [each for each in root.iter(f"{SVG}g") if re.fullmatch(rf"{kind}\d+", each.get("id", ""))]
     assert len({each.get("id") for each in found}) == len(found)
     return {each.get("id", ""): each for each in found}
@@ -254,7 +254,7 @@ def test_a_graph_without_edges_is_placed() -> None:
 
 
 def test_node_data_for_model_explorer(warehouse: Warehouse) -> None:
-    """Values by name, worse ones darker: of decibels the lesser ones; what JSON can't hold is a text."""
+    """Values by name, darker if worse: for decibels, lower is worse. Values that JSON lacks are texts."""
     warehouse.ingest(CAPTURES / "mlp/mlp_1run.etdp", name="run", etrecord=CAPTURES / "mlp/mlp.etrecord")
     with pytest.raises(EtqError, match="run: the overlay snr needs values of another capture"):
         etq.report.graph_node_data_of(warehouse, "run", overlay="snr")

@@ -1,4 +1,4 @@
-"""Files made to take memory or time: absurd counts are refused before anything of that size is made."""
+"""Files made to take memory or time: absurd counts are refused before memory of that size is allocated."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BOMB = 2**28
 
 
 def with_lengths(data: bytes, length: int) -> list[bytes]:
-    """A FlatBuffers file once for each of its vectors and texts, whose length is another."""
+    """Copies of a FlatBuffers file: in each, one of its vectors or texts has another length."""
     files = []
     for at, _ in layout_of(data).vectors:
         files.append(data[:at] + struct.pack("<I", length) + data[at + 4 :])
@@ -49,7 +49,7 @@ def small_dump() -> bytes:
 
 
 def shared_dump(events: int, name: int, metadata: int) -> bytes:
-    """An ETDump of whose events each has the same name, and the same metadata, of so many bytes."""
+    """An ETDump whose events all share one name and one metadata vector with these numbers of bytes."""
     builder = flatbuffers.Builder(LARGE)
     text = builder.CreateString("x" * name)
     blob = builder.CreateByteVector(bytes(metadata)) if metadata else 0
@@ -83,7 +83,7 @@ def vector_of(builder: Any, offsets: list[int]) -> int:
 
 
 def bomb_record(name: str, stated: int | None = None) -> bytes:
-    """A record with a member of so many blanks, perhaps stated to be fewer."""
+    """A record with a member of so many blanks, which may claim to be smaller."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("ETRECORD_V0", "")
@@ -131,7 +131,7 @@ def gzip_bomb() -> bytes:
     return file.getvalue()
 
 
-# How each is given to etq; all must be refused.
+# The arguments with which each is ingested. All must be refused.
 REFUSED: dict[str, tuple[str, Callable[[], list[bytes]]]] = {
     "lengths in an ETDump": ("ingest", absurd_dumps),
     "metadata that all events share": ("ingest", lambda: [shared_dump(20_000, 8, LARGE)]),
@@ -182,7 +182,7 @@ def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) 
     assert ran.returncode == 0, ran.stderr
     *told, grown = ran.stdout.splitlines()
     assert [line.split()[0] for line in told] == ["refused"] * (len(paths) - 1), ran.stdout[-2000:]
-    # What reading itself takes: Arrow, numpy, threads; not what the files claim, of which the least is four times that.
+    # The memory of reading itself: Arrow, numpy, threads. The files claim at least four times as much.
     assert int(grown) * 1024 < 64 * LARGE + 4 * size
 
 
@@ -211,7 +211,7 @@ def test_logged_tensors_that_share_their_bytes_are_refused(warehouse: Warehouse)
     ):
         warehouse.ingest(dump(run("Execute", *events)), debug_buffer=bytes(LARGE))
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
-    # Several dumps, each of its own buffer, of which one is given, are fine.
+    # Several dumps, each with a separate buffer of which one is given, are accepted.
     warehouse.ingest(dump(run("Execute", *events[:3])), debug_buffer=bytes(LARGE))
 
 
@@ -221,7 +221,7 @@ NAMES = ("../../evil", "/tmp/etq-evil", "..\\evil", "a/../../../evil", "C:\\evil
 def test_paths_in_records_are_names_alone(
     warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing is unpacked, wherever a member's name points to."""
+    """Nothing is unpacked, wherever a member's name points."""
     inner = tmp_path / "a/b"
     inner.mkdir(parents=True)
     monkeypatch.chdir(inner)
@@ -238,7 +238,7 @@ def test_paths_in_records_are_names_alone(
 
 
 def test_a_type_of_a_tensor_beyond_all_bytes_has_none() -> None:
-    """Sizes that multiply to more than 64 bits hold."""
+    """The product of these sizes exceeds 64 bits."""
     from etq.ingest.etdump.debug_buffer import tensor_at
 
     assert tensor_at(bytes(64), "float32", [2**40, 2**40], [1, 1], 0) is None
@@ -264,5 +264,5 @@ LONG = 400_000
     ids=["a test's name", "values", "a metric's name", "an event's name", "a line of a log"],
 )
 def test_long_lines_take_no_time(kind: str, content: bytes) -> None:
-    """What is tried in all ways takes minutes at this length; `read` fails above a second of the processor."""
+    """Backtracking would take minutes at this length. `read` fails after a second of processor time."""
     checks.read(Input(kind, Original(kind, "file", content), content, None, ()))

@@ -1,4 +1,4 @@
-"""The objects of the drop-in Inspector: what they do beside repeating the recorded answers."""
+"""The objects of the drop-in Inspector: behaviour that the recorded answers don't cover."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_performance_is_computed_from_raw_as_the_views_do() -> None:
     assert (data.min, data.max, data.avg, data.p50) == (1.0, 4.0, 2.5, 2.5)
     assert data.p10 == pytest.approx(1.3) and data.p90 == pytest.approx(3.7)
     assert data == PerfData([4.0, 1.0, 2.0, 3.0]) != PerfData([4.0])
-    # What is left out afterwards, as a first run often is, is left out of the statistics.
+    # Values that are removed later, such as those of a first run, are removed from the statistics.
     data.raw = data.raw[1:]
     assert data.avg == 2.0
     data.raw.append(6.0)
@@ -320,7 +320,7 @@ def test_damaged_vgf_statistics_are_named(metadata: Any, message: str) -> None:
 
 
 def test_numbers_in_units_of_their_own_stay() -> None:
-    """A backend that logs bytes as an event's end: no time is made of them, but as the Inspector does it."""
+    """A backend logs bytes as an event's end: they are not scaled as a time, except with compat, as in the Inspector."""
     logged = run("Execute", delegated("Memory (bytes)", 0, 4_000_000), execute(0, 2))
     values = [
         [event.perf_data.raw for event in inspected(logged, compat=compat).event_blocks[0].events if event.perf_data][0]

@@ -1,4 +1,4 @@
-"""Large traces made for benchmarks are what profilers could have written."""
+"""Large traces generated for benchmarks are valid output of profilers."""
 
 from __future__ import annotations
 

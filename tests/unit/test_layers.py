@@ -45,7 +45,7 @@ def test_every_edge_goes_to_a_later_rank(seed: int) -> None:
 
 
 def test_a_rank_is_the_longest_path() -> None:
-    """But vertices without predecessors are right above the first that uses them."""
+    """The exception: vertices without predecessors are directly above the first vertex that uses them."""
     edges = acyclic(120, 2, 7)
     longest = [0] * 120
     for other in range(120):
@@ -64,7 +64,7 @@ def test_a_late_source_is_next_to_its_user() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=60))
 def test_cycles_are_cut(edges: list[tuple[int, int]]) -> None:
-    """Of any graph the ranks are those of the same graph with some edges of cycles reversed, none left out."""
+    """The ranks of any graph are those of the graph with some edges of its cycles reversed; no edge is left out."""
     layers = layered(20, edges)
     check(layers, 20)
     forward = {(one, other) for one, other in edges if layers.ranks[one] < layers.ranks[other]}
@@ -94,7 +94,7 @@ def test_long_edges_have_bends_on_each_rank() -> None:
 
 
 def test_values_from_outside_and_to_outside_have_bends() -> None:
-    """A value that only the last takes comes past the others; one that is used outside leaves past the others."""
+    """A value that only the last vertex takes passes the others; so does one that is used outside."""
     layers = layered(3, [(0, 1), (1, 2)], entries=[[0], [2]], exits=[0])
     check(layers, 3)
     assert layers.ranks == [0, 1, 2]
@@ -108,7 +108,7 @@ def test_nothing_and_single_vertices() -> None:
 
 
 def test_the_work_is_linear() -> None:
-    """Also where edges reach over the whole graph, and where all cross each other. Work is counted in executed lines."""
+    """Also if edges span the whole graph, and if all cross each other. The work is the number of executed lines."""
 
     def lines(count: int, reach: int) -> int:
         edges = acyclic(count, 2, 3, reach)

@@ -1,4 +1,4 @@
-"""Keeping a warehouse in order: captures that go, events that go, space that comes back."""
+"""Maintenance of a warehouse: removing captures, pruning events, reclaiming space."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def names(warehouse: Warehouse) -> list[str]:
 
 @pytest.mark.long
 def test_what_is_removed_leaves_nothing(warehouse: Warehouse) -> None:
-    """The last captures go, and all is as before them; the records stay."""
+    """After the last captures are removed, the tables are as before they were added; records stay."""
     warehouse.ingest(MLP, name="first", labels={"a": "b"})
     record = warehouse.ingest_record(RECORD)
     before = contents(warehouse)
@@ -119,13 +119,13 @@ def test_pruned_events_are_told_and_come_back(warehouse: Warehouse) -> None:
 
 
 def _compared(warehouse: Warehouse) -> list[tuple[object, ...]]:
-    """A comparison but for the last digits, which depend on the order of adding."""
+    """Compares values, except the last digits, which depend on the order of adding."""
     rows = warehouse.rows("FROM compare_ops('side=base', 'side=new')")[1]
     return [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
 
 
 def test_no_table_of_events_is_forgotten() -> None:
-    """Whatever has a row an event goes, and nothing else."""
+    """Pruning empties all tables with a row for each event, and no others."""
     found = {
         table.name
         for table in catalog.tables()

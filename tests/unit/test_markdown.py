@@ -20,7 +20,7 @@ _CODE = re.compile(r"(`+) ?(.*?) ?\1(?!`)")
 
 
 def cells(line: str) -> list[str]:
-    """The cells of a line, as GitHub splits it: at bars that no backslash escapes, also in code."""
+    """The cells of a line, split as by GitHub: at bars without a backslash, also in code."""
     parts = re.findall(r"(?:\\.|[^|\\])*", line.strip().removeprefix("|").removesuffix("|"))
     return [part.strip() for part in parts if part]
 
@@ -43,7 +43,7 @@ def test_plain_names_stay(name: str) -> None:
 def test_every_row_has_its_cells(names: list[str]) -> None:
     head, rule, row = markdown([f"c{at}" for at in range(len(names))], [names]).splitlines()
     assert head.count("|") == rule.count("|") == len(names) + 1
-    # Bars that end cells are those with an even number of backslashes before them.
+    # A bar ends a cell if the number of backslashes before it is even.
     ends = [match for match in re.finditer(r"(\\*)\|", row) if len(match[1]) % 2 == 0]
     assert len(ends) == len(names) + 1
     for name in names:

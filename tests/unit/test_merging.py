@@ -30,7 +30,7 @@ SECOND = [
 
 
 def fill(warehouse: Warehouse, files: list[Path]) -> None:
-    """Ingest files, each linked to what there is of its program."""
+    """Ingest files and link each to its program and record, if there are any."""
     for path in files:
         capture = warehouse.ingest(path, labels={"model": path.parent.name}, captured_at=datetime(2026, 1, 2))
         stem = path.parent / path.parent.name

@@ -1,4 +1,4 @@
-"""Readers of metrics. The files are made here, from what the tools' own sources and documentation say they write."""
+"""Readers of metrics. The tests make the files by the tools' own sources and documentation."""
 
 from __future__ import annotations
 

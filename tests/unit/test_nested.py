@@ -1,4 +1,4 @@
-"""Graphs of control flow: which nodes of them are connected with those around, by hand from the records' JSON."""
+"""Graphs of control flow: their connections with nodes around them, by hand from the records' JSON."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_delegates_graphs(warehouse: Warehouse) -> None:
     calls = [at for at, row in enumerate(rows) if row[3].startswith("executorch_call_delegate")]
     left = {(subgraphs[maker], rows[maker][3], rows[user][3]) for maker, user in edges if user in calls}
     assert left == results and len(calls) == 4 < len(results)
-    # The first delegate takes the program's input, which no node makes.
+    # The first delegate takes the program's input, which no node computes.
     entered = {subgraphs[user] for maker, user in edges if user not in calls}
     assert entered == {subgraphs[at + 1] for at in calls[1:]}
     assert all(subgraphs[maker] == "" for maker, user in edges if user not in calls)
@@ -94,7 +94,7 @@ def test_arguments_are_in_order_and_an_empty_graph_comes_before(order: tuple[int
 
 
 def test_the_graph_of_a_record_without_an_edge_program(warehouse: Warehouse) -> None:
-    """It is the exported program's, without times; control flow is in a group with its node."""
+    """The graph is the exported program's, without times; control flow is in a group with its node."""
     folder = CAPTURES / "cond"
     warehouse.ingest(folder / "cond.etdp", name="run", etrecord=folder / "cond.etrecord")
     tables = tables_of(warehouse)

@@ -1,4 +1,4 @@
-"""What a notebook shows of relations and captures: the bytes that a cell of IPython displays."""
+"""Relations and captures in a notebook: the bytes that a cell of IPython displays."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Notebook:
         self.shell.user_ns["CAPTURES"] = CAPTURES
 
     def shows(self, cell: str) -> dict[str, Any]:
-        """What the result of the cell's last line is shown as, by MIME type."""
+        """The display data of the result of the cell's last line, by MIME type."""
         done = self.shell.run_cell(cell, store_history=False, silent=False)
         done.raise_error()
         shown, _ = self.shell.display_formatter.format(done.result)
@@ -107,7 +107,7 @@ warehouse.op_totals(capture, runs="all")
     ]
     assert len(rows) == 7 and "NULL" not in shown["text/html"]
     assert shown["text/plain"].splitlines()[0].split() == head
-    # What is made of a relation is shown alike.
+    # A relation made from another one is displayed in the same way.
     assert len(Table(notebook.shows("warehouse.op_totals(capture).limit(2)")["text/html"]).rows) == 3
     captured = Table(notebook.shows("capture")["text/html"]).rows
     assert captured == [
@@ -153,7 +153,7 @@ def test_captures_are_shown_as_they_are_now(warehouse: Warehouse, tmp_path: Path
     assert ["labels", "build=41"] in Table(described(warehouse.capture("mlp_100runs"))).rows
     [many] = warehouse.ingest_many([MLP])
     assert isinstance(many, Capture) and ["labels", "build=41"] in Table(described(many)).rows
-    # A copy, and one whose warehouse is closed or gone, tell what they know.
+    # A copy, and a capture whose warehouse is closed or that was removed, show the data that they have.
     short = [["capture", "mlp_100runs"], ["sha256", capture.sha256], ["format", "etdump"]]
     copied = pickle.loads(pickle.dumps(capture))
     assert copied == capture and hash(copied) == hash(capture)
@@ -194,7 +194,7 @@ warehouse = etq.open()
 def test_elsewhere_nothing_is_imported_or_registered(tmp_path: Path) -> None:
     script = "import sys, etq; etq.open(); assert not {'IPython', 'etq.render.notebook'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", script], check=True)
-    # In a terminal IPython shows text, and DuckDB's own.
+    # In a terminal, IPython displays text: DuckDB's own table.
     cell = "import etq, duckdb; etq.open(); f = get_ipython().display_formatter.mimebundle_formatter"
     cell += "; print('registered', duckdb.DuckDBPyRelation in f.type_printers)"
     command = [sys.executable, "-m", "IPython", "--no-banner", "--HistoryManager.enabled=False", "-c", cell]

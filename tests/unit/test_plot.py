@@ -1,4 +1,4 @@
-"""Figures: what is drawn is what the views say, names are shown and not obeyed, nobody's state is touched."""
+"""Figures: they show the views' numbers, names are not interpreted, and no global state changes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.sql.test_trends import capture as made_capture
 from tests.sql.test_trends import history
 from tests.warehouses import empty_warehouse
 
-# What figures hold is of many types; what it is, is tested.
+# Values in figures have many types; the tests check the values.
 plot: Any = etq.plot
 
 EVIL = "a$x^{$ $$\\frac{_b_\x1b[2J\n<b>"
@@ -45,7 +45,7 @@ def lab() -> Iterator[Warehouse]:
 
 
 def saved(figure: Any) -> bytes:
-    """The figure as PNG: drawn to the last letter, which is where names would raise."""
+    """The figure as PNG. It is drawn completely, because bad names would raise then."""
     assert isinstance(figure, Figure)
     written = BytesIO()
     figure.savefig(written, format="png", dpi=60)
@@ -54,7 +54,7 @@ def saved(figure: Any) -> bytes:
 
 
 def names_of(figure: Any) -> list[str]:
-    """The names of horizontal bars, from above."""
+    """The names of horizontal bars, from top to bottom."""
     return [text.get_text() for text in figure.axes[0].get_yticklabels()]
 
 
@@ -130,7 +130,7 @@ def test_runs_are_those_of_the_view(lab: Warehouse) -> None:
     # By hand: of 100 sorted times the median is between the 50th and 51st.
     times = sorted(row[2] for row in rows)
     assert lines[f"median: {(times[49] + times[50]) / 2:.6g} us"].get_ydata()[0] == (times[49] + times[50]) / 2
-    # Run 58 took 1.75 ms where others take 0.22: it stands at the upper edge, and the axis is for the others.
+    # Run 58 took 1.75 ms, the others 0.22: it is at the upper edge, and the axis fits the others.
     assert list(lines["beyond that: up to 1754.11 us"].get_xdata()) == [58]
     assert axes.get_ylim()[1] < 600
     assert axes.get_ylabel() == "time of the run's executes (us)" and axes.get_xlabel() == "run"
@@ -151,7 +151,7 @@ def test_a_trend_is_that_of_the_view(lab: Warehouse) -> None:
     lines = {line.get_label(): line for line in axes.lines}
     assert list(lines["model=net"].get_ydata()) == [row[11] for row in rows]
     assert list(lines["model=net"].get_xdata()) == list(range(1, 31))
-    # The 18th build is where it changed, as it was made.
+    # The change was planted at the 18th build.
     assert list(lines["changed for good"].get_xdata()) == [18]
     [told] = axes.texts
     assert told.get_text().startswith("+") and told.get_text().endswith(" % at 18")

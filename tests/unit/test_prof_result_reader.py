@@ -1,4 +1,4 @@
-"""The reader of `prof_result.bin`: what it makes of random files, of damaged ones, and of what is odd."""
+"""The reader of `prof_result.bin` on random, damaged and odd files."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_every_field_of_random_files(made: list[Block], group: int) -> None:
     ] == [
         (
             *(at, index, str(entry.name).replace("\0", ""), entry.chain),
-            # An instruction is an i32 in every other file, and -1 is none.
+            # As in all other files, an instruction is an i32, and -1 means none.
             None if entry.instruction == NO_INSTRUCTION else (entry.instruction + 2**31) % 2**32 - 2**31,
             entry.start,
             entry.end,
@@ -183,14 +183,14 @@ def test_iterations_that_end_in_another_order_are_one_block() -> None:
     st.sampled_from([0, 2**32 - 12, 2**40]),
 )
 def test_parents_of_entries_by_plain_containment(spans: list[list[int]], origin: int) -> None:
-    """Also where a 32-bit counter passes zero on the way: which is evident, as the first entry spans it all."""
+    """Also if a 32-bit counter wraps on the way, which the first entry shows, as it spans the whole run."""
     spans = [[0, 20], *spans]
     size = 2**32 if origin < 2**32 else 2**64
     made = [Entry(f"e{at}", start=(origin + s) % size, end=(origin + e) % size) for at, (s, e) in enumerate(spans)]
     expected: list[int | None] = []
     for at, (start, end) in enumerate(spans):
         around = [n for n, (s, e) in enumerate(spans) if s <= start and e >= end and (n < at or [s, e] != [start, end])]
-        # The one that ends first; of those that end together, the last that began.
+        # The parent ends first; among entries that end together, it is the last that began.
         expected.append(min(around, key=lambda n: (spans[n][1], -spans[n][0], -n), default=None))
     assert [row["parent_index"] for row in events(read(block("b", *made)))] == expected
 
@@ -240,7 +240,7 @@ def test_of_each_rule_a_blocks_first_case_is_told() -> None:
 
 
 def test_entries_of_other_instructions_are_no_finding() -> None:
-    """The old parser compares names alone; event_blocks tells such runs apart."""
+    """The old parser compares only names; event_blocks distinguishes such runs."""
     tables = read(block("b", kernel("add", 1, 2, 0)) + block("b", kernel("add", 1, 2, 7)))
     assert tables["findings"] == []
     assert [row["block_index"] for row in tables["runs"]] == [0, 1]
@@ -301,7 +301,7 @@ def loads_or_is_refused(data: bytes) -> None:
 
 
 def test_every_truncation_is_refused() -> None:
-    """But for that behind a whole block, which nothing in the file tells."""
+    """Except a truncation after a whole block, which nothing in the file shows."""
     first = SAMPLE.index(b"run\0")
     for size in range(len(SAMPLE)):
         if size == first:
@@ -356,7 +356,7 @@ def test_absurd_counts_are_refused(place: int) -> None:
     ],
 )
 def test_names_that_are_not_utf8_are_refused(data: bytes, what: str) -> None:
-    """As those of an ETDump are."""
+    """They are refused like those of an ETDump."""
     with pytest.raises(FormatError, match=rf"^x: {what} is not UTF-8 text: b'"):
         read(data, "x")
 

@@ -1,4 +1,4 @@
-"""What the reader of programs makes of programs made to order, and of damaged ones."""
+"""The reader of programs on programs made for the purpose, and on damaged ones."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ def test_impossible_sizes_have_no_bytes() -> None:
 
 
 def test_vectors_that_share_their_bytes_are_refused() -> None:
-    """Thousands of values that are one tensor with one long vector of sizes would take any amount of memory."""
+    """Thousands of values that refer to one tensor with one long vector of sizes could take any amount of memory."""
     builder = flatbuffers.Builder()
     sizes = builder.CreateNumpyVector(np.ones(2000, np.int32))
     offsets = []
@@ -233,7 +233,7 @@ def test_truncated_without_a_header() -> None:
         except FormatError as error:
             refused += 1
             assert "\n" not in str(error)
-    # Without a size, only padding at the end can be missing unnoticed.
+    # Without a size, only missing padding at the end can go unnoticed.
     assert refused >= len(data) - 8
 
 

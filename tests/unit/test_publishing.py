@@ -1,4 +1,4 @@
-"""Files that commands write: whole, or what was there before."""
+"""Files that commands write: either whole, or the previous file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that repeat the first one's bytes are decoded once: the tables are those of runs decoded by their fields."""
+"""Runs that repeat the first run's bytes are decoded once, with the same tables as if decoded field by field."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANGED = (CAPTURES / "transformer" / "transformer.etdp").read_bytes()
 
 
 def decoded(data: bytes, fewest_events: int) -> dict[str, pa.Table] | str:
-    """The tables of a dump, or the error; stretches of fewer events are decoded by their fields."""
+    """The tables of a dump, or the error. Stretches of fewer events are decoded field by field."""
     with patch.object(repeated_runs, "FEWEST_EVENTS", fewest_events):
         batches: dict[str, list[pa.RecordBatch]] = {}
         try:
@@ -49,7 +49,7 @@ def test_changed_bytes_are_found_in_every_run(changes: list[tuple[int, int]]) ->
         data[at] = value
     found, expected = decoded(bytes(data), 1), decoded(bytes(data), NEVER)
     if len(changes) > 1 and isinstance(expected, str):
-        # Of several damages, one is named.
+        # If there are several damages, one of them is named.
         assert isinstance(found, str)
     else:
         assert found == expected

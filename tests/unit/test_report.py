@@ -1,4 +1,4 @@
-"""A page as a file: what it is put together of, without a browser."""
+"""A page as a file: its parts, without a browser."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def an_assembled(title: str = "run", **facts: object) -> str:
 
 
 def test_columns() -> None:
-    """Texts stand once; NaN and infinities, which JSON has no word for, are null; other types are texts."""
+    """Each text is stored once. NaN and infinities, which JSON lacks, are null; other types are texts."""
     import datetime
 
     rows = [("a", 1, 0.5, True, None), (None, 2, float("nan"), False, None), ("a", None, float("inf"), None, None)]
@@ -78,7 +78,7 @@ def test_packed_data_is_letters_alone(text: str) -> None:
 
 
 def test_the_policy_names_this_script_and_this_style() -> None:
-    """And nothing else: what the page has of each is what the policy's hashes are of."""
+    """The policy's hashes are those of the page's script and style, and it allows nothing else."""
     parsed = Tags(an_assembled())
     [policy] = [
         attributes["content"] for tag, attributes in parsed.tags if tag == "meta" and "http-equiv" in attributes
@@ -100,7 +100,7 @@ def test_nothing_is_asked_of_a_network() -> None:
 
 
 def test_our_scripts_make_no_markup_of_texts() -> None:
-    """Names from files get into the page by text nodes alone; uPlot, which knows no data of ours but numbers, is apart."""
+    """Names from files are added only as text nodes. uPlot is not checked, because it gets only numbers as data."""
     forbidden = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|DOMParser|srcdoc"
     )
@@ -115,7 +115,7 @@ def test_every_asset_is_used() -> None:
 
 
 def test_vendored_files_are_as_they_were_published() -> None:
-    """Their versions are those of the note beside them, and a licence is there."""
+    """Their versions are those in the note in their folder, and there is a licence."""
     note = (ROOT / "vendor/README.md").read_text()
     [version] = re.findall(r"uPlot \(v([\d.]+)\)", (ROOT / "vendor/uPlot.iife.min.js").read_text())
     assert f"| {version} |" in note
@@ -199,7 +199,7 @@ def test_many_runs_are_thinned_but_for_those_that_stand_out(
 
 
 def test_no_two_scripts_define_one_name() -> None:
-    """The last would win, and the first would be drawn with it."""
+    """The last definition would replace the first."""
     defined = [
         name
         for path in sorted((Path(etq.report.__file__).parent / "assets").glob("*.js"))

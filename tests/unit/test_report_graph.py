@@ -1,4 +1,4 @@
-"""The graph of a report: its values are those of the views, its places fit the edges."""
+"""The graph of a report: its values are those of the views, and its positions fit the edges."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_details(transformer: Warehouse) -> None:
 
 @pytest.fixture(scope="module")
 def judged() -> Iterator[Warehouse]:
-    """A capture with values, its program, and a reference that differs from it by known steps, once infinitely."""
+    """A capture with values, its program, and a reference that differs by known steps, in one case by infinity."""
     with judged_warehouse() as warehouse:
         yield warehouse
 
@@ -225,7 +225,7 @@ MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwid
 
 @pytest.mark.long
 def test_more_values(judged: Warehouse) -> None:
-    """Gaps, planned memory and distances from the roofline are those of the views; of modules, sums or the worst."""
+    """Gaps, planned memory and roofline distances are those of the views; a module has their sum or the worst."""
     section = single.graph_of(judged, "run", None, More(**MORE), runs="all").sections[0]
     assert section.note is not None and "Gaps are differences from the values of right." in section.note
     nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
@@ -271,7 +271,7 @@ def test_options_of_more_values(judged: Warehouse) -> None:
 
 
 def test_a_gap_without_values(warehouse: Warehouse) -> None:
-    """The error has the cause: which side has no values, or what is wrong with them."""
+    """The error contains the cause: which side has no values, or why they can't be compared."""
     mlp, path = CAPTURES / "mlp", str(CAPTURES / "mlp/mlp.etrecord")
     warehouse.ingest(mlp / "mlp.etdp", name="plain", etrecord=path)
     warehouse.ingest(mlp / "mlp_1run.etdp", name="other", etrecord=path)
@@ -289,7 +289,7 @@ def test_a_gap_without_values(warehouse: Warehouse) -> None:
 
 
 def test_how_bad_values_are() -> None:
-    """The steps of colours lead back to the values of the legend; NaN is the worst, an equal value is not bad."""
+    """The colour steps convert back to the legend's values. NaN is the worst; an equal value is not bad."""
     overlays = {each.key: each for each in OVERLAYS}
     for key, best, values in (
         ("mse", 0.0, (1e-12, 3.5)),
@@ -316,7 +316,7 @@ def test_the_page_of_a_graph(transformer: Warehouse) -> None:
     [
         ("mlp/mlp_0runs.etdp", "Without its ETRecord"),
         ("torch/mlp_train.pt.trace.json.gz", "a PyTorch trace has no graph"),
-        # Its two methods have the same instructions: which of them ran is unknown.
+        # Its two methods have the same instructions, so the one that ran is unknown.
         ("twins/twins.etdp", "None of the ETRecord's edge graphs is of a method that is known to have run"),
     ],
 )

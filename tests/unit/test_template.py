@@ -1,4 +1,4 @@
-"""New warehouses are copied from a template in the user's cache: the same with it, without it, and with a damaged one."""
+"""New warehouses are copied from a template in the user's cache. They are the same without it or if it is damaged."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUESTIONS = (
 
 
 def known(warehouse: Warehouse) -> list[list[tuple[object, ...]]]:
-    """What DuckDB knows of a warehouse, but for its own numbers of things."""
+    """DuckDB's catalog of a warehouse, without its internal numbers."""
     answers = [warehouse.connection.execute(f"{each} ORDER BY ALL").fetchall() for each in QUESTIONS]
     assert all(answers)
     return answers
@@ -43,7 +43,7 @@ def templates(cache: Path) -> list[Path]:
 @pytest.mark.long
 def test_warehouses_are_the_same_with_and_without_a_template(cache: Path, tmp_path: Path) -> None:
     cache.write_text("a file, in which nothing can be cached")
-    # DuckDB words a macro otherwise once it has read it from a file.
+    # DuckDB changes the text of a macro once it has read it from a file.
     etq.open(tmp_path / "without.duckdb").close()
     with etq.open(tmp_path / "without.duckdb") as without:
         expected = known(without)

@@ -1,4 +1,4 @@
-"""Traces that are damaged, hostile, old, or another tool's."""
+"""Traces that are damaged, hostile, old, or written by another tool."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def findings(warehouse: Warehouse) -> dict[str, str]:
 
 
 def test_nesting(warehouse: Warehouse) -> None:
-    """As torch: what overlaps in part is no child, what begins where another ends stands beside it."""
+    """As in torch: a partial overlap makes no child, and an event that begins where another ends is its sibling."""
     rows = ingested(
         warehouse,
         trace(
@@ -129,7 +129,7 @@ def test_what_devices_say(warehouse: Warehouse) -> None:
         ),
     )
     told = "SELECT run_index, device, stream, grid, block, blocks_per_sm, occupancy_percent FROM device_events"
-    # It ran behind the step, which launched it.
+    # It ran after the step that launched it.
     assert warehouse.rows(told)[1] == [(0, 0, 7, "[2, 1, 1]", "[64, 1, 1]", 0.5, 31.5)]
     rows = warehouse.rows(
         "SELECT name, self_device_time, device_time_total, self_cpu_time FROM key_averages('@latest') ORDER BY name"
@@ -214,7 +214,7 @@ def tables_of(content: bytes) -> dict[str, Any]:
 def test_a_trace_read_in_blocks_is_the_same(
     monkeypatch: pytest.MonkeyPatch, block: int, around: Any, events: list[Any], indent: int | None
 ) -> None:
-    """As a bare list of its events, which is read one by one."""
+    """The tables are those of a bare list of the events, which is read one by one."""
     monkeypatch.setattr(trace_entries, "_BLOCK", block)
     one_by_one = tables_of(json.dumps(events).encode())
     in_blocks = tables_of(json.dumps(around(events), indent=indent).encode())
@@ -234,7 +234,7 @@ FEW_SIZES = ((1, 50), (7, 2**19), (64, 1), (2**22, 50))
     [pytest.param(*sizes, marks=() if sizes in FEW_SIZES else pytest.mark.long) for sizes in SIZES],
 )
 def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int, packed: int) -> None:
-    """Parts end anywhere: before, within and after what a reader looks for."""
+    """Blocks end anywhere: before, within and after the text that a reader searches for."""
     kernels = [slice_of(f"k{at}", at, 1, cat="kernel", args={"device": at % 3, "Input Dims": [at]}) for at in range(60)]
     content = json.dumps({"schemaVersion": 1, "traceEvents": kernels, "distributedInfo": {"rank": 2}}).encode()
     as_it_is = tables_of(content)
@@ -246,14 +246,14 @@ def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int,
     assert sum(block.count(b"kernel") for block in entries.blocks()) == 60
     assert entries.around is not None
     assert tables_of(gzip.compress(content)) == as_it_is
-    # Nothing is kept of the text when all tables are there: what is read then, is unpacked again.
+    # Once all tables are there, the text is not kept; values read later are unpacked again.
     tables = dict(read_torch_trace(gzip.compress(content), "made"))
     assert tables["op_arguments"].rows.to_pylist() == as_it_is["op_arguments"]
 
 
 @pytest.mark.parametrize("steps", [0, 8])
 def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
-    """A tower of calls, then many beside its foot; climbing together and one by one."""
+    """A tower of nested calls, then many calls next to it; parents are found together and one by one."""
     monkeypatch.setattr(trace_order, "_STEPS", steps)
     high, wide = 300, 300
     tower = [(place, 2 * high - place) for place in range(high)]
@@ -381,7 +381,7 @@ def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch
 
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (0, 1), (1, 0), (3, 0), (0, 0)])
 def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
-    """JSON's readers take the last of them, and no event of the others."""
+    """JSON readers use the last list and ignore the events of the others."""
     lists = [json.dumps([event("cpu_op", f"op{at}", at, at + 1) for at in range(number)]) for number in (first, second)]
     text = f'{{"schemaVersion": 1, "traceEvents": {lists[0]}, "other": 1, "traceEvents" : {lists[1]}}}'
     with (

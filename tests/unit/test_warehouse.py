@@ -1,4 +1,4 @@
-"""Putting captures into a warehouse: once, whole or not at all, under names; and opening what is none."""
+"""Storing captures in a warehouse: once, whole or not at all, under names; and opening files that aren't one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TWO = dump(run("Execute", kernel("add", 1, 3), execute(0, 4)))
 
 
 def contents(warehouse: Warehouse) -> dict[str, list[tuple[object, ...]]]:
-    """All rows of all tables but when and by whom."""
+    """All rows of all tables, without times and users."""
     return {
         table.name: warehouse.rows(
             f"SELECT COLUMNS(lambda c: c NOT IN ('ingested_at', 'created_at')) FROM {table.name} ORDER BY ALL"
@@ -111,7 +111,7 @@ def test_bytes_without_a_name_are_called_bytes(warehouse: Warehouse) -> None:
 
 @pytest.fixture(scope="module")
 def with_one() -> Iterator[Warehouse]:
-    """A warehouse of one capture, of which tests remove what they add."""
+    """A warehouse of one capture. Tests remove the captures that they add."""
     with empty_warehouse() as opened:
         opened.ingest(ONE, name="before", labels={"a": "b"})
         yield opened
@@ -133,7 +133,7 @@ def test_a_damaged_file_leaves_nothing(with_one: Warehouse, name: str) -> None:
 
 
 def test_a_file_damaged_at_its_end_leaves_nothing(warehouse: Warehouse) -> None:
-    """Rows of its first runs are on their way already when the last one turns out to be damaged."""
+    """Rows of the first runs are already being inserted when the last run turns out to be damaged."""
     from etq.ingest.etdump import run_groups
 
     good = dump(*(run("Execute", kernel("add", at, at + 2), execute(at, at + 3)) for at in range(50)))
@@ -179,7 +179,7 @@ def test_definitions_of_another_etq_are_replaced(tmp_path: Path, monkeypatch: py
         warehouse.connection.execute("CREATE OR REPLACE MACRO op_totals(capture) AS TABLE SELECT 'old' AS op")
         warehouse.connection.execute("UPDATE warehouse SET sql_sha256 = 'old'")
     with etq.open(path, read_only=True) as reader:
-        # It can't be written: this connection alone has the new ones.
+        # The file can't be written, so only this connection has the new views.
         assert len(reader.op_totals("mlp").fetchall()) > 3
     with duckdb.connect(str(path), read_only=True) as plain:
         assert plain.execute("FROM op_totals('mlp')").fetchall() == [("old",)]

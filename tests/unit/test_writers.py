@@ -1,4 +1,4 @@
-"""Results in files: DuckDB's CSV is as Python's, results of many parts are whole, and what fails leaves no file."""
+"""Results in files: DuckDB's CSV equals Python's, results of many parts are whole, and a failure leaves no file."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_duckdb_writes_csv_as_python_does(
 
 
 def cells(text: str, delimiter: str) -> list[list[Any]]:
-    """The cells of each line, lists by what their JSON means: a control character is \\u001f or \\u001F in it."""
+    """The cells of each line; lists are decoded from JSON, which may contain \\u001f or \\u001F."""
     head, *lines = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     is_list = [name.endswith("list") for name in head]
     return [head] + [
