@@ -86,7 +86,7 @@ def program() -> bytes:
 
 
 def etrecord(origin: str = "convnet_xnn/convnet_xnn.etrecord") -> bytes:
-    """A real record, of which every text of the graphs and maps is made hostile, but numbers and what types are told by."""
+    """A real record in which all texts of graphs and maps are hostile, except numbers and the keys of types."""
     file = io.BytesIO()
     with zipfile.ZipFile(CAPTURES / origin) as archive, zipfile.ZipFile(file, "w") as made:
         for name in archive.namelist():

@@ -130,7 +130,7 @@ def check_tax(rows: Rows) -> None:
 
 
 def by_node(key: Callable[[dict[str, str]], str | None]) -> list[tuple[str, Any]]:
-    """Microseconds of all kernels by what the record says of their nodes, the most first: JSON in a zip, no more.
+    """Microseconds of all kernels by a property of their nodes in the record, largest first: only JSON in a zip.
 
     A kernel's instruction has a debug handle there, and of the nodes with that handle its own is the one of its op.
     """

@@ -17,7 +17,7 @@ OLDER: Final = {
 
 
 def event(category: str, name: str, start: float, end: float, thread: int = 1, **arguments: Any) -> dict[str, Any]:
-    """A slice; what a device ran is told by `device`, ids by `external` and `correlation`."""
+    """A slice. `device` determines the device that ran it, `external` and `correlation` its ids."""
     written = {
         "External id": arguments.pop("external", None),
         "Input Dims": arguments.pop("shapes", None),
@@ -40,7 +40,7 @@ def event(category: str, name: str, start: float, end: float, thread: int = 1, *
 def memory(
     at: float, size: int, allocated: int, reserved: int = 1024, thread: int = 1, **others: int
 ) -> dict[str, Any]:
-    """An allocation, or a release where the size is negative; of the CPU unless `type` says otherwise."""
+    """An allocation, or a release if the size is negative; on the CPU unless `type` is given."""
     arguments = {
         "Bytes": size,
         "Total Allocated": allocated,

@@ -1,4 +1,4 @@
-"""Traces of programs on devices, with the device times that their views should tell: known from making them.
+"""Traces of programs on devices with the device times that views should return: known from making them.
 
 A `Program` runs on made-up clocks: ops, annotations and steps are frames on a thread, `launch` lets a device work. What is
 written of ids is then as good or as bad as real profilers write it; the truth is what the program did.
@@ -184,13 +184,13 @@ class Program:
         self.write(frame.category, frame.name, frame.start, frame.end, (thread.process, thread.number), given)
 
     def ids(self, thread: Thread, is_recorded: bool = True) -> dict[str, Any]:
-        """What a call and what it launched say of each other, and of their op."""
+        """The ids that connect a call, the events that it launched, and their op."""
         op = thread.op
         external = {
             "op": op.external if op is not None else 0,
             "correlation": self.correlation,
             "zero": 0,
-            # Without its call nothing would tell that it is wrong.
+            # Without its call, a wrong id could not be recognised.
             "older op": (max(op.external - 3, 1) if op is not None else 1) if is_recorded else 0,
         }.get(self.style.ids)
         key = "external id" if self.vendor.is_older else "External id"
@@ -230,7 +230,7 @@ class Program:
             each.ticks += ticks
 
     def idle(self, thread: Thread, stream: int = 7) -> None:
-        """A wait for the device, which it tells of, too: no work."""
+        """A wait for the device, with an event of the device that is no work."""
         self.correlation += 1
         self.write_call(thread, thread.now, thread.now + 1000, False)
         at = (thread.process - 100, stream)

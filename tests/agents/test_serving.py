@@ -1,4 +1,4 @@
-"""Servers: who may ask over HTTP, limits of time, and what is refused at the start."""
+"""Servers: access over HTTP, time limits, and arguments refused at the start."""
 
 from __future__ import annotations
 

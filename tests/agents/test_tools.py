@@ -183,7 +183,7 @@ def test_output_is_cut_and_states_so(agent: Agent) -> None:
 
 @pytest.mark.long
 def test_hostile_names_are_data(agent: Agent) -> None:
-    """No character that hides, reverses or colours text is in what a model reads, and the JSON is whole."""
+    """The text for a model has no character that hides, reverses or colours text, and its JSON is whole."""
     hidden = re.compile(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
     calls: list[tuple[str, dict[str, Any]]] = [
         ("list_captures", {}),

@@ -38,7 +38,7 @@ REPEATED: Final = 60.0
 LONG: Final = {"dump": (100, 10_000, 1_000_000), "trace": (100, 120_000, 1_000_000), "fleet": (20, 1_000, 10_000)}
 SHORT: Final = {"dump": (100, 5_000, 20_000), "trace": (100, 5_000, 20_000), "fleet": (20, 50, 140)}
 DOORS: Final = ("file", "warehouse")
-# A view that needs a record may have no rows for captures without one, or may say so: that depends on their number.
+# A view that needs a record has no rows or raises an error without one, depending on the number of captures.
 NO_RECORD: Final = "has no record"
 
 Three = tuple[Cost, Cost, Cost]
@@ -124,7 +124,7 @@ def measured(sizes: tuple[int, int, int], take: Callable[[int], Cost], start: fl
 
 
 def is_little(sizes: Sequence[int], least: float, large: float) -> bool:
-    """Whether what the large input takes more than the least one is too little to tell from noise."""
+    """Whether the additional time of the large input can't be distinguished from noise."""
     return large - least <= ratio(sizes) * noise(least)
 
 

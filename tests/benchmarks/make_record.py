@@ -38,7 +38,7 @@ def make_record(source: Path, target: Path, nodes: int) -> int:
 
 def _repeat(graph: dict[str, Any], copies: int, names: set[str]) -> None:
     """Repeat a graph's nodes and tensors; of all names, these are each copy's own."""
-    # Also as they are written in JSON within a text, which tells what a node was made of.
+    # Also the names in JSON within a text, which describes the origin of a node.
     pattern = re.compile(r'(\\?"name\\?": \\?")(' + "|".join(sorted(names, key=len, reverse=True)) + r')(?=\\?")')
     handles = max(int(node["metadata"].get("debug_handle", 0)) for node in graph["nodes"])
     made = {name for node in graph["nodes"] for name in _output_names(node)} & graph["tensor_values"].keys()

@@ -14,7 +14,7 @@ from tests.conftest import CAPTURES
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-# What boxes show: first and second line, and the name of the colour, by what they are called.
+# Texts and colours of boxes by name: first and second line, and the name of the colour.
 SHOWN: Final = """
     const view = etq.graph, places = view.places;
     return places.visible.map((item) => [

@@ -32,19 +32,19 @@ def written(warehouse: Warehouse, capture: str, folder: Path) -> Path:
 
 
 def complaints(browser: WebDriver) -> list[str]:
-    """What the browser wrote to its console since it was asked last: errors and warnings alike."""
+    """The errors and warnings that the browser wrote to its console since the last call."""
     return [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]
 
 
 def drawn(browser: WebDriver) -> None:
-    """Wait until what was asked of the page has been drawn: two frames."""
+    """Wait until the page has drawn its last change: two frames."""
     browser.execute_async_script(
         "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()));"
     )
 
 
 def cells(browser: WebDriver, name: str) -> list[list[str]]:
-    """The texts of a table's rows as they stand in the page, all of them."""
+    """The texts of all rows of a table, as shown in the page."""
     script = """
         const table = document.querySelector(`table[data-name="${arguments[0]}"]`);
         const more = table.closest("section").querySelectorAll(".more");

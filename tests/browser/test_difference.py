@@ -1,4 +1,4 @@
-"""The report of two sides in a real browser: real captures, of which an op of one side is planted slower."""
+"""The report of two sides in a real browser: real captures with an op planted slower on one side."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OP, MODULE, INSTRUCTION, FACTOR = "permute_copy", "block1.down.linear", 3, 1.5
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Warehouse]:
-    """Six captures a side in turn; those of new log what a build would whose op takes half as much more."""
+    """Six captures per side in turns. Those of new are as from a build whose op takes 1.5 times as long."""
     with etq.open() as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
         for number in range(12):
@@ -96,7 +96,7 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
 
 
 def test_caveats_are_told_in_words(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
-    """Two captures a side are too few: that is said at the top, with what would help, and not called equal."""
+    """Two captures per side are too few: the page states this at the top with a remedy, and calls them not equal."""
     for name, pair in (("m00", "base"), ("m01", "new"), ("m02", "new"), ("m03", "base")):
         lab.label(name, pair=pair)
     etq.report.write(lab, ["pair=base", "pair=new"], tmp_path / "few.html")
@@ -128,7 +128,7 @@ def test_tables_are_what_the_views_say(page: WebDriver, lab: Warehouse, name: st
 
 
 def test_the_planted_op_is_shown(page: WebDriver) -> None:
-    """Where it was planted, with what was planted, in all pictures of it; and no other op is blamed."""
+    """The planted change is shown at its place in all pictures, and no other op is blamed."""
     first, *others = page.find_elements(By.CSS_SELECTOR, ".dots .dot-row:not(.scale)")
     assert OP in first.text and f"{MODULE} @{INSTRUCTION}" in first.text
     assert first.get_dom_attribute("data-verdict") == "slower"
@@ -138,13 +138,13 @@ def test_the_planted_op_is_shown(page: WebDriver) -> None:
         "return etq.parts.rows.flatMap((row) => [...row.ids]).map(etq.partsTold).filter((node) => node.verdict === 'slower').map((node) => [node.name, node.path])"
     )
     assert [OP, MODULE] in marked
-    # Its modules count too, as what is in them took more; the op alone is told of all ops.
+    # Its modules count too, because their ops take longer; it is the only op that changed.
     assert {path for _, path in marked} == {"", "block1", "block1.down", MODULE}
 
 
 @pytest.mark.parametrize("side", ["base", "new"])
 def test_the_icicle_adds_up(page: WebDriver, lab: Warehouse, side: str) -> None:
-    """As wide as base or as new: the first row is the total, each op where and as long as the view says."""
+    """The chart is as wide as base or new: the first row is the total; ops have the view's places and widths."""
     page.execute_script(
         "const select = document.querySelector('#parts select'); select.value = arguments[0]; select.dispatchEvent(new Event('change'))",
         side,

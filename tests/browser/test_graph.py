@@ -1,4 +1,4 @@
-"""The graph of a report in a browser: what opens, what boxes show, and where they are."""
+"""The graph of a report in a browser: modules that open, texts of boxes, and positions."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_overlays_show_the_values_of_the_views(page: WebDriver, lab: Warehouse, 
 
 
 def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> None:
-    """Each has its colours, its legend, and the worst first; what is not finite is the worst."""
+    """Each overlay has its colours and legend, and lists the worst first; values that are not finite are the worst."""
     with judged_warehouse() as warehouse:
         path = tmp_path / "graph.html"
         path.write_text(etq.report.graph_page_of(warehouse, "run", runs="all", **MORE), encoding="utf-8")

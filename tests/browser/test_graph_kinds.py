@@ -151,7 +151,7 @@ def test_graphs_of_any_size(
 
 
 def test_control_flow_opens_in_place(browser: WebDriver, tmp_path: Path) -> None:
-    """A click on cond shows its branches and their op, below what they take; edges lead downward through them."""
+    """A click on cond shows its branches and their op below their inputs; edges lead down through them."""
     folder = CAPTURES / "cond"
     with etq.open() as warehouse:
         warehouse.ingest(folder / "cond.etdp", name="run", etrecord=folder / "cond.etrecord")

@@ -116,7 +116,7 @@ def test_hostile_names(browser: WebDriver, tmp_path: Path) -> None:
 
 
 def test_gaps(browser: WebDriver, tmp_path: Path) -> None:
-    """Boxes have the colours of their gaps, the list has the gaps, worst first, and what can't be compared is counted."""
+    """Boxes have the colours of their gaps; the list has the gaps, worst first, and counts the nodes without one."""
     with etq.open() as warehouse:
         record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
         right = {f"relu_{number}": [np.array([1.0, 2.0])] for number in range(1, 6)}

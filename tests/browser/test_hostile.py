@@ -69,7 +69,7 @@ def lab() -> Iterator[Warehouse]:
             warehouse.connection.execute(
                 "INSERT INTO findings VALUES (?, ?, ?)", [capture.capture_id, name[:100], name[:100]]
             )
-        # What a record says, as a hostile one would.
+        # Columns that come from a record, with hostile contents.
         update = """
             UPDATE signature_ops SET module_path = $name, source_file = $name, source_line = 1, lines = 1,
                 op_type = $name, op_types = [$name], output_shape = $name, backend = $name, method = $name,

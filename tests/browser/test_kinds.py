@@ -1,4 +1,4 @@
-"""Reports of other kinds of captures in a browser: delegates, traces, and what has neither record nor program."""
+"""Reports of other kinds of captures in a browser: delegates, traces, and captures without record and program."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_trace(show: Show, warehouse: Warehouse) -> None:
 
 
 def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
-    """Why they were idle, what they did, launches and collectives, as the views have it; the longest ops come first."""
+    """Causes of idle time, work types, launches and collectives are those of the views; the longest ops come first."""
     warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="run")
     page = show("run")
 
@@ -201,7 +201,7 @@ def test_events_on_a_clock_of_their_own_are_said_to_be_estimated(show: Show, war
 
 
 def test_a_run_is_chosen_by_its_name(show: Show, warehouse: Warehouse) -> None:
-    """Runs of several methods are told apart, and each shows its own events."""
+    """Runs of several methods are distinguished, and each shows its events."""
     folder = CAPTURES / "multimethod"
     capture = warehouse.ingest(folder / "multimethod.etdp", name="run")
     warehouse.link(capture, warehouse.ingest_record(folder / "multimethod.etrecord"))

@@ -1,4 +1,4 @@
-"""A trace of more than 100,000 events: what is done at a step is bounded by the screen, not by the trace."""
+"""A trace of more than 100,000 events: the work per frame is bounded by the screen, not by the trace."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_step_draws_more_than_the_screen_has_pixels(page: WebDriver) -> None:
 
 
 def test_what_is_drawn_is_what_lies_there(page: WebDriver) -> None:
-    """Pixel by pixel a row covers what a plain loop over all of its events covers, long ones behind tiny ones too."""
+    """Each row covers the same pixels as a plain loop over all of its events, including long events after tiny ones."""
     script = """
         const spans = etq.timeline;
         const rows = [spans.rows.reduce((one, other) => (other.ids.length > one.ids.length ? other : one))];
@@ -137,7 +137,7 @@ def test_searching_finds_all(page: WebDriver) -> None:
 
 
 def test_a_page_keeps_a_size(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond the cap it has the longest events, and says so."""
+    """Beyond the cap, the page has only the longest events and states that."""
     from etq.report import timeline
 
     monkeypatch.setattr(timeline.timeline_section, "__defaults__", (100,))

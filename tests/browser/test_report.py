@@ -1,4 +1,4 @@
-"""The report of a capture in a real browser: what it shows is what the warehouse says."""
+"""The report of a capture in a real browser: the page shows the values of the warehouse."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_section_is_there(page: WebDriver) -> None:
 
 
 def typical_runs(lab: Warehouse) -> set[int]:
-    """The runs of which the page is, by the ticks of their executes."""
+    """The runs on the page, by the ticks of their executes."""
     query = "SELECT run_index, duration_ticks FROM events WHERE name = 'Method::execute' AND capture_id = $c ORDER BY 1"
     executes = lab.sql(query, c=lab.capture(CAPTURE).capture_id).fetchall()
     judged = are_typical([ticks for _, ticks in executes])
@@ -210,7 +210,7 @@ def test_a_run_clicked_is_shown_in_the_timeline(page: WebDriver) -> None:
 
 
 def test_icicle_adds_up(page: WebDriver, lab: Warehouse) -> None:
-    """As wide as all executes together; what is framework lies apart, on the right."""
+    """The chart is as wide as all executes together; framework time is separate, on the right."""
     executes = lab.sql("SELECT run_index, execute FROM framework_tax($c)", c=CAPTURE).fetchall()
     typical = typical_runs(lab)
     total = sum(time for run, time in executes if run in typical)

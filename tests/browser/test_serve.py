@@ -265,7 +265,7 @@ def test_sql(page: WebDriver, server: Server) -> None:
     until(page, "!document.getElementById('stop').hidden")
     page.find_element(By.ID, "stop").click()
     until(page, "document.getElementById('state').textContent === 'Stopped.'")
-    # Nothing waits for what was stopped: the next question is answered.
+    # A stopped query holds up no other: the next one is answered.
     ask(page, "FROM op_totals('pixel8-3')")
     until(page, "document.querySelector('table[data-name=result] tbody td')?.textContent !== ''")
     page.execute_script(

@@ -1,4 +1,4 @@
-"""Pages of `etq serve` while other processes write: new captures show, and what is gone is reported."""
+"""Pages of `etq serve` while other processes write: new captures appear, and missing ones are reported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.long
 
 
 def test_two_tabs_while_a_writer_adds(browser: WebDriver, tmp_path: Path) -> None:
-    """New captures show by themselves in both tabs; what was removed, and a warehouse that is gone, is reported."""
+    """New captures appear in both tabs without a reload; a removed capture and a missing warehouse are reported."""
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as lab:
         lab.ingest(capture(1), name="first", labels={"build": "1"})

@@ -1,4 +1,4 @@
-"""The report of series in a real browser: builds of which an op, and a total, are slower from one on."""
+"""The report of series in a real browser: from one build on, an op and a total are slower."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_changes_are_those_of_the_view(page: WebDriver, lab: Warehouse) -> N
 
 @pytest.mark.parametrize("series", ["model=one", "model=other"])
 def test_totals_of_a_series(page: WebDriver, lab: Warehouse, series: str) -> None:
-    """Each series that is chosen is drawn, capture by capture, with what all ops have in common apart."""
+    """Each selected series is drawn capture by capture, without the common shift."""
     script = "[...document.querySelectorAll('table[data-name=series] tbody tr')].find((row) => row.cells[0].textContent === arguments[0]).click()"
     page.execute_script(script, series)
     labels, data = page.execute_script(DATA, "#totals .plot")
@@ -99,7 +99,7 @@ def test_a_click_on_a_change_shows_its_trend(page: WebDriver, lab: Warehouse) ->
 
 
 def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
-    """The line stands between the last good build and the first bad one."""
+    """The line is between the last good build and the first bad one."""
     script = """
         const drawn = document.querySelector("#totals .plot").plot, found = [], done = arguments[0];
         const move = drawn.ctx.moveTo;
@@ -147,7 +147,7 @@ def test_series_without_changes_say_so(browser: WebDriver, lab: Warehouse, tmp_p
 
 @whole
 def test_many_captures_are_drawn_in_parts(browser: WebDriver, tmp_path: Path) -> None:
-    """2,000 captures of 50 ops on four devices: a page of a few MB that says what it leaves out, and whose counts add up."""
+    """2,000 captures of 50 ops on four devices: a page of a few MB that lists what it leaves out; its counts add up."""
     make(tmp_path / "fleet.duckdb", 2000)
     with etq.open(tmp_path / "fleet.duckdb", read_only=True) as warehouse:
         etq.report.write_trends(warehouse, None, tmp_path / "fleet.html", by="device")

@@ -1,4 +1,4 @@
-"""How much memory a command takes at most."""
+"""The peak memory of a command."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 ON_LINUX: Final = pytest.mark.skipif(sys.platform != "linux", reason="the peak of a process is read from /proc")
-# The peak of this process alone: `ru_maxrss` counts that of the one which it was forked from.
+# The peak of this process alone: `ru_maxrss` includes that of the process from which it was forked.
 _SCRIPT: Final = """
 import re, sys
 from pathlib import Path

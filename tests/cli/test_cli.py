@@ -1,4 +1,4 @@
-"""The command line as a user meets it: what it prints where, and with which status."""
+"""The command line from a user's view: output streams and statuses."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_help_has_an_example(command: str) -> None:
 
 
 def test_every_command_is_in_the_documentation() -> None:
-    """In the examples of a page, not only in the generated reference."""
+    """Each is in an example of a page, not only in the generated reference."""
     assert [command for command in COMMANDS if f"etq {command}" not in ALL] == []
 
 
@@ -289,7 +289,7 @@ def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
 
 
 def test_version_tells_what_answers_depend_on() -> None:
-    """Each library's version as it says itself; schema as a warehouse has it."""
+    """Each library's version as the library reports it, and the schema version of a warehouse."""
     told = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
     with empty_warehouse() as warehouse:
         [(schema,)] = warehouse.rows("SELECT schema_version FROM warehouse")[1]
@@ -332,7 +332,7 @@ def test_hostile_names_reach_a_terminal_as_text(tmp_path: Path) -> None:
 
 
 def test_commands_are_found_by_the_module_that_defines_them() -> None:
-    """Each file of etq/cli is imported here, so that none has a command that the table of lazy imports lacks."""
+    """Importing each file of etq/cli shows that the table of lazy imports lacks no command."""
     for path in sorted((ROOT / "etq/cli").glob("*.py")):
         import_module(f"etq.cli.{path.stem}" if path.stem != "__init__" else "etq.cli")
     assert sorted(cli.main.commands) == COMMANDS
@@ -384,7 +384,7 @@ def test_letters_of_east_asia_take_two_columns(lab: str) -> None:
 
 
 def test_limits_of_nothing_are_refused(lab: str) -> None:
-    """Zero is a limit that was given, not one that wasn't."""
+    """Zero is a limit, unlike a missing limit."""
     for limit in ("--seconds", "--megabytes"):
         refused = etq_says("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
         assert refused.exit_code == 1 and refused.stderr.startswith("Error: limits of ")

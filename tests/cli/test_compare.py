@@ -1,4 +1,4 @@
-"""`etq compare`: what it takes, what it prints, and with which status a gate ends."""
+"""`etq compare`: arguments, output, and the exit status of a gate."""
 
 from __future__ import annotations
 
@@ -312,7 +312,7 @@ def test_selectors_that_are_none(labs: dict[str, str]) -> None:
 
 @pytest.mark.long
 def test_names_of_any_letters(tmp_path: Path) -> None:
-    """What files and labels hold neither moves the cursor of a terminal nor breaks a table."""
+    """Texts from files and labels neither move the cursor of a terminal nor break a table."""
     db = str(tmp_path / "lab.duckdb")
     evil = "\x1b[2Jop|`x`\n<b>"
     with etq.open(db) as warehouse:

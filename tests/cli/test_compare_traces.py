@@ -18,7 +18,7 @@ SLOWER = Planted(host={"aten::conv2d": 1.5}, device={"conv_kernel": 1.5})
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of traces, and folders of three: as fast as each other, and slower."""
+    """Files of traces, and folders of three: equally fast, and slower."""
     place = tmp_path_factory.mktemp("traces")
     for side, planted in (("good", None), ("fast", None), ("slow", SLOWER)):
         (place / side).mkdir()
@@ -44,7 +44,7 @@ def invoke(*arguments: str) -> Result:
 def test_statuses_of_gates(
     folder: Path, monkeypatch: pytest.MonkeyPatch, new: str, options: list[str], status: int
 ) -> None:
-    """One trace per side is never a regression, only unclear."""
+    """One trace per side never gives a regression, only an unclear result."""
     monkeypatch.chdir(folder)
     base = "good/good0.pt.trace.json" if new.endswith(".json") else "good"
     result = invoke("gate", base, new, *options)

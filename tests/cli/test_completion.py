@@ -36,10 +36,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
-    """What bash is told to put behind the last =, @ or space of a line."""
+    """The completions that bash adds after the last =, @ or space of a line."""
     monkeypatch.chdir(lab)
     monkeypatch.delenv("ETQ_DB", raising=False)
-    # Undone at the end of the test; a process that a shell asks does nothing else.
+    # This is undone at the end of the test; a process that completes for a shell does nothing else.
     monkeypatch.setattr(click.types.StringParamType, "shell_complete", completion.completed)
     monkeypatch.setenv("COMP_WORDBREAKS", BREAKS)
 
@@ -75,7 +75,7 @@ def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
         ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
         ("etq views op_to", ["op_totals"]),
         ("etq transpile compare_o", ["compare_ops"]),
-        # Files, which the shell lists itself.
+        # The shell itself lists files.
         ("etq inspect ", ["file,"]),
         ("etq ingest --metrics t", ["file,t"]),
         ("etq ops run.e", ["file,run.e"]),
@@ -143,7 +143,7 @@ def test_names_that_a_shell_would_run_are_not_told(lab: Path) -> None:
 
 @pytest.mark.long
 def test_bash_itself(lab: Path, tmp_path: Path) -> None:
-    """The function that bash gets completes a line, by a process of its own; nothing is on stderr."""
+    """The bash function completes a line by a separate process; nothing is on stderr."""
     command = tmp_path / "etq"
     command.write_text(f'#!/bin/sh\nexec {sys.executable} -m etq "$@"\n')
     command.chmod(0o755)

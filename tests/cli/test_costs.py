@@ -1,4 +1,4 @@
-"""What ops cost, and how far they are from what the device could do, on the command line: `flops`, `roofline`."""
+"""Costs of ops and their distance from the device's limits, on the command line: `flops`, `roofline`."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_roofline_of_a_file_and_of_a_warehouse(lab: str, tmp_path: Path) -> None
     assert first["roof_percent"] == pytest.approx(100 * 29.4912 / first["avg"])
     assert first["gflop_s"] == pytest.approx(589.824 / first["avg"])
     assert first["bound"] == "compute"
-    # Without peaks there are rates, and no roof; a metric is one.
+    # Without peaks there are rates, but no roof. A metric is a peak, too.
     bare = rows("roofline", "run", "--db", lab, "--by", "op_type")
     assert {row["roof_percent"] for row in bare} == {None}
     assert all(row["intensity"] is not None for row in bare)

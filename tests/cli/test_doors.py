@@ -1,4 +1,4 @@
-"""The benchmark of all commands finds each of them, and judges growth right; in short, commands grow as their input does."""
+"""The benchmark of all commands finds each of them and judges growth right; commands grow with their input."""
 
 from __future__ import annotations
 
@@ -87,13 +87,13 @@ def test_calls_of_views_name_what_they_require() -> None:
 @pytest.mark.parametrize(
     ("seconds", "expected"),
     [
-        ((0.3, 0.5, 1.1), False),  # as many events, as much time
+        ((0.3, 0.5, 1.1), False),  # time proportional to the events
         ((0.3, 0.5, 0.3 + 1.8 * 4 * 0.2), False),
         ((0.3, 0.5, 0.3 + 3 * 4 * 0.2), True),
-        ((0.3, 0.35, 0.3 + 16 * 0.05), True),  # each event with each
+        ((0.3, 0.35, 0.3 + 16 * 0.05), True),  # each event compared with each
         ((0.3, 0.3, 0.35), False),  # noise
         ((0.3, 0.28, 0.36), False),
-        ((3.0, 3.02, 3.3), False),  # noise of what takes long without events
+        ((3.0, 3.02, 3.3), False),  # noise of a command that takes long without events
         ((0.3, 0.3, 0.6), True),
     ],
 )
@@ -106,7 +106,7 @@ def costs(*seconds: float) -> list[Cost]:
 
 
 def test_what_seems_to_grow_is_measured_again() -> None:
-    # Of each size in turn: the large one's first time was disturbed.
+    # Sizes take turns. The first measurement of the large one was disturbed.
     taken = {0: costs(0.3, 0.3, 0.3), 1: costs(0.4, 0.4, 0.4), 2: costs(1.9, 0.7, 0.7)}
     found = measured(SIZES, lambda place: taken[place].pop(0))
     assert found is not None

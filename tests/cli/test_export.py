@@ -29,7 +29,7 @@ from tests.warehouses import empty_warehouse
 
 XNN = str(CAPTURES / "mlp_xnn" / "mlp_xnn.etdp")
 RECORD = str(CAPTURES / "mlp_xnn" / "mlp_xnn.etrecord")
-# What a spreadsheet takes for a formula begins so; the last two don't.
+# A spreadsheet takes a text that begins like these for a formula. The last two of TEXTS don't.
 FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\tx", "\rx", "\nx", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)"]
 TEXTS = [*FORMULAS, "a=1", "'quoted"]
 
@@ -124,7 +124,7 @@ def test_runs_and_methods(lab: str) -> None:
 
 
 WIDE = pa.decimal128(38, 0)
-# One value of each kind that views give, and what readers make of it.
+# One value of each type that views return, and how readers read it.
 QUERY = """
     SELECT * FROM (
         VALUES
@@ -164,7 +164,7 @@ def test_binary_formats_keep_types_and_nulls(format: str, is_piped: bool, lab: s
 
 @pytest.mark.parametrize(("format", "delimiter"), [("csv", ","), ("tsv", "\t")])
 def test_text_formats_are_read_again(format: str, delimiter: str, lab: str, tmp_path: Path) -> None:
-    """CSV has no types and one empty text: readers are told the types, and find each NULL."""
+    """CSV has no types, and NULL is an empty text: readers get the types, and find each NULL."""
     out = tmp_path / f"out.{format}"
     assert etq_says("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
     with out.open(newline="") as file:
@@ -224,7 +224,7 @@ OF_CAPTURES = [
 
 @pytest.mark.parametrize("view", thinned(OF_CAPTURES, [*OF_CAPTURES[::20], "prof_result_profile"]))
 def test_any_view_as_arrow_and_parquet(view: str, stored: Warehouse, tmp_path: Path) -> None:
-    """The same rows come back, in types that readers know: one view alone has whole numbers too wide for 64 bits."""
+    """The same rows are read back, in types that readers know: only one view has numbers wider than 64 bits."""
     from etq.render.writers import write
 
     trace = {"step_breakdown", "average_step", "module_tree", "memory_timeline", "trace_memory_stats"}
@@ -255,7 +255,7 @@ def test_no_formula_reaches_a_spreadsheet(format: str, lab: str) -> None:
 
 
 def test_no_escape_reaches_a_terminal(tmp_path: Path) -> None:
-    """Not from names of events, nor from names of columns."""
+    """Neither names of events nor names of columns contain escapes."""
     evil = "\x1b]0;hit\x07\x9b2J\u202e"
     path = tmp_path / "evil.etdp"
     path.write_bytes(dump(run(evil, kernel(evil, 1, 2), execute(0, 3))))

@@ -1,4 +1,4 @@
-"""`etq flame`: the rows of its chart and what is said beside them."""
+"""`etq flame`: the rows of its chart and the messages about them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_charts_add_up_whatever_is_left_out() -> None:
                     break
                 if row[0] == depth + 1:
                     within.append(row)
-            # Modules have no time of their own; each number is rounded to a tenth.
+            # Modules have no self time; each number is rounded to a tenth.
             if within:
                 assert sum(row[2] for row in within) == pytest.approx(total, abs=0.06 * (len(within) + 1)), name
     assert max(row[0] for row in rows_of(invoke("flame", TRANSFORMER, *RECORD, "--depth", "3").stdout)) == 3
@@ -86,7 +86,7 @@ def test_charts_add_up_whatever_is_left_out() -> None:
 
 def test_small_ones_are_one_row() -> None:
     rows = rows_of(invoke("flame", TRANSFORMER, "--runs", "all", "--min-share", "10%").stdout)
-    # By hand from `etq ops`: addmm 39.7 and permute_copy 26.8 %; all others together, without what is apart.
+    # By hand from `etq ops`: addmm 39.7 and permute_copy 26.8 %; the others without framework and unattributed time.
     assert [row[1] for row in rows] == [
         "total", "Execute", "addmm", "permute_copy", "(9 smaller)", "(framework)", "(unattributed)",
     ]  # fmt: skip

@@ -16,7 +16,7 @@ from tests.conftest import CAPTURES
 from tests.slower import slower
 
 FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
-# What a build logs: copies of captures that no other one has. A build that fails logs none.
+# The captures that a build logs: each is in one build only. A build that fails logs none.
 MEASURE = """#!/bin/sh
 test ! -e broken || exit 125
 rm -rf {folder}/new
@@ -26,7 +26,7 @@ cp -r {folder}/$(cat speed) {folder}/new
 
 @pytest.fixture(scope="module")
 def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folders of captures: good ones, others as fast, and others of which one op is slower."""
+    """Folders of captures: good ones, equally fast ones, and ones with a slower op."""
     folder_of_all = tmp_path_factory.mktemp("sides")
     for folder, files in (("good", FLEET[:10:2]), ("fast", FLEET[1:10:2]), ("slow", FLEET[1:10:2])):
         (folder_of_all / folder).mkdir()
@@ -38,7 +38,7 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.long
 def test_startup_alone(sides: Path) -> None:
-    """Loads and first executes are printed, a line each; they need three captures per side."""
+    """Loads and first executes are printed, one per line; they need three captures per side."""
     result = CliRunner().invoke(main, ["gate", str(sides / "good"), str(sides / "fast"), "--startup"])
     assert result.exit_code == 0, result.output
     assert [line.split(": ")[:2] for line in result.stdout.splitlines()] == [
@@ -87,7 +87,7 @@ def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pyte
 
 @pytest.mark.long
 def test_slow_runs_of_an_op(sides: Path, tmp_path: Path) -> None:
-    """An op that is slower in a third of its runs fails a gate, by its slowest tenth of runs; not where totals are asked for."""
+    """An op that is slower in a third of its runs fails a gate by the ninth decile, unless only totals are compared."""
     for path in FLEET[1:10:2]:
         (tmp_path / path.name).write_bytes(slower(path, "native_call_addmm.out", 4, 1.5, every=3))
     good, new = str(sides / "good"), str(tmp_path)

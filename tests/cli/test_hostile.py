@@ -1,4 +1,4 @@
-"""What files name things reaches no terminal as it is: every command that prints, at a terminal, of hostile files."""
+"""Names from files reach no terminal unescaped: every command that prints, at a terminal, on hostile files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from etq.warehouse.warehouse import Warehouse
 from tests import hostile
 from tests.conftest import CAPTURES
 
-# Each in order, in a folder of hostile files; {run} and the like are these files, $run their names in the warehouse.
+# The commands run in order in a folder of hostile files; {run} is a file, $run its name in the warehouse.
 COMMANDS = """
 ingest {run} --db lab.duckdb
 ingest {slow} --db lab.duckdb
@@ -84,7 +84,7 @@ merge lab.duckdb -o all.duckdb
 remove slow --db lab.duckdb
 remove $run -y --db lab.duckdb
 """
-# In one process, as it would take a minute to start one for each.
+# All commands run in one process, as starting one for each would take a minute.
 SCRIPT = """
 import sys, etq.cli
 for line in sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\\x1e"):
@@ -97,12 +97,12 @@ for line in sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\\
     except BaseException as error:
         print("@@@ raised", type(error).__name__, ascii(str(error)))
 """
-# What the commands themselves style, and the end of it: no name in the hostile files has any of these.
+# The styles of the commands themselves and their reset. No name in the hostile files has any of these.
 STYLES = re.compile(rf"\x1b\[(?:0|(?:{'|'.join(LOOKS.values())})(?:;(?:{'|'.join(LOOKS.values())}))*)m".encode())
 
 
 def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
-    """All that the commands write, to a terminal on both streams."""
+    """All output of the commands, with a terminal as both streams."""
     reader, writer = pty.openpty()
     tty.setraw(writer, termios.TCSANOW)
     given = "\x1e".join("\x1f".join(each) for each in commands).encode("utf-8", "surrogateescape")
@@ -118,7 +118,7 @@ def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
         try:
             while part := os.read(reader, 65536):
                 parts.append(part)
-        except OSError:  # what a terminal says once nobody writes to it any more
+        except OSError:  # the error of a terminal once no process writes to it
             pass
     os.close(reader)
     assert child.returncode == 0, parts[-1:]
@@ -126,7 +126,7 @@ def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
 
 
 def harmful(said: bytes) -> list[str]:
-    """What in it a terminal would obey, but lines and tabs."""
+    """The characters that a terminal would interpret, except line breaks and tabs."""
     text = STYLES.sub(b"", said).decode("utf-8", "replace")
     return [each for each in text if re.match(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]", each)]
 
@@ -161,7 +161,7 @@ def test_no_command_lets_hostile_names_reach_a_terminal(tmp_path: Path) -> None:
 
 
 def test_a_file_and_a_pipe_get_names_as_they_are(tmp_path: Path) -> None:
-    """What asks for data gets data: only a terminal obeys."""
+    """Output to a file or pipe is data and not escaped: only a terminal interprets it."""
     (tmp_path / "run.etdp").write_bytes(hostile.etdump())
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
         warehouse.ingest(tmp_path / "run.etdp")

@@ -20,14 +20,14 @@ from tests.conftest import CAPTURES
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 # A query that no machine ends.
 ENDLESS = "SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b"
-# Seconds after which a command has not ended, also on a machine that is busy.
+# Seconds after which a command is considered hanging, even on a busy machine.
 HANGS = 20
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 def interrupted(arguments: Sequence[str], after: float, folder: Path, code: str | None = None) -> str:
-    """What a command writes to stderr that Ctrl-C ends."""
-    # Where the tests run in a shell's background, Ctrl-C is ignored, which processes inherit.
+    """The stderr of a command that Ctrl-C ends."""
+    # If the tests run in the background of a shell, Ctrl-C is ignored; child processes inherit that.
     start = "import runpy, signal; signal.signal(2, signal.default_int_handler); "
     start += code or "runpy.run_module('etq', None, '__main__')"
     command = [sys.executable, "-c", start, *arguments]
@@ -73,7 +73,7 @@ def test_it_ends_a_query_and_leaves_no_file(lab: Path, arguments: tuple[str, ...
 
 @pytest.mark.long
 def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
-    """A library that doesn't look for signals, as most don't."""
+    """A library that doesn't check for signals, like most."""
     code = "import hashlib, sys, etq.cli.labels; from etq import cli; "
     code += "work = lambda **_: hashlib.pbkdf2_hmac('sha256', b'', b'', 10**9); "
     code += "cli.main.commands['captures'].callback = work; sys.argv = ['etq', 'captures']; cli.run()"
@@ -83,7 +83,7 @@ def test_it_ends_a_call_that_python_waits_for(lab: Path) -> None:
 
 @pytest.mark.long
 def test_what_was_ingested_stays(tmp_path: Path) -> None:
-    """Files that were committed, whole; and none of those after them."""
+    """Files that were committed are whole, and none of the later ones is there."""
     for number in range(256):
         (tmp_path / f"f{number:03}.etdp").write_bytes(
             dump(run("Execute", kernel("add", 10, 30), execute(0, 60 + number)))

@@ -1,4 +1,4 @@
-"""The commands about labels, metrics and phases as a user meets them."""
+"""The commands about labels, metrics and phases from a user's view."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_captures_are_filtered_sorted_and_counted(stored: str) -> None:
     assert names("device=a", "--db", stored) == ["llm", "untraced"]
     assert names("run", "device=a,@latest", "--db", stored) == ["run", "untraced"]
     assert names("@previous", "--db", stored) == ["llm"]
-    # As numbers, and what lacks the label last, whichever way.
+    # Numbers are sorted as numbers; captures without the label come last in both directions.
     assert names("--sort", "build", "--db", stored) == ["llm", "run", "untraced"]
     assert names("--sort", "build", "--reverse", "--db", stored) == ["run", "llm", "untraced"]
     assert names("--sort", "device", "--db", stored) == ["llm", "untraced", "run"]

@@ -1,4 +1,4 @@
-"""etq merge, remove, prune and compact, and what etq captures tells of sizes."""
+"""etq merge, remove, prune and compact, and the sizes that etq captures reports."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def names(db: Path) -> list[str]:
 
 
 def test_ingest_tells_of_each_file(tmp_path: Path) -> None:
-    """Of many files at once as of one by one: the damaged ones are told, and the others are there."""
+    """With many files, damaged ones are reported and the others are ingested, as with single files."""
     (tmp_path / "empty.etdp").write_bytes(b"")
     db, record = tmp_path / "lab.duckdb", CAPTURES / "mlp/mlp.etrecord"
     files = [FLEET[0], tmp_path / "empty.etdp", FLEET[1], FLEET[0]]

@@ -1,4 +1,4 @@
-"""`etq memory` of traces: peaks, a line over time, what is held and what grows."""
+"""`etq memory` of traces: peaks, a time line, memory that is held and memory that grows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MLP = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
 
 
 def test_a_leak_on_a_device(tmp_path: Path) -> None:
-    """1 MiB more is held with each of 4 steps, a quarter of the time line each; the last one is the highest."""
+    """Each of 4 steps holds 1 MiB more and is a quarter of the time line; the last one is the highest."""
     events: list[dict[str, Any]] = []
     for step in range(4):
         middle = 1000 + 100 * step

@@ -1,4 +1,4 @@
-"""`etq inspect` with the flags of executorch's inspector_cli: what that prints, from the recorded answers."""
+"""`etq inspect` with the flags of executorch's inspector_cli, against the recorded output of that."""
 
 from __future__ import annotations
 

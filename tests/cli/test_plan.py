@@ -29,7 +29,7 @@ from tests.sampling import whole
 
 MLP = CAPTURES / "mlp"
 RECORD = str(MLP / "mlp.etrecord")
-# A command that "measures": it copies the capture of its number, as the same content would be the same capture.
+# A command that "measures": it copies another capture for each number, as the same content is the same capture.
 BENCH = f"""
 import shutil, sys
 side, out, number = sys.argv[1:4]
@@ -40,7 +40,7 @@ shutil.copy("{MLP}/" + names[int(number)] + ".etdp", out)
 
 
 def command(folder: Path, before: str = "", after: str = "") -> str:
-    """A command for `--run`, with Python put before and behind what it does."""
+    """A command for `--run`, with Python code before and after the measurement."""
     script = folder / "bench.py"
     script.write_text(before + BENCH + after)
     return f"{shlex.quote(sys.executable)} {shlex.quote(str(script))} {{side}} {{out}} {{number}}"
@@ -80,7 +80,7 @@ def test_the_order_interleaves(captures: int, seed: int) -> None:
     assert sides.count("base") == sides.count("new") == captures
     assert all(set(sides[at : at + 2]) == {"base", "new"} for at in range(0, len(sides), 2))
     assert sides == plan.order(captures, seed) == plan.order(captures + 1, seed)[:-2]
-    for at in range(0, len(sides) - 3, 4):  # a steady drift hits both sides of each four alike
+    for at in range(0, len(sides) - 3, 4):  # a steady drift affects both sides of each four equally
         assert sides[at : at + 4] == sides[at : at + 4][::-1]
 
 
@@ -195,7 +195,7 @@ def test_from_python(here: Path) -> None:
 
 @pytest.mark.long
 def test_words_are_replaced_after_splitting(here: Path) -> None:
-    """What a side is called can't become a word of its own, or stand for something else."""
+    """The name of a side can't become several words, and braces in it are not replaced."""
     before = "import json, sys; open('seen', 'a').write(json.dumps(sys.argv[1:]) + '\\n')\n"
     run = command(here, before) + " '{side}-{number} {other}'"
     assert etq_plans("--base", "a b; {out}", "--captures", "1", run=run).exit_code == 0
@@ -296,7 +296,7 @@ def test_a_command_that_writes_nothing(here: Path) -> None:
     assert result.exit_code == 1
     assert "| measuring B 2\n" in result.stderr
     assert result.stderr.endswith(" wrote no plan-p/p-02-B.etdp\n")
-    # What an interrupted run left doesn't pass for a measurement later.
+    # A file that an interrupted run left is not taken for a measurement later.
     Path("plan-p/p-02-B.etdp").write_bytes((MLP / "mlp_tsc.etdp").read_bytes())
     assert etq_plans("--resume", run=command(here, after=failing_at(2, "__import__('os').remove(out)"))).exit_code == 1
     assert Path("plan-p/p-02-B.etdp.old").exists() and len(labels()) == 1
@@ -340,7 +340,7 @@ def test_other_failures_are_told(here: Path) -> None:
 
 @pytest.mark.long
 def test_a_reader_is_waited_for(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The warehouse is free while a command runs, and who reads it then may take a moment."""
+    """The warehouse is not locked while a command runs; if another process reads it then, etq waits."""
     etq.open("lab.duckdb").close()
     code = (
         "import duckdb, time; reader = duckdb.connect('lab.duckdb', read_only=True); open('held', 'w'); time.sleep(1)"
@@ -364,12 +364,12 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
         "\nif number == '2': open('pid', 'w').write(str(__import__('os').getpid())); __import__('time').sleep(600)\n"
     )
     arguments = ["plan", "--plan", "p", "--captures", "2", "--run", command(here, after=after), "--db", "lab.duckdb"]
-    # Where the tests run in a shell's background, Ctrl-C is ignored, which processes inherit.
+    # If the tests run in the background of a shell, Ctrl-C is ignored; child processes inherit that.
     code = (
         "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
     )
     process = subprocess.Popen([sys.executable, "-c", code, *arguments], stderr=subprocess.PIPE, text=True)
-    # That it doesn't end is told in any case; how long it takes is the machine's.
+    # A hang fails the test in any case; how long the command takes depends on the machine.
     watch = threading.Timer(300, process.kill)
     watch.start()
     while not Path("pid").exists() or not Path("pid").read_text():

@@ -1,4 +1,4 @@
-"""The command line on a `prof_result.bin`: recognised without a word."""
+"""The command line on a `prof_result.bin`, which is recognised without an option."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_file_that_is_not_there() -> None:
 
 
 def test_another_width_of_its_clock(tmp_path: Path) -> None:
-    """The options of files are for it, too."""
+    """The options of files apply to it, too."""
     db = str(tmp_path / "lab.duckdb")
     result = etq_says("ingest", BLOB, "--db", db, "--clock-bits", "32", "--time-scale", "cycles")
     assert result.exit_code == 0

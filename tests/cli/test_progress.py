@@ -1,4 +1,4 @@
-"""What a command prints while it reads many files."""
+"""The progress that a command prints while it reads many files."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_messages_go_above_the_progress_line() -> None:
     lines = [""]
     for each in terminal.getvalue():
         lines[-1:] = [lines[-1] + each] if each != "\n" else [lines[-1], ""]
-    # What a terminal shows of a line: what was written last, from its start on.
+    # A terminal shows the text that was written last to a line, from its start on.
     assert [line.split("\r")[-1] for line in lines] == ["a message", ""]
     drawn = [part for line in lines for part in line.split("\r") if part.strip()]
     assert [part.split()[-1] for part in drawn] == ["0/3", "message", "2/3"]

@@ -109,7 +109,7 @@ def test_link_and_ask(lab: str) -> None:
     classes = {row["module"]: row["module_class"] for row in modules}
     assert classes["(model)"] == "__main__.MLP"
     assert classes["block1.up.linear"] == "torch.nn.modules.linear.Linear"
-    # Own times and the rows in parentheses are the executes' total, which has been 100 %.
+    # Self times and the rows in parentheses add up to the executes' total, 100 %.
     shares = [row["share_percent"] for row in modules if row["module"] in ("(model)", "(framework)", "(unattributed)")]
     assert sum(shares) == pytest.approx(100, abs=1e-9)
     sources = json.loads(etq_says("sources", "run", "--db", lab, "--format", "json").stdout)

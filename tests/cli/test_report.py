@@ -1,4 +1,4 @@
-"""`etq report` as a user meets it; what the page shows is tested in a browser."""
+"""`etq report` from a user's view; other tests check the page in a browser."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def data_of(page: str) -> dict[str, Any]:
 
 
 def kinds(page: str) -> dict[str, bool]:
-    """The sections, and whether each has something to show."""
+    """The sections, and whether each has data."""
     return {section["kind"]: section["missing"] is None for section in data_of(page)["sections"]}
 
 
@@ -61,7 +61,7 @@ OF_KINDS = [
 
 @pytest.mark.parametrize(("path", "sections"), thinned(OF_KINDS, [OF_KINDS[0][0], OF_KINDS[4][0]]))
 def test_all_kinds_of_captures(path: str, sections: dict[str, bool]) -> None:
-    """What can't be told is said, not left out or zero."""
+    """A section without data states the reason; it is neither left out nor zero."""
     result = etq_says("report", str(CAPTURES / path), "-o", "-")
     assert result.exit_code == 0, result.stderr
     assert ({"headline": True, "advice": True} | sections).items() <= kinds(result.stdout).items()
@@ -70,7 +70,7 @@ def test_all_kinds_of_captures(path: str, sections: dict[str, bool]) -> None:
 @pytest.mark.long
 @whole
 def test_what_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By default as the capture, in the current folder, whatever the capture is called."""
+    """By default the file has the capture's name and is in the current folder, whatever the capture is called."""
     monkeypatch.chdir(tmp_path)
     db = str(tmp_path / "lab.duckdb")
     with etq.open(db) as warehouse:
@@ -121,7 +121,7 @@ def test_a_page_that_is_not_written_leaves_what_was_there(tmp_path: Path) -> Non
 
 @pytest.mark.long
 def test_the_graph_alone(tmp_path: Path) -> None:
-    """It is a page with the section that the report of the capture has."""
+    """The page has the same section as the report of the capture."""
     file, record = str(FOLDER / "convnet.etdp"), ("--etrecord", str(FOLDER / "convnet.etrecord"))
     path = tmp_path / "graph.html"
     result = etq_says("graph", file, *record, "--html", str(path), "--unit", "ms")

@@ -1,4 +1,4 @@
-"""`etq report` of two sides and of series, as a user meets it; what the pages show is tested in a browser."""
+"""`etq report` of two sides and of series from a user's view; other tests check the pages in a browser."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RECORD = str(CAPTURES / "mlp/mlp.etrecord")
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four captures a side, of which the new ones log a slower op."""
+    """Four captures per side; those of new have a slower op."""
     folder = tmp_path_factory.mktemp("sides")
     for place in range(8):
         side = folder / ("base", "new")[place % 2]
@@ -80,7 +80,7 @@ def test_options_reach_the_comparison(folders: Path, tmp_path: Path) -> None:
     assert section(page, "verdict")["facts"]["options"] == {"min_effect": 0.9, "quantile": 0.5}
     ops = section(page, "compared_ops")["tables"]["rows"]
     assert set(values(ops, "verdict")) == {"~"} and set(values(ops, "unit")) == {"ns"}
-    # Without records there are no modules, and that is said.
+    # Without records there are no modules, and a message states that.
     assert "etq link" in section(page, "parts")["note"]
     assert "compared_modules" not in [each["kind"] for each in page["sections"]]
 

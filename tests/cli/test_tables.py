@@ -1,4 +1,4 @@
-"""What all commands that print tables take: --limit, --sort-by, -o; statements of files and stdin; times with a zone."""
+"""Options of all commands that print tables: --limit, --sort-by, -o; statements of files and stdin; time zones."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_table_command_takes_them() -> None:
         command = cli.main.get_command(click.Context(cli.main), name)
         assert command is not None
         options = {option for parameter in command.params for option in parameter.opts}
-        # Flame charts and graphs are no tables.
+        # Flame charts and graphs are not tables.
         if "--format" in options and name not in ("flame", "export", "graph"):
             assert {"--limit", "--sort-by"} <= options, name
 
@@ -143,7 +143,7 @@ def test_times_with_a_zone(form: str, lab: str) -> None:
 
 @pytest.mark.parametrize("closed", thinned(["<&-", ">&-", "2>&-", "<&- >&- 2>&-"], ["<&- >&- 2>&-"]))
 def test_closed_streams(closed: str, lab: str) -> None:
-    """The warehouse must not get the number of a stream that is written to."""
+    """The warehouse must not get the file descriptor of a stream to which the command writes."""
     command = f"exec {sys.executable} -m etq ops run --db {lab} {closed}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0 and "Traceback" not in done.stderr

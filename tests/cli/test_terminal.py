@@ -1,4 +1,4 @@
-"""What commands write to a terminal, byte for byte: run under a pseudo-terminal, and beside it into a pipe."""
+"""Output of commands on a terminal, byte for byte: under a pseudo-terminal, compared with a pipe."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def environment(**given: str) -> dict[str, str]:
 
 
 def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:
-    """What `etq` writes to a terminal of that width, its messages left out unless asked for."""
+    """The output of `etq` on a terminal of this width, without messages unless requested."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "etq", *arguments]
@@ -45,7 +45,7 @@ def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, 
         while True:
             try:
                 read = os.read(ours, 65536)
-            except OSError:  # how Linux tells the end
+            except OSError:  # on Linux, this is the end of the output
                 break
             if not read:
                 break
@@ -146,7 +146,7 @@ def test_colours_are_refused_by_the_environment(given: dict[str, str], coloured:
 
 @pytest.mark.long
 def test_messages_are_coloured_likewise() -> None:
-    """A warning, of a record that is another program's, on a terminal that stderr is."""
+    """A warning about a record of another program, with a terminal as stderr."""
     command = ["ops", CONVNET, "--etrecord", str(CAPTURES / "mlp/mlp.etrecord"), "--format", "csv", "-o", os.devnull]
     assert "\x1b[1mWarning: foreign record" in on_terminal(*command, "--force", with_messages=True)
     quiet = on_terminal(*command, "--force", with_messages=True, NO_COLOR="1")
@@ -233,7 +233,7 @@ def test_bars() -> None:
     assert bar(0, 0.5, 8, PLAIN) == "████"
     assert bar(0.5, 0.25, 8, PLAIN) == "    ██"
     assert bar(0, 1 / 64, 8, PLAIN) == "▏"
-    # What is not nothing is seen, and what is, is not.
+    # A value above zero is visible; zero is not.
     assert bar(0, 1e-9, 8, PLAIN) == "▏" and bar(0, 0, 8, PLAIN) == "" and bar(0, -1, 8, PLAIN) == ""
     assert bar(1, 1e-9, 8, PLAIN) == "       ▏"
     assert bar(0, 7, 8, PLAIN) == "████████"
@@ -244,7 +244,7 @@ def test_bars() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("width", thinned([60, 100], [60]))
 def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
-    """What doesn't fit a line goes on on the next; nothing is shortened."""
+    """A text that doesn't fit a line continues on the next; nothing is shortened."""
     arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
     told = plain(on_terminal(*arguments, width=width))
     assert all(len(line) <= width for line in told.splitlines()) and "…" not in told
@@ -263,7 +263,7 @@ def test_a_closed_stdout_is_no_failure() -> None:
 
 
 def test_sql_without_a_query_names_what_it_takes() -> None:
-    """A terminal is not waited for: nobody knows that it is."""
+    """If stdin is a terminal, the command doesn't wait for it, as users would not expect that."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "etq", "sql"]
     done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment(), check=False)

@@ -37,7 +37,7 @@ def test_a_folder_of_workers(tmp_path: Path) -> None:
 
 
 def test_ranks_of_a_job(tmp_path: Path) -> None:
-    """The folder's ranks have the job as a label; what is missing or double among all ranks of the job is listed."""
+    """The folder's ranks get the job as a label; missing and duplicate ranks of the job are listed."""
     folder, db = tmp_path / "ranks", str(tmp_path / "lab.duckdb")
     folder.mkdir()
     groups = [{"pg_name": "0", "pg_desc": "default_pg", "pg_size": 8}]
@@ -88,7 +88,7 @@ def test_inspect_knows_traces() -> None:
 
 
 def test_commands_of_devices(tmp_path: Path) -> None:
-    """They print the rows of their views, of a file and of a warehouse."""
+    """The commands print the rows of their views, for a file and for a warehouse."""
     file, db = str(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"), str(tmp_path / "lab.duckdb")
     assert etq_says("ingest", file, "--name", "gpu", "--label", "job=train", "--db", db).exit_code == 0
     with etq.open(db, read_only=True) as warehouse:
@@ -114,7 +114,7 @@ def test_commands_of_devices(tmp_path: Path) -> None:
 
 
 def test_files_without_rows_say_why(tmp_path: Path) -> None:
-    """A file that is not stored has the tables of the view alone; the note is the same as that of a warehouse."""
+    """A file that is not stored has only the view's tables; the note is the same as in a warehouse."""
     host, dump = str(TRACES / "mlp_train.pt.trace.json.gz"), str(CAPTURES / "mlp" / "mlp.etdp")
     device = str(CAPTURES / "torch_steps" / "before.pt.trace.json.gz")
     none = "no device events: it was recorded without a device"
@@ -138,7 +138,7 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     etq_says("ingest", host, "--name", "host", "--db", db)
     assert etq_says("kernels", "host", "--db", db).stderr == f"Note: host has {none}\n"
-    # Stragglers are of captures: a file, and captures without a rank, have none.
+    # Stragglers need several captures with ranks: a file, and captures without a rank, have none.
     result = etq_says("stragglers", host, "--db", db)
     assert result.exit_code == 1 and f"{host} is a file; ingest the traces of all ranks" in result.stderr
     assert "no trace of host has a label rank" in etq_says("stragglers", "host", "--db", db).stderr

@@ -1,4 +1,4 @@
-"""`etq trend` and `etq regressions`: what is drawn and written."""
+"""`etq trend` and `etq regressions`: charts and text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.sql.test_trends import capture
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Thirty builds of which an op is slower from the 18th on; the last has a hostile name."""
+    """Thirty builds; one op is slower from the 18th on, and the last build has a hostile name."""
     path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
     captures = []
     for build in range(1, 31):

@@ -1,4 +1,4 @@
-"""Errors name the nearest of their own kind, files that don't exist, and the view that applies."""
+"""Errors name the nearest name of the same kind, missing files, and the view that applies."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def update(page: Path) -> None:
 
 
 def matches(output: str, expected: str) -> bool:
-    """Whether an output is as shown; `…` on a line of its own is any lines."""
+    """Whether an output is as documented; a line `…` matches any lines."""
     pattern = ".*".join(re.escape(part) for part in expected.split(LEFT_OUT))
     return re.fullmatch(pattern, output, re.DOTALL) is not None
 

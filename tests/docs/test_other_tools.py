@@ -16,7 +16,7 @@ from tests.trace_builders import event, trace
 from tests.warehouses import empty_warehouse
 
 GAP = "*gap*"
-# What a view is asked of, in this order: the first trace that has what it shows is enough.
+# The captures for each view, in this order: the first one that has data for it is used.
 CAPTURES_OF_VIEWS = ("gpu", "train", "modules")
 # The methods of HolisticTraceAnalysis 0.5.0 that answer questions.
 OF_HTA = (

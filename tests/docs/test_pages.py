@@ -1,4 +1,4 @@
-"""The examples in the documentation run, and print what stands there."""
+"""The examples in the documentation run, with the output that the pages show."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_every_command_and_option() -> None:
 
 
 def test_tables_have_as_many_cells_in_each_row() -> None:
-    """A `|` that isn't escaped, but for those in code, would begin another cell."""
+    """A `|` that isn't escaped would begin another cell, except in code."""
     for table in re.findall(r"(?:^\|.*\|\n)+", ALL, re.MULTILINE):
         cells = [re.sub(r"`[^`]*`", "", row).replace("\\|", "").count("|") for row in table.splitlines()]
         assert len({*cells}) == 1, table

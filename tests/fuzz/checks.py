@@ -1,4 +1,4 @@
-"""What must hold of any file whatever: it is read, or refused by an `EtqError`, and nothing else changes."""
+"""Invariants for any file: it is read, or refused by an `EtqError`, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from tests.conftest import CAPTURES
 from tests.fuzz.inputs import Input
 from tests.fuzz.originals import Original
 
-# Seconds of the processor for one file, by all threads.
+# Seconds of processor time for one file, by all threads.
 MOST_SECONDS: Final = 1.0
 MOST_BYTES: Final = 2**30
-# Neither is an original: known content would only get another name.
+# Neither is an original: ingesting known content would only add another name.
 GOOD: Final = 2 * (CAPTURES / "mlp/mlp_1run.etdp").read_bytes()
 LINKED: Final = (CAPTURES / "mlp/mlp.etrecord").read_bytes()
-# Views that read most of what files say of events.
+# Errors of DuckDB that are faults, not refusals.
 _FAULTS: Final = re.compile(r"INTERNAL|out of memory|allocat(e|ion) |bad_alloc|assert", re.IGNORECASE)
 _TURNING: Final = ("LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+# Views that read most columns of events.
 VIEWS: Final = ("inspector_events", "op_totals", "execute_breakdown", "memory_totals")
-# Views of traces, of which each that is ingested is asked one.
+# Views of traces; each ingested trace is queried with one of them.
 TRACE_VIEWS: Final = (
     *VIEWS, "clock_offsets", "collectives", "critical_ops", "critical_path", "device_breakdown", "device_idle",
     "device_idle_causes", "gpu_metrics", "gpu_utilization", "held_memory",
@@ -55,11 +56,11 @@ class FaultError(Exception):
 
 
 class SlowError(FaultError):
-    """More seconds of the processor than are granted."""
+    """More processor time than granted."""
 
 
 class Seconds:
-    """Seconds of the processor that this process takes within, by all threads; raises `SlowError` above what is granted."""
+    """Processor time within the block, by all threads of this process; raises `SlowError` above the limit."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -75,7 +76,7 @@ class Seconds:
 
 
 def limit_memory() -> None:
-    """Let this process hold so many bytes more than now: what asks for more gets a MemoryError. On Linux alone."""
+    """Limit this process to so many bytes more than now; beyond that it gets a MemoryError. Only on Linux."""
     if not Path("/proc/self/status").exists():
         return
     held = next(
@@ -87,7 +88,7 @@ def limit_memory() -> None:
 
 
 def is_harmless(text: str) -> bool:
-    """Whether a text is one line without anything that a terminal obeys, and can be encoded."""
+    """Whether a text is one line without characters that a terminal interprets, and can be encoded."""
     return not any(
         unicodedata.category(each) in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(each) in _TURNING
         for each in text
@@ -95,7 +96,7 @@ def is_harmless(text: str) -> bool:
 
 
 def refused(error: EtqError) -> str:
-    """The text of a refusal, which must be fit to be shown, and not of the database's own making."""
+    """The text of a refusal. It must be printable, and must not be an internal error of the database."""
     text = str(error)
     if not isinstance(error, FormatError) and _FAULTS.search(text):
         raise FaultError(f"a refusal that tells of another fault: {text[:300]!r}")
@@ -105,7 +106,7 @@ def refused(error: EtqError) -> str:
 
 
 def read(given: Input) -> str | None:
-    """Read a file without a warehouse. Returns why it was refused, None where it was read."""
+    """Read a file without a warehouse. Returns the reason for a refusal, or None if it was read."""
     try:
         with Seconds("reading"):
             for table, rows in _reading(given):
@@ -141,7 +142,7 @@ def _check_rows(table: str, rows: pa.RecordBatch | pa.Table) -> None:
 
 
 class Lab:
-    """A warehouse with one good capture and record, into which files are put and taken out again."""
+    """A warehouse with one good capture and record. Files are added to it and removed again."""
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
@@ -160,12 +161,12 @@ class Lab:
         self._good: dict[tuple[str, str], Rows] = {}
 
     def close(self) -> None:
-        """Close the warehouse, and take the folder away."""
+        """Close the warehouse and remove the folder."""
         self.warehouse.close()
         self.folder.cleanup()
 
     def state(self) -> Rows:
-        """All that the warehouse holds, but for when it was put there, as a number for each table."""
+        """The contents of the warehouse without times of ingesting, as one number per table."""
         return self.warehouse.connection.execute(self._states).fetchall()
 
     def check(self, given: Input, way: int) -> str | None:
@@ -252,7 +253,7 @@ class Lab:
             self._link_nothing()
 
     def _link_nothing(self) -> None:
-        """The good capture without a link, as at first."""
+        """Remove the link of the good capture, as at the start."""
         self.warehouse.remove(self.capture)
         again = self.warehouse.ingest(GOOD, name="good", labels={"device": "a"})
         connection = self.warehouse.connection
@@ -273,7 +274,7 @@ class Lab:
 
 
 def _ask(warehouse: Warehouse, capture: Capture, views: tuple[str, ...] = VIEWS) -> None:
-    """Ask views, which may refuse to answer: of times that 64 bits don't hold, say."""
+    """Query views, which may refuse to answer, for example if times exceed 64 bits."""
     for view in views:
         # Views across captures take the text of a selector.
         of_many = catalog.public_object(view).parameters[0].name == "selector"
@@ -282,7 +283,7 @@ def _ask(warehouse: Warehouse, capture: Capture, views: tuple[str, ...] = VIEWS)
 
 
 def _tried(call: Callable[[], object]) -> None:
-    """What is done with a file that is stored: it may be refused, and the file stays."""
+    """Run an operation on a stored file. It may be refused; the file stays."""
     try:
         call()
     except EtqError as error:
@@ -290,7 +291,7 @@ def _tried(call: Callable[[], object]) -> None:
 
 
 def kind_of_error(error: BaseException) -> str:
-    """An exception as a failure tells it: what and where."""
+    """An exception as a failure reports it: type, text and place."""
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next

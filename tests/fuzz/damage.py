@@ -23,7 +23,7 @@ NAMES: Final = (
 
 
 def edge(random: Random, width: int) -> bytes:
-    """A number of so many bytes, near an edge or anywhere."""
+    """A number of this many bytes, near a limit or random."""
     bits = 8 * width
     value = (
         random.choice(EDGES) + random.choice((0, 0, 0, -1, 1)) if random.random() < 0.7 else random.getrandbits(bits)

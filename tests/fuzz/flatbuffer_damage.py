@@ -10,14 +10,14 @@ from typing import Final
 
 from tests.fuzz.damage import NAMES, edge
 
-# Tables looked at in a file: enough for every type, few enough for a large file.
+# Tables examined in a file: enough for every type, few enough for a large file.
 MOST_TABLES: Final = 1500
 MOST_ELEMENTS: Final = 40
 
 
 @dataclass
 class Layout:
-    """Where things stand in a buffer: vtables, their slots, tables, fields, references, lengths (place, length)."""
+    """Positions in a buffer: vtables, their slots, tables, fields, references, lengths (place, length)."""
 
     vtables: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Walk:
         return int.from_bytes(self.data[at : at + width], "little")
 
     def vtable(self, table: int) -> int | None:
-        """Where the vtable of a table is; None where there is no table."""
+        """The position of a table's vtable; None if there is no table."""
         if not 4 <= table <= len(self.data) - 4:
             return None
         at = table - struct.unpack_from("<i", self.data, table)[0]
@@ -65,7 +65,7 @@ class _Walk:
         return self.found
 
     def follow(self, place: int) -> list[int]:
-        """The tables that a field refers to, itself or by a vector, if it refers to anything."""
+        """The tables to which a field refers, directly or by a vector."""
         self.found.fields.append(place)
         target = place + self.unsigned(place)
         if self.unsigned(place) < 4 or target > len(self.data) - 4:
@@ -89,7 +89,7 @@ class _Walk:
 
 @lru_cache(maxsize=256)
 def layout_of(data: bytes) -> Layout:
-    """What is where in a buffer, also behind a size prefix."""
+    """The layout of a buffer, also after a size prefix."""
     start = 4 if data[8:10] in (b"ED", b"ET") else 0
     return _Walk(data).walk(start + int.from_bytes(data[start : start + 4], "little"))
 
@@ -187,7 +187,7 @@ def _text(random: Random, data: bytearray, found: Layout) -> str | None:
 
 
 def _share(random: Random, data: bytearray, found: Layout) -> str | None:
-    """All elements of a vector are one table, or all fields of a kind one vector."""
+    """All elements of a vector refer to one table, or all fields of a kind to one vector."""
     if not found.lists:
         return None
     at, length = random.choice(found.lists)

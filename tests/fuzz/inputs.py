@@ -1,4 +1,4 @@
-"""One damaged file for each seed: the same seed makes the same file, always."""
+"""One damaged file for each seed: the same seed always makes the same file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.fuzz.json_damage import VALUES, damage_json
 from tests.fuzz.originals import Original, kinds, originals
 from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
 
-# How many of a hundred inputs are of each kind.
+# The number of inputs of each kind in a hundred.
 SHARES: Final = {
     "etdump": 26, "log": 4, "prof_result": 10, "trace": 14, "record": 16, "program": 14, "debug": 6, "metrics": 5,
     "sidecar": 5,
@@ -31,7 +31,7 @@ _ARGUMENTS: Final = (
 
 @dataclass(frozen=True)
 class Input:
-    """A damaged file, or a good one beside a damaged one; `told` says what was done to which."""
+    """A damaged file, or a good one with a damaged one that belongs to it; `told` lists the edits."""
 
     kind: str
     original: Original
@@ -41,7 +41,7 @@ class Input:
 
 
 def made(seed: int, kind: str | None = None) -> Input:
-    """The input of a seed; of one kind alone where that is given."""
+    """The input of a seed; only of one kind, if it is given."""
     random = Random(seed)
     drawn = random.choices(list(SHARES), list(SHARES.values()))[0]
     kind = kind or drawn
@@ -101,10 +101,10 @@ def _json(random: Random, original: Original) -> tuple[bytes, list[str]]:
 
 
 def _arguments(random: Random, original: Original) -> tuple[bytes, list[str]]:
-    """Other values for what is read of a trace's devices, collectives, memory, steps and times; JSON as before."""
+    """Replace values of a trace's devices, collectives, memory, steps and times; the JSON stays valid."""
     made, told = original.content, []
     for _ in range(random.choice(_TIMES)):
-        # A key that has few values as often as one that has many.
+        # Rare keys are chosen as often as frequent ones.
         key = random.choice(_ARGUMENTS)
         places = [each.span(1) for each in re.finditer(rb'"' + key + rb'": ?("[^"]*"|-?[\d.]+)', made)]
         for start, stop in reversed(random.sample(places, min(len(places), random.choice((1, 1, 3, 100))))):

@@ -47,7 +47,7 @@ class _Text:
         return self.text[start:stop]
 
     def behind(self, at: int) -> int:
-        """The token behind the value that begins at a token."""
+        """The token after the value that begins at a token."""
         depth = 0
         for place in range(at, min(at + 5000, len(self.tokens))):
             depth += (self.token(place) in (b"[", b"{")) - (self.token(place) in (b"]", b"}"))
@@ -56,7 +56,7 @@ class _Text:
         return at + 1
 
     def drawn(self, random: Random) -> int:
-        """A token that begins a value or is a key; rather often one of the first."""
+        """A token that begins a value or is a key; one of the first ones with a higher probability."""
         at = random.randrange(len(self.tokens))
         if random.random() < 0.2:
             at = random.randrange(min(80, len(self.tokens)))
@@ -75,7 +75,7 @@ def _nested(random: Random) -> bytes:
 
 
 def _edit(random: Random, given: _Text) -> tuple[int, int, bytes]:
-    """Where to put what; the text stays JSON nine times of ten."""
+    """A place and the text to put there; in nine of ten cases the result is JSON."""
     at = given.drawn(random)
     behind = given.behind(at)
     start, stop = given.span(at, behind)
@@ -108,7 +108,7 @@ def _edit(random: Random, given: _Text) -> tuple[int, int, bytes]:
 
 
 def damage_json(random: Random, text: bytes, times: int) -> tuple[bytes, list[str]]:
-    """The text with so many edits, and what was edited."""
+    """The text with this many edits, and a list of them."""
     given = _Text(text)
     if not given.tokens:
         return text, ["nothing"]

@@ -1,4 +1,4 @@
-"""The real files that are damaged: by kind, which says how etq is given them."""
+"""The real files that are damaged, by kind. The kind determines how etq reads them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.conftest import CAPTURES
 from tests.trace_builders import memory
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
 
-# Larger ones say nothing that smaller ones don't, and take longer.
+# Larger files find nothing that smaller ones don't, and take longer.
 LARGEST: Final = 260_000
 CORPUS: Final = Path(__file__).parent / "corpus"
 
 
 @dataclass(frozen=True)
 class Original:
-    """A good file; `beside` is what goes with it: the debug buffer of an ETDump."""
+    """A good file. `beside` is the file that belongs to it: the debug buffer of an ETDump."""
 
     kind: str
     name: str
@@ -38,7 +38,7 @@ def originals(kind: str) -> list[Original]:
 
 
 def corpus() -> list[Original]:
-    """The files that once failed, made small; KIND-WHAT.ending, and with .beside behind that what goes with one."""
+    """Files that once failed, made small: KIND-WHAT.ending; the file that belongs to one has .beside appended."""
     found = []
     for path in sorted(CORPUS.iterdir()):
         if path.suffix != ".beside":

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any, Final
 
 ROOT: Final = Path(__file__).parents[2]
-# Inputs of one process, so that what one leaves behind in memory is seen, and what all do is not held against the last.
+# Inputs per process: enough to find leaks of memory, but few enough that the last ones have memory left.
 TOGETHER: Final = 2000
-# One in so many is ingested into a warehouse.
+# One of this many inputs is ingested into a warehouse.
 INGESTED: Final = 10
-# Seconds of the processor after which an input is ended from outside: what hangs within C never looks at a clock.
+# Seconds of processor time after which the runner ends a process: a hang in C code never checks a clock.
 HANGS: Final = 20.0
 _TICK: Final = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
 class Report:
-    """What became of inputs: numbers by kind, refusals by their text without numbers, failures."""
+    """Results of inputs: numbers by kind, refusals by their text without numbers, failures."""
 
     counts: Counter[str] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
@@ -48,7 +48,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which inputs: seeds from `first` on, of one kind or all, and how many are ingested: one in so many."""
+    """The inputs: seeds from `first` on, of one kind or all, and which part of them is ingested."""
 
     first: int
     count: int
@@ -58,7 +58,7 @@ class Plan:
 
 
 class Child:
-    """A process that takes inputs one after the other, and says which."""
+    """A process that takes inputs one after the other, and reports which one it is at."""
 
     def __init__(self, seeds: range, plan: Plan) -> None:
         self.seeds = seeds
@@ -83,7 +83,7 @@ class Child:
                 yield json.loads(line)
 
     def busy(self) -> float:
-        """Seconds of the processor that it has taken."""
+        """Seconds of processor time of the process."""
         try:
             fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:
@@ -96,13 +96,13 @@ class Child:
         self.errors.close()
 
     def last_words(self) -> str:
-        """The end of what it wrote to its errors."""
+        """The end of the process's stderr."""
         self.errors.seek(0)
         return self.errors.read().decode(errors="replace")[-600:]
 
 
 def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
-    """Run the inputs of a plan in so many processes, and those that were slow again, each by itself."""
+    """Run the inputs of a plan in this many processes, then slow ones again, each in a separate process."""
     started = time.monotonic()
     report = Report()
     stop = plan.first + plan.count
@@ -134,7 +134,7 @@ def run(plan: Plan, jobs: int, watch: bool = False) -> Report:
 
 
 def _watched(child: Child, report: Report) -> range | None:
-    """None while a child runs; the seeds that are left of it once it has ended."""
+    """None while a child runs; once it has ended, the seeds that it did not run."""
     ended = child.process.poll() is not None
     for line in child.lines():
         if "at" in line:
@@ -151,12 +151,12 @@ def _watched(child: Child, report: Report) -> range | None:
         return range(0)
     failure = f"the process ended with {child.process.returncode}: {child.last_words()}"
     report.failures.append({"failure": failure, "seed": child.at})
-    # What fails before the first input fails again.
+    # A failure before the first input would be repeated.
     return range(child.at + 1, child.seeds.stop) if child.at >= child.seeds.start else range(0)
 
 
 def _again(failure: dict[str, Any], plan: Plan) -> bool:
-    """Whether an input that was slow is so in a process of its own."""
+    """Whether a slow input is also slow in a separate process."""
     seed = failure["seed"]
     child = Child(range(seed, seed + 1), plan)
     again = Report()
@@ -189,7 +189,7 @@ def told(report: Report, refusals: bool) -> str:
 
 
 def shape(text: str) -> str:
-    """A refusal without what is different in each."""
+    """A refusal without the parts that differ between files."""
     text = re.sub(r"b'.*'|b\".*\"|'.*?'|\".*?\"", "…", text)
     return re.sub(r"-?\d[\d,.]*", "0", text)[:110]
 

@@ -1,4 +1,4 @@
-"""Damaged files are read or refused, and nothing else: some new ones, and all that once were a fault."""
+"""Damaged files are either read or refused: some new ones, and all that once caused a fault."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def lab() -> Iterator[checks.Lab]:
 def test_damaged_files_are_read_or_refused() -> None:
     count = 2000 if IS_WHOLE else 250
     report = run(Plan(0, count, ingested=11 if IS_WHOLE else 5), jobs=1)
-    # Beside other tests, any input may be slow.
+    # If other tests run at the same time, any input may be slow.
     assert [each for each in report.failures if not each.get("is_slow")] == [], told(report, False)
     assert sum(report.counts[f"{kind} inputs"] for kind in SHARES) == count
     for kind in SHARES:
@@ -68,7 +68,7 @@ def test_originals_are_read_and_a_seed_makes_the_same_input(kind: str) -> None:
 
 
 def test_crashes_and_hangs_name_their_seed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a child that crashes at 2, hangs at 4, is slow at 5 once and at 6 always."""
+    """A child crashes at 2, hangs at 4, is slow once at 5 and always at 6."""
     monkeypatch.setattr(runner, "HANGS", 0.5)
     report = run(Plan(0, 2000, child=(sys.executable, "-c", CHILD)), jobs=1)
     found = {each["seed"]: each["failure"] for each in report.failures}
@@ -79,7 +79,7 @@ def test_crashes_and_hangs_name_their_seed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_faults_are_seen(lab: checks.Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks themselves: what is left behind, what is no refusal, what can't be shown, what takes too long."""
+    """The checks find rows left over, errors that are not refusals, texts that can't be shown, and slow inputs."""
     good = originals("etdump")[0]
     given = Input("etdump", good, good.content, None, ())
     with monkeypatch.context() as patch:

@@ -1,4 +1,4 @@
-"""Damage to zips: members edited and packed again, names that lie, directories that don't fit, bombs."""
+"""Damage to zips: members edited and packed again, false names, directories that don't fit, bombs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def members_of(data: bytes) -> tuple[tuple[str, bytes], ...]:
 
 
 def packed(members: Members, method: int = zipfile.ZIP_STORED, comment: bytes = b"") -> bytes:
-    """A zip of members, whose names may be anything and come again."""
+    """A zip of members. Their names may be arbitrary and may repeat."""
     file = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(file, "w", method) as archive:
         warnings.simplefilter("ignore")
@@ -75,7 +75,7 @@ def damage_members(random: Random, data: bytes, times: int) -> tuple[bytes, list
 
 
 def damage_directory(random: Random, data: bytearray, times: int) -> list[str]:
-    """Numbers of entries of the directory, of local headers and of the directory's end are edited in place."""
+    """Edit numbers in entries of the directory, in local headers and in the directory's end."""
     places = [at for mark in (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06") for at in _found(bytes(data), mark)]
     told = []
     for _ in range(times):
@@ -98,7 +98,7 @@ def _found(data: bytes, mark: bytes) -> list[int]:
 
 
 def bomb(random: Random, data: bytes) -> tuple[bytes, list[str]]:
-    """A member of zeros or blanks that takes little room packed; perhaps with a size that lies."""
+    """A member of zeros or blanks that is small when packed; it may have a false size."""
     members = [*members_of(data)]
     at = random.choice([place for place, (_, content) in enumerate(members) if content])
     filling = random.choice((b"\0", b" ", b"[", b"1", b'{"a":'))

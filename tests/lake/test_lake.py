@@ -27,7 +27,7 @@ from tests.sampling import thinned, whole
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
 NEW_KEYS = {"capture_id", "record_id", "program_id"}
-# Views whose rows are of the file that a warehouse is, or tell when it was made.
+# Views about the warehouse's file or the time of its creation.
 OF_THE_FILE = {"capture_sizes", "warehouse"}
 TRACES = ("conv_infer", "iterations")
 LINKED = ("mlp", "convnet_xnn", "transformer", "multimethod", "cond", "maploop", "demo_int", "demo_str")
@@ -60,7 +60,7 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warehouse, 
 
 
 def arguments(each: catalog.SqlObject, capture: str) -> dict[str, str] | None:
-    """What to ask a macro with; None for what isn't about a capture."""
+    """The arguments of a macro; None if it isn't about a capture."""
     known = {
         "capture": capture, "base": capture, "new": "mlp", "record": "mlp", "program": capture, "module": "", "etdump": capture,
         "trace": capture, "method": "forward", "what": "total", "selector": "model=fleet", "over": "build",
@@ -71,7 +71,7 @@ def arguments(each: catalog.SqlObject, capture: str) -> dict[str, str] | None:
 
 
 def ask(warehouse: Warehouse, name: str, given: dict[str, str]) -> tuple[list[str], list[Any]] | str:
-    """The columns and rows of an answer, but for keys; or the error."""
+    """The columns and rows of an answer without keys, or the error."""
     call = ", ".join(f'"{parameter}" := ${parameter}' for parameter in given)
     query = f"FROM {name}({call})" if given or catalog.objects()[name].kind == "table macro" else f"FROM {name}"
     try:
@@ -84,7 +84,7 @@ def ask(warehouse: Warehouse, name: str, given: dict[str, str]) -> tuple[list[st
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether values are the same, but for the order in which floats are added."""
+    """Whether values are the same, apart from the order in which floats are added."""
     if isinstance(one, float) and isinstance(other, float):
         return math.isclose(one, other, rel_tol=1e-12) or (math.isnan(one) and math.isnan(other))
     if isinstance(one, Sequence) and not isinstance(one, str | bytes):

@@ -20,7 +20,7 @@ deltalake = pytest.importorskip("deltalake", reason="lakes need deltalake: pip i
 
 @pytest.fixture(scope="module")
 def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A lake of which some captures were replaced, so that rows of theirs are left in the tables."""
+    """A lake in which some captures were replaced, so that the tables still have their rows."""
     folder = tmp_path_factory.mktemp("others") / "lake"
     one_of(FLEET[:4], folder, build="1")
     with etq.open() as warehouse:
@@ -115,7 +115,7 @@ def test_without_a_note_the_logs_are_read(lake: Path, tmp_path: Path) -> None:
 
 
 def test_others_may_commit_more_often(lake: Path) -> None:
-    """The versions of the tables are found, though the last commits note none."""
+    """The versions of the tables are found although the last commits don't have them."""
     query = "SELECT t.capture_id, count(*) FROM event_ticks AS t GROUP BY ALL ORDER BY ALL"
     with etq.open(lake) as warehouse:
         before = warehouse.rows(query)

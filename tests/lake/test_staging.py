@@ -1,4 +1,4 @@
-"""Captures that several processes write aside are of the lake all at once, and none is there twice."""
+"""Captures that several processes stage are added to the lake all at once, and each only once."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_names_are_as_those_of_one_warehouse(tmp_path: Path) -> None:
 
 @whole
 def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One has added the same capture, and one of the same name, behind what was looked at."""
+    """Another process has added the same capture, and one with the same name, after the check."""
     lake = tmp_path / "lake"
     other = tmp_path / "other" / FLEET[0].name
     other.parent.mkdir()

@@ -42,14 +42,14 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def endpoint(log: Path) -> Iterator[str]:
-    """The address of a store that is empty at first, by a process of its own."""
+    """The address of an initially empty store, served by a separate process."""
     with serving(log) as address:
         yield address
 
 
 @pytest.fixture
 def store(endpoint: str) -> tuple[str, dict[str, str]]:
-    """The address of a lake in a bucket of its own, and the store's options."""
+    """The address of a lake in a separate bucket, and the store's options."""
     bucket = f"lab{next(BUCKETS)}"
     return f"s3://{bucket}/fleet", made(endpoint, bucket)
 
@@ -160,7 +160,7 @@ def test_one_captures_question_takes_few_requests(
 
 
 def test_by_commands(store: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """With what the environment tells of the store."""
+    """The options of the store come from the environment."""
     url, options = store
     for name, value in options.items():
         monkeypatch.setenv(name, value)
@@ -187,7 +187,7 @@ def test_a_store_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_a_store_without_credentials() -> None:
-    """One line says what to set; the warnings of the library are not shown."""
+    """One line names the options to set; the library's warnings are not shown."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AWS_")}
     environment |= {"AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "x", "HOME": "/nowhere"}
     command = [sys.executable, "-m", "etq", "ops", "run", "--db", "s3://none/lake"]

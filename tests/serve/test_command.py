@@ -1,4 +1,4 @@
-"""`etq serve` as a command: what it prints, what it refuses, and how it ends."""
+"""`etq serve` as a command: its output, errors and end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may ask: hosts by name, tokens, methods; and questions in processes, of which there are only so many."""
+"""Access: hosts by name, tokens, methods; and queries in a limited number of processes."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_slow_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_questions_are_given_up(tmp_path: Path) -> None:
-    """A process that nobody waits for, or that takes too long, ends; with all at work, others learn what to do."""
+    """A process without a client, or over its time, ends; if all are busy, other clients get an error with a remedy."""
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as lab:
         lab.ingest(capture(1), name="a", labels={"build": "1"})

@@ -1,4 +1,4 @@
-"""Small captures whose content tells how many events they have, and whether a warehouse has them whole."""
+"""Small captures whose names determine their number of events, and a check that a warehouse has them whole."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write(folder: Path, numbers: range) -> None:
 
 
 def torn(warehouse: Warehouse) -> list[object]:
-    """The captures that aren't whole: their names tell how many runs they have."""
+    """The captures that aren't whole. The name of a capture determines its number of runs."""
     rows = warehouse.rows(_WHOLE)[1]
     wrong: list[object] = []
     for name, _, runs, events, labels, calls in rows:
@@ -52,7 +52,7 @@ def torn(warehouse: Warehouse) -> list[object]:
 
 
 def ingest_until_killed(path: str, first: int, told: Connection) -> None:
-    """Ingest captures from a number on, three each time that the file is opened; tells each once it is committed."""
+    """Ingest captures from a number on, three each time the file is opened, and report each once it is committed."""
     told.send(-1)
     for start in range(first, 10**6, 3):
         with etq.open(path) as warehouse:
@@ -66,7 +66,7 @@ def ingest_one(warehouse: Warehouse, number: int) -> None:
 
 
 def ingest(path: str, folder: str, numbers: list[int]) -> None:
-    """Ingest captures of a folder as commands do, one after the other; tells each once it is committed."""
+    """Ingest captures of a folder one after the other, as commands do, and report each once it is committed."""
     for number in numbers:
         with etq.open(path) as warehouse:
             capture = warehouse.ingest(f"{folder}/c{number}.etdp", labels={"number": str(number)})

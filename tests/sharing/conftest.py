@@ -1,4 +1,4 @@
-"""Warehouses as users make them: what happens to files is what is tested here."""
+"""Warehouses as users make them, because these tests are about files."""
 
 from __future__ import annotations
 

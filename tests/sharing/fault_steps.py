@@ -27,7 +27,7 @@ from tests.sharing import captures
 
 
 def names_of(path: Path) -> list[str]:
-    """The names of the captures of a warehouse or lake, each of which must be whole; sorted."""
+    """The sorted names of the captures of a warehouse or lake. Each capture must be whole."""
     if not path.exists():
         return []
     with etq.open(path, read_only=True) as warehouse:
@@ -103,7 +103,7 @@ def ended(work: Callable[[], Any]) -> tuple[str, Any]:
 
 
 def in_child(work: Callable[[], Any]) -> tuple[str, Any]:
-    """How work in a process of its own ends, and its result or error."""
+    """Run work in a separate process. Returns how it ended, and its result or error."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -122,7 +122,7 @@ def in_child(work: Callable[[], Any]) -> tuple[str, Any]:
 
 @dataclass(frozen=True)
 class Fault:
-    """The call of an operation that fails: its number, from 1, or 0 for none; and whether all after it do."""
+    """The number of the call of an operation that fails, from 1, or 0 for none; and whether all later calls fail."""
 
     shim: ctypes.CDLL
     number: int
@@ -136,7 +136,7 @@ class Fault:
 
 
 def complaints(name: str, start: Path, folder: Path, fault: Fault) -> tuple[int, list[str]]:
-    """The number of calls of an operation on a copy of a folder, and what is wrong after one of them failed."""
+    """The number of calls of an operation on a copy of a folder, and the faults after one of them failed."""
     operation, target, states = OPERATIONS[name]
     shutil.copytree(start, folder)
     answer = in_child(lambda: fault.under(operation, folder))
@@ -151,7 +151,7 @@ def complaints(name: str, start: Path, folder: Path, fault: Fault) -> tuple[int,
         wrong.append(f"then it has {found}")
     if end != "done":
         again, why = in_child(lambda: operation(folder))
-        # A merge that failed once its file was in place says so, and makes no other.
+        # A merge that failed after its file was in place reports that, and makes no second file.
         if again != "done" and (name, found) != ("merge", states[-1]):
             wrong.append(f"again: {why}")
         if (last := in_child(lambda: names_of(folder / target))) != ("done", states[-1]):

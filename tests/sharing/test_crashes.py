@@ -1,4 +1,4 @@
-"""A process that ingests is killed at any moment: what it told is there, nothing is there in part, and it goes on."""
+"""A process that ingests is killed at any moment: reported captures are there and whole, and ingesting continues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.sharing import captures
 
 
 def killed_once(path: Path, first: int, delay: float) -> set[int]:
-    """The captures that a process told of that ingests from a number on, and is killed after a time."""
+    """The captures that a process reported that ingests from a number on and is killed after a delay."""
     context = multiprocessing.get_context("forkserver")
     # What reads files is imported once, not by each process that is killed.
     context.set_forkserver_preload(["etq.storage.capture", "etq.warehouse.warehouse", "tests.sharing.captures"])
@@ -45,7 +45,7 @@ def check_kills(folder: Path, kills: int, each_file: int) -> tuple[Path, int]:
         told = killed_once(path, there, chosen.uniform(0, 0.1 if kill % each_file == 0 else 0.5))
         with etq.open(path) as warehouse:
             names = {name for (name,) in warehouse.rows("SELECT name FROM captures")[1]}
-            # Those before, those that were told, and perhaps one that wasn't told any more.
+            # The earlier captures, those that were reported, and perhaps one that was not reported before the kill.
             last = max((int(name[1:]) + 1 for name in names), default=0)
             assert names == {f"c{number}" for number in range(last)}
             assert {f"c{number}" for number in told} <= names and last <= max([there - 1, *told]) + 2

@@ -1,4 +1,4 @@
-"""Each call by which an operation writes fails in turn: what is there then opens, and has what was reported."""
+"""Each writing call of an operation fails in turn: the files then open and contain everything reported as done."""
 
 from __future__ import annotations
 

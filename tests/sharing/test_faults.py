@@ -27,7 +27,7 @@ UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if o
 
 
 def says(*command: object, before: list[str] | None = None) -> str:
-    """What a command says that fails; in one line, which names no place in etq's code."""
+    """The error of a command that fails: one line, without a place in etq's code."""
     done = subprocess.run(
         [*(before or []), sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, check=False
     )
@@ -42,7 +42,7 @@ def filled(path: Path, count: int = 3) -> None:
             captures.ingest_one(warehouse, number)
 
 
-# Ingests until something is wrong, with files no larger than that if it is a number; tells how many were ingested.
+# Ingests until an error, with a limit on file sizes if given as a number, and prints how many were ingested.
 UNTIL_FULL = """
 import resource, sys
 import etq
@@ -81,7 +81,7 @@ def check_full(path: Path, most: int) -> None:
     done, kind, error = said.stdout.split(" ", 2)
     assert kind == "WarehouseError" and error.startswith(f"{path}: ") and int(done) > 0
     assert "out of space" in error
-    # Room for the rest, and all that was told is there, whole.
+    # With free space again: all captures that were reported are there, whole.
     moved = path.parent.parent / "moved.duckdb"
     shutil.copy(path, moved)
     if (log := Path(f"{path}.wal")).exists():
@@ -195,7 +195,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, wareho
         (tmp_path / "c2.etdp").unlink(missing_ok=True)
 
     large = tmp_path / "c0.etdp"
-    large.write_bytes(b"\0" * (2**20 + 1))  # So large that it is told before the others are read.
+    large.write_bytes(b"\0" * (2**20 + 1))  # So large that it is reported before the others are read.
     files = [tmp_path / "c1.etdp", tmp_path / "none.etdp", tmp_path / "c2.etdp"]
     warehouse.ingest(tmp_path / "c1.etdp", labels={"a": "b"})
     progress(None, None)

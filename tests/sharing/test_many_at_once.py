@@ -22,7 +22,8 @@ from tests.sampling import IS_WHOLE
 from tests.sharing import captures
 
 WRITER = "import sys; from tests.sharing.captures import ingest; ingest(sys.argv[1], sys.argv[2], list(map(int, sys.argv[3:])))"
-# Opens, asks and closes, every 0.1 s until its input ends, as a command would; tells how often, and what it saw that is not whole.
+# As a command would, opens the file, queries it and closes it, every 0.1 s until its input ends.
+# Prints how often, and which captures were not whole.
 READER = """
 import select, sys
 import etq
@@ -122,7 +123,7 @@ def test_who_comes_second_waits(tmp_path: Path) -> None:
 
 
 def command_says(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """What a command says that fails for want of the file."""
+    """The result of a command that fails because another process has locked the file."""
     command = [sys.executable, "-m", "etq", *arguments]
     settings = {**os.environ, "ETQ_WAIT": "2.3"}
     said = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT, check=False)

@@ -1,4 +1,4 @@
-"""Warehouses from elsewhere: what they hold is read, and nothing of it is run."""
+"""Warehouses from elsewhere: their contents are read, and nothing of them is executed."""
 
 from __future__ import annotations
 

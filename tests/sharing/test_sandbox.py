@@ -1,4 +1,4 @@
-"""SQL that isn't trusted: what it tries to reach beside the warehouse, and how it tries to take more than it may."""
+"""SQL that isn't trusted: attempts to reach data outside of the warehouse, and to exceed limits."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ SELECT DISTINCT a.range, b.range FROM range(100000) AS a, range(100000) AS b
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder with a warehouse, and with secrets beside it and in the environment."""
+    """A folder with a warehouse and a secret file, and secrets in the environment."""
     folder = tmp_path_factory.mktemp("sandbox")
     with etq.open(folder / "lab.duckdb") as warehouse:
         warehouse.ingest(captures.content(1), name="c1", labels={"a": "b"})
@@ -168,10 +168,10 @@ def fingerprint(folder: Path) -> dict[str, str]:
 
 
 def tried(path: Path, query: str) -> str:
-    """What a query says, of whatever kind."""
+    """The result of a query as text, or its error."""
     import pandas as pd
 
-    # In scope of whoever asks, where DuckDB would find them by itself.
+    # These are in the scope of the caller, where DuckDB finds them without registration.
     secret = [SECRET]
     secret_frame = pd.DataFrame({"told": secret})
     secret_relation = duckdb.sql("SELECT 1 AS told")

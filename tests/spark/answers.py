@@ -1,4 +1,4 @@
-"""Whether two engines answer alike: whole numbers and texts exactly, others to 1e-12."""
+"""Whether the answers of two engines agree: whole numbers and texts exactly, other numbers to 1e-12."""
 
 from __future__ import annotations
 

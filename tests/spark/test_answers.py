@@ -118,7 +118,7 @@ def test_what_was_replaced_or_left_behind_is_not_read(tmp_path: Path, spark: Any
 
 
 def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
-    """In a process of its own, as the session here is this one's."""
+    """In a separate process, as this process has a session already."""
     query = "SELECT o.op, o.total_ticks FROM op_totals('mlp') AS o"
     command = [sys.executable, "-m", "etq", "sql", query, "--engine", "spark", "--lake", str(lake), "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}

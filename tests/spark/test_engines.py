@@ -1,4 +1,4 @@
-"""Each view says which engines answer it, and says the truth."""
+"""Each view states which engines can run it, and the statement is true."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_what_sqlglot_alone_gets_wrong(query: str, expected: str) -> None:
 
 
 def test_the_order_of_a_view_is_its_statements() -> None:
-    """An engine need not keep the order of what a statement reads from."""
+    """An engine need not keep the order of rows of a subquery."""
     text = spark_sql("FROM memory_totals('x')")
     assert "memory_totals AS (" not in text and "ORDER BY" in text.rpartition(" FROM ")[2]
     assert spark_sql("FROM memory_totals('x') LIMIT 5").endswith("FROM memory_totals_2 AS memory_totals LIMIT 5")

@@ -1,4 +1,4 @@
-"""What Spark's executors read into a lake is what DuckDB reads into one: nothing lost, nothing twice, whoever dies."""
+"""Spark's executors read files into a lake with the same rows as DuckDB, even if executors die."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ MODELS = (
     "fleet/mlp/00", "fleet/convnet/01", "cond/cond_mixed", "convnet_xnn/convnet_xnn", "demo_int/demo_int", "demo_str/demo_str",
     "maploop/maploop", "mlp/mlp", "mlp/mlp_alloc", "mlp/mlp_1run", "multimethod/multimethod", "nones/nones",
 )  # fmt: skip
-# What tells when and by which path something was read, or is of the lake's making.
+# Columns with the time and path of ingesting, or made by the lake.
 _OWN = {"ingested_at"}
 
 
 @pytest.fixture(scope="module")
 def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Files of different content in eight folders, in each of which they have the same names."""
+    """Files with different contents in eight folders, with the same names in each folder."""
     root = tmp_path_factory.mktemp("many")
     for model in MODELS:
         (root / "from" / "models").mkdir(parents=True, exist_ok=True)
@@ -72,7 +72,7 @@ def of_spark(spark: Any, files: str | Sequence[str], lake: Path, **options: Any)
 
 
 def differing(one: Path | str, other: Path | str, **options: str) -> list[str]:
-    """The tables in which two lakes differ, each row and value told apart, and how many rows do."""
+    """The tables in which two lakes differ, and the number of rows that differ in any value."""
     found = []
     states = [
         read(Lake.at(lake, options or None)) if "://" in str(lake) else read(Lake.at(lake)) for lake in (one, other)
@@ -115,7 +115,7 @@ def test_many_files_are_as_duckdb_reads_them_and_twice_changes_nothing(
 def test_processes_that_are_killed_lose_and_double_nothing(
     spark: Any, many: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Half of the tasks die among their files, the others once their files are written, before they say so."""
+    """Half of the tasks die while reading; the others once their files are written, before they report it."""
     lake, files = tmp_path / "lake", sorted(many.glob("device=[01]/*.etdp"))
     monkeypatch.setattr(ingestion, "_work", dying.work)
     told = of_spark(spark, str(many / "device=[01]" / "*.etdp"), lake)

@@ -1,4 +1,4 @@
-"""A query without views and macros says what it says with them: asked of DuckDB, on tables alone."""
+"""A query with views and macros inlined has the same result: run by DuckDB, on tables alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples for Spark on the page about other engines count what DuckDB counts."""
+"""The examples for Spark on the page about other engines have the results of DuckDB."""
 
 from __future__ import annotations
 

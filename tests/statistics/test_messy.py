@@ -105,7 +105,7 @@ def test_an_accepted_change_in_the_history_is_no_noise() -> None:
 
 
 def test_what_other_ops_did_is_only_possibly_slower() -> None:
-    """If other ops deviated for a whole capture, an op that deviates as much in one capture of new is not called slower."""
+    """Other ops deviated for a whole capture: an op that does so in the one capture of new isn't called slower."""
     fleet = fleet_of("mlp")
     first, second = fleet.large()[:2]
     sides = ["history"] * 18 + ["base", "new"]

@@ -116,7 +116,7 @@ def test_parents(events: list[ProfileEvent]) -> None:
 def test_parents_of_runs_that_log_the_same_events_at_other_times(
     events: list[ProfileEvent], others: list[list[list[int]]]
 ) -> None:
-    """A pattern's parents are those of its first run. In other runs they are checked, and found again if they differ."""
+    """A pattern's parents are those of its first run; other runs are checked, and searched again if they differ."""
     runs = [events]
     for moments in others:
         runs.append(

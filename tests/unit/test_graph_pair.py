@@ -90,7 +90,7 @@ def test_what_cannot_be_compared() -> None:
 
 
 def test_gaps_of_the_page(warehouse: Warehouse) -> None:
-    """Gaps are those of the view; one that is not finite is replaced by a number; a module has the worst of its nodes."""
+    """Gaps are those of the view; one that is not finite is shown as a number; a module has the worst gap."""
     record = warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord")
     right = {f"relu{number}": [np.array([1.0, 2.0])] for number in ("", "_1", "_2")}
     for name, values in (

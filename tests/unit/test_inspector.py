@@ -320,7 +320,7 @@ def test_damaged_vgf_statistics_are_named(metadata: Any, message: str) -> None:
 
 
 def test_numbers_in_units_of_their_own_stay() -> None:
-    """A backend logs bytes as an event's end: they are not scaled as a time, except with compat, as in the Inspector."""
+    """A backend logs bytes as an event's end: they are scaled as times only with compat, as in the Inspector."""
     logged = run("Execute", delegated("Memory (bytes)", 0, 4_000_000), execute(0, 2))
     values = [
         [event.perf_data.raw for event in inspected(logged, compat=compat).event_blocks[0].events if event.perf_data][0]
