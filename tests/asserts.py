@@ -43,9 +43,9 @@ def assert_csv(warehouse: Warehouse, query: str, expected: str) -> None:
 
 
 def assert_query(query: str, expected: str, *runs: Run, **others: bytes) -> None:
-    """The query's answer on a capture `test` of these runs (and on others, by name) is this CSV.
+    """Check that a query on a capture `test` of these runs (and on others, by name) returns this CSV.
 
-    `test` may be given as a file, too, in place of runs.
+    `test` may also be a file instead of runs.
     """
     with empty_warehouse() as warehouse:
         for name, data in {"test": dump(*runs), **others}.items():

@@ -1,7 +1,7 @@
-"""Traces of a host that launches and of devices that run, with what is true of their gaps, queues and communication.
+"""Traces of a host that launches and of devices that run, with their true gaps, queues and communication.
 
-A `Machine` runs on clocks of whole microseconds, each of which is used for one thing alone: programs whose answers depend on
-the order of equal times have one answer, then.
+A `Machine` runs on clocks of whole microseconds. Each microsecond is used for one event only, so that programs whose
+answers depend on the order of equal times have a single answer.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Machine:
 
 
 def planted() -> Machine:
-    """One gap of each cause, with what it is known to be: the truth is in `gaps`, by stream 7."""
+    """One gap of each cause. The true causes are in `gaps`, for stream 7."""
     made = Machine()
 
     def gap(since: int, until: int, cause: str, op: str | None = None) -> None:
@@ -134,7 +134,7 @@ def planted() -> Machine:
         gap(after, start, "data_loading", LOADER)
     made.now += 1
     with made.frame("ProfilerStep#4", "user_annotation"):
-        # Stream 20 works for long, and what is next in stream 7 waits for it.
+        # Stream 20 runs for a long time, and the next event of stream 7 waits for it.
         _, other = made.launch("Memcpy DtoD (Device -> Device)", 2000, 20, call="cudaMemcpyAsync", kind="gpu_memcpy")
         start, after = made.launch("needs_copy", 60, after=other + 3)
         gap(end, start, "dependency")
@@ -153,7 +153,7 @@ def planted() -> Machine:
         made.now = end - 5
         start, after = made.launch("lazy", 20, takes=5000, delay=5005)
         gap(end, start, "launch_delay")
-        # What was not recorded at its launch.
+        # An event whose launch was not recorded.
         made.run("unlaunched", after + 90, after + 100, 7, correlation=0)
         gap(after, after + 90, "unknown")
         made.now = after + 200
@@ -212,7 +212,7 @@ MESSAGES: Final = (
 
 
 def message(collective: str, group: str, dtype: str, sent: int, received: int, size: int) -> dict[str, Any]:
-    """What kernels of collectives are written with."""
+    """The arguments with which kernels of collectives are written."""
     return {
         "Collective name": collective,
         "Process Group Name": group,
@@ -225,7 +225,7 @@ def message(collective: str, group: str, dtype: str, sent: int, received: int, s
 
 
 def hostile() -> Machine:
-    """What breaks careless code: overlaps in a stream, no ids, no length, clocks that differ, calls without work."""
+    """Hard cases: overlaps in a stream, no ids, no length, clocks that differ, calls without device events."""
     made = Machine()
     with made.frame("aten::add"):
         made.launch("long", 500)
@@ -236,7 +236,7 @@ def hostile() -> Machine:
         made.now = made.free[7] + 100
         made.correlation += 1
         made.write("cuda_runtime", "cudaLaunchKernel", made.now, made.now + 5, correlation=made.correlation)
-        # Its clock is behind: it starts before its launch.
+        # The device's clock is slow: the event starts before its launch.
         made.run("early", made.now - 40, made.now - 20, 7, correlation=made.correlation)
         made.now += 20
         made.write("cuda_runtime", "cudaLaunchKernel", made.now, made.now + 5, correlation=9999)
@@ -251,7 +251,7 @@ def hostile() -> Machine:
 
 
 def differing() -> Machine:
-    """What HolisticTraceAnalysis answers otherwise: an overlap in a stream, clocks that differ, a kernel named as a copy."""
+    """Differences from HolisticTraceAnalysis: an overlap in a stream, clocks that differ, a kernel named as a copy."""
     made = Machine()
     _, end = made.launch("first", 200)
     made.now = end - 60

@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 @dataclass
 class Wait:
-    """What a moment of a thread, or the start of a device event, waited for: an event of a device, or a thread."""
+    """The event of a device or the thread for which a moment of a thread, or a device event, waited."""
 
     kind: str
     at: int
@@ -134,7 +134,7 @@ class Paths:
         return sorted((each for each in clipped if each.end > each.start), key=lambda each: each.start)
 
     def before(self, each: Slice) -> Wait | None:
-        """What a device event waited for."""
+        """The event or thread for which a device event waited."""
         call = self.calls[each]
         launched = None if call is None else min(call.start, each.start)
         previous = last_ended(self.in_stream[stream_of(each)], each.start)

@@ -1,6 +1,6 @@
 """Traces whose critical path is known, because they are made along it: each part of the path is drawn, then written.
 
-What is not on the path is done before it has to be: kernels of other streams, ops of other threads, earlier launches.
+Everything else finishes earlier than necessary: kernels of other streams, ops of other threads, earlier launches.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Path:
         self.events.append(event("cpu_op", "aten::item", since, self.now, FORWARD))
 
     def synchronize(self, name: str, start: int, end: int, stream: int, call: int, **waited: int) -> None:
-        """What CUPTI records of a synchronization."""
+        """The entry that CUPTI records for a synchronization."""
         ids = {"correlation": call, "device": 0, "stream": stream, "cuda_sync_kind": name, **waited}
         given = {**NO_EVENT, **ids}
         if self.for_hta:

@@ -14,7 +14,7 @@ NO_INSTRUCTION = 2**32 - 1
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry, as it is written: a chain of -1 and an instruction of 2**32 - 1 stand for none."""
+    """One entry, as it is written: a chain of -1 and an instruction of 2**32 - 1 mean none."""
 
     name: str | bytes
     chain: int = -1

@@ -34,7 +34,7 @@ def tensor(name: str, *sizes: int | None, dtype: str = "float32") -> Tensor:
 
 @dataclass(frozen=True)
 class Node:
-    """A call of an op: what it takes, by the names of the op's signature, and what it gives."""
+    """A call of an op: its inputs by the names in the op's signature, and its outputs."""
 
     target: str
     arguments: Mapping[str, Any]
@@ -49,7 +49,7 @@ def node(target: str, outputs: Tensor | Sequence[Tensor], handle: int = 0, **arg
 
 @dataclass(frozen=True)
 class Maps:
-    """What instructions refer to: their debug handles, and the delegates that they call, by instruction."""
+    """The maps of instructions: their debug handles, and the delegates that they call."""
 
     handles: Mapping[int, Sequence[int]] = field(default_factory=dict)
     delegates: Mapping[int, Mapping[str, Sequence[int]] | None] = field(default_factory=dict)
@@ -79,7 +79,7 @@ def record(*nodes: Node, maps: Maps | None = None) -> bytes:
 
 
 class _Names(dict[Tensor, str]):
-    """Names of values: their own, with a number behind where another value has it."""
+    """Unique names of values: a number is appended if another value has the name."""
 
     def __missing__(self, value: Tensor) -> str:
         taken = sum(1 for each in self if each.name == value.name)

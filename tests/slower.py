@@ -1,4 +1,4 @@
-"""Real captures with one of their ops made slower: what a slower build would have logged."""
+"""Real captures with one op made slower, as a slower build would log them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tests.builders import ProfileEvent, Run, dump
 
 
 def slower(source: Path, label: str, instruction: int | None, factor: float, every: int = 1) -> bytes:
-    """A dump of the same runs in which an op takes `factor` times as long, and all after it comes later; with `every`, in
-    one of so many runs only."""
+    """A dump of the same runs in which an op takes `factor` times as long and later events are shifted; with `every`,
+    only in one of that many runs.
+    """
     query = """
         SELECT e.run_index, r.name AS run, e.name, e.label, e.chain_index, e.instruction_id, e.delegate_debug_id,
             e.delegate_debug_str, e.start_ticks, e.end_ticks

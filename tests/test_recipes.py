@@ -36,8 +36,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 def build_of(number: int) -> str:
-    """The builds of the fleet's captures, in turn: 41, 42, 42, 41. In 42 the addmm of instruction 4 takes 1.2 times
-    as long."""
+    """Captures of the fleet as builds 41, 42, 42, 41 in turn. In 42 the addmm of instruction 4 is 1.2 times as long."""
     return ("41", "42", "42", "41")[number % 4]
 
 
@@ -69,7 +68,7 @@ def executes(path: Path) -> list[Run]:
 
 @cache
 def typical(path: Path) -> list[Run]:
-    """Those of them that are typical: what totals are of."""
+    """The typical ones of them, which totals include."""
     return typical_of(executes(path))
 
 
@@ -83,7 +82,7 @@ def timed(run: Run) -> list[tuple[ProfileEvent, int]]:
 
 
 def times(run: Run, name: str) -> list[int]:
-    """What the events of that name took in a run, in nanoseconds."""
+    """The time of the events with that name in a run, in nanoseconds."""
     return [took for event, took in timed(run) if event.name == name]
 
 
@@ -97,7 +96,7 @@ def kernels(run: Run) -> list[tuple[str, int, int]]:
 
 
 def total_times(path: Path) -> dict[str, int]:
-    """What kernels took in typical runs, by their op."""
+    """The time of kernels in typical runs, by their op."""
     found: dict[str, int] = defaultdict(int)
     for run in typical(path):
         for op, _, took in kernels(run):
@@ -188,7 +187,7 @@ def check_load(rows: Rows) -> None:
 
 
 def check_comparison(rows: Rows) -> None:
-    """What was made slower is found, by as much, and nothing else."""
+    """The op that was made slower is found, with the right factor, and no other."""
     [(op, instruction, verdict, change, low, high)] = rows
     assert (op, instruction, verdict) == ("addmm", 4, "slower")
     assert low < 20 < high and 18 < change < 22

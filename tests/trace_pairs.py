@@ -1,4 +1,4 @@
-"""Traces of one made-up program, with planted differences: what a comparison of two of them should find is known."""
+"""Traces of one made-up program with planted differences, so that the differences of two of them are known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LAUNCH: Final = 4_000
 
 @dataclass(frozen=True)
 class Planted:
-    """What a trace has that others don't: factors of times and numbers of calls by op, kernels that other ops launch."""
+    """The differences of a trace: factors of times and numbers of calls by op, kernels that other ops launch."""
 
     host: dict[str, float] = field(default_factory=dict)
     device: dict[str, float] = field(default_factory=dict)

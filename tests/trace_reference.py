@@ -1,6 +1,6 @@
-"""Device times of a trace by plain Python over its JSON: slow, and without anything of etq, to compare etq's with.
+"""Device times of a trace by plain Python over its JSON: slow, and without code of etq.
 
-A device's event belongs to the call of its correlation id, this to the innermost op or annotation around it on its thread.
+A device event belongs to the call with its correlation id, the call to the innermost op or annotation on its thread.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Slice:
         return int(self.arguments.get("correlation", 0))
 
     def above(self) -> list[Slice]:
-        """What it stands in, innermost first."""
+        """The slices that contain it, innermost first."""
         found: list[Slice] = []
         at = self.parent
         while at is not None:
@@ -97,7 +97,7 @@ def slices(events: list[dict[str, Any]]) -> list[Slice]:
 
 
 def nest(every: list[Slice]) -> None:
-    """By a stack for each thread: what ends before a slice does, or where it begins, doesn't hold it."""
+    """Parents by a stack for each thread: a slice that ends earlier, or at another one's start, isn't its parent."""
     threads: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     for each in every:
         if each.category not in OF_DEVICES:
@@ -169,13 +169,13 @@ def shown(one: Slice) -> str:
 
 
 def is_listed(op: Slice) -> bool:
-    """Whether it has a row among ops: not what wraps others."""
+    """Whether it has a row among ops: slices that only wrap others have none."""
     loads = op.name.startswith(("enumerate(DataLoader)#", "enumerate(DataPipe)#"))
     return not (loads or op.name.startswith("Optimizer.") or op.name in WRAPPERS)
 
 
 def is_merged(one: Slice) -> bool:
-    """Whether it is one call with what it stands in, which calls nothing but one of its own name."""
+    """Whether it is one call with its parent, which calls only one op, of the same name."""
     return one.parent is not None and shown(one.parent) == shown(one) and len(one.parent.children) == 1
 
 

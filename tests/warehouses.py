@@ -25,8 +25,8 @@ _VIEWS = sorted(each.name for each in catalog.objects().values() if each.kind ==
 def empty_warehouse() -> Iterator[Warehouse]:
     """Provide an empty warehouse in memory.
 
-    It is used again if the block ends without an error and leaves no other tables and views. What else a test may
-    change, such as settings and macros, it changes in a warehouse that it opens by itself. The tables may lack comments.
+    It is reused if the block ends without an error and leaves no other tables and views. A test that changes anything
+    else, such as settings and macros, must open another warehouse. The tables may lack comments.
     """
     warehouse = _unused.pop() if _unused else etq.open()
     try:

@@ -15,7 +15,7 @@ import click
 from etq.catalog import SqlObject, public_objects
 from etq.cli import main
 
-# What arguments and parameters of these names are given.
+# Values for arguments and parameters of these names.
 FILLED: Final = {
     "capture": "{capture}",
     "captures": "{capture}",

@@ -1,4 +1,4 @@
-"""Inputs of several sizes to call commands on, and what a command takes on one, in a process of its own."""
+"""Inputs of several sizes for commands, and the cost of a command on one, in a separate process."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Input:
 
     @property
     def ingested(self) -> Path:
-        """A warehouse for what `ingest` stores."""
+        """A warehouse into which `ingest` stores."""
         return self.folder / "ingested.duckdb"
 
     def command_line(self, call: Call, *, of_file: bool, with_record: bool = False) -> list[str]:
@@ -98,7 +98,7 @@ class Runner:
                 import_module(name)
 
     def run(self, arguments: Sequence[str], folder: Path) -> Cost:
-        """What `etq ARGUMENTS` takes in that folder; its output is not kept."""
+        """The cost of `etq ARGUMENTS` in that folder; its output is not kept."""
         with tempfile.TemporaryFile() as errors, open(os.devnull, "wb") as nowhere:
             begin = time.perf_counter()
             process_id, result = (self._fork if self.forks else self._launch)(

@@ -65,7 +65,7 @@ def commit(number: int) -> str:
 
 
 def milliseconds(ask: Callable[[], object]) -> float:
-    """What a call takes."""
+    """The time that a call takes."""
     begin = time.perf_counter()
     ask()
     return (time.perf_counter() - begin) * 1e3

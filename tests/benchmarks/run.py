@@ -136,7 +136,7 @@ with perfetto(trace) as engine:
 
 @dataclass(frozen=True)
 class Cost:
-    """What a process took: seconds from start to end, and megabytes at its peak."""
+    """The cost of a process: seconds from start to end, and megabytes at its peak."""
 
     seconds: float
     peak_mb: float

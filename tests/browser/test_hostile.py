@@ -108,7 +108,7 @@ def test_a_hostile_capture_does_nothing(browser: WebDriver, lab: Warehouse, tmp_
     shown = {row[0] for row in cells(browser, "instances")}
     for name in ("script", "end of script", "image", "svg", "handler", "prototype", "constructor", "quotes", "words"):
         assert f"native_call_{HOSTILE[name]}.out" in shown, name
-    # What would be obeyed and not shown is written out.
+    # Characters that would be interpreted instead of shown are written as escapes.
     assert "native_call_a\\u2028b\\u2029c\\x0ad\\x0de.out" in shown
     assert "native_call_\\x1b[31mred\\x1b[0m\\x07\\x9b1m.out" in shown
     assert "native_call_\\u202egnp.exe\\u202c.out" in shown

@@ -288,7 +288,7 @@ def test_timeline_zooms_and_pans(page: WebDriver) -> None:
     turn_wheel(page, canvas, -120)
     closer = view(page)
     assert whole[0] < closer[0] < closer[1] < whole[1]
-    # What was below the pointer, in the middle, stays there.
+    # The point in the middle, below the pointer, stays there.
     assert sum(closer) == pytest.approx(sum(whole), rel=0.02)
     ActionChains(page).drag_and_drop_by_offset(canvas, 100, 0).perform()
     moved = view(page)

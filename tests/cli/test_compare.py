@@ -28,9 +28,9 @@ PARTS = ("captures", "modules", "ops", "metrics", "startup", "findings", "sides"
 
 @pytest.fixture(scope="module")
 def labs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Eight captures in turn: as they are; with an op that takes twice as long in new; with all 1.3 times as long.
+    """Eight captures in turns: unchanged; with an op that takes twice as long in new; with all ops 1.3 times as long.
 
-    And ten, of which two of new take 1.5 times as long.
+    And ten captures, two of which (in new) take 1.5 times as long.
     """
     folder = tmp_path_factory.mktemp("labs")
     made = {"same": make_lab(folder / "same.duckdb", "mlp", 8)}

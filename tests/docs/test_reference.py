@@ -75,7 +75,7 @@ def test_links_lead_to_anchors() -> None:
 
 
 def test_join_keys_are_keys() -> None:
-    """Of what is drawn, all columns are in both tables."""
+    """The columns of each join in the diagrams are in both tables."""
     tables = {each.name: {column.name for column in each.columns} for each in catalog.tables()}
     keys = [*reference.join_keys(catalog.tables())]
     assert {table for table, *_ in keys} >= {*tables} - {"warehouse", "records", "programs"}

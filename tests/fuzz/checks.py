@@ -170,9 +170,9 @@ class Lab:
         return self.warehouse.connection.execute(self._states).fetchall()
 
     def check(self, given: Input, way: int) -> str | None:
-        """Ingest a file: all of it or nothing; then its original, which must become what it was before.
+        """Ingest a file, whole or not at all; then its original, whose rows must be the same as before.
 
-        `way` chooses among the ways of ingesting. Returns why the file was refused, None where it was stored.
+        `way` selects how the file is ingested. Returns the reason for a refusal, or None if it was stored.
         """
         refusal = None
         try:
@@ -240,7 +240,7 @@ class Lab:
                 _ask(house, found, views)
 
     def clear(self) -> None:
-        """Take out what was put in."""
+        """Remove the rows that were added."""
         connection = self.warehouse.connection
         connection.execute(
             "BEGIN;"

@@ -10,7 +10,7 @@ from typing import Final
 _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|true|false|null|[\[\]{}:,]')
 _MARKS: Final = (b",", b":", b"]", b"}")
 _DEEP: Final = (100, 1000, 5000, 100_000)
-# What a value may be instead.
+# Replacements for a value.
 VALUES: Final = (
     b"null", b"true", b"false", b"0", b"-1", b"1.5", b"-0.0", b"1e308", b"1e999", b"-1e999", b"NaN", b"-Infinity",
     b"2147483647", b"2147483648", b"-2147483649", b"4294967296", b"9223372036854775807", b"9223372036854775808",
@@ -25,7 +25,7 @@ _KEYS: Final = (
     b'""', b'"-1"', b'"99999999999999999999"', b'"\\u0000"', b'"\\ud800"', b'"\\u001b[2J"', b'"labels"', b'"captured_at"',
     b'"name"', b'"' + b"k" * 70_000 + b'"', b'"a=b"', b'"\\u202e"', b'" "',
 )  # fmt: skip
-# What is no JSON.
+# Texts that are not JSON.
 _BROKEN: Final = (
     b"01", b"+1", b".5", b"'x'", b"undefined", b'"\x1b[2J"', b'"\xff"', b'"\xed\xa0\x80"', b"", b"{", b"[", b"}", b"]", b",",
     b'"', b"\\", b"\0", b"\n", b"[" * 100_000, b'{"a":' * 100_000, b'[{"inputs":' * 50_000,
@@ -90,7 +90,7 @@ def _edit(random: Random, given: _Text) -> tuple[int, int, bytes]:
         end = stop
     what = random.random()
     if what < 0.2:
-        # Gone, with the comma behind it.
+        # The token is removed with the comma after it.
         comma = given.behind(behind + 1) if is_key else behind
         return start, given.tokens[comma][1] if given.token(comma) == b"," else end, b""
     if what < 0.35:

@@ -74,7 +74,7 @@ class Child:
         self._rest = b""
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """What it has said since."""
+        """The output since the last call."""
         descriptor = self.told.fileno()
         while part := os.pread(descriptor, 2**20, self._read):
             self._read += len(part)
@@ -91,7 +91,7 @@ class Child:
         return (int(fields[11]) + int(fields[12])) / _TICK
 
     def close(self) -> None:
-        """Let go of what it wrote to."""
+        """Close the process's output files."""
         self.told.close()
         self.errors.close()
 

@@ -66,7 +66,7 @@ def killed_after(commits: int, work: Callable[[], object]) -> bool:
 
 @pytest.mark.parametrize("what", ["add", "replace", "compact"] if IS_WHOLE else ["add"])
 def test_a_kill_between_any_two_commits(tmp_path: Path, what: str, more: Warehouse) -> None:
-    """What is seen is the lake of before or that of after, and who goes on where it was gets that of after."""
+    """After a kill, readers see the lake before or after the operation; repeating the operation completes it."""
 
     def work(lake: Path) -> object:
         return compact(lake, leave_seconds=-1) if what == "compact" else export(lake, more, replace=what == "replace")

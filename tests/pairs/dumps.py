@@ -1,6 +1,6 @@
 """An ETDump in plain Python: events as objects, parents by the documented rules, sums with loops.
 
-It shares no code with the readers and no SQL with the views: it stands on the slow reader of the tests.
+It shares no code with the readers and no SQL with the views: it uses the slow reader of the tests.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Timed:
 
     @property
     def part(self) -> str:
-        """What an event of a delegate does."""
+        """The op that an event of a delegate runs."""
         return next((part for part, words in DELEGATE_PARTS if any(w in self.family.lower() for w in words)), "ops")
 
 
@@ -84,7 +84,7 @@ class Dump:
 
     @property
     def within(self) -> Iterator[Timed]:
-        """What is in an execute."""
+        """The events within executes."""
         return (event for event in self.all_events if event.execute is not None)
 
     @cached_property

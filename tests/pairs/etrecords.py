@@ -105,8 +105,9 @@ class Record:
         return [node for handle in handles for node in self.graphs.get(method or "", []) if node.handle == handle]
 
     def own_nodes(self, method: str | None, event: Timed, kernel: str | None) -> list[Node]:
-        """The nodes that an event runs: those of its kernel's op, where there are any; of a delegate's, those that no
-        kernel runs, where there are any."""
+        """The nodes that an event runs: if there are any, those of its kernel's op; for a delegate, if there are any,
+        those that no kernel runs.
+        """
         key = (method, event.instruction, event.kind, event.label, kernel)
         if key not in self._own:
             self._own[key] = self._find_own(method, event, kernel)

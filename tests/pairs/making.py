@@ -58,7 +58,7 @@ class Clock:
 def captures(draw: Any, *, outlasting: bool = False) -> Made:
     """Runs of one or two programs: kernels, operators without one, delegates, delegates within these, control flow.
 
-    outlasting  whether events of delegates end behind their call, as of a backend that doesn't wait
+    outlasting  whether events of delegates end after their call, as for a backend that doesn't wait
     """
     instructions = draw(
         st.lists(st.sampled_from(("kernel", "operator", "delegate", "nested", "control")), min_size=1, max_size=6)

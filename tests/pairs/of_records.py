@@ -22,7 +22,7 @@ def record_at(path: Path) -> Record:
 
 
 def record_of(asked: Asked) -> Record:
-    """The capture's record, with what its kernels run."""
+    """The capture's record, with the ops of its kernels."""
     assert asked.record is not None
     methods = {asked.dump.blocks[run]: method for run, method in asked.methods.items() if method is not None}
     instructions = ((methods.get(block), instruction, op) for (block, instruction), op in kernels(asked.dump).items())

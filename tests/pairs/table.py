@@ -1,7 +1,7 @@
-"""The table of pairs: each public view, and another way to its numbers.
+"""The table of pairs: each public view, and another way to compute its numbers.
 
-A pair is a function that asks both ways and gives both answers. They stand by topic in the modules that this one brings
-together. A view that has no second way says here why.
+A pair is a function that computes both answers. The pairs are in modules by topic, which this module imports. If a view
+has no second way, the reason is here.
 """
 
 from __future__ import annotations

@@ -208,7 +208,7 @@ class Decoder(nn.Module):  # type: ignore[misc]
 
 
 def at_once(program: Any, inputs: tuple[Any, ...], *partitioners: Any) -> Made:
-    """By to_edge_transform_and_lower, which keeps what partitioners want whole."""
+    """By to_edge_transform_and_lower, which keeps ops whole that partitioners want whole."""
     made = to_edge_transform_and_lower(
         program, partitioner=list(partitioners), compile_config=CONFIG, generate_etrecord=True
     )

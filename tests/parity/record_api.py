@@ -33,7 +33,7 @@ def parameters(function: Any) -> list[list[Any]]:
 
 
 def class_api(described: type) -> dict[str, Any]:
-    """The public names of a class, with the parameters of what can be called."""
+    """The public names of a class, with the parameters of its callables."""
     if issubclass(described, enum.Enum):
         return {"values": {each.name: each.value for each in described}}
     names: dict[str, Any] = {"__init__": parameters(described.__init__)}

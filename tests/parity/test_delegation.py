@@ -1,6 +1,6 @@
 """Delegation of each model of `tests/captures/delegation/` against executorch's `get_delegation_info`.
 
-But for getitem, which takes one of several outputs and is no node of a record's graph.
+getitem is left out: it selects one of several outputs and is not a node of a record's graph.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def test_traces_that_others_published(warehouse: Warehouse, name: str) -> None:
     check(warehouse, "t", reference(load(path)))
 
 
-# Microseconds, added up by hand from the files: what ops launched, and what the devices worked in all.
+# Microseconds, added up by hand from the files: events that ops launched, and all device events.
 BY_HAND: dict[str, tuple[dict[str, Any], float]] = {
     # All external ids there are the correlation ids.
     "alexnet": ({"aten::copy_": 55503, "aten::cudnn_convolution": 5375, "aten::addmm": 2664}, 66203),

@@ -1,7 +1,7 @@
 """The drop-in Inspector against the recorded answers of executorch's, object by object.
 
-`compat=True` says what executorch's Inspector says, everywhere; each deliberate difference is a test of its own in
-`test_dropin_differences`, which states both answers.
+`compat=True` always returns the answers of executorch's Inspector. Each deliberate difference is a test in
+`test_dropin_differences`, which has both answers.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The drop-in Inspector offers what executorch's does: every public name, with the same parameters.
+"""The drop-in Inspector has the API of executorch's: every public name, with the same parameters.
 
-`inspector_api.json` is what `record_api.py` recorded in an environment with executorch.
+`record_api.py` recorded `inspector_api.json` in an environment with executorch.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def test_the_import_alone_changes() -> None:
     assert set(inspector.__all__) >= {name for name in API if hasattr(inspector, name)}
 
 
-# As they stand in ExecuTorch's documentation of the Inspector, but for the import and the folder.
+# Examples from ExecuTorch's documentation of the Inspector; only the import and the folder are changed.
 DOCUMENTED = """
 from etq import Inspector
 

@@ -1,7 +1,7 @@
-"""What tests of other tools expect of the rules that these share with etq, on inputs made for the purpose.
+"""Expectations of other tools' tests for rules that these tools share with etq, on inputs made for the purpose.
 
-Of torch-tb-profiler (0.4.3): communication between threads, memory over time, modules by their place. Of executorch's
-Inspector: which runs are one block. Numbers are by hand.
+From torch-tb-profiler (0.4.3): communication between threads, memory over time, modules by their place. From
+executorch's Inspector: which runs form a block. Numbers are by hand.
 """
 
 from __future__ import annotations

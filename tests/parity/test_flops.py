@@ -1,4 +1,4 @@
-"""Operations of nodes against what torch's FlopCounterMode counted (`make_flops.py`): equal, wherever it counts any."""
+"""Operations of nodes against torch's FlopCounterMode (`make_flops.py`): equal for all nodes that it counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.records import Node, Tensor, record
 from tests.warehouses import empty_warehouse
 
 COUNTED: dict[str, Any] = json.loads((CAPTURES / "expected/flops.json").read_text())
-# The formulas of what it counts.
+# The formulas of the nodes that it counts.
 RULES = ("product", "convolution", "transposed convolution", "attention")
 
 

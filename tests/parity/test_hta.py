@@ -1,6 +1,6 @@
 """Differences from HolisticTraceAnalysis 0.5.0: both answers on the trace `differing`, with the reason.
 
-Where both answer the same, the tests of the views in `tests/sql` compare them.
+The tests of the views in `tests/sql` compare the answers that are the same.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ def test_a_kernel_is_one_by_its_category(warehouse: Warehouse) -> None:
 
 
 def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Warehouse, tmp_path: Path) -> None:
-    """It starts 200 us after the one before it ended, and 10 us after its launch, but another is launched before it starts.
+    """A kernel starts 200 us after the previous one ended and 10 us after its launch, and after the next launch.
 
-    HTA takes it for one that waited in its stream, as its queue isn't empty when it starts, so that 200 us of the path are a
-    delay between kernels. The host had launched nothing in them.
+    HTA takes it for one that waited in its stream, because its queue isn't empty when it starts: 200 us of the path are
+    a delay between kernels, although the host had launched nothing in that time.
     """
     assert ["KERNEL_KERNEL_DELAY", 110, 310] in hta("critical paths")["late launch"]
     path = tmp_path / "late.pt.trace.json"
@@ -84,9 +84,9 @@ def test_a_kernel_that_was_launched_late_waited_for_its_launch(warehouse: Wareho
 
 
 def test_calls_wait_also_if_that_is_not_recorded(warehouse: Warehouse, tmp_path: Path) -> None:
-    """The recording of path 0 without the category cuda_sync: etq knows calls that wait by their names, HTA knows none.
+    """The recording of path 0 without the category cuda_sync: etq knows waiting calls by their names, HTA does not.
 
-    Its path is then that of the host alone, without the kernels that it waited for, of which only the last is there.
+    HTA's path is then on the host only; of the kernels for which the host waited, it has only the last.
     """
     found = []
     for name in ("path 0", "without cuda_sync"):

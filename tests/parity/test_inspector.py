@@ -1,6 +1,6 @@
 """Every capture against the Inspector: all columns, rows and their order.
 
-Each deliberate difference is a test of its own below, which states both answers.
+Each deliberate difference is a separate test below, which has both answers.
 """
 
 from __future__ import annotations

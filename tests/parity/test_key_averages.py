@@ -93,7 +93,7 @@ def test_steps_are_runs(warehouse: Warehouse) -> None:
     assert runs == [("ProfilerStep", 0), ("ProfilerStep", 1), ("ProfilerStep", 2), ("Outside of steps", 0)]
     names = warehouse.rows("SELECT run_index, label FROM events WHERE family = 'ProfilerStep*' ORDER BY 1")[1]
     assert names == [(0, "ProfilerStep#9"), (1, "ProfilerStep#10"), (2, "ProfilerStep#11")]
-    # A schedule chooses among them: the first left out, and what is outside with it.
+    # A schedule selects steps: the first is left out, with the events outside of steps.
     rows = (
         warehouse.key_averages(capture, steps="skip_first=1")
         .filter("name = 'ProfilerStep*'")

@@ -169,9 +169,9 @@ def test_bytes_are_where_they_are_said_to_be(name: str) -> None:
 
 @pytest.mark.parametrize("name", thinned(NAMES))
 def test_planned_lives_do_not_overlap(name: str) -> None:
-    """The planner gave memory again only to what doesn't live at the same time: our lives must agree with it.
+    """The planner reused memory only for values that don't live at the same time: the computed lives must agree.
 
-    In `cond`, two values of branches of which only one is taken share memory: both are moved to the result.
+    In `cond`, two values of branches, of which one is taken, share memory: both are moved to the result.
     """
     with opened(name) as warehouse:
         rows = warehouse.rows(f"""

@@ -1,6 +1,6 @@
 """Views of an ETRecord and a capture's events against the Inspector: handles, ops, stack traces, modules.
 
-Each deliberate difference is a test of its own below, which states both answers.
+Each deliberate difference is a separate test below, which has both answers.
 """
 
 from __future__ import annotations
@@ -336,7 +336,7 @@ def test_another_program_is_told() -> None:
 
 @pytest.mark.parametrize("name", ["mlp_xnn", "convnet_xnn"])
 def test_delegation_counts_are_those_of_executorch(linked_captures: Warehouse, name: str) -> None:
-    """Except getitem, which selects one of several outputs and is not a node of a record's graph."""
+    """The comparison leaves out getitem, which selects one of several outputs and is not a node of a record's graph."""
     theirs = oracle.answer(name, "delegation")
     ours = {
         op_type.replace(".", "_").lower(): (delegated, other)

@@ -145,7 +145,7 @@ def test_metrics_of_devices(traces: Warehouse, name: str) -> None:
             assert percent == pytest.approx(100 * each["args"][title], abs=0.001)
 
 
-# What the plug-in's overview shows of each device: utilization, SM efficiency, occupancy, kernels with tensor cores.
+# The columns of the plug-in's overview by device: utilization, SM efficiency, occupancy, kernels with tensor cores.
 DEVICES: dict[str, list[tuple[int, float, float | None, float | None, float | None]]] = {
     "alexnet": [(0, 0.02209355, 0.02207715, 39.68451084, None)],
     "cpu_only_rank34": [],

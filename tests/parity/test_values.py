@@ -167,5 +167,5 @@ def test_values_that_differ_between_runs_are_kept_and_told(warehouse: Warehouse)
     by_run = "SELECT count(DISTINCT sha256) FROM logged_values($capture) WHERE role = 'program output'"
     assert warehouse.rows(by_run, capture=capture)[1] == [(5,)]
     [(detail,)] = warehouse.rows("SELECT detail FROM findings WHERE rule = 'values differ'")[1]
-    # Of 27 values an inference, 7 are weights, laid anew for each run.
+    # 7 of the 27 values of an inference are weights, which each run loads again.
     assert detail == "20 values of block 1 differ between its runs, first of native_call_addmm.out"

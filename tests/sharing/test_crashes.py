@@ -15,7 +15,7 @@ from tests.sharing import captures
 def killed_once(path: Path, first: int, delay: float) -> set[int]:
     """The captures that a process reported that ingests from a number on and is killed after a delay."""
     context = multiprocessing.get_context("forkserver")
-    # What reads files is imported once, not by each process that is killed.
+    # Readers of files are imported once, not by each process that is killed.
     context.set_forkserver_preload(["etq.storage.capture", "etq.warehouse.warehouse", "tests.sharing.captures"])
     told, telling = context.Pipe(duplex=False)
     process = context.Process(target=captures.ingest_until_killed, args=(str(path), first, telling))

@@ -1,4 +1,4 @@
-"""What goes wrong around a warehouse: no room, no rights, files that vanish, a clock that goes back."""
+"""Faults around a warehouse: no space, no rights, files that vanish, a clock that goes backward."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def started(code: str, *arguments: object, wait: float = 300) -> subprocess.Pope
 
 
 def check_many_at_once(folder: Path, writers: int, each: int, shared: int, readers: int) -> None:
-    """Writers put captures of their own, and some that all have, into a warehouse that readers ask the while."""
+    """Writers put different captures, and some common ones, into a warehouse while readers query it."""
     path = folder / "lab.duckdb"
     etq.open(path).close()
     total = shared + writers * each
@@ -141,7 +141,7 @@ def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
         assert note.startswith(f"Note: {path}: held by {name}") and note.endswith("; waiting up to 2.3 s")
         assert error.startswith(f"Error: {path}: held by {name}")
         assert f" with PID {holder.pid}; waited 2.3 s for it: end it, or wait longer (etq --wait SECONDS" in error
-        # What is said in the command counts more.
+        # The option of the command takes precedence.
         said = command_says("--wait", "0", "captures", "--db", str(path))
         assert "; waited 0 s for it" in said.stderr and "Note" not in said.stderr
         with pytest.raises(WarehouseError, match=f"PID {holder.pid}; waited 0.1 s"):

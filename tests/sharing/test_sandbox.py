@@ -129,7 +129,7 @@ USE memory
 DETACH lab
 SELECT 1; SET enable_external_access = true; FROM read_text('{0}/secret.txt')
 """.strip().splitlines()
-# What takes more than it may, of time or memory.
+# Queries that exceed a limit of time or memory.
 GREEDY = """
 SELECT sum(a.range * b.range) FROM range(10000000) AS a, range(10000000) AS b
 WITH RECURSIVE t AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM t) SELECT count(*) FROM t
@@ -163,7 +163,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def fingerprint(folder: Path) -> dict[str, str]:
-    """What is in the folder."""
+    """The files in the folder."""
     return {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.rglob("*") if path.is_file()}
 
 

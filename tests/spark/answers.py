@@ -9,7 +9,7 @@ from typing import Any
 
 
 def differences(expected: Sequence[Sequence[Any]], found: Sequence[Sequence[Any]]) -> list[str]:
-    """What differs, row by row, in words; empty if nothing does."""
+    """The differences in words, row by row; empty if there are none."""
     if len(expected) != len(found):
         return [f"{len(expected)} rows expected, {len(found)} found"]
     return [

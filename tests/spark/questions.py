@@ -80,7 +80,7 @@ for _name in ("compare_captures", "compare_ops"):
     _MORE[_name].append("'mlp_train', 'pair_mlp'")
 for _name in ("compare_findings", "compared_captures"):
     _MORE[_name].append("'before', 'after'")
-# Views that have no order of their own.
+# Views without an order of rows.
 _ORDERED = {
     "events": """(
         FROM events
@@ -98,7 +98,7 @@ def asked() -> list[SqlObject]:
 
 
 def calls(view: SqlObject) -> list[str]:
-    """The questions asked of a view."""
+    """The queries for a view."""
     if view.kind == "view":
         return [_ORDERED.get(view.name, view.name)]
     given = list(_MORE.get(view.name, []))

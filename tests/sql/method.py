@@ -1,4 +1,4 @@
-"""The method of comparing captures, once more, in numpy and scipy: what the SQL is held against.
+"""The method of comparing captures, implemented again in numpy and scipy, to check the SQL.
 
 It is written from the method's description and not from the SQL, one comparison at a time.
 """
@@ -49,7 +49,7 @@ class Common:
 
 @dataclass
 class Judged:
-    """What is said of one item."""
+    """The judgement on one item."""
 
     verdict: str
     change: float
@@ -96,7 +96,7 @@ def common_of(given: Sides) -> Common:
 def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
     """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
-    And whether the ops have no ratio in common: most of the weight moved less than that group.
+    Also whether the ops have no ratio in common: most of the weight moved less than that group.
     """
     shifts = deviations[new].mean(axis=0) - deviations[base].mean(axis=0)
     beside = (deviations - factors[:, None]).T

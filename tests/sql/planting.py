@@ -1,4 +1,4 @@
-"""A warehouse of the fleet, and changes planted in it: what comparing must find."""
+"""A warehouse of the fleet, and changes planted in it, which comparisons must find."""
 
 from __future__ import annotations
 

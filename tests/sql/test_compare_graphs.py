@@ -154,8 +154,9 @@ def test_a_graph_is_the_same_as_itself(records: Warehouse) -> None:
 
 @pytest.mark.parametrize("names", [pytest.param((), id="all", marks=pytest.mark.long), ("two_methods",)])
 def test_stages_of_a_record_are_matched_by_their_handles(records: Warehouse, names: tuple[str, ...]) -> None:
-    """Against a matching in Python on the handles: nodes with none in common are never paired, all others are paired,
-    split or merged."""
+    """Against a matching by handles in Python: nodes without a common handle are never paired; the others are paired,
+    split or merged.
+    """
     checked = 0
     for path in [path for path in RECORDS if path.stem in names] or RECORDS[::3]:
         record = records.record(path.stem)

@@ -15,7 +15,7 @@ from tests.sql.planting import rows_of
 
 
 def started(seed: int, first: float = 1.0, load: float = 1.0) -> bytes:
-    """A load and six executes with noise of 1 %, of which the first takes twice as long, times `first`."""
+    """A load and six executes with noise of 1 %. The first execute takes twice as long, times `first`."""
     random = np.random.default_rng(seed)
     loading = round(5_000 * load * random.normal(1, 0.01))
     runs = [run("Default", framework("Program::load_method", 0, loading))]

@@ -21,7 +21,7 @@ from tests.trace_reference import load
 from tests.warehouses import empty_warehouse
 
 SLOWER: Final = Planted(host={"aten::conv2d": 1.2}, device={"conv_kernel": 1.2})
-# One trace each, of 10 steps; `base` is what the others are compared with.
+# One trace of each kind, with 10 steps; the others are compared with `base`.
 SINGLE: Final = {
     "base": Planted(),
     "same": Planted(),
@@ -239,7 +239,7 @@ def test_traces_without_steps_have_too_few(others: Warehouse) -> None:
 
 @pytest.mark.long
 def test_calls_of_an_annotation_are_steps(others: Warehouse) -> None:
-    """Also of traces of which one has no profiler steps; the stored steps are used again after that."""
+    """Also if one of the traces has no profiler steps; after that, the stored steps are used again."""
     comparison = Comparison(others, "base", "whole", dict(OPTIONS), "train")
     try:
         totals = comparison.rows("captures", "what, method, verdict, base_captures")[1]

@@ -153,7 +153,7 @@ def test_a_step_lasts_as_long_as_its_path(launch_traces: Warehouse) -> None:
 def test_a_shorter_op_shortens_the_recording_by_its_time_on_the_path_at_most(
     warehouse: Warehouse, tmp_path: Path
 ) -> None:
-    """A gap in one stream hides what other streams do: a kernel that is not on the path has no part of it."""
+    """Kernels that run in another stream at the same time (`side`) are not on the path."""
     path = tmp_path / "t.pt.trace.json"
     path.write_bytes(Made(1).trace())
     warehouse.ingest(path, name="t")

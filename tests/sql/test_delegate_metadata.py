@@ -18,8 +18,9 @@ from tests.builders import (
 
 
 def test_delegate_metadata() -> None:
-    """As the backends' documentation has it (no real captures of these): Core ML's JSON, VGF's base64, Neutron's byte,
-    QNN's units, Vulkan's names; the last one is of no known form."""
+    """Metadata by the backends' documentation, as there are no real captures: Core ML's JSON, VGF's base64,
+    Neutron's byte, QNN's units, Vulkan's names; the last one has no known form.
+    """
     import base64
     from dataclasses import replace
 

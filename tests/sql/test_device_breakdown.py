@@ -127,7 +127,7 @@ def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
 
 
 def test_steps_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
-    """Two steps: in the first, communication is hidden but for 10 us; the second waits for it alone."""
+    """Two steps: in the first, communication is hidden except for 10 us; the second only waits for communication."""
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):
         made.now = 1010
@@ -152,7 +152,7 @@ def test_steps_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
 
 
 def test_steps_add_up(launch_traces: Warehouse) -> None:
-    """What is within the steps, over all of them, as plain Python has it between the first and the last."""
+    """Totals by step equal those of step_breakdown; the sums over all steps equal plain Python's."""
     for name in ("training 0", "rank 0"):
         steps = (
             "SELECT sum(s.time) FROM step_breakdown($c, unit := 'ns') AS s GROUP BY s.run_index ORDER BY s.run_index"

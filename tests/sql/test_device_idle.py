@@ -137,7 +137,7 @@ def test_loading_of_a_published_trace(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("name", thinned(OF_HTA, FEW))
 def test_equals_hta(launch_traces: Warehouse, name: str) -> None:
-    """Idle time of each stream by HTA's causes, and of the device. HTA leaves out what has no recorded launch."""
+    """Idle time of each stream by HTA's causes, and of the device. HTA leaves out events without a recorded launch."""
     expected: dict[tuple[Any, Any], float] = defaultdict(float)
     for row in hta(name)["idle"]:
         if row["idle_time"]:

@@ -1,6 +1,6 @@
 """Which op a device's time belongs to: small traces, with numbers by hand.
 
-Where torch or the plug-in (torch-tb-profiler 0.4.3) answers otherwise, a test states its answer on the same trace, too.
+If torch or the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer on the same trace, too.
 """
 
 from __future__ import annotations

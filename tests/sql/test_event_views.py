@@ -1,4 +1,4 @@
-"""Views of single events and of events that are alike, over runs."""
+"""Views of single events, and of equal events over runs."""
 
 from __future__ import annotations
 

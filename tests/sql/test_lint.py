@@ -1,4 +1,4 @@
-"""The SQL keeps to its rules: what is loaded is documented, named and layered as `etq.catalog` and CONTRIBUTING.md document."""
+"""The SQL follows its rules: objects are documented, named and layered as in `etq.catalog` and CONTRIBUTING.md."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EVIDENCE = {
     "clocks": "(SELECT list(c) FROM _advice_clocks(1, 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
-# Macros that judge samples take them as lists, too.
+# Arguments of the macros that judge samples, as lists, too.
 EVIDENCE["chosen"] = "(SELECT list(k) FROM _comparison_captures('x', 'y', NULL) AS k)"
 SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
 EVIDENCE |= {
@@ -171,9 +171,9 @@ def test_parameters_are_the_known_words(each: SqlObject) -> None:
 
 @pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind != "table"], ids=lambda e: e.name)
 def test_columns_are_qualified(each: SqlObject) -> None:
-    """A parameter captures an unqualified column of its name, silently; a qualified one never.
+    """An unqualified column with a parameter's name silently means the parameter; a qualified column never does.
 
-    What stands unqualified must be a parameter, a lambda's, an alias of the same SELECT, or a row of its FROM.
+    An unqualified name must be a parameter, a lambda's, an alias of the same SELECT, or a row of its FROM.
     """
     tree = body(each)
     parameters = {parameter.name for parameter in each.parameters}

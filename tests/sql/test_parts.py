@@ -22,7 +22,7 @@ def made(side: str, number: int, *events: object) -> Labelled:
 
 @pytest.fixture(scope="module")
 def builds() -> Iterator[Warehouse]:
-    """Thirty builds of which an op is slower from the 18th on; not to be written to."""
+    """Thirty builds; one op is slower from the 18th on. Tests must not write to it."""
     with empty_warehouse() as warehouse:
         history(warehouse, 30, 18, {"addmm": 1.2})
         yield warehouse

@@ -1,4 +1,4 @@
-"""What is held at the peak of memory: by hand."""
+"""Memory held at the peak: numbers by hand."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def test_event_histogram_of_one_value() -> None:
 
 @pytest.mark.long
 def test_event_histogram_of_real_runs_is_numpys(all_captures: Warehouse) -> None:
-    """Each event of the transformer: the same bars as numpy.histogram, but for values on an edge."""
+    """Each event of the transformer: the bars equal numpy.histogram's, except for values on an edge."""
     times: dict[tuple[int, ...], list[float]] = {}
     query = "SELECT block_index, slot, occurrence, duration_ticks FROM events WHERE capture_id = $c"
     capture = all_captures.capture("transformer_100runs")

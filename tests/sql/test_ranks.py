@@ -17,7 +17,7 @@ from tests.sampling import thinned
 def job(seed: int, ranks: int, steps: int) -> tuple[list[Machine], dict[tuple[int, int], int], dict[int, int]]:
     """Ranks whose clocks differ, with a collective in each step that ends for all at once.
 
-    How long each waits for the last one by step and rank, and which rank is the last by step.
+    Returns the waiting time of each rank by step, and the last rank of each step.
     """
     draw = random.Random(seed)
     made = [Machine(rank, ranks, now=1000 + draw.randrange(10**6)) for rank in range(ranks)]

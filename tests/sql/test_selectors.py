@@ -129,7 +129,7 @@ def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str]
         found = matches(warehouse, selector)
     expected = [number for number, (labels, _) in enumerate(captures) if asked.items() <= labels.items()]
     if place:
-        # The last measured first; undated ones behind, the last ingested of these first.
+        # The last measured first; undated captures come after these, the last ingested first.
         expected.sort(key=lambda number: (captures[number][1] or 0, number), reverse=True)
         expected = expected[1:2] if place == "@previous" else expected[:1]
     assert found == [f"c{number}" for number in sorted(expected)]

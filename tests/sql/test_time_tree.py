@@ -81,7 +81,7 @@ def test_by_event_by_hand() -> None:
 
 
 def test_operators_without_kernels_and_several_runs() -> None:
-    # Twice 60 ticks: 20 the kernel, 5 its OPERATOR_CALL beside it, 10 one without a kernel, 25 what nothing covers.
+    # Two runs of 60 ticks: 20 the kernel, 5 its OPERATOR_CALL, 10 one without a kernel, 25 uncovered.
     assert_query(
         """SELECT array_to_string(path, '/') AS path, kind, calls, self_ticks, total_ticks, total
            FROM time_tree('test', "by" := 'event', unit := 'us')""",
@@ -209,7 +209,7 @@ def traces() -> Iterator[Warehouse]:
 
 @pytest.mark.parametrize("name", thinned(TRACES, TRACES[::3]))
 def test_traces_are_as_their_json_nests(traces: Warehouse, name: str) -> None:
-    """Intervals of each thread, laid within each other by a stack: total time by path, with `#n` taken off steps."""
+    """Intervals of each thread, nested by a stack: total time by path, with `#n` removed from steps."""
     nodes = nodes_of(traces, name, unit="ns")
     check_it_adds_up(nodes)
     trace = json.loads(gzip.decompress((CAPTURES / "torch" / name).read_bytes()))

@@ -53,7 +53,7 @@ def whole(entry: Entry) -> Entry:
 
 
 def spans(first: float, last: float) -> list[Entry]:
-    """What is about the recording itself."""
+    """Entries about the recording itself."""
     about = {"pid": "Spans", "tid": "PyTorch Profiler"}
     return [
         {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "ts": first, "dur": last - first, **about,
@@ -109,7 +109,7 @@ def torch_2_1(entries: list[Entry]) -> bytes:
 
 
 def torch_2_3(entries: list[Entry]) -> bytes:
-    """Times count from a base in nanoseconds; the key is written behind the events."""
+    """Times count from a base in nanoseconds; its key is written after the events."""
     shown = [each | {"ts": each["ts"] + 1.5e9} for each in entries]
     content = {"schemaVersion": 1, "displayTimeUnit": "ms", "traceEvents": around(shown), "baseTimeNanoseconds": BASE}
     return json.dumps(content).encode()

@@ -1,6 +1,6 @@
-"""Views of traces: events in, numbers by hand out.
+"""Views of traces: events, and expected numbers by hand.
 
-Where the plug-in (torch-tb-profiler 0.4.3) answers otherwise, a test states its answer on the same trace, too.
+If the plug-in (torch-tb-profiler 0.4.3) differs, a test has its answer on the same trace, too.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def test_memory_over_time(traces: Traces) -> None:
 
 
 def test_modules(traces: Traces) -> None:
-    """The plug-in has Linear_0 twice with 2 calls, 40 of time and 20 of its own: the sum of both, below each."""
+    """The plug-in has Linear_0 twice, with 2 calls, total 40 and self time 20, which are the sums of both modules."""
     traces.take(
         event("python_function", "nn.Module: Net_0", 0, 100),
         event("python_function", "nn.Module: Block_0", 10, 40),

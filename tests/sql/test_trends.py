@@ -47,7 +47,7 @@ def history(
 
 @pytest.fixture(scope="module")
 def builds() -> Iterator[Warehouse]:
-    """Twelve builds of which an op is slower from the 6th on; not to be written to."""
+    """Twelve builds; one op is slower from the 6th on. Tests must not write to it."""
     with empty_warehouse() as warehouse:
         history(warehouse, 12, 6, {"addmm": 1.3})
         yield warehouse
@@ -177,7 +177,7 @@ def test_series_of_one_and_of_equal_values(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM regressions()")[1] == []
     captures = []
     for build in range(2, 20):
-        # Equal but for when it ran.
+        # Equal except for the time at which it ran.
         at = build * 1000
         content = dump(run("Execute", kernel("add", at, at + 50), execute(at, at + 60)))
         captures.append(Labelled(f"b{build}", content, {"build": str(build)}))

@@ -45,8 +45,9 @@ class Fleet:
 
 @dataclass(frozen=True)
 class Draw:
-    """One comparison: captures with their side, each measured at the place that it stands at, and what is planted: in
-    captures of new, or only those at `places`; and before that `accepted`, in captures of any side at `accepted_at`."""
+    """One comparison: captures with their sides, each measured at its place. A change is planted in new's captures,
+    or in those at `places`; before that, `accepted` is planted in captures of any side at `accepted_at`.
+    """
 
     captures: Sequence[tuple[int, str]]
     plant: Plant | None = None

@@ -1,4 +1,4 @@
-"""Change points by Otava and by ruptures, for `rates_of_series`: run by a Python that has them, which etq's need not.
+"""Change points by Otava and ruptures, for `rates_of_series`: run by a Python that has them; etq's need not.
 
 Reads lists of series (logarithms) by name from stdin as JSON; writes the places of changes by method, name and series.
 """

@@ -80,8 +80,9 @@ def others_of(python: str, made: dict[str, list[Floats]]) -> dict[str, dict[str,
 
 
 def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[str, float]:
-    """Rates of findings in series without a change, with steps, bumps and creep, of ops and of the total; with a Python that has
-    them, also what Otava and ruptures tell of."""
+    """Rates of findings in series without a change, with steps, bumps and creep, of ops and of the total; also those of
+    Otava and ruptures, with a Python that has them.
+    """
     random = np.random.default_rng(22)
     large = fleet.large()
     rates: dict[str, float] = {}

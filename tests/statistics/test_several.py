@@ -1,7 +1,7 @@
-"""Several captures a side: interleaved, and one side after the other. What must hold is asserted of 200 draws a model.
+"""Several captures per side: interleaved, and one side after the other. Assertions are on 200 draws per model.
 
-With all cases (ETQ_ALL_CAPTURES=1) it is 500 draws, and their errors are printed, from drawing the pairs of captures
-again and again.
+With all cases (ETQ_ALL_CAPTURES=1) there are 500 draws, and their errors are printed, by bootstrap over pairs of
+captures.
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ Holds = Callable[[int, Verdicts], bool]
 def rates(
     fleet: Fleet, size: int, plant: Callable[[int], Plant | None], holds: Mapping[str, Holds], quantile: float = 0.25
 ) -> list[float]:
-    """The shares of draws that each of these holds of. Prints them; if all cases are run, with their errors, by bootstrap
-    over pairs of captures."""
+    """The share of draws for which each condition holds. Prints the shares; if all cases are run, with their errors, by
+    bootstrap over pairs of captures.
+    """
     random = np.random.default_rng(20261120)
 
     def shares(pairs: Sequence[tuple[int, int]], draws: int) -> list[float]:

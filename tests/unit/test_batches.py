@@ -178,7 +178,7 @@ def test_what_is_told_is_committed(tmp_path: Path) -> None:
         def progress(source: object, result: Capture | EtqError) -> None:
             told.append(len(told))
             assert source == FLEET[told[-1]]
-            # Another transaction sees what is committed, and nothing else.
+            # Another transaction sees only what is committed.
             with warehouse.connection.cursor() as other:
                 assert other.execute("SELECT count(*) FROM captures").fetchall() == [(told[-1] // 2 * 2 + 2,)]
 
@@ -259,7 +259,7 @@ with etq.open(sys.argv[1]) as warehouse:
 
 
 def test_files_that_change_nothing_are_not_written_again(tmp_path: Path) -> None:
-    """Changes are not lost either: of a label, a clock's name, a link, or of events that were pruned."""
+    """Changes are still written: to a label, to a clock's name, to a link, or to events that were pruned."""
     files = FLEET[:4]
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:

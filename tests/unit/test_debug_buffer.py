@@ -18,7 +18,7 @@ from etq.ingest.etdump import debug_buffer
 from etq.ingest.etdump.debug_buffer import tensor_at, with_elements
 from etq.ingest.etdump.schema import SCALAR_TYPES
 
-# What torch 2.13 makes of each byte as float8, of 256 pairs of bytes as bfloat16, of four float16 as complex32:
+# torch 2.13's value of each byte as float8, of 256 pairs of bytes as bfloat16, of four float16 as complex32:
 # torch.frombuffer(…, dtype=torch.uint8).view(dtype).float()
 TORCH = json.loads((Path(__file__).parent / "torch_elements.json").read_text())
 

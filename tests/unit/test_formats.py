@@ -1,4 +1,4 @@
-"""Views with a macro for each format: the answer is the view's, and a capture's format decides what is planned."""
+"""Views with a macro for each format: they return the view's answer, and only the capture's format is planned."""
 
 from __future__ import annotations
 

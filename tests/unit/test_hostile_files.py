@@ -211,7 +211,7 @@ def test_logged_tensors_that_share_their_bytes_are_refused(warehouse: Warehouse)
     ):
         warehouse.ingest(dump(run("Execute", *events)), debug_buffer=bytes(LARGE))
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
-    # Several dumps, each with a separate buffer of which one is given, are accepted.
+    # Some overlap is accepted: of several dumps, each may have a separate buffer, of which only one is given.
     warehouse.ingest(dump(run("Execute", *events[:3])), debug_buffer=bytes(LARGE))
 
 

@@ -42,7 +42,7 @@ def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
     ],
 )
 def test_process_groups_are_a_label(groups: Any, label: str | None) -> None:
-    """Of current and older files; what isn't a list of groups is left out."""
+    """From current and older files; values that aren't a list of groups are left out."""
     content = json.dumps({"distributedInfo": {"rank": 1, "pg_config": groups}, "traceEvents": []}).encode()
     rows = dict(read_torch_trace(content, "made"))["labels"].to_pylist()
     found = {row["key"]: row["value"] for row in rows}
