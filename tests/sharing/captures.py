@@ -9,7 +9,7 @@ import etq
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
 
-# What is in each table for each capture: one row of captures, and for each of its runs two events.
+# Rows per table for each capture. A whole capture has two events for each of its runs.
 _WHOLE = """
     SELECT
         c.name,

@@ -16,7 +16,7 @@ from tests.trace_builders import event, memory, trace, two_steps
 
 # Of each kind: kernels alone, a delegate with a map and one without, control flow, values logged, PyTorch, the old format.
 KINDS = ("mlp", "convnet_xnn", "demo_str", "cond_mixed", "values", "mlp_train", "iterations")
-# Whether each view is asked about every kind, which takes a quarter of an hour.
+# Whether each view is queried on every kind, which takes a quarter of an hour.
 ALL_KINDS = bool(os.environ.get("ETQ_ALL_KINDS"))
 _TRACES = ("mlp", "mlp_train", "gpu")  # views of traces only
 _RECORDED = {"mlp": "mlp", "convnet_xnn": "convnet_xnn", "demo_str": "demo_str", "loops": "maploop", "values": "mlp"}

@@ -59,7 +59,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
     assert executes() == [100, 11, 12, 13, 14]
     assert executes(phase="prefill") == [100]
     assert executes(phase="decode") == [11, 12, 13, 14]
-    # The first two of the five executes are left out; one of these is a decode run.
+    # `skip_first` leaves out the first two of the five executes; one of these is a decode run.
     assert executes(phase="decode", steps="skip_first=2") == [12, 13, 14]
     assert executes(phase="other") == []
     totals = warehouse.op_totals("run", unit="ns", phase="decode").fetchall()

@@ -254,7 +254,7 @@ def test_steps_are_one_total(all_captures: Warehouse) -> None:
 
 
 def test_a_coarse_clock(warehouse: Warehouse) -> None:
-    """Half, or less than half, of the times that aren't zero are whole microseconds."""
+    """In `coarse`, half of the times that aren't zero are whole microseconds; in `fine`, fewer than half."""
 
     def file(*times: int) -> bytes:
         runs = [[delegated("op", 5, 5 + t), delegate_call(5, 5 + t), execute(0, 9_999)] for t in times]

@@ -83,7 +83,7 @@ def vector_of(builder: Any, offsets: list[int]) -> int:
 
 
 def bomb_record(name: str, stated: int | None = None) -> bytes:
-    """A record with a member of so many blanks, which may claim to be smaller."""
+    """A record with a member of `BOMB` blanks, which may claim to be smaller."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("ETRECORD_V0", "")
