@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from etq import catalog
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 # How many rows of each list a result has at most.
 MOST_OPS: Final = 20
 MOST_VALUES: Final = 50
+# Characters of each text in the list of all views: the list has to fit into one result.
+MOST_OF_TEXT: Final = 90
 # Limits of `ask`, in seconds and megabytes, and of the files of `inspect_file`, in bytes.
 SECONDS: Final = 30.0
 MEGABYTES: Final = 256
@@ -75,11 +78,12 @@ def list_captures(settings: Settings, selector: str | None = None, limit: int = 
 
 
 def describe(_: Settings, view: str | None = None) -> Result:
-    """The documentation of a table, view or macro; or the names of all."""
+    """The documentation of a table, view or macro; or the names of all, with the beginning of their documentation."""
     if view is None:
+        begins = [(e, e.text.split(". ")[0].rstrip(".")) for e in catalog.public_objects()]
         views = [
-            {"name": e.name, "kind": e.kind, "text": e.text.split(". ")[0].rstrip(".")}
-            for e in catalog.public_objects()
+            {"name": e.name, "kind": e.kind, "text": shorten(text, MOST_OF_TEXT, placeholder=" …")}
+            for e, text in begins
         ]
         nothing: Result = {"name": None, "kind": None, "text": None, "parameters": [], "columns": []}
         return {**nothing, "views": views, "cut": []}
