@@ -230,7 +230,7 @@ class Program:
             each.ticks += ticks
 
     def idle(self, thread: Thread, stream: int = 7) -> None:
-        """A wait for the device, with an event of the device that is no work."""
+        """A wait for the device, with an event of the device that is not work."""
         self.correlation += 1
         self.write_call(thread, thread.now, thread.now + 1000, False)
         at = (thread.process - 100, stream)

@@ -70,7 +70,7 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
         for each in named:
             frame = spark.sql(_standing_alone(each, names))
             if uses[each.alias] > 1 and not each.meta.get("is_view"):
-                # New columns: where a join reads both, Spark mistakes those of a checkpoint for those of its source.
+                # With new columns: in a join of both, Spark confuses those of a checkpoint with those of its source.
                 frame = frame.localCheckpoint(eager=False).toDF(*frame.columns)
             frame.createOrReplaceTempView(names[each.alias])
             created.append(names[each.alias])

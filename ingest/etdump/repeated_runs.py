@@ -21,7 +21,8 @@ from etq.ingest.etdump.slices import read_slice
 from etq.ingest.events.event import EventSlice, Ticks
 from etq.ingest.flatbuffers.reader import REFERENCE, SCALARS, Buffer, Mask, Positions, Spans, Tables, element_positions
 
-# To compare costs as much as to decode a few thousand events. Only long texts make as many bytes as are too many.
+# A comparison takes as long as decoding a few thousand events. More bytes than these would take too much memory; only
+# runs with long texts have as many.
 FEWEST_RUNS: Final = 4
 FEWEST_EVENTS: Final = 4096
 MOST_BYTES: Final = 1 << 26

@@ -65,7 +65,7 @@ placed AS (
         END AS place
     FROM slices AS s
 ),
--- Where the slices before a slice, in the order of their starts, end at the latest.
+-- Each slice with the latest end of the slices of its category that start before it.
 reaching AS MATERIALIZED (
     SELECT
         p.place,
@@ -78,8 +78,8 @@ reaching AS MATERIALIZED (
     FROM placed AS p
     WHERE p.place IS NOT NULL
 ),
--- A category begins where none of its slices runs, and ends where the next begins
--- later: few moments, as most slices are within others.
+-- Start and end of the intervals in which any slice of a category runs. They are few,
+-- as most slices lie within others.
 edges AS (
     SELECT r.start_ticks AS ticks, r.place, 1 AS change
     FROM reaching AS r
