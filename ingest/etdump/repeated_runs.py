@@ -106,7 +106,7 @@ def _layout(runs: Tables, spans: Spans, chosen: range, distance: int) -> _Layout
 
 
 def _is_shared(tables: Tables, distance: int) -> Mask:
-    """Whether the table that is `distance` after each table refers to the same vtable, not to one as far from it."""
+    """Whether the next run's copy of each table refers to the same vtable, not to another copy of it."""
     buffer = tables.buffer
     following = tables.positions + distance
     is_inside = (following >= buffer.start) & (following <= buffer.end - REFERENCE.itemsize)
