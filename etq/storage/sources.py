@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 import weakref
+from contextlib import suppress
 from datetime import datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -16,16 +17,18 @@ from typing import BinaryIO, Final
 
 from etq.choices import UNITS
 from etq.errors import FormatError, WarehouseError, displayed
+from etq.storage.large_file import CHANGED, LargeFile, state_of
 
-# Files of more bytes than this are copied and mapped instead of being read into memory.
+# Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
 SMALL: Final = 64 * 2**20
-_AT_ONCE: Final = 2**24
+# How many bytes are copied at once: memory that is used again needs no new pages.
+_AT_ONCE: Final = 2**18
 
 
 class Source:
     """A file's bytes and path. The bytes don't change even if the file does."""
 
-    def __init__(self, content: bytes | mmap.mmap, path: str, copy: int | None = None) -> None:
+    def __init__(self, content: bytes | mmap.mmap | LargeFile, path: str, copy: int | None = None) -> None:
         self.content = content
         self._copy = copy
         if copy is not None:
@@ -38,7 +41,7 @@ class Source:
     def start_hashing(self) -> None:
         """Start computing the hash on another thread, unless it was started before."""
         if self._hashing is None:
-            self._hashing = Thread(target=self._hash)
+            self._hashing = Thread(target=self._hash_ahead)
             self._hashing.start()
 
     @property
@@ -51,14 +54,21 @@ class Source:
         assert self._digest is not None
         return self._digest
 
+    def _hash_ahead(self) -> None:
+        # If the file has changed, `sha256` raises the error again.
+        with suppress(FormatError):
+            self._hash()
+
     def _hash(self) -> None:
-        if self._copy is None:
+        if self._copy is not None:
+            # Reading through the memory map would keep the whole file in memory.
+            with open(os.dup(self._copy), "rb") as copy:
+                copy.seek(0)
+                self._digest = file_digest(copy, "sha256").hexdigest()
+        elif isinstance(self.content, LargeFile):
+            self._digest = self.content.sha256()
+        else:
             self._digest = sha256(self.content).hexdigest()
-            return
-        # Reading through the memory map would keep the whole file in memory.
-        with open(os.dup(self._copy), "rb") as copy:
-            copy.seek(0)
-            self._digest = file_digest(copy, "sha256").hexdigest()
 
 
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
@@ -73,11 +83,10 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
             raise FormatError(path, "can't be read: not a regular file")
         with Path(path).open("rb") as opened:
-            before = _state(opened)
-            # If another process truncates a mapped file, reading beyond its new end would kill this process.
-            source = _read(opened, path) if before[0] <= SMALL else _copied(opened, path)
-            if _state(opened) != before or len(source.content) != before[0]:
-                raise FormatError(displayed(path), "changed while it was read; repeat when it is complete")
+            before = state_of(opened.fileno())
+            source = _read(opened, path) if before[0] <= SMALL else _large(opened, path)
+            if state_of(opened.fileno()) != before or len(source.content) != before[0]:
+                raise FormatError(displayed(path), CHANGED)
             return source
     except FileNotFoundError as error:
         raise FormatError(displayed(path), "no such file") from error
@@ -85,18 +94,23 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
         raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
 
 
-def _state(file: BinaryIO) -> tuple[int, int, int]:
-    """Return properties that change when a file is written to: its size and times of change."""
-    status = os.fstat(file.fileno())
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
 def _read(file: BinaryIO, path: str) -> Source:
     return Source(file.read(), path)
 
 
+def _large(file: BinaryIO, path: str) -> Source:
+    """Return a source of a large file. Text is read in parts; readers of other formats need memory to look up."""
+    from etq.ingest.registry import is_json
+
+    large = LargeFile(file, path)
+    return Source(large, path) if is_json(large) else _copied(file, path)
+
+
 def _copied(file: BinaryIO, path: str) -> Source:
-    """Return a source that reads a private copy of the file, which is deleted when this process ends."""
+    """Return a source that maps a private copy of the file, which is deleted when this process ends.
+
+    If another process truncated a mapped file itself, reading beyond its new end would kill this process.
+    """
     # If temporary files are in memory, the copy takes as much memory as reading the file would.
     with tempfile.TemporaryFile() as copy:
         shutil.copyfileobj(file, copy, _AT_ONCE)

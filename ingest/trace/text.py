@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -20,7 +19,9 @@ _PART: Final = 2**22
 
 
 class Text:
-    """A file's text. Unpacked text is kept until `release`; later reads unpack it again."""
+    """A file's text. `data` has its bytes, or reads them from the file when it is sliced.
+    Unpacked text is kept until `release`; later reads unpack it again.
+    """
 
     def __init__(self, data: Any, path: str) -> None:
         self._data = data
@@ -29,12 +30,11 @@ class Text:
         self._is_released = False
         self._unpacked: list[bytes] | None = None
 
-    def parts(self) -> Iterator[bytes | mmap.mmap]:
-        """Yield the parts of the text: one, or several for gzip.
-        Raises `FormatError` for a damaged gzip and for a bomb.
-        """
+    def parts(self) -> Iterator[bytes]:
+        """Yield the parts of the text. Raises `FormatError` for a damaged gzip and for a bomb."""
         if not self._is_packed:
-            yield self._data
+            for start in range(0, len(self._data), _PART):
+                yield self._data[start : start + _PART]
         elif self._unpacked is not None:
             yield from self._unpacked
         else:
@@ -51,7 +51,7 @@ class Text:
 
     def whole(self) -> memoryview:
         """Return the text in one piece."""
-        return memoryview(b"".join(self.parts()) if self._is_packed else self._data)
+        return memoryview(b"".join(self.parts()) if self._is_packed else bytes(self._data))
 
 
 def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:

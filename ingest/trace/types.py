@@ -7,7 +7,6 @@ the entries one by one instead.
 
 from __future__ import annotations
 
-import mmap
 import re
 from collections.abc import Callable, Generator, Iterator
 from functools import cached_property
@@ -32,8 +31,6 @@ _END: Final = re.compile(rb"\}\s*\]")
 _BLOCK: Final = 2**17
 # How many bytes are split into blocks at once.
 _CHUNK: Final = 2**22
-# After this many bytes, the pages of a mapped file are released.
-_RELEASED: Final = 2**24
 # The list of entries must begin within this many bytes of the text's start, and end within this many of its end.
 _AROUND: Final = 2**20
 
@@ -147,9 +144,9 @@ class Entries:
             self.around = _around(before, text[last:])
 
 
-def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple[bytes | mmap.mmap, bool]:
+def _joined(parts: Iterator[bytes], text: bytes, size: int) -> tuple[bytes, bool]:
     """Return the text followed by at least `size` further bytes, if there are so many, and whether more may follow."""
-    joined: list[bytes | mmap.mmap] = [text] if text else []
+    joined: list[bytes] = [text] if text else []
     added = 0
     for part in parts:
         joined.append(part)
@@ -159,7 +156,7 @@ def _joined(parts: Iterator[bytes | mmap.mmap], text: bytes, size: int) -> tuple
     return b"".join(joined), False
 
 
-def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
+def _lists(text: bytes, start: int, last: int, *, is_all: bool) -> Generator[bytes, None, int]:
     """Yield lists of the entries between these places; return where the next one begins.
     `is_all` includes the last one.
     """
@@ -170,9 +167,6 @@ def _lists(text: bytes | mmap.mmap, start: int, last: int, *, is_all: bool) -> G
             break
         end = last if between is None else between.start() + 1
         yield b"".join((b"[", content[start:end], b"]"))
-        if isinstance(text, mmap.mmap) and start // _RELEASED < end // _RELEASED:
-            # Pages that were read need not stay in memory: they can be read from the file again.
-            text.madvise(mmap.MADV_DONTNEED)
         start = last if between is None else between.end(1)
     return start
 

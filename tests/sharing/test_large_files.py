@@ -1,0 +1,90 @@
+"""Large traces are read from their file in parts: what happens if another process writes to it meanwhile."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq import EtqError, FormatError
+from etq.ingest.trace import text
+from etq.storage import large_file, sources
+from etq.warehouse.ephemeral import open_ephemeral
+from tests.conftest import CAPTURES
+
+TRACE = CAPTURES / "torch" / "transformer_stack.pt.trace.json.gz"
+
+
+@pytest.fixture(params=["json", "json.gz"])
+def trace(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(sources, "SMALL", 1_000)
+    monkeypatch.setattr(text, "_PART", 2**16)
+    path = tmp_path / f"large.pt.trace.{request.param}"
+    packed = TRACE.read_bytes()
+    path.write_bytes(packed if request.param == "json.gz" else gzip.decompress(packed))
+    os.utime(path, (0, 0))
+    return path
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, 5_000)
+
+
+def overwrite(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.write(b"new")
+
+
+def grow(path: Path) -> None:
+    with path.open("ab") as file:
+        file.write(b"\n")
+
+
+CHANGES = pytest.mark.parametrize("change", [cut, overwrite, grow], ids=lambda change: change.__name__)
+
+
+def test_the_rows_are_those_of_a_small_file(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT t.*, a.* FROM event_ticks AS t LEFT JOIN op_arguments AS a USING (run_index, event_index) ORDER BY ALL"
+    with etq.open() as parts, etq.open() as whole:
+        large = parts.ingest(trace)
+        monkeypatch.undo()
+        small = whole.ingest(trace)
+        assert large.sha256 == small.sha256 == hashlib.sha256(trace.read_bytes()).hexdigest()
+        assert parts.rows(query) == whole.rows(query)
+
+
+@CHANGES
+@pytest.mark.parametrize("after", [0, 1, 2])
+def test_a_file_that_changes_between_parts_stores_nothing(
+    trace: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], None], after: int
+) -> None:
+    reads = 0
+    read = large_file.LargeFile.__getitem__
+
+    def reading(self: large_file.LargeFile, part: slice) -> bytes:
+        nonlocal reads
+        reads += 1
+        if reads == after + 3:
+            change(trace)
+        return read(self, part)
+
+    monkeypatch.setattr(large_file.LargeFile, "__getitem__", reading)
+    with etq.open() as warehouse:
+        with pytest.raises(FormatError, match="changed while it was read"):
+            warehouse.ingest(trace)
+        assert warehouse.rows("FROM captures")[1] == warehouse.rows("FROM event_ticks")[1] == []
+
+
+@CHANGES
+def test_a_file_that_changes_before_its_inputs_are_read(trace: Path, change: Callable[[Path], Any]) -> None:
+    warehouse, capture = open_ephemeral(str(trace), ["key_averages"])
+    assert warehouse.rows("FROM key_averages($capture)", capture=capture)[1]
+    change(trace)
+    with pytest.raises(EtqError, match="changed while it was read"):
+        warehouse.rows("FROM key_averages($capture, by := 'shape')", capture=capture)
