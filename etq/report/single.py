@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +12,7 @@ from etq.report import graph, graph_more, graph_section, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
-from etq.warehouse.focus import focused
+from etq.warehouse.focus import computed_once, focused
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -47,15 +47,21 @@ def report_of(
     Raises `QueryError` for an unknown capture or unit, and `EtqError` for a method without runs.
     """
     target = target_of(warehouse, capture, unit, method, runs)
-    with _focused(warehouse, target.capture):
+    with ExitStack() as stack:
+        for each in _prepared(target):
+            stack.enter_context(each)
         sections = [section for make in SECTIONS if (section := make(target)) is not None]
     return Report("capture", target.name, sections)
 
 
-def _focused(warehouse: Warehouse, sha256: str) -> AbstractContextManager[None]:
-    """Have views read the rows of this capture alone, where that takes less time than the copies of them."""
-    [(captures,)] = warehouse.rows("SELECT count(*) FROM captures")[1]
-    return nullcontext() if captures < MANY else focused(warehouse, warehouse.capture(sha256))
+def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
+    """Yield what makes queries faster, where preparing it takes less time than it saves."""
+    capture = target.warehouse.capture(target.capture)
+    [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
+    if captures >= MANY:
+        yield focused(target.warehouse, capture)
+    if target.is_trace:
+        yield computed_once(target.warehouse, capture)
 
 
 def graph_of(

@@ -1,0 +1,85 @@
+"""Results that views of a trace share in a report: the same answers, for one capture and these arguments alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import etq
+from etq import QueryError, catalog
+from etq.report.traces import VIEWS
+from etq.warehouse.focus import computed_once
+from tests.benchmarks.make_gpu_trace import make_gpu_trace
+from tests.conftest import CAPTURES
+
+STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("traces")
+    make_gpu_trace(folder / "gpu.pt.trace.json", 2_000, 1)
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.ingest(STEPS, name="cpu")
+        warehouse.ingest(folder / "gpu.pt.trace.json", name="gpu")
+    return folder / "lab.duckdb"
+
+
+@pytest.fixture
+def warehouse(file: Path) -> Iterator[etq.Warehouse]:
+    with etq.open(file, read_only=True) as opened:
+        yield opened
+
+
+def answers(warehouse: etq.Warehouse, capture: str) -> dict[str, list[tuple[Any, ...]]]:
+    views = (*VIEWS, "_advice_of_trace", "average_step", "gpu_utilization", "kernel_table", "module_tree", "timeline")
+    asked = {view: warehouse.rows(f"FROM {view}($capture)", capture=capture)[1] for view in views}
+    # Sums of floats differ in their last digits by the order of rows.
+    return {view: sorted((tuple(map(rounded, row)) for row in rows), key=repr) for view, rows in asked.items()}
+
+
+def rounded(value: Any) -> Any:
+    return float(f"{value:.9g}") if isinstance(value, float) and math.isfinite(value) else value
+
+
+def definitions(warehouse: etq.Warehouse) -> list[tuple[Any, ...]]:
+    query = """
+        SELECT database_name, function_name, md5(macro_definition) FROM duckdb_functions()
+        WHERE NOT internal ORDER BY ALL
+    """
+    return warehouse.rows(query)[1]
+
+
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str) -> None:
+    alone = answers(warehouse, name)
+    with computed_once(warehouse, warehouse.capture(name)):
+        assert answers(warehouse, name) == alone
+        assert "_computed_calls" in str(warehouse.connection.execute("EXPLAIN FROM key_averages(?)", [name]).fetchall())
+    assert sum(bool(rows) for rows in alone.values()) > (15 if name == "gpu" else 7)
+
+
+@pytest.mark.parametrize("is_temporary", [False, True])
+def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse, *, is_temporary: bool) -> None:
+    if is_temporary:
+        for each in catalog.objects().values():
+            if each.name in ("_calls", "_launches"):
+                warehouse.connection.execute(each.replacing(temporary=True))
+    before = definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()
+    with pytest.raises(ZeroDivisionError), computed_once(warehouse, warehouse.capture("gpu")):
+        assert definitions(warehouse) != before[0]
+        raise ZeroDivisionError
+    assert (definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()) == before
+    assert answers(warehouse, "cpu")["key_averages"]
+
+
+def test_other_arguments_are_an_error(warehouse: etq.Warehouse) -> None:
+    with computed_once(warehouse, warehouse.capture("gpu")):
+        assert warehouse.rows("FROM operator_table('gpu')")[1]
+        for view, argument in (("operator_table", "categories := 'older'"), ("key_averages", "runs := 'typical'")):
+            with pytest.raises(QueryError, match="other arguments"):
+                warehouse.rows(f"FROM {view}('gpu', {argument})")
