@@ -50,7 +50,9 @@ CHANGES = pytest.mark.parametrize("change", [cut, overwrite, grow], ids=lambda c
 
 
 def test_the_rows_are_those_of_a_small_file(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    query = "SELECT t.*, a.* FROM event_ticks AS t LEFT JOIN op_arguments AS a USING (run_index, event_index) ORDER BY ALL"
+    query = (
+        "SELECT t.*, a.* FROM event_ticks AS t LEFT JOIN op_arguments AS a USING (run_index, event_index) ORDER BY ALL"
+    )
     with etq.open() as parts, etq.open() as whole:
         large = parts.ingest(trace)
         monkeypatch.undo()
