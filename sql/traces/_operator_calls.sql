@@ -202,35 +202,25 @@ self_times AS MATERIALIZED (
     LEFT JOIN launched AS l ON l.node_index = i.node_index
     WHERE i.is_innermost
 ),
--- Rows are in the order of the trees: the descendants of a call follow it directly.
-ordered AS MATERIALIZED (
-    SELECT
-        o.*,
-        sum(o.device_self_ticks) OVER so_far AS device_so_far,
-        sum(o.tensor_self_ticks) OVER so_far AS tensor_so_far,
-        sum(o.is_named::BIGINT) OVER so_far AS named_so_far
-    FROM self_times AS o
-    WINDOW so_far AS (
-        PARTITION BY o.thread_index
-        ORDER BY o.start_ticks, o.end_ticks DESC, o.event_index
-        ROWS UNBOUNDED PRECEDING
-    )
-),
--- The sums of what starts before each call's end. Algorithm: starts add, ends read the
--- running sums. By default, DuckDB would compare all pairs for an ASOF join where it
--- expects few calls, as it does among other captures.
+-- The sums of what starts between each call's start and its end: its descendants, as
+-- trees are in order of their starts. Algorithm: starts add, ends don't; the running
+-- sum at the end less that at the start. By default, DuckDB would compare all pairs for
+-- an ASOF join where it expects few calls, as it does among other captures.
 moments AS (
     SELECT
         o.thread_index,
         o.event_index,
         o.start_ticks AS at_ticks,
+        o.end_ticks,
         1 AS place,
         o.device_self_ticks AS device,
         o.tensor_self_ticks AS tensor,
         o.is_named::BIGINT AS named
-    FROM ordered AS o
+    FROM self_times AS o
     UNION ALL
-    SELECT o.thread_index, o.event_index, o.end_ticks, 0, 0, 0, 0 FROM ordered AS o
+    SELECT
+        o.thread_index, o.event_index, o.end_ticks, o.end_ticks, 0, 0, 0, 0
+    FROM self_times AS o
 ),
 reached AS (
     SELECT
@@ -240,16 +230,29 @@ reached AS (
         sum(m.tensor) OVER so_far AS tensor,
         sum(m.named) OVER so_far AS named
     FROM moments AS m
-    WINDOW so_far AS (PARTITION BY m.thread_index ORDER BY m.at_ticks, m.place)
+    WINDOW so_far AS (
+        PARTITION BY m.thread_index
+        ORDER BY m.at_ticks, m.place, m.end_ticks DESC, m.event_index
+        ROWS UNBOUNDED PRECEDING
+    )
+),
+differences AS (
+    SELECT
+        u.event_index,
+        sum(CASE WHEN u.place = 0 THEN u.device ELSE -u.device END) AS device,
+        sum(CASE WHEN u.place = 0 THEN u.tensor ELSE -u.tensor END) AS tensor,
+        sum(CASE WHEN u.place = 0 THEN u.named ELSE -u.named END) AS named
+    FROM reached AS u
+    GROUP BY u.event_index
 ),
 totalled AS (
     SELECT
         o.*,
-        greatest(u.device - o.device_so_far, 0) AS device_within,
-        greatest(u.tensor - o.tensor_so_far, 0) AS tensor_within,
-        greatest(u.named - o.named_so_far, 0) AS named_within
-    FROM ordered AS o
-    JOIN reached AS u ON u.event_index = o.event_index AND u.place = 0
+        greatest(d.device, 0) AS device_within,
+        greatest(d.tensor, 0) AS tensor_within,
+        greatest(d.named, 0) AS named_within
+    FROM self_times AS o
+    JOIN differences AS d ON d.event_index = o.event_index
 )
 SELECT
     o.run_index,
