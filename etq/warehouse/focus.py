@@ -1,13 +1,13 @@
 """Many queries about one capture, as a report asks, at less than the cost of each alone.
 
 Views find the key of their capture by a subquery, so a plan may read the events of all captures to join them with those
-of one. Copies of the capture's rows, which have the tables' names, make the same views read these alone. And what many
-views of a trace compute is computed once: temporary macros, which have the names of those that compute it, read it.
+of one. Copies of the capture's rows, which have the tables' names, make the same views read these alone. And what
+several views compute is computed once: temporary macros, which have the names of those that compute it, read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -20,18 +20,20 @@ from etq.warehouse.warehouse import Warehouse
 
 # What other captures are listed and chosen by; these tables are small.
 _WHOLE: Final = ("captures", "labels")
+Arguments = Sequence[str | None]
+
 # What several views of a trace compute, with the arguments that follow the key of the capture. Those below read those
 # above.
-_SHARED: Final = {
-    "_launches": ["'all'"],
-    "_device_owners": [],
-    "_launched_times": [],
-    "_calls": ["NULL", "NULL", "NULL", "'all'"],
-    "_step_ticks": ["'all'"],
-    "_operator_tree": ["'all'"],
-    "_pass_slices": [],
-    "_path_parts": ["NULL", "NULL"],
-    "_innermost_owners": [],
+OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
+    "_launches": [["all"]],
+    "_device_owners": [[]],
+    "_launched_times": [[]],
+    "_calls": [[None, None, None, "all"]],
+    "_step_ticks": [["all"]],
+    "_operator_tree": [["all"]],
+    "_pass_slices": [[]],
+    "_path_parts": [[None, None]],
+    "_innermost_owners": [[]],
 }
 
 
@@ -62,27 +64,40 @@ def focused(warehouse: Warehouse, capture: Capture) -> Iterator[None]:
                 connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
 
 
-@contextmanager
-def computed_once(warehouse: Warehouse, capture: Capture) -> Iterator[None]:
-    """Have the views of a trace read what several of them compute from temporary tables, until the block ends.
+def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]:
+    """Return what several views of an ETDump compute, as `OF_TRACES`: for runs of a method or all (None), and all."""
+    chosen = [None, None, method, runs]
+    every = [None, None, None, "all"]
+    return {"_self_times": [chosen] if chosen == every else [chosen, every]}
 
-    Within the block, only this capture can be asked about. The warehouse is not changed. Other threads wait. Raises
-    `QueryError` if there is not enough memory.
+
+@contextmanager
+def computed_once(
+    warehouse: Warehouse, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
+) -> Iterator[None]:
+    """Have views read what several of them compute from temporary tables, until the block ends.
+
+    Within the block, only this capture can be asked about. `shared` has macros with the arguments that follow the key
+    of the capture; other arguments are an error. The warehouse is not changed. Other threads wait. Raises `QueryError`
+    if there is not enough memory.
     """
     with warehouse.locked() as connection:
         # A warehouse of another version has temporary macros already.
         query = "SELECT function_name FROM duckdb_functions() WHERE database_name = 'temp' AND function_name IN ?"
-        existing = {name for (name,) in connection.execute(query, [[*_SHARED]]).fetchall()}
+        existing = {name for (name,) in connection.execute(query, [[*shared]]).fetchall()}
         try:
-            for name, arguments in _SHARED.items():
-                call = f"{name}({', '.join([str(capture.capture_id), *arguments])})"
-                connection.execute(f"CREATE TEMP TABLE _computed{name} AS FROM {call}")
-                connection.execute(_reading(name, arguments))
+            for name, calls in shared.items():
+                computed = " UNION ALL ".join(
+                    f"SELECT {number} AS call_number, s.* FROM {_call(name, capture, arguments)} AS s"
+                    for number, arguments in enumerate(calls)
+                )
+                connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
+                connection.execute(_reading(name, calls))
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
-            for name in _SHARED:
+            for name in shared:
                 if name in existing:
                     connection.execute(catalog.named(name).replacing(temporary=True))
                 else:
@@ -90,10 +105,23 @@ def computed_once(warehouse: Warehouse, capture: Capture) -> Iterator[None]:
                 connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")
 
 
-def _reading(name: str, arguments: list[str]) -> str:
-    """Return the statement for a temporary macro that reads what the macro of this name returned for the arguments."""
+def _call(name: str, capture: Capture, arguments: Arguments) -> str:
+    return f"{name}({', '.join([str(capture.capture_id), *map(_literal, arguments)])})"
+
+
+def _literal(value: str | None) -> str:
+    return "NULL" if value is None else catalog.quoted(value)
+
+
+def _reading(name: str, calls: Sequence[Arguments]) -> str:
+    """Return the statement for a temporary macro that reads what the macro of this name returned for these calls."""
     parameters = [each.name for each in catalog.named(name).parameters]
-    same = [f"{each} IS NOT DISTINCT FROM {value}" for each, value in zip(parameters[1:], arguments, strict=True)]
-    refused = "error('computed for other arguments')"
-    condition = f" WHERE CASE WHEN {' AND '.join(same)} THEN true ELSE {refused} END" if same else ""
-    return f"CREATE OR REPLACE TEMP MACRO {name}({', '.join(parameters)}) AS TABLE FROM temp._computed{name}{condition}"
+    source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
+    if len(parameters) > 1:
+        cases = []
+        for number, arguments in enumerate(calls):
+            pairs = zip(parameters[1:], arguments, strict=True)
+            same = " AND ".join(f"{each} IS NOT DISTINCT FROM {_literal(value)}" for each, value in pairs)
+            cases.append(f"WHEN {same} THEN {number}")
+        source += f" WHERE call_number = CASE {' '.join(cases)} ELSE error('computed for other arguments') END"
+    return f"CREATE OR REPLACE TEMP MACRO {name}({', '.join(parameters)}) AS TABLE {source}"

@@ -1,4 +1,4 @@
-"""Results that views of a trace share in a report: the same answers, for one capture and these arguments alone."""
+"""Results that views share in a report: the same answers, for one capture and these arguments alone."""
 
 from __future__ import annotations
 
@@ -12,11 +12,17 @@ import pytest
 import etq
 from etq import QueryError, catalog
 from etq.report.traces import VIEWS
-from etq.warehouse.focus import computed_once
+from etq.warehouse.focus import computed_once, of_dumps
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
 
 STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
+DUMP = CAPTURES / "mlp_xnn" / "mlp_xnn_100runs.etdp"
+OF_TRACES = (*VIEWS, "_advice_of_trace", "average_step", "gpu_utilization", "kernel_table", "module_tree", "timeline")
+OF_DUMPS = (
+    *("_advice_of_runtime", "delegate_totals", "event_histogram", "execute_breakdown", "framework_tax", "headline"),
+    *("module_totals", "op_totals", "percentiles", "phase_totals", "run_times", "timeline", "typical_runs"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +32,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with etq.open(folder / "lab.duckdb") as warehouse:
         warehouse.ingest(STEPS, name="cpu")
         warehouse.ingest(folder / "gpu.pt.trace.json", name="gpu")
+        warehouse.ingest(DUMP, name="dump", etrecord=DUMP.with_name("mlp_xnn.etrecord"))
     return folder / "lab.duckdb"
 
 
@@ -35,8 +42,9 @@ def warehouse(file: Path) -> Iterator[etq.Warehouse]:
         yield opened
 
 
-def answers(warehouse: etq.Warehouse, capture: str) -> dict[str, list[tuple[Any, ...]]]:
-    views = (*VIEWS, "_advice_of_trace", "average_step", "gpu_utilization", "kernel_table", "module_tree", "timeline")
+def answers(
+    warehouse: etq.Warehouse, capture: str, views: tuple[str, ...] = OF_TRACES
+) -> dict[str, list[tuple[Any, ...]]]:
     asked = {view: warehouse.rows(f"FROM {view}($capture)", capture=capture)[1] for view in views}
     # Sums of floats differ in their last digits by the order of rows.
     return {view: sorted((tuple(map(rounded, row)) for row in rows), key=repr) for view, rows in asked.items()}
@@ -61,6 +69,20 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str) -> None:
         assert answers(warehouse, name) == alone
         assert "_computed_calls" in str(warehouse.connection.execute("EXPLAIN FROM key_averages(?)", [name]).fetchall())
     assert sum(bool(rows) for rows in alone.values()) > (15 if name == "gpu" else 7)
+
+
+@pytest.mark.parametrize("runs", ["typical", "all"])
+def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse, runs: str) -> None:
+    # Views with the option `runs` use typical runs by default.
+    alone = answers(warehouse, "dump", OF_DUMPS)
+    with computed_once(warehouse, warehouse.capture("dump"), of_dumps(None, "typical")):
+        assert answers(warehouse, "dump", OF_DUMPS) == alone
+    totals = "FROM op_totals('dump', runs := $runs, method := $method)"
+    arguments: dict[str, Any] = {"runs": runs, "method": "forward"}
+    expected = warehouse.rows(totals, **arguments)
+    with computed_once(warehouse, warehouse.capture("dump"), of_dumps("forward", runs)):
+        assert warehouse.rows(totals, **arguments) == expected
+    assert expected[1] and all(alone[view] for view in OF_DUMPS if view not in ("phase_totals",))
 
 
 @pytest.mark.parametrize("is_temporary", [False, True])
