@@ -33,23 +33,48 @@ outermost AS MATERIALIZED (
     FROM begun AS b
     WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks
 ),
--- The last op of each thread that has the number.
-candidates AS MATERIALIZED (
+ops AS MATERIALIZED (
+    SELECT f.* FROM slices AS f WHERE f.place = 4
+),
+-- The last op of each thread that has the number. Algorithm: ops and calls in the order
+-- of their starts; what a trace repeats has a number many times.
+moments AS (
     SELECT
+        o.sequence_number,
+        t.thread_index,
+        o.start_ticks AS at_ticks,
+        0 AS place,
+        o.end_ticks,
         o.event_index,
         o.forward_thread,
-        f.event_index AS op_index,
-        f.thread_index,
-        f.start_ticks
+        NULL AS op_index,
+        NULL AS op_start
     FROM outermost AS o
-    JOIN slices AS f
-        ON f.place = 4
-        AND f.sequence_number = o.sequence_number
-        AND f.start_ticks < o.start_ticks
-    QUALIFY row_number() OVER (
-        PARTITION BY o.event_index, f.thread_index
-        ORDER BY f.start_ticks DESC, f.end_ticks, f.event_index DESC
-    ) = 1
+    JOIN (SELECT DISTINCT f.sequence_number, f.thread_index FROM ops AS f) AS t
+        ON t.sequence_number = o.sequence_number
+    UNION ALL
+    SELECT
+        f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks,
+        f.event_index, NULL, f.event_index, f.start_ticks
+    FROM ops AS f
+),
+found AS (
+    SELECT
+        m.place,
+        m.event_index,
+        m.forward_thread,
+        m.thread_index,
+        last_value(m.op_index IGNORE NULLS) OVER so_far AS op_index,
+        last_value(m.op_start IGNORE NULLS) OVER so_far AS start_ticks
+    FROM moments AS m
+    WINDOW so_far AS (
+        PARTITION BY m.sequence_number, m.thread_index
+        ORDER BY m.at_ticks, m.place, m.end_ticks DESC, m.event_index
+        ROWS UNBOUNDED PRECEDING
+    )
+),
+candidates AS MATERIALIZED (
+    SELECT f.* FROM found AS f WHERE f.place = 0 AND f.op_index IS NOT NULL
 ),
 threads_of_ops AS (
     SELECT c.forward_thread, c.thread_index, count(*) AS ops
@@ -108,23 +133,36 @@ hosts AS MATERIALIZED (
         ON e.capture_id = capture_key AND e.signature_index = k.signature_index
     WHERE EXISTS (FROM known AS m WHERE m.module IS NOT NULL)
 ),
-paths AS (
+-- The innermost module of each event, and for modules the one around them.
+within AS (
     SELECT
         h.event_index,
-        CASE WHEN h.module IS NOT NULL THEN [h.module] END AS modules
+        CASE WHEN h.module IS NOT NULL THEN h.event_index END AS module_index,
+        h.module,
+        NULL::INTEGER AS outer_index
     FROM hosts AS h
     WHERE h.parent_index IS NULL
     UNION ALL
     SELECT
         h.event_index,
-        CASE
-            WHEN h.module IS NULL THEN p.modules
-            WHEN p.modules IS NULL THEN [h.module]
-            ELSE list_concat(p.modules, [h.module])
-        END
+        CASE WHEN h.module IS NULL THEN w.module_index ELSE h.event_index END,
+        h.module,
+        CASE WHEN h.module IS NOT NULL THEN w.module_index END
+    FROM within AS w
+    JOIN hosts AS h ON h.parent_index = w.event_index
+),
+reached AS MATERIALIZED (
+    SELECT w.* FROM within AS w WHERE w.module_index IS NOT NULL
+),
+paths AS (
+    SELECT r.event_index, [r.module] AS modules
+    FROM reached AS r
+    WHERE r.module IS NOT NULL AND r.outer_index IS NULL
+    UNION ALL
+    SELECT r.event_index, list_concat(p.modules, [r.module])
     FROM paths AS p
-    JOIN hosts AS h ON h.parent_index = p.event_index
+    JOIN reached AS r ON r.outer_index = p.event_index
 )
-SELECT p.event_index, p.modules
-FROM paths AS p
-WHERE p.modules IS NOT NULL;
+SELECT r.event_index, p.modules
+FROM reached AS r
+JOIN paths AS p ON p.event_index = r.module_index;
