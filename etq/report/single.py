@@ -12,7 +12,7 @@ from etq.report import graph, graph_more, graph_section, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
-from etq.warehouse.focus import OF_TRACES, computed_once, focused, of_dumps
+from etq.warehouse.focus import computed_once, focused, of_dumps
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -31,6 +31,8 @@ VIEWS: Final = (
 
 # A warehouse of so many captures takes a report longer than copies of one of them.
 MANY: Final = 100
+# Views of an ETDump of so many events take longer than to plan one more query.
+LONG: Final = 30_000
 # The options of `report_of` except the unit.
 OPTIONS: Final = ("method", "runs")
 
@@ -60,8 +62,10 @@ def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
     [(captures,)] = target.warehouse.rows("SELECT count(*) FROM captures")[1]
     if captures >= MANY:
         yield focused(target.warehouse, capture)
-    shared = OF_TRACES if target.is_trace else of_dumps(target.method, target.runs)
-    yield computed_once(target.warehouse, capture, shared)
+    if target.is_trace:
+        yield computed_once(target.warehouse, capture)
+    elif target.events >= LONG:
+        yield computed_once(target.warehouse, capture, of_dumps(target.method, target.runs))
 
 
 def graph_of(

@@ -28,6 +28,7 @@ class Target:
     has_program: bool
     has_executes: bool
     has_devices: bool
+    events: int
     _answers: dict[tuple[str, str], Table] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
@@ -61,7 +62,8 @@ def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, me
             EXISTS (
                 FROM event_ticks AS t WHERE t.capture_id = c.capture_id AND t.execute_index IS NOT NULL
             ) AS has_executes,
-            EXISTS (FROM device_events AS d WHERE d.capture_id = c.capture_id) AS has_devices
+            EXISTS (FROM device_events AS d WHERE d.capture_id = c.capture_id) AS has_devices,
+            (SELECT count(*) FROM event_ticks AS t WHERE t.capture_id = c.capture_id) AS events
         FROM captures AS c
         LEFT JOIN records AS r ON r.record_id = c.record_id
         WHERE c.capture_id = $capture_id

@@ -82,9 +82,7 @@ def computed_once(
     if there is not enough memory.
     """
     with warehouse.locked() as connection:
-        # A warehouse of another version has temporary macros already.
-        query = "SELECT function_name FROM duckdb_functions() WHERE database_name = 'temp' AND function_name IN ?"
-        existing = {name for (name,) in connection.execute(query, [[*shared]]).fetchall()}
+        existing = set()
         try:
             for name, calls in shared.items():
                 computed = " UNION ALL ".join(
@@ -92,7 +90,13 @@ def computed_once(
                     for number, arguments in enumerate(calls)
                 )
                 connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
-                connection.execute(_reading(name, calls))
+                macro = _reading(name, calls)
+                try:
+                    connection.execute(f"CREATE TEMP {macro}")
+                except duckdb.CatalogException:
+                    # A warehouse of another version that can't be written to has temporary macros already.
+                    existing.add(name)
+                    connection.execute(f"CREATE OR REPLACE TEMP {macro}")
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
@@ -114,7 +118,7 @@ def _literal(value: str | None) -> str:
 
 
 def _reading(name: str, calls: Sequence[Arguments]) -> str:
-    """Return the statement for a temporary macro that reads what the macro of this name returned for these calls."""
+    """Return the definition of a macro that reads what the macro of this name returned for these calls."""
     parameters = [each.name for each in catalog.named(name).parameters]
     source = f"SELECT * EXCLUDE (call_number) FROM temp._computed{name}"
     if len(parameters) > 1:
@@ -124,4 +128,4 @@ def _reading(name: str, calls: Sequence[Arguments]) -> str:
             same = " AND ".join(f"{each} IS NOT DISTINCT FROM {_literal(value)}" for each, value in pairs)
             cases.append(f"WHEN {same} THEN {number}")
         source += f" WHERE call_number = CASE {' '.join(cases)} ELSE error('computed for other arguments') END"
-    return f"CREATE OR REPLACE TEMP MACRO {name}({', '.join(parameters)}) AS TABLE {source}"
+    return f"MACRO {name}({', '.join(parameters)}) AS TABLE {source}"
