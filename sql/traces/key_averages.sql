@@ -8,7 +8,8 @@
 -- such as FLOPs. Differences from torch: torch uses ids that it has in memory, and
 -- loses an op's kernels if it merges a nested op of the same name; here they are
 -- kept, waits of a device (Stream Sync) and annotations repeated for a device are
--- not device time of an op, and device events that no op launched have a row.
+-- not device time of an op, and device events that no op launched have a row. By
+-- shape, torch leaves out the shapes of lists of tensors, such as those of cat.
 -- Columns:
 --   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections import Counter, defaultdict
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from tests.sampling import thinned
 
 TRACES = CAPTURES / "torch"
 NAMES = sorted(path.name.split(".")[0] for path in TRACES.glob("*.key_averages.json.gz"))
+LISTS = "lists"
 WAYS = {"name": "by_name", "shape": "by_shape", "stack": "by_stack_5"}
 
 
@@ -36,8 +38,16 @@ def listed(shapes: str) -> Any:
     return json.loads(shapes.replace("'", '"')) if shapes else []
 
 
-@pytest.mark.parametrize("by", list(WAYS))
-@pytest.mark.parametrize("name", thinned(NAMES, NAMES[::3]))
+def as_torch(shapes: str) -> list[Any]:
+    """Return the shapes of inputs as torch has them in memory: a list of tensors has none."""
+    return [[] if any(isinstance(part, list) for part in shape) else shape for shape in listed(shapes)]
+
+
+# Shapes of lists of tensors are in the file alone.
+ASKED = [(name, by) for name in NAMES for by in WAYS if (name, by) != (LISTS, "shape")]
+
+
+@pytest.mark.parametrize(("name", "by"), thinned(ASKED, ASKED[::3]))
 def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
     theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_says(name)[WAYS[by]]}
     ours = {(row["name"], str(listed(row["shapes"] or ""))): row for row in etq_says(warehouse, name, by)}
@@ -60,6 +70,29 @@ def test_total(warehouse: Warehouse, name: str) -> None:
     rows = etq_says(warehouse, name, "name", "ns")
     assert sum(row["self_cpu_time"] for row in rows) == pytest.approx(1000 * torch_says(name)["self_cpu_time_total"])
     assert sum(row["self_cpu_percent"] for row in rows) == pytest.approx(100)
+
+
+def test_shapes_of_lists_of_tensors(warehouse: Warehouse) -> None:
+    """The file has the shapes of each tensor of a list: rows without them add up to torch's."""
+    theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_says(LISTS)["by_shape"]}
+    sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    rows = etq_says(warehouse, LISTS, "shape")
+    for row in rows:
+        values = {
+            name: row[name] for name in ("calls", "self_cpu_time", "cpu_time_total", "self_cpu_memory", "cpu_memory")
+        }
+        sums[row["name"], str(as_torch(row["shapes"] or ""))].update(values)
+    assert set(sums) == set(theirs) and len(rows) > len(theirs)
+    for key, row in theirs.items():
+        assert (sums[key]["calls"], sums[key]["self_cpu_memory"], sums[key]["cpu_memory"]) == (
+            *(row["count"], row["self_cpu_memory_usage"], row["cpu_memory_usage"]),
+        )
+        assert sums[key]["self_cpu_time"] == pytest.approx(row["self_cpu_time_total"])
+        assert sums[key]["cpu_time_total"] == pytest.approx(row["cpu_time_total"])
+    assert {row["shapes"]: row["calls"] for row in rows if row["name"] == "aten::einsum"} == {
+        "[[], [[2, 5, 6], [2, 5, 6]], []]": 2,
+        "[[], [[2, 7, 6], [2, 7, 6]], []]": 1,
+    }
 
 
 def test_flops_are_in_no_file(warehouse: Warehouse) -> None:

@@ -1,6 +1,7 @@
-"""Make `tests/captures/torch/memory_outside.*` again: a trace of which tensors die outside of all ops, and torch's answers.
+"""Make traces of `tests/captures/torch` again, with torch's answers: `memory_outside`, of which tensors die outside of all
+ops, and `lists`, of which ops take lists of tensors.
 
-ENV/bin/python tests/parity/make_memory_trace.py tests/captures/torch    # in an environment with torch
+ENV/bin/python tests/parity/make_traces.py tests/captures/torch [NAME...]    # in an environment with torch
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from typing import Any
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
-NAME = "memory_outside"
 KEPT = (
     *("key", "count", "self_cpu_time_total", "cpu_time_total", "cpu_time"),
     *("self_cpu_memory_usage", "cpu_memory_usage", "flops"),
@@ -29,7 +29,7 @@ def rows(averages: Any) -> list[dict[str, Any]]:
     ]
 
 
-def train() -> None:
+def memory_outside() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.ReLU(), torch.nn.Linear(128, 10))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     for _ in range(4):
@@ -46,13 +46,30 @@ def train() -> None:
         optimizer.zero_grad()
 
 
+def lists() -> None:
+    recurrent, last = torch.nn.LSTM(8, 6, batch_first=True), torch.nn.Linear(6, 3)
+    for steps in (5, 5, 7):
+        hidden, _ = recurrent(torch.randn(2, steps, 8))
+        joined = last(torch.cat([hidden[:, :2], hidden[:, 2:]], 1))
+        products = torch.einsum("bij,bkj->bik", hidden, hidden)
+        (joined.sum() + torch.stack([hidden, hidden]).sum() + products.sum()).backward()
+
+
+PROGRAMS = {"memory_outside": memory_outside, "lists": lists}
+
+
 def main() -> None:
     folder = Path(sys.argv[1])
+    for name in sys.argv[2:] or PROGRAMS:
+        make(folder, name)
+
+
+def make(folder: Path, name: str) -> None:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     with profile(activities=[ProfilerActivity.CPU], record_shapes=True, profile_memory=True) as recorded:
-        train()
-    path = folder / f"{NAME}.pt.trace.json"
+        PROGRAMS[name]()
+    path = folder / f"{name}.pt.trace.json"
     recorded.export_chrome_trace(str(path))
     written = path.read_bytes().replace(f'"{path}"'.encode(), f'"./{path.name}"'.encode())
     path.unlink()
@@ -65,8 +82,8 @@ def main() -> None:
         "self_cpu_time_total": averages.self_cpu_time_total,
         "torch": torch.__version__,
     }
-    for name, content in ((path.name, written), (f"{NAME}.key_averages.json", json.dumps(said).encode())):
-        (folder / f"{name}.gz").write_bytes(gzip.compress(content, mtime=0))
+    for file, content in ((path.name, written), (f"{name}.key_averages.json", json.dumps(said).encode())):
+        (folder / f"{file}.gz").write_bytes(gzip.compress(content, mtime=0))
 
 
 if __name__ == "__main__":
