@@ -1,8 +1,8 @@
 """ExecuTorch programs (`.pte`): instructions, planned memory and data of a runtime.
 
 A program is a FlatBuffers buffer, followed by segments with constants and delegates' blobs, whose start the header
-states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read, and
-XNNPACK's graphs.
+states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read,
+and XNNPACK's graphs.
 """
 
 from __future__ import annotations

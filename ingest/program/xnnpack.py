@@ -22,9 +22,7 @@ from etq.ingest.program import xnnpack_schema as schema
 _NAMES: Final = (None, *schema.OPS)
 
 
-def delegate_graph_rows(
-    buffer: Buffer, blobs: Iterable[tuple[str, int, int]]
-) -> Iterator[tuple[str, pa.RecordBatch]]:
+def delegate_graph_rows(buffer: Buffer, blobs: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield the tables `delegate_ops` and `delegate_values` of blobs: (backend, position, size) each.
 
     Blobs of other backends have no rows, nor have those of other formats of XNNPACK, or with other kinds of values. A
@@ -87,30 +85,16 @@ class _Ops:
         inputs: list[list[int]] = [[] for _ in range(count)]
         outputs: list[list[int]] = [[] for _ in range(count)]
         parameters: list[dict[str, Any]] = [{} for _ in range(count)]
-        for number in sorted(set(kinds)):
-            if not 0 < number < len(_NAMES):
-                continue
+        # An op that a newer schema has only has a number.
+        for number in sorted({kind for kind in kinds if 0 < kind < len(_NAMES)}):
             op = schema.OPS[str(_NAMES[number])]
             found, at = members(nodes, "xnode_union", np.array(kinds) == number, op.table)
             _check_apart(found)
-            places = at.tolist()
-            for into, are_outputs in ((inputs, False), (outputs, True)):
-                for name in op.values(are_outputs=are_outputs):
-                    _check_known(found, name, ids)
-                    for place, value in zip(places, found.scalar(name).tolist(), strict=True):
-                        if value != schema.NO_VALUE:
-                            into[place].append(value)
-            for name in op.vectors:
-                for place, listed in zip(places, _listed(found, name), strict=True):
-                    parameters[place][name] = listed
-            for name in op.parameters():
-                for place, value in zip(places, _writable(found.scalar(name)), strict=True):
-                    if value or name != "flags":
-                        parameters[place][name] = value
+            _add_values(found, op.values(are_outputs=False), ids, [inputs[place] for place in at.tolist()])
+            _add_values(found, op.values(are_outputs=True), ids, [outputs[place] for place in at.tolist()])
+            _add_parameters(found, op, [parameters[place] for place in at.tolist()])
         ranges, owners = nodes.tables("output_min_max", schema.OUTPUT_MIN_MAX)
-        for name in schema.OUTPUT_MIN_MAX.fields:
-            for place, value in zip(owners.tolist(), _writable(ranges.scalar(name)), strict=True):
-                parameters[place][name] = value
+        _add_parameters(ranges, schema.Op(schema.OUTPUT_MIN_MAX), [parameters[place] for place in owners.tolist()])
         self.blobs += repeat(blob, count)
         self.indexes += range(count)
         self.ops += [_NAMES[kind] or "none" if kind < len(_NAMES) else f"op {kind}" for kind in kinds]
@@ -196,9 +180,27 @@ def _check_apart(tables: Tables) -> None:
     """Raise `FormatError` for ops that share a table: a small hostile file could claim many."""
     ascending = np.sort(tables.positions)
     if (shared := ascending[1:][ascending[1:] == ascending[:-1]]).size:
-        raise FormatError(
-            tables.buffer.path, f"two ops of XNNPACK's graph share a {tables.type.name}", int(shared[0])
-        )
+        raise FormatError(tables.buffer.path, f"two ops of XNNPACK's graph share a {tables.type.name}", int(shared[0]))
+
+
+def _add_values(ops: Tables, names: Sequence[str], ids: npt.NDArray[Any], into: Sequence[list[int]]) -> None:
+    """Add the values in these fields of ops to the list of each."""
+    for name in names:
+        _check_known(ops, name, ids)
+        for listed, value in zip(into, ops.scalar(name).tolist(), strict=True):
+            if value != schema.NO_VALUE:
+                listed.append(value)
+
+
+def _add_parameters(ops: Tables, op: schema.Op, into: Sequence[dict[str, Any]]) -> None:
+    """Add the parameters of ops to the object of each; flags only where some are set."""
+    for name in op.vectors:
+        for parameters, listed in zip(into, _listed(ops, name), strict=True):
+            parameters[name] = listed
+    for name in op.parameters():
+        for parameters, value in zip(into, _writable(ops.scalar(name)), strict=True):
+            if value or name != "flags":
+                parameters[name] = value
 
 
 def _check_known(tables: Tables, name: str, ids: npt.NDArray[Any]) -> None:
@@ -209,7 +211,7 @@ def _check_known(tables: Tables, name: str, ids: npt.NDArray[Any]) -> None:
         first = int(np.flatnonzero(unknown)[0])
         raise FormatError(
             tables.buffer.path,
-            f"{tables.type.name}.{name} is {named[first]}, which is not an id of the {len(ids)} values of XNNPACK's graph",
+            f"{tables.type.name}.{name} is {named[first]}; XNNPACK's graph has {len(ids)} values, none of that id",
             int(tables.positions[first]),
         )
 
@@ -233,5 +235,5 @@ def _dtype(number: int) -> str:
 def _writable(values: npt.NDArray[Any]) -> list[Any]:
     """Return numbers as JSON has them: floats with their own digits, infinities and NaN as texts."""
     if values.dtype.kind != "f":
-        return values.tolist()
+        return [*map(int, values)]
     return [float(str(value)) if math.isfinite(value) else str(value) for value in values]

@@ -1,7 +1,7 @@
 """The tables of XNNPACK's graphs, as data: slots, types, defaults.
 
-Source: `backends/xnnpack/serialization/runtime_schema.fbs` and `xnnpack_graph_serialize.py` of ExecuTorch 1.4.1. A blob is
-such a graph, or a header (`XNNHeader`) that states where in the blob the graph is.
+Source: `backends/xnnpack/serialization/runtime_schema.fbs` and `xnnpack_graph_serialize.py` of ExecuTorch 1.4.1. A blob
+is such a graph, or a header (`XNNHeader`) that states where in the blob the graph is.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ class Op(NamedTuple):
 
     def values(self, *, are_outputs: bool) -> list[str]:
         """The fields that are inputs, or outputs, in order."""
-        return [
-            name for name in self.table.fields if name.endswith("_id") and name.startswith("output") == are_outputs
-        ]
+        return [name for name in self.table.fields if name.endswith("_id") and name.startswith("output") == are_outputs]
 
     def parameters(self) -> list[str]:
         """The other fields that are numbers, but the number of dimensions, which vectors have too."""

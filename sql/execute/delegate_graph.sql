@@ -3,6 +3,7 @@
 -- added, and the time of the delegate's event that runs it. Needs a linked program;
 -- a linked record has the nodes. Only XNNPACK's blobs are read; its events have the
 -- names of ops, not of nodes, so they are aligned with ops by kind and order.
+-- Engines: duckdb (it writes lists of numbers as text, which Spark casts otherwise)
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction that calls the delegate

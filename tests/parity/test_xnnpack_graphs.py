@@ -93,7 +93,9 @@ def check(graph: Any, tables: dict[str, pa.RecordBatch], blob: int) -> None:
     assert [row["op_index"] for row in ops] == [*range(len(ops))]
     columns = ("op", "debug_handle", "inputs", "outputs")
     parameters = [{name: written(each) for name, each in json.loads(row["parameters"]).items()} for row in ops]
-    assert [(*(row[name] for name in columns), each) for row, each in zip(ops, parameters, strict=True)] == ops_of(graph)
+    assert [(*(row[name] for name in columns), each) for row, each in zip(ops, parameters, strict=True)] == ops_of(
+        graph
+    )
     values = [tuple(row.values())[1:] for row in tables["delegate_values"].to_pylist() if row["blob_offset"] == blob]
     assert values == values_of(graph)
 
@@ -112,8 +114,8 @@ def test_captured_programs(name: str) -> None:
         check(graph, tables, blobs[place])
         # Inputs and outputs of the graph by its own lists.
         values = [row for row in tables["delegate_values"].to_pylist() if row["blob_offset"] == blobs[place]]
-        for name in ("input", "output"):
-            assert sorted(graph[f"{name}_ids"]) == sorted(row["value_id"] for row in values if row[f"is_{name}"])
+        for side in ("input", "output"):
+            assert sorted(graph[f"{side}_ids"]) == sorted(row["value_id"] for row in values if row[f"is_{side}"])
 
 
 def test_every_op_of_the_schema() -> None:
