@@ -201,15 +201,15 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
-    if (stack) {
-      const lines = etq.short(stack, 5000).split("\n").map((text) => etq.element("div", { text }));
-      detail.append(etq.element("h3", { text: "Stack trace" }), etq.element("pre", {}, ...lines));
-    }
     // From an op to what the delegate made of it, and back.
     const other = isGroup(item) ? null : get(item, "counterpart");
     if (other !== null) {
       const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";
       detail.append(etq.element("button", { type: "button", class: "quiet", id: "graph-counterpart", text, onclick: () => reach(other) }));
+    }
+    if (stack) {
+      const lines = etq.short(stack, 5000).split("\n").map((text) => etq.element("div", { text }));
+      detail.append(etq.element("h3", { text: "Stack trace" }), etq.element("pre", {}, ...lines));
     }
     if (links.length) detail.append(etq.element("div", { class: "graph-links" }, ...links));
     view.draw();
