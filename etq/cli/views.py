@@ -128,9 +128,9 @@ view_command(
 
 
 view_command(
-    "delegate-graph",
+    "delegate-ops",
     "delegate_graph",
-    "Show the ops in a delegate's own graph: what XNNPACK made of the nodes that it runs. Needs a linked program.",
+    "Show the ops that XNNPACK made of the model's. Needs a linked program.",
     """SELECT d.method, d.instruction_id, d.op_index, d.op, d.node_name, d.outputs, d.event_name, d.calls, d.self_time,
         d.share_percent, d.unit
     FROM {view} AS d""",

@@ -36,7 +36,7 @@ CHOSEN: Final = {"graph": ("--dot",)}
 NOT_CALLED: Final = {
     "compact": "writes the warehouse",
     "completion": "prints a script; reads no capture",
-    "delegate-graph": "needs a program with XNNPACK's graphs, which no input has",
+    "delegate-ops": "needs a program with XNNPACK's graphs, which no input has",
     "demo": "has captures of its own",
     "graphs": "compares records; reads only totals of captures",
     "ingest": "writes the warehouse; measured where the inputs are made",

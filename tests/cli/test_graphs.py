@@ -124,16 +124,16 @@ def test_what_delegate_graph_lacks() -> None:
     """A program without XNNPACK, no program, a trace."""
     folder = CAPTURES / "demo_int"
     dump, program = str(folder / "demo_int.etdp"), str(folder / "demo_int.pte")
-    result = CliRunner().invoke(main, ["delegate-graph", dump, "--pte", program, "--runs", "all"])
+    result = CliRunner().invoke(main, ["delegate-ops", dump, "--pte", program, "--runs", "all"])
     assert result.exit_code == 0
     assert f"no delegate that {dump} ran has a graph that etq reads, as XNNPACK's have" in result.stderr
-    result = CliRunner().invoke(main, ["delegate-graph", dump])
+    result = CliRunner().invoke(main, ["delegate-ops", dump])
     assert (result.exit_code, "demo_int has no program, whose delegates have graphs; link one" in result.stderr) == (
         1,
         True,
     )
     trace = str(sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[0])
-    result = CliRunner().invoke(main, ["delegate-graph", trace])
+    result = CliRunner().invoke(main, ["delegate-ops", trace])
     assert result.exit_code == 1
     assert "delegate_graph is for ETDumps, and this is a PyTorch trace; for that there is etq kernels" in result.stderr
 
@@ -141,7 +141,7 @@ def test_what_delegate_graph_lacks() -> None:
 def test_the_ops_of_a_delegate() -> None:
     folder = CAPTURES / "mlp_xnn"
     files = ["--etrecord", str(folder / "mlp_xnn.etrecord"), "--pte", str(folder / "mlp_xnn.pte")]
-    result = CliRunner().invoke(main, ["delegate-graph", str(folder / "mlp_xnn.etdp"), *files, "--format", "json"])
+    result = CliRunner().invoke(main, ["delegate-ops", str(folder / "mlp_xnn.etdp"), *files, "--format", "json"])
     rows = json.loads(result.stdout)
     assert [row["op"] for row in rows] == ["FullyConnected", "FullyConnected", "Add"] * 3 + ["FullyConnected"]
     assert [row["node_name"] for row in rows[:3]] == ["aten_linear_default", "aten_linear_default_1", "aten_add_tensor"]
