@@ -37,10 +37,12 @@ _FLAGS = {
     "uint8": flatbuffers.number_types.Uint8Flags,
     "int8": flatbuffers.number_types.Int8Flags,
     "bool": flatbuffers.number_types.BoolFlags,
+    "int16": flatbuffers.number_types.Int16Flags,
     "int32": flatbuffers.number_types.Int32Flags,
     "uint32": flatbuffers.number_types.Uint32Flags,
     "int64": flatbuffers.number_types.Int64Flags,
     "uint64": flatbuffers.number_types.Uint64Flags,
+    "float32": flatbuffers.number_types.Float32Flags,
     "float64": flatbuffers.number_types.Float64Flags,
 }
 

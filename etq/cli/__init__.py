@@ -24,7 +24,7 @@ COMMANDS: Final = {
         "slow": "views", "decode": "views", "advice": "views", "report": "report", "export": "export",
     },
     "With its record or program": {
-        "modules": "views", "sources": "views", "coverage": "views", "graph": "graphs",
+        "modules": "views", "sources": "views", "coverage": "views", "delegate-ops": "views", "graph": "graphs",
         "graphs": "graphs", "flops": "costs", "roofline": "costs", "program": "programs",
         "values": "values", "reference": "values", "gap": "values",
     },

@@ -19,6 +19,7 @@ _OF_TRACES: Final = {
     "framework_tax": 'etq sql "FROM operator_table(CAPTURE)"',
     "delegate_totals": "etq kernels",
     "delegate_coverage": "etq kernels",
+    "delegate_graph": "etq kernels",
     "module_totals": 'etq sql "FROM module_tree(CAPTURE)"',
     "source_totals": "etq ops --by stack",
     "roofline": 'etq sql "FROM gpu_utilization(CAPTURE)"',
@@ -52,6 +53,7 @@ _OF_ANY: Final = {
     "slow_runs": "no run of {capture} took longer than typical runs",
     "logged_values": "{capture} has no logged values",
     "advice": "no rule of advice applies to {capture}",
+    "delegate_graph": "no delegate that {capture} ran has a graph that etq reads, as XNNPACK's have",
 }
 _OF_OPTIONS: Final = {
     "peak_memory": "no allocations: record them with profile_memory=True",
@@ -62,12 +64,13 @@ _OF_OPTIONS: Final = {
 
 @contextmanager
 def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterator[None]:
-    """If an error is raised because a PyTorch trace has no record, name the view that applies to traces."""
+    """If an error is raised because a PyTorch trace has no record or program, name the view that applies to traces."""
     try:
         yield
     except QueryError as error:
         query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-        if " has no record, " not in str(error) or view not in _OF_TRACES:
+        is_lacking = " has no record, " in str(error) or " has no program, " in str(error)
+        if not is_lacking or view not in _OF_TRACES:
             raise
         if warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
             raise

@@ -127,6 +127,19 @@ view_command(
 )
 
 
+view_command(
+    "delegate-ops",
+    "delegate_graph",
+    "Show the ops that XNNPACK made of the model's. Needs a linked program.",
+    """SELECT d.method, d.instruction_id, d.op_index, d.op, d.node_name, d.outputs, d.event_name, d.calls, d.self_time,
+        d.share_percent, d.unit
+    FROM {view} AS d""",
+    choosing=lambda command: run_options("typical")(
+        click.option("--pte", metavar="FILE", help="For a file: its program, which has the graphs.")(command)
+    ),
+    example="run.etdp --etrecord model.etrecord --pte model.pte",
+)
+
 GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
 
 

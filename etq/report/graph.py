@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any, Final
 
+from etq.report import delegates
 from etq.report.columns import Table, table
 from etq.report.graph_more import NOTHING_MORE, More, bounded, more_values, rows_of
 from etq.report.layers import layered
@@ -17,6 +18,7 @@ from etq.report.target import Target
 VIEWS: Final = (
     "graphs", "metrics", "module_totals", "node_arguments", "node_costs", "node_debug_handles", "node_memory",
     "node_modules", "node_totals", "node_values", "op_edges", "op_nodes", "signature_nodes", "signatures",
+    *delegates.VIEWS,
 )  # fmt: skip
 
 EDGE: Final = "edge_dialect_exported_program"
@@ -156,7 +158,7 @@ LEVELS: Final = """
 
 def graph_tables(target: Target, more: More = NOTHING_MORE) -> dict[str, Table]:
     """Return the tables of the section: those of `graph_rows`, gaps that are not finite as `UNBOUNDED` and `NAN`."""
-    tables = graph_rows(target, more)
+    tables = graph_rows(target, more, with_delegates=True)
     for name in ("nodes", "groups") if tables and more.gap is not None else ():
         names, rows = tables[name]
         signs = [{"snr": -1, "cosine": -1}.get(column, column in METRICS) for column in names]
@@ -164,13 +166,16 @@ def graph_tables(target: Target, more: More = NOTHING_MORE) -> dict[str, Table]:
     return {name: table(*each) for name, each in tables.items()}
 
 
-def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
+def graph_rows(target: Target, more: More = NOTHING_MORE, *, with_delegates: bool = False) -> dict[str, Rows]:
     """Return the names of columns, and rows, of nodes, groups, edges and bends; nothing without a record.
 
     A group is a module, a nested graph, a node with its nested graphs, or a whole graph (without a parent). Nodes and
     groups have their parent group, and their rank and order among its children. Groups come after nodes in one
     numbering: group g is number len(nodes) + g. Edges are between nodes, by number. A bend is a place in a group that
     edges of its owner pass: of a child of the group, by number, or of a node outside of it.
+
+    `with_delegates` adds the graphs in delegates' blobs, as graphs with negative numbers, and to nodes the ops that
+    they became.
     """
     found = rows_of(target, RECORD)[1]
     if not found:
@@ -180,15 +185,20 @@ def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
     names, nodes = rows_of(target, NODES.format(shown=TIMED if is_timed else UNTIMED), record=record)
     if not nodes:
         return {}
+    levels = rows_of(target, LEVELS, stage=stage)[1]
+    inner = delegates.DelegateGraphs()
+    if with_delegates and is_timed:
+        inner = delegates.delegate_graphs(target, names, nodes, levels)
+    nodes, levels = [*nodes, *inner.nodes], [*levels, *inner.levels]
     keys = [(row[names.index("graph_id")], row[names.index("node_index")]) for row in nodes]
     numbers = {key: number for number, key in enumerate(keys)}
     methods = dict(zip((key[0] for key in keys), (row[names.index("method")] for row in nodes), strict=True))
     subgraphs = [row[names.index("subgraph")] for row in nodes]
     ops = [row[names.index("op")] or row[names.index("name")] for row in nodes]
-    tree = Tree(keys, subgraphs, rows_of(target, LEVELS, stage=stage)[1], ops)
+    tree = Tree(keys, subgraphs, levels, ops)
     edges = [
         (numbers[graph_id, maker], numbers[graph_id, user])
-        for graph_id, maker, user in rows_of(target, EDGES, stage=stage)[1]
+        for graph_id, maker, user in [*rows_of(target, EDGES, stage=stage)[1], *inner.edges]
         if (graph_id, maker) in numbers and (graph_id, user) in numbers
     ]
     edges += nested_edges(target.warehouse, record, stage, keys, subgraphs)
@@ -196,6 +206,8 @@ def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
 
     times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]} if is_timed else {}
     sums = {row[:2]: row[2:] for row in rows_of(target, SUMS, record=record)[1]} if is_timed else {}
+    times |= inner.times
+    sums |= inner.sums
     groups: list[tuple[Any, ...]] = []
     for number, group in enumerate(tree.groups, len(keys)):
         time: Sequence[Any] = times.get((methods[group.graph_id], group.path), (None,) * 4)
@@ -204,6 +216,10 @@ def graph_rows(target: Target, more: More = NOTHING_MORE) -> dict[str, Rows]:
         groups.append((*about, *places[number], *time, *cost))
     rows = [(*row, tree.parents[at], *places[at]) for at, row in enumerate(nodes)]
     node_names, group_names = [*names, "parent", "rank", "order"], [*GROUP_NAMES]
+    if inner.nodes:
+        links = inner.links({key: number for key, number in numbers.items() if key[0] >= 0})
+        node_names += ["delegate_ops", "counterpart"]
+        rows = [(*row, *link) for row, link in zip(rows, links, strict=True)]
     for more_names, values, of_groups in more_values(target, more) if is_timed or more != NOTHING_MORE else ():
         node_names += more_names
         group_names += more_names

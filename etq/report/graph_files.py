@@ -37,7 +37,7 @@ LEGEND_LINE: Final = 20
 
 def json_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, more: More, options: dict[str, Any]) -> str:
     """Return the graph as JSON, as `graph_json_of` documents it."""
-    graph = Graph.of(warehouse, capture, unit, options, more)
+    graph = Graph.of(warehouse, capture, unit, options, more, with_delegates=True)
     target = graph.target
     content = {
         "capture": target.name,
@@ -105,9 +105,11 @@ class Graph:
         unit: str | None,
         options: dict[str, Any],
         more: More = NOTHING_MORE,
+        *,
+        with_delegates: bool = False,
     ) -> Graph:
         target = target_of(warehouse, capture, unit, options.get("method"), options.get("runs", "typical"))
-        tables = graph_rows(target, more)
+        tables = graph_rows(target, more, with_delegates=with_delegates)
         if not tables:
             raise EtqError(f"{target.name}: {without_graph(target)}")
         rows = {name: [dict(zip(names, row, strict=True)) for row in found] for name, (names, found) in tables.items()}

@@ -176,6 +176,15 @@ class Views:
         method: str | None = ...,
         runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def delegate_graph(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        steps: str | None = ...,
+        phase: str | None = ...,
+        method: str | None = ...,
+        runs: str = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def delegate_metadata(
         self,
         capture: str | Capture,

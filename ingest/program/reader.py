@@ -1,7 +1,8 @@
 """ExecuTorch programs (`.pte`): instructions, planned memory and data of a runtime.
 
 A program is a FlatBuffers buffer, followed by segments with constants and delegates' blobs, whose start the header
-states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read.
+states. The tables of all methods are read at once, as columns; of constants and blobs only position and size are read,
+and XNNPACK's graphs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from etq.ingest.program import schema
 from etq.ingest.program.instructions import instruction_rows
 from etq.ingest.program.methods import Methods
 from etq.ingest.program.values import value_rows
+from etq.ingest.program.xnnpack import delegate_graph_rows
 
 Batch = tuple[str, pa.RecordBatch]
 
@@ -155,6 +157,8 @@ def _data_rows(root: Tables, methods: Methods, parts: _Parts) -> Iterator[Batch]
     _subsegments(root, "mutable_data_segments", segments, contents, "mutable")
     yield "constant_buffers", _constant_rows(root, storage, segments, contents)
     yield "program_delegates", delegates
+    columns = (delegates.column(name).to_pylist() for name in ("backend", "byte_offset", "blob_bytes"))
+    yield from delegate_graph_rows(Buffer(root.buffer.bytes, root.buffer.path), zip(*columns, strict=True))
     yield "named_data", named
     yield (
         "segments",

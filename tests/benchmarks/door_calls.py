@@ -36,6 +36,7 @@ CHOSEN: Final = {"graph": ("--dot",)}
 NOT_CALLED: Final = {
     "compact": "writes the warehouse",
     "completion": "prints a script; reads no capture",
+    "delegate-ops": "needs a program with XNNPACK's graphs, which no input has",
     "demo": "has captures of its own",
     "graphs": "compares records; reads only totals of captures",
     "ingest": "writes the warehouse; measured where the inputs are made",
@@ -60,6 +61,7 @@ NOT_CALLED: Final = {
 NOT_ASKED: Final = {
     "compare_graphs": "compares records; reads only totals of captures",
     "compare_programs": "compares programs; reads no capture",
+    "delegate_graph": "needs a program with XNNPACK's graphs, which no input has",
     "prof_result_memory": "for prof_results, which are small",
     "prof_result_profile": "for prof_results, which are small",
     "prof_result_tax": "for prof_results, which are small",

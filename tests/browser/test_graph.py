@@ -15,6 +15,7 @@ from etq.report.placing import Places
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
 from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
+from tests.conftest import CAPTURES
 from tests.unit.test_report_graph import MORE, judged_warehouse
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
@@ -184,6 +185,34 @@ def test_backends_and_types(browser: WebDriver, tmp_path: Path) -> None:
     counts = {each: list(backends.values()).count(each) for each in backends.values()}
     legend = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .legend span")]
     assert sorted(legend) == sorted(["several", *(f"{name}: {count} ops" for name, count in counts.items())])
+    assert complaints(browser) == []
+
+
+def test_the_graph_of_a_delegate(browser: WebDriver, tmp_path: Path) -> None:
+    """What XNNPACK made of an op is one click away, and so is the op."""
+    with linked("convnet_xnn") as warehouse:
+        warehouse.link("run", warehouse.ingest_program(CAPTURES / "convnet_xnn/convnet_xnn.pte"))
+        opened(browser, graph_page(warehouse, tmp_path))
+        rows = warehouse.rows("SELECT op, self_time FROM delegate_graph('run') ORDER BY self_time DESC, op_index")[1]
+    columns = "return [...document.querySelectorAll('table[data-name=graph-ops] tbody tr td:first-child')].map((each) => each.innerText)"
+    listed = browser.execute_script(columns)
+    assert "aten_convolution_default" in listed and not any(each.startswith("Conv2d") for each in listed)
+    name = "return etq.graph.places.nodes.get(etq.graph.chosen, 'name')"
+    browser.execute_script(
+        "etq.graph.options.select(etq.graph.places.nodes.list('name').indexOf('aten_convolution_default'))"
+    )
+    press(browser, "graph-counterpart")
+    assert browser.execute_script(name) == "Conv2d_1"
+    press(browser, "graph-open")
+    assert sorted(each[0] for each in browser.execute_script(SHOWN)) == sorted(
+        browser.execute_script(
+            "return etq.graph.places.nodes.list('name').filter((each, at) => etq.graph.places.isWithin(at))"
+        )
+    )
+    assert [each.rpartition("_")[0] for each in browser.execute_script(columns)] == [op for op, _ in rows[:8]]
+    press(browser, "graph-counterpart")
+    assert browser.execute_script(name) == "aten_convolution_default"
+    assert "aten_convolution_default" in browser.execute_script(columns)
     assert complaints(browser) == []
 
 

@@ -118,3 +118,30 @@ def test_files_that_are_not_records(lab: str, tmp_path: Path) -> None:
         for sides in ((dump, dump), (program, "run"), (program, MLP)):
             expected = f"Error: {sides[0]}: not an ETRecord; name two ETRecords, or two captures of a warehouse\n"
             assert graphs(*sides, "--db", db, status=1) == expected
+
+
+def test_what_delegate_graph_lacks() -> None:
+    """A program without XNNPACK, no program, a trace."""
+    folder = CAPTURES / "demo_int"
+    dump, program = str(folder / "demo_int.etdp"), str(folder / "demo_int.pte")
+    result = CliRunner().invoke(main, ["delegate-ops", dump, "--pte", program, "--runs", "all"])
+    assert result.exit_code == 0
+    assert f"no delegate that {dump} ran has a graph that etq reads, as XNNPACK's have" in result.stderr
+    result = CliRunner().invoke(main, ["delegate-ops", dump])
+    assert (result.exit_code, "demo_int has no program, whose delegates have graphs; link one" in result.stderr) == (
+        1,
+        True,
+    )
+    trace = str(sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[0])
+    result = CliRunner().invoke(main, ["delegate-ops", trace])
+    assert result.exit_code == 1
+    assert "delegate_graph is for ETDumps, and this is a PyTorch trace; for that there is etq kernels" in result.stderr
+
+
+def test_the_ops_of_a_delegate() -> None:
+    folder = CAPTURES / "mlp_xnn"
+    files = ["--etrecord", str(folder / "mlp_xnn.etrecord"), "--pte", str(folder / "mlp_xnn.pte")]
+    result = CliRunner().invoke(main, ["delegate-ops", str(folder / "mlp_xnn.etdp"), *files, "--format", "json"])
+    rows = json.loads(result.stdout)
+    assert [row["op"] for row in rows] == ["FullyConnected", "FullyConnected", "Add"] * 3 + ["FullyConnected"]
+    assert [row["node_name"] for row in rows[:3]] == ["aten_linear_default", "aten_linear_default_1", "aten_add_tensor"]

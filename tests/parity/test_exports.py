@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import etq.report
 from etq.export import parts
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import delegate_call, delegated, dump, execute, run
@@ -305,3 +306,39 @@ def test_model_explorer_reads_its_data() -> None:
     again = builder.ModelNodeData({graph_id: builder.GraphNodeData(results=results, gradient=gradient, **data)})
     read = json.loads(again.to_json_string())[graph_id]
     assert {key: read[key] for key in given} == given
+
+
+@pytest.mark.parametrize(
+    "name", thinned(sorted({name for name, _, graph in PROGRAMS if graph.startswith("edge")}), ["mlp_xnn"])
+)
+def test_model_explorer_has_the_nodes_of_overlays(name: str) -> None:
+    """`etq graph` names all nodes of the edge program's top graph as Model Explorer's adapter does."""
+    with empty_warehouse() as warehouse:
+        folder = CAPTURES / name
+        warehouse.ingest(folder / f"{name}.etdp", name="run", etrecord=folder / f"{name}.etrecord")
+        methods = warehouse.rows("SELECT DISTINCT method FROM node_totals('run') ORDER BY ALL")[1]
+        assert methods
+        for (method,) in methods:
+            known = answer(name, "model_explorer")[f"edge_dialect_exported_program/{method}"]
+            for overlay in ("time", "flops", "backend", "op"):
+                text = etq.report.graph_node_data_of(warehouse, "run", overlay=overlay, method=method)
+                [(graph_id, data)] = json.loads(text).items()
+                assert graph_id == known["id"]
+                assert set(data["results"]) <= set(known["nodes"])
+            # The last overlay has all ops: what the adapter has besides are inputs, the output and parts of results.
+            others = {node for node, label in known["nodes"].items() if node not in data["results"]}
+            assert all(label == "getitem" or "." not in label for label in map(known["nodes"].__getitem__, others))
+            assert len(data["results"]) >= 3
+            check_with_model_explorer(graph_id, data)
+
+
+def check_with_model_explorer(graph_id: str, data: dict[str, Any]) -> None:
+    """If Model Explorer is installed: its own classes write the same data."""
+    try:
+        from model_explorer import node_data_builder as builder
+    except ImportError:
+        return
+    results = {node: builder.NodeDataResult(**result) for node, result in data["results"].items()}
+    again = builder.ModelNodeData({graph_id: builder.GraphNodeData(**{**data, "results": results})})
+    read = json.loads(again.to_json_string())[graph_id]
+    assert {key: read[key] for key in data} == data

@@ -182,6 +182,7 @@ OF_RECORDS = {
     "event_nodes",
     "event_ops",
     "delegate_coverage",
+    "delegate_graph",
     "node_totals",
     "node_roofline",
     "module_ops",

@@ -52,8 +52,12 @@ etq.section("graph", (parent, tables, facts) => {
   const { nodes, groups } = tables;
   const unit = nodes.list("unit").find((each) => each !== null) ?? null;
   const graphs = [...new Set(groups.list("graph_id"))];
-  const all = graphs.map((graph) => new etq.GraphPlaces(tables, graph));
-  let places = all[0];
+  // Each graph is placed when it is first shown: a program may have many delegates, whose graphs have negative numbers.
+  const all = [];
+  const placesOf = (at) => (all[at] ??= new etq.GraphPlaces(tables, graphs[at]));
+  const titles = new Map(groups.rows().map((row) => [groups.get(row, "graph_id"), groups.get(row, "method")]));
+  let places = placesOf(0);
+  const shownGraph = () => groups.get(places.root, "graph_id");
   let level = 1;
   const overlays = facts.overlays.filter(({ key, node }) => nodes.has(node) || key === "backend");
   // What other overlays need, each once.
@@ -137,14 +141,15 @@ etq.section("graph", (parent, tables, facts) => {
       ["arguments", get(item, "arguments")],
       ["debug handles", get(item, "debug_handles")],
       ["events", get(item, "events")],
+      ["in the delegate", get(item, "delegate_ops")],
       ["counted", get(item, "formula")],
       ["unknown", get(item, "reason")],
     ];
 
   const select = etq.element("select", { "aria-label": "Colour by", id: "graph-overlay" },
     ...overlays.map(({ key, title }) => etq.element("option", { value: key, text: `by ${title}` })));
-  const which = etq.element("select", { "aria-label": "Method", id: "graph-method" },
-    ...graphs.map((graph, at) => etq.element("option", { value: at, text: groups.get(all[at].root, "method") })));
+  const which = etq.element("select", { "aria-label": "Method, or delegate's call", id: "graph-method" },
+    ...graphs.map((graph, at) => etq.element("option", { value: at, text: titles.get(graph) })));
   which.hidden = graphs.length < 2;
   const input = etq.element("input", { type: "search", placeholder: "op, name, module, file:line, handle:12", "aria-label": "Search the graph" });
   const output = etq.element("output", { class: "muted" });
@@ -196,6 +201,12 @@ etq.section("graph", (parent, tables, facts) => {
     const links = [["ops", "Ops"], ["modules", "Modules"], ["sources", "Source lines"], ["timeline", "Timeline"], ["events", "Events"]]
       .filter(([id]) => document.getElementById(id)).map(([id, text]) => etq.element("a", { href: `#${id}`, text }));
     detail.replaceChildren(...etq.details(heading(item), describe(item)));
+    // From an op to what the delegate made of it, and back.
+    const other = isGroup(item) ? null : get(item, "counterpart");
+    if (other !== null) {
+      const text = get(other, "graph_id") < 0 ? "Show it in the delegate's graph" : "Show it in the program's graph";
+      detail.append(etq.element("button", { type: "button", class: "quiet", id: "graph-counterpart", text, onclick: () => reach(other) }));
+    }
     if (stack) {
       const lines = etq.short(stack, 5000).split("\n").map((text) => etq.element("div", { text }));
       detail.append(etq.element("h3", { text: "Stack trace" }), etq.element("pre", {}, ...lines));
@@ -257,6 +268,7 @@ etq.section("graph", (parent, tables, facts) => {
       sort: isOfWords() ? [overlay.node === "op_type" ? "name" : overlay.node, "up"] : [overlay.node, ...(SCALES[overlay.scale].word === "from" ? [] : ["up"])],
       name: "graph-ops",
       first: 8,
+      keep: (row) => (shownGraph() < 0 ? nodes.get(row, "graph_id") === shownGraph() : nodes.get(row, "graph_id") >= 0),
       choose: (row) => {
         if (!isNew) reach(row);
         else if (view.chosen < 0) choose(row);
@@ -267,7 +279,7 @@ etq.section("graph", (parent, tables, facts) => {
 
   function reach(row) {
     const at = graphs.indexOf(nodes.get(row, "graph_id"));
-    if (all[at] !== places) {
+    if (placesOf(at) !== places) {
       which.value = at;
       turn(at);
     }
@@ -277,7 +289,8 @@ etq.section("graph", (parent, tables, facts) => {
   }
 
   function turn(at) {
-    places = all[at];
+    const wasDelegate = shownGraph() < 0;
+    places = placesOf(at);
     level = 1;
     view.chosen = -1;
     places.openTo(1);
@@ -285,6 +298,8 @@ etq.section("graph", (parent, tables, facts) => {
     view.show(places);
     search();
     update();
+    // A list of a delegate's ops has no others: they have the times of the program's.
+    if (wasDelegate || shownGraph() < 0) tabulate();
   }
 
   const texts = new Map();

@@ -3,8 +3,10 @@
 
 const SIDES = ["base", "new"];
 const { SCALES, AS, heatOf, heatLegend } = etq.graphValues;
+// A change has the same colour on every page: these, in order; other words by their frequency.
+const CHANGES = ["same", "added", "changed", "split", "removed", "merged"];
 const COLOURS = [
-  { key: "change", title: "change", word: (get) => get("change") },
+  { key: "change", title: "change", word: (get) => get("change"), fixed: CHANGES },
   { key: "time", title: "self time of an execute", scale: "halves", kind: "time" },
   { key: "backend", title: "backend", word: (get) => get("backend") ?? "no delegate" },
   { key: "dtype", title: "data type", word: (get) => get("dtypes") ?? "unknown" },
@@ -249,9 +251,10 @@ etq.section("graph_pair", (parent, tables, facts) => {
       }
       const total = ([, [one, two]]) => one + two;
       const frequent = [...numbers].sort((one, two) => total(two) - total(one) || (one[0] < two[0] ? -1 : 1));
-      words = new Map(frequent.map(([word], at) => [word, Math.min(at + 1, 6)]));
-      frequent.slice(0, 5).forEach(([word, number], at) => entries.push([`sort-${at + 1}`, `${etq.short(word, 60)}: ${etq.number(number[0])} in base, ${etq.number(number[1])} in new`]));
-      if (frequent.length > 5) entries.push(["sort-6", `${etq.number(frequent.length - 5)} others`]);
+      words = new Map(frequent.map(([word], at) => [word, Math.min((colour.fixed?.indexOf(word) ?? at) + 1, 6)]));
+      const listed = frequent.slice(0, colour.fixed ? 6 : 5);
+      listed.forEach(([word, number]) => entries.push([`sort-${words.get(word)}`, `${etq.short(word, 60)}: ${etq.number(number[0])} in base, ${etq.number(number[1])} in new`]));
+      if (frequent.length > listed.length) entries.push(["sort-6", `${etq.number(frequent.length - 5)} others`]);
       entries.push(["heat-0", "several"]);
     } else {
       highest = 0;

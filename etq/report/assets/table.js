@@ -5,7 +5,8 @@
 const AT_FIRST = 15;
 const AT_MOST = 1000;
 
-etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST } = {}) => {
+etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST, keep = null } = {}) => {
+  const kept = keep ? table.rows().filter((row) => keep(row)) : table.rows();
   const shown = columns.filter((column) => column.always || table.has(column.name));
   const state = { sort: sort?.[0] ?? null, down: sort?.[1] !== "up", text: "", all: false, chosen: null };
   const texts = searchable(table, shown);
@@ -23,7 +24,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
 
   function chosenRows() {
     const words = state.text.toLowerCase().split(/\s+/).filter(Boolean);
-    const rows = table.rows().filter((row) => words.every((word) => texts(row).includes(word)));
+    const rows = kept.filter((row) => words.every((word) => texts(row).includes(word)));
     if (state.sort === null) return rows;
     const keys = table.list(state.sort);
     const sign = state.down ? -1 : 1;
@@ -36,7 +37,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     body.replaceChildren(...rows.slice(0, limit).map((row) => line(row)));
     for (const cell of head.children) cell.setAttribute("aria-sort", direction(cell.dataset.column));
     count.textContent =
-      rows.length === table.length ? `${etq.number(table.length)} rows` : `${etq.number(rows.length)} of ${etq.number(table.length)} rows`;
+      rows.length === kept.length ? `${etq.number(kept.length)} rows` : `${etq.number(rows.length)} of ${etq.number(kept.length)} rows`;
     more.hidden = rows.length <= first;
     more.textContent = state.all
       ? `Show the first ${first}${rows.length > AT_MOST ? ` (of ${etq.number(rows.length)}, ${AT_MOST} are shown: search for others)` : ""}`
@@ -66,7 +67,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
   }
 
   const bar = etq.element("div", { class: "bar" });
-  if (search && table.length > 5) {
+  if (search && kept.length > 5) {
     const input = etq.element("input", { type: "search", placeholder: "Search", "aria-label": "Search rows" });
     input.addEventListener("input", () => {
       state.text = input.value;
@@ -75,7 +76,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     bar.append(input, count);
   }
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more);
-  state.chosen = choose && table.length ? (chosenRows().find((row) => !chosen || chosen(row)) ?? chosenRows()[0]) : null;
+  state.chosen = choose && kept.length ? (chosenRows().find((row) => !chosen || chosen(row)) ?? chosenRows()[0]) : null;
   draw();
   if (choose && state.chosen !== null) choose(state.chosen, true);
 };

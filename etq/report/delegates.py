@@ -1,0 +1,175 @@
+"""The graphs in delegates' blobs, each as one more graph of a report: its ops in the modules of the nodes that they
+were made from, with the times of the events that ran them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from etq.report.graph_more import rows_of
+from etq.report.target import Target
+
+# The views and tables that they need besides those of the graph.
+VIEWS: Final = ("delegate_graph", "delegate_ops", "delegate_values", "instructions", "program_delegates")
+
+HAS_GRAPHS: Final = """
+    SELECT 1 FROM captures AS c JOIN delegate_ops AS o ON o.program_id = c.program_id
+    WHERE c.sha256 = $capture LIMIT 1
+"""
+OPS: Final = """
+    SELECT
+        d.method, d.instruction_id, d.op_index, d.backend, d.op, d.inputs, d.outputs, d.parameters, d.debug_handle,
+        d.graph_id, d.node_index, d.event_name, nullif(d.calls, 0) AS calls, d.self_time, d.share_percent, d.unit
+    FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
+"""
+# Uses of values within a graph.
+USES: Final = """
+    WITH
+    blobs AS (
+        SELECT c.program_id, d.method, i.instruction_id, d.byte_offset
+        FROM captures AS c
+        JOIN program_delegates AS d ON d.program_id = c.program_id
+        JOIN instructions AS i
+            ON i.program_id = d.program_id AND i.method = d.method AND i.delegate_index = d.delegate_index
+        WHERE c.sha256 = $capture
+    ),
+    made AS (SELECT o.program_id, o.blob_offset, o.op_index, unnest(o.outputs) AS value_id FROM delegate_ops AS o),
+    taken AS (SELECT o.program_id, o.blob_offset, o.op_index, unnest(o.inputs) AS value_id FROM delegate_ops AS o)
+    SELECT DISTINCT b.method, b.instruction_id, m.op_index AS maker, t.op_index AS user
+    FROM blobs AS b
+    JOIN made AS m ON m.program_id = b.program_id AND m.blob_offset = b.byte_offset
+    JOIN taken AS t
+        ON t.program_id = b.program_id AND t.blob_offset = b.byte_offset AND t.value_id = m.value_id
+    ORDER BY ALL
+"""
+# Times of modules, by call: of the ops in them, and of those that are in no deeper module.
+TOTALS: Final = f"""
+    WITH
+    ops AS MATERIALIZED ({OPS}),
+    linked AS (SELECT c.record_id FROM captures AS c WHERE c.sha256 = $capture),
+    placed AS (
+        SELECT
+            o.method, o.instruction_id, o.op_index, '' AS module_path, coalesce(p.module_path, '') = '' AS is_own
+        FROM ops AS o
+        CROSS JOIN linked AS l
+        LEFT JOIN op_nodes AS p
+            ON p.record_id = l.record_id AND p.graph_id = o.graph_id AND p.node_index = o.node_index
+        UNION
+        SELECT o.method, o.instruction_id, o.op_index, m.module_path, m.module_path = p.module_path
+        FROM ops AS o
+        CROSS JOIN linked AS l
+        JOIN op_nodes AS p
+            ON p.record_id = l.record_id AND p.graph_id = o.graph_id AND p.node_index = o.node_index
+        JOIN node_modules AS m
+            ON m.record_id = l.record_id AND m.graph_id = o.graph_id AND m.node_index = o.node_index
+        WHERE m.module_path <> ''
+    )
+    SELECT
+        p.method, p.instruction_id, p.module_path, sum(o.self_time), sum(o.share_percent),
+        sum(o.self_time) FILTER (WHERE p.is_own), any_value(o.unit), count(*), sum(o.calls)::BIGINT
+    FROM placed AS p
+    JOIN ops AS o ON o.method = p.method AND o.instruction_id = p.instruction_id AND o.op_index = p.op_index
+    GROUP BY ALL
+"""
+
+
+@dataclass
+class DelegateGraphs:
+    """More rows for a graph, with graph_ids of their own.
+
+    nodes   as those of the graph, without names
+    levels  modules of ops: graph, node, path, class; outermost first
+    edges   graph, maker, user
+    times   by (title of the graph, path): total, share, self time, unit
+    sums    by (graph, path): ops, calls, and costs, which are unknown
+    ops     by node here: its op
+    origins by node here: the node of the record that it was made from, None if there is none
+    """
+
+    nodes: list[tuple[Any, ...]] = field(default_factory=list)
+    levels: list[tuple[int, int, str, str]] = field(default_factory=list)
+    edges: list[tuple[int, int, int]] = field(default_factory=list)
+    times: dict[tuple[str, str], tuple[Any, ...]] = field(default_factory=dict)
+    sums: dict[tuple[int, str], tuple[Any, ...]] = field(default_factory=dict)
+    ops: list[str] = field(default_factory=list)
+    origins: list[tuple[int, int] | None] = field(default_factory=list)
+
+    def links(self, numbers: Mapping[tuple[int, int], int]) -> list[tuple[str | None, int | None]]:
+        """Return for each node of the record, then for each here: the ops that it became, and the node to go to from
+        it, the first of these or the one that it was made from. `numbers` has the number of each node of the record.
+        """
+        became: dict[int, list[int]] = defaultdict(list)
+        for number, origin in enumerate(self.origins, len(numbers)):
+            if origin is not None:
+                became[numbers[origin]].append(number)
+        texts = {node: ", ".join(self.ops[each - len(numbers)] for each in listed) for node, listed in became.items()}
+        of_record = [(texts.get(node), became[node][0] if node in became else None) for node in range(len(numbers))]
+        return [*of_record, *((None, None if each is None else numbers[each]) for each in self.origins)]
+
+
+def delegate_graphs(
+    target: Target,
+    names: Sequence[str],
+    nodes: Sequence[tuple[Any, ...]],
+    levels: Sequence[tuple[int, int, str, str]],
+) -> DelegateGraphs:
+    """Return the graphs of delegates' calls; `nodes` are rows of the record's graphs with these names of columns."""
+    found = DelegateGraphs()
+    if not target.has_program or not rows_of(target, HAS_GRAPHS)[1]:
+        return found
+    at = {name: place for place, name in enumerate(names)}
+    known = {(row[at["graph_id"]], row[at["node_index"]]): row for row in nodes}
+    chains: dict[tuple[int, int], list[tuple[str, str]]] = defaultdict(list)
+    for graph_id, node_index, path, module_class in levels:
+        chains[graph_id, node_index].append((path, module_class))
+    op_names, rows = rows_of(target, OPS)
+    ops = [dict(zip(op_names, row, strict=True)) for row in rows]
+    # Negative numbers: the record has other graphs, too.
+    calls = dict.fromkeys((op["method"], op["instruction_id"]) for op in ops)
+    graphs = {call: -number for number, call in enumerate(calls, 1)}
+    titles = {}
+    for op in ops:
+        call = op["method"], op["instruction_id"]
+        graph = graphs[call]
+        titles[call] = f"{op['method']}: {op['backend']}, instruction {op['instruction_id']}"
+        node = op["graph_id"], op["node_index"]
+        origin = known.get(node)
+        values = _values(op, graph, titles[call], {} if origin is None else dict(zip(names, origin, strict=True)))
+        found.nodes.append(tuple(values.get(name) for name in names))
+        found.levels += [(graph, op["op_index"], *level) for level in chains.get(node, ())]
+        found.ops.append(op["op"])
+        found.origins.append(None if origin is None else node)
+    for method, instruction_id, maker, user in rows_of(target, USES)[1]:
+        if (method, instruction_id) in graphs:
+            found.edges.append((graphs[method, instruction_id], maker, user))
+    for method, instruction_id, path, *times, number, called in rows_of(target, TOTALS)[1]:
+        call = method, instruction_id
+        found.times[titles[call], path] = tuple(times)
+        found.sums[graphs[call], path] = (number, called, None, number, None, number)
+    return found
+
+
+def _values(op: Mapping[str, Any], graph: int, title: str, origin: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an op's values by the names of a node's columns; `origin` has those of the node that it was made from."""
+    same = ("backend", "op", "calls", "self_time", "share_percent", "unit")
+    return {
+        **{name: origin.get(name) for name in ("module_path", "source_file", "source_line", "stack_trace")},
+        **{name: op[name] for name in same},
+        "graph_id": graph,
+        "method": title,
+        "node_index": op["op_index"],
+        "name": f"{op['op']}_{op['op_index']}",
+        "op_type": op["op"],
+        "subgraph": "",
+        "input_shapes": op["inputs"] or None,
+        "output_shape": re.sub(r"\w+(?=\[)", "", op["outputs"]) or None,
+        "dtype": op["outputs"].partition("[")[0] or None,
+        "arguments": ", ".join(f"{name}={value}" for name, value in json.loads(op["parameters"]).items()) or None,
+        "debug_handles": None if op["debug_handle"] is None else str(op["debug_handle"]),
+        "events": op["event_name"],
+    }

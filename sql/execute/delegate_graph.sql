@@ -1,0 +1,202 @@
+-- One op of the graphs in delegates' blobs, of the methods that a capture ran: what
+-- a backend made of the nodes that it runs, with the changes of layout that it
+-- added, and the time of the delegate's event that runs it. Needs a linked program;
+-- a linked record has the nodes. Only XNNPACK's blobs are read; its events have the
+-- names of ops, not of nodes, so they are aligned with ops by kind and order.
+-- Engines: duckdb (it writes lists of numbers as text, which Spark casts otherwise)
+-- Columns:
+--   method: the method
+--   instruction_id: the instruction that calls the delegate
+--   backend: name of the backend
+--   op_index: position in the delegate's graph
+--   op: the backend's name of the op
+--   inputs: element types and sizes of the values that it takes, as text, weights marked by *
+--   outputs: element types and sizes of the values that it produces, as text
+--   parameters: its other fields, as a JSON object
+--   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
+--   graph_id: graph of the node with that handle that the delegate runs, the first one if none of several is of the op's kind; NULL if there is none
+--   node_index: that node; other nodes, such as an activation, may be fused into the op
+--   node_name: its name
+--   event_name: the event that runs it; NULL if none could be aligned
+--   calls: number of these events
+--   self_time: sum of their self times; NULL without events
+--   share_percent: self_time in percent of the executes
+--   unit: unit of self_time
+--   score: share of the call's events that could be aligned; NULL without an event
+CREATE MACRO delegate_graph(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
+    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        CASE
+            WHEN c.program_id IS NULL THEN error(
+                c.name || ' has no program, whose delegates have graphs; link one: '
+                || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
+            )
+            ELSE c.capture_id
+        END AS capture_id,
+        c.program_id,
+        c.record_id,
+        c.time_scale,
+        c.unit
+    FROM _capture(capture, unit) AS c
+),
+times AS MATERIALIZED (
+    SELECT t.signature_index, t.calls, t.self_ticks
+    FROM _attributed_times(
+        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
+    ) AS t
+),
+events AS (
+    SELECT
+        e.method,
+        e.instruction_id,
+        e.op_index,
+        string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
+        sum(t.calls)::BIGINT AS calls,
+        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
+        min(e.score) AS score
+    FROM _aligned_delegate_ops((SELECT a.capture_id FROM target AS a)) AS e
+    JOIN target AS a ON true
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND s.signature_index = e.signature_index
+    JOIN times AS t ON t.signature_index = e.signature_index
+    GROUP BY e.method, e.instruction_id, e.op_index
+),
+nodes AS MATERIALIZED (
+    SELECT
+        n.method,
+        n.instruction_id,
+        n.debug_handle,
+        n.graph_id,
+        n.node_index,
+        p.name,
+        _delegate_op_class(string_split(p.op, '.')[1]) AS class,
+        row_number() OVER (
+            PARTITION BY n.method, n.instruction_id, n.debug_handle, class
+            ORDER BY n.graph_id, n.node_index
+        ) AS place,
+        row_number() OVER (
+            PARTITION BY n.method, n.instruction_id, n.debug_handle
+            ORDER BY n.graph_id, n.node_index
+        ) AS place_in_handle
+    FROM target AS a
+    JOIN _node_delegates(
+        (SELECT t.record_id FROM target AS t),
+        (SELECT t.program_id FROM target AS t),
+        (SELECT t.capture_id FROM target AS t)
+    ) AS n ON n.instruction_id IS NOT NULL
+    JOIN op_nodes AS p
+        ON p.record_id = a.record_id
+        AND p.graph_id = n.graph_id
+        AND p.node_index = n.node_index
+),
+ops AS MATERIALIZED (
+    SELECT
+        o.*,
+        row_number() OVER (
+            PARTITION BY o.method, o.instruction_id, o.debug_handle, o.class
+            ORDER BY o.op_index
+        ) AS place
+    FROM _delegate_calls_ops((SELECT t.capture_id FROM target AS t)) AS o
+),
+described AS (
+    SELECT
+        v.blob_offset,
+        v.value_id,
+        CASE WHEN v.is_constant THEN '*' ELSE '' END || v.dtype
+        || '[' || array_to_string(v.sizes, ', ') || ']' AS description
+    FROM target AS a
+    JOIN delegate_values AS v ON v.program_id = a.program_id
+),
+taken AS (
+    SELECT
+        u.blob_offset,
+        u.op_index,
+        string_agg(d.description, ', ' ORDER BY u.place) AS inputs
+    FROM (
+        SELECT
+            o.blob_offset,
+            o.op_index,
+            unnest(o.inputs) AS value_id,
+            generate_subscripts(o.inputs, 1) AS place
+        FROM target AS a
+        JOIN delegate_ops AS o ON o.program_id = a.program_id
+    ) AS u
+    JOIN described AS d
+        ON d.blob_offset = u.blob_offset AND d.value_id = u.value_id
+    GROUP BY u.blob_offset, u.op_index
+),
+made AS (
+    SELECT
+        u.blob_offset,
+        u.op_index,
+        string_agg(d.description, ', ' ORDER BY u.place) AS outputs
+    FROM (
+        SELECT
+            o.blob_offset,
+            o.op_index,
+            unnest(o.outputs) AS value_id,
+            generate_subscripts(o.outputs, 1) AS place
+        FROM target AS a
+        JOIN delegate_ops AS o ON o.program_id = a.program_id
+    ) AS u
+    JOIN described AS d
+        ON d.blob_offset = u.blob_offset AND d.value_id = u.value_id
+    GROUP BY u.blob_offset, u.op_index
+)
+SELECT
+    o.method,
+    o.instruction_id,
+    o.backend,
+    o.op_index,
+    o.op,
+    coalesce(i.inputs, '') AS inputs,
+    coalesce(m.outputs, '') AS outputs,
+    b.parameters,
+    o.debug_handle,
+    coalesce(n.graph_id, f.graph_id) AS graph_id,
+    coalesce(n.node_index, f.node_index) AS node_index,
+    coalesce(n.name, f.name) AS node_name,
+    e.event_name,
+    coalesce(e.calls, 0) AS calls,
+    e.ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS self_time,
+    100 * e.ticks / nullif(
+        (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
+    ) AS share_percent,
+    a.unit AS unit,
+    e.score
+FROM target AS a
+JOIN ops AS o
+    ON o.method = coalesce(
+        _known_method((SELECT t.capture_id FROM target AS t), method), o.method
+    )
+JOIN delegate_ops AS b
+    ON b.program_id = a.program_id
+    AND b.blob_offset = o.blob_offset
+    AND b.op_index = o.op_index
+LEFT JOIN taken AS i ON i.blob_offset = o.blob_offset AND i.op_index = o.op_index
+LEFT JOIN made AS m ON m.blob_offset = o.blob_offset AND m.op_index = o.op_index
+LEFT JOIN nodes AS n
+    ON n.method = o.method
+    AND n.instruction_id = o.instruction_id
+    AND n.debug_handle = o.debug_handle
+    AND n.class = o.class
+    AND n.place = o.place
+LEFT JOIN nodes AS f
+    ON f.method = o.method
+    AND f.instruction_id = o.instruction_id
+    AND f.debug_handle = o.debug_handle
+    AND f.place_in_handle = 1
+LEFT JOIN events AS e
+    ON e.method = o.method
+    AND e.instruction_id = o.instruction_id
+    AND e.op_index = o.op_index
+ORDER BY o.method, o.instruction_id, o.op_index;

@@ -1,0 +1,138 @@
+"""The ops of delegates' own graphs: their nodes by debug handle, their events by kind and order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from etq import EtqError
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.sampling import thinned
+from tests.warehouses import empty_warehouse
+
+NAMES = (
+    *("convnet_xnn", "mlp_xnn", "attention", "causal", "conv_quantized", "conv_two_backends", "decomposed", "lstm"),
+    *("mlp_dynamic", "mlp_four_bits", "two_methods", "weights"),
+)
+
+
+def linked(warehouse: Warehouse, name: str, *, with_record: bool = True) -> None:
+    [program] = CAPTURES.glob(f"**/{name}.pte")
+    record = program.with_suffix(".etrecord") if with_record else None
+    warehouse.ingest(program.with_suffix(".etdp"), name="run", etrecord=record, pte=program)
+
+
+@pytest.fixture
+def warehouse() -> Iterator[Warehouse]:
+    with empty_warehouse() as made:
+        yield made
+
+
+def found(warehouse: Warehouse, columns: str) -> list[tuple[Any, ...]]:
+    return warehouse.rows(f"SELECT {columns} FROM delegate_graph('run', unit := 'ns', runs := 'all')")[1]
+
+
+def test_what_xnnpack_made_of_a_convnet(warehouse: Warehouse) -> None:
+    """Read by eye: conv, batch norm and relu are one op; a transpose before and one after."""
+    linked(warehouse, "convnet_xnn")
+    assert found(warehouse, "op, node_name, event_name, score") == [
+        ("StaticTranspose", None, "Transpose (ND, X32) #1", 1),
+        ("Conv2d", "aten_convolution_default", "Convolution (NHWC, F32) IGEMM #1", 1),
+        ("MaxPooling2d", "aten_max_pool2d_default", "Max Pooling (NHWC, F32) #1", 1),
+        ("Conv2d", "aten_convolution_default_1", "Convolution (NHWC, F32) IGEMM #2", 1),
+        ("MaxPooling2d", "aten_max_pool2d_default_1", "Max Pooling (NHWC, F32) #2", 1),
+        ("Conv2d", "aten_convolution_default_2", "Convolution (NHWC, F32) IGEMM #3", 1),
+        ("MaxPooling2d", "aten_max_pool2d_default_2", "Max Pooling (NHWC, F32) #3", 1),
+        ("GlobalAvgPooling2d", "aten_mean_dim", "Mean (ND) Reduce2 #1", 1),
+        ("StaticTranspose", None, "Transpose (ND, X32) #2", 1),
+        ("StaticReshape", "aten_view_copy_default", "Static Reshape (NC) #1", 1),
+        ("FullyConnected", "aten_linear_default", "Fully Connected (NC, F32) GEMM #1", 1),
+    ]
+    assert found(warehouse, "inputs, outputs")[1] == (
+        "fp32[1, 32, 32, 3], *fp32[8, 3, 3, 3], *fp32[8]",
+        "fp32[1, 32, 32, 8]",
+    )
+
+
+def test_what_is_fused_has_no_event(warehouse: Warehouse) -> None:
+    """XNNPACK fused one of two clamps into the addition before it: which one ran can't be known."""
+    linked(warehouse, "conv_two_backends")
+    rows = [row[1:] for row in found(warehouse, "instruction_id, op, node_name, event_name, score") if row[0] == 2]
+    assert rows[4:7] == [
+        ("Add", "aten_add_tensor", "Add (ND) #1", 0.9),
+        ("Clamp", "aten_clamp_default", None, None),
+        ("Clamp", "aten_clamp_default_1", None, None),
+    ]
+
+
+def test_nodes_that_share_a_handle(warehouse: Warehouse) -> None:
+    """An attention became several nodes of one handle, which two calls run: each op has the node of its kind."""
+    linked(warehouse, "causal")
+    rows = [row[1:] for row in found(warehouse, "instruction_id, op, node_name, debug_handle") if row[0] == 18]
+    assert [row[:2] for row in rows if row[2] == 9] == [
+        ("StaticReshape", "aten_view_copy_default_3"),
+        ("StaticReshape", "aten_view_copy_default_4"),
+        ("BatchMatrixMultiply", "aten_bmm_default"),
+        ("StaticReshape", "aten_view_copy_default_5"),
+        ("Add", "aten_add_tensor"),
+        ("Softmax", "aten__softmax_default"),
+    ]
+
+
+@pytest.mark.parametrize("name", thinned(NAMES, ["lstm"]))
+def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
+    """A node has the op's handle. An event runs one op, and its time is counted once."""
+    linked(warehouse, name)
+    handles = set(warehouse.rows("SELECT graph_id, node_index, debug_handle FROM node_debug_handles")[1])
+    rows = found(warehouse, "method, instruction_id, graph_id, node_index, debug_handle, event_name, calls, self_time")
+    assert all(row[2:5] in handles for row in rows if row[3] is not None)
+    assert any(row[3] is not None for row in rows)
+    events = [(*row[:2], row[5]) for row in rows if row[5] is not None]
+    assert len(events) == len(set(events))
+    query = """
+        SELECT b.method, e.instruction_id, e.label, count(*), sum(t.self_ticks)
+        FROM captures AS c
+        JOIN _self_times(c.capture_id, NULL, NULL, NULL, 'all') AS t ON true
+        JOIN events AS e ON e.capture_id = c.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index
+        JOIN runs AS b ON b.capture_id = c.capture_id AND b.run_index = e.run_index
+        WHERE e.kind = 'delegate'
+        GROUP BY ALL
+    """
+    logged = {row[:3]: row[3] for row in warehouse.rows(query)[1]}
+    assert {event: row[6] for event, row in zip(events, (row for row in rows if row[5] is not None), strict=True)} == {
+        event: logged[event] for event in events
+    }
+
+
+def test_without_a_record_ops_have_events_but_no_nodes(warehouse: Warehouse) -> None:
+    linked(warehouse, "convnet_xnn", with_record=False)
+    rows = found(warehouse, "node_name, event_name, calls")
+    assert len(rows) == 11
+    assert all(node is None and event is not None and calls == 5 for node, event, calls in rows)
+
+
+def test_without_a_program(warehouse: Warehouse) -> None:
+    folder = CAPTURES / "convnet_xnn"
+    warehouse.ingest(folder / "convnet_xnn.etdp", name="run", etrecord=folder / "convnet_xnn.etrecord")
+    with pytest.raises(
+        EtqError, match="run has no program, whose delegates have graphs; link one: etq link run PROGRAM"
+    ):
+        found(warehouse, "op")
+
+
+def test_blobs_of_other_backends_have_no_ops(warehouse: Warehouse) -> None:
+    linked(warehouse, "demo_int")
+    assert found(warehouse, "op") == []
+
+
+def test_programs_in_one_warehouse_do_not_mix(warehouse: Warehouse) -> None:
+    linked(warehouse, "convnet_xnn")
+    before = found(warehouse, "* EXCLUDE (calls, self_time, share_percent)")
+    other = CAPTURES / "mlp_xnn"
+    warehouse.ingest(
+        other / "mlp_xnn.etdp", name="other", etrecord=other / "mlp_xnn.etrecord", pte=other / "mlp_xnn.pte"
+    )
+    assert found(warehouse, "* EXCLUDE (calls, self_time, share_percent)") == before
