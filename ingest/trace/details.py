@@ -65,6 +65,8 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
             "message_type": _texts([each.message_type for each in details]),
             "in_elements": _integers([each.in_elements for each in details], np.int64),
             "out_elements": _integers([each.out_elements for each in details], np.int64),
+            "wait_stream": _held([each.wait_stream for each in details], np.int64),
+            "wait_correlation_id": _held([each.wait_correlation for each in details], np.int64),
         }
     )
 
@@ -142,6 +144,8 @@ def _plain(written: bytes) -> int | str | None:
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
     """Return numbers that fit the column's type; other values, which a file may contain, become null."""
+    if values.count(None) == len(values):
+        return pa.nulls(len(values), pa.from_numpy_dtype(dtype))
     bounds = np.iinfo(dtype)
     held = [each if isinstance(each, int) and bounds.min <= each <= bounds.max else None for each in values]
     return chosen(held, np.arange(len(held)), dtype)
