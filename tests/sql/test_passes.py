@@ -102,6 +102,29 @@ def test_steps_that_overlap_have_all_their_time(warehouse: Warehouse, tmp_path: 
     assert traces.ask("wide_steps", columns) == [(1, 100, 0, 40, 60), (2, 100, 40, 30, 30)]
 
 
+def test_slow_steps(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By hand: all but two of the steps after the first take 100 us, so that slow ones take more than 110 us."""
+    traces = Traces(warehouse, tmp_path)
+    for lengths, slow in (
+        ([300, *[100] * 10, 109, 111], [1, 13]),
+        ([100, *[100] * 10, 110, 40], []),
+        ([300, 100, 100], []),
+        ([300, 100, 100, 100], [1]),
+    ):
+        starts = [sum(lengths[:place]) for place in range(len(lengths))]
+        traces.take(
+            *(
+                event("user_annotation", f"ProfilerStep#{number}", start, start + length)
+                for number, (start, length) in enumerate(zip(starts, lengths, strict=True), 1)
+            ),
+            event("cpu_op", "aten::mm", 1, 2),
+        )
+        rows = traces.ask("wide_steps", "step, total, is_slow")
+        assert [row[1] for row in rows] == lengths
+        assert [row[0] for row in rows if row[2]] == slow
+        warehouse.remove("t")
+
+
 def test_passes_of_steps_that_overlap(warehouse: Warehouse, tmp_path: Path) -> None:
     """What two steps share counts for each of them, as in `step_breakdown`, and in the whole trace once."""
     traces = Traces(warehouse, tmp_path)
