@@ -44,7 +44,7 @@ JOIN signatures AS s
 --   event: label of the event
 --   call: name of the call that launched it, such as cudaLaunchKernel
 --   op: label of the innermost op that contains the call; NULL if none does
---   annotation: label of the innermost annotation that contains the call, a step if there is no other; NULL if none does
+--   annotation: label of the innermost annotation that contains the call; steps are annotations; NULL if none does
 --   launched: number of device events that the call launched
 --   start: start of the event, relative to the start of the recording
 --   call_duration: duration of the call on the host
