@@ -136,6 +136,37 @@ def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     assert page.execute_script("return document.querySelector('.pair').getBoundingClientRect().bottom") < 900
 
 
+def test_the_icicles_of_a_trace_have_the_modules_that_contain_each_other(show: Show, warehouse: Warehouse) -> None:
+    """On the host and on devices. A module that two others call has no single path: it stands by its name."""
+    modules = (
+        ("Net_0", 0, 100), ("Block_0", 5, 45), ("Linear_0", 10, 40), ("Block_1", 50, 95), ("Linear_1", 55, 70),
+        ("Shared_0", 12, 15), ("Shared_0", 75, 90),
+    )  # fmt: skip
+    warehouse.ingest(
+        trace(
+            *(event("python_function", f"nn.Module: {name}", start, end) for name, start, end in modules),
+            event("cpu_op", "aten::mm", 20, 30),
+            event("cuda_runtime", "cudaLaunchKernel", 22, 24, correlation=1),
+            event("kernel", "gemm", 120, 170, 7, correlation=1, device=0, stream=7),
+            event("cpu_op", "aten::relu", 80, 85),
+        ),
+        name="run",
+    )
+    page = show("run")
+    script = """
+        const spans = etq[arguments[0]];
+        const ids = spans.rows.flatMap((row) => [...row.ids]);
+        return ids.map((id) => [spans.options.label(id), Object.fromEntries(spans.options.describe(id)).module]);
+    """
+    host, device = (page.execute_script(script, name) for name in ("icicle", "deviceIcicle"))
+    assert ["aten::mm", "Net_0/Block_0/Linear_0"] in host and ["Linear_1", "Net_0/Block_1/Linear_1"] in host
+    assert ["aten::relu", "Shared_0"] in host
+    assert device == [
+        ["(all)", ""], ["Net_0", "Net_0"], ["Block_0", "Net_0/Block_0"], ["Linear_0", "Net_0/Block_0/Linear_0"],
+        ["aten::mm", "Net_0/Block_0/Linear_0"],
+    ]  # fmt: skip
+
+
 def test_slow_steps_are_marked(show: Show, warehouse: Warehouse) -> None:
     starts = [0, 100, 200, 300, 460, 560]
     steps = [
