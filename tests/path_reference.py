@@ -71,7 +71,7 @@ class Paths:
         for call, source in self.recorded("Event Sync"):
             before = self.synchronized.get(call, source)
             self.synchronized[call] = max((source, before), key=lambda one: (one.end, one.place))
-        launched = Counter(call for each in self.work if (call := self.calls[each]) is not None)
+        launched = Counter(by for each in self.work if (by := self.calls[each]) is not None)
         self.of_graphs = {each for each in self.work if launched[self.calls[each]] > 1}  # type: ignore[index]
         self.has_records = any(
             each.category == "cuda_sync" and each.arguments.get("wait_on_cuda_event_record_corr_id", -1) > 0
@@ -108,9 +108,9 @@ class Paths:
             ]  # fmt: skip
             if before:
                 last = max(self.calls[one].start for one in before)  # type: ignore[union-attr]
-                held = [one for one in before if self.calls[one].start == last]  # type: ignore[union-attr]
+                ended = [one for one in before if self.calls[one].start == last]  # type: ignore[union-attr]
                 self.streams_of[call] = each.arguments.get("device"), each.arguments.get("stream")
-                found.append((call, held[-1]))
+                found.append((call, ended[-1]))
         return found
 
     def waited_for(self) -> dict[Slice, Slice]:

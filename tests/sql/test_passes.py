@@ -148,8 +148,8 @@ def test_passes_of_steps_that_overlap(warehouse: Warehouse, tmp_path: Path) -> N
         (2, "backward"): (50, 50, 0, 0),
         (2, "other"): (40, 40, 0, 0),
     }
-    found = {row[0]: row[1:] for row in traces.ask("passes", columns[6:]) if row[1]}
-    assert found == {
+    of_trace = {row[0]: row[1:] for row in traces.ask("passes", columns[6:]) if row[1]}
+    assert of_trace == {
         "forward": (20, 12.5, 12, 2),
         "backward": (50, 31.25, 0, 0),
         "other": (90, 56.25, 0, 0),
