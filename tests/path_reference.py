@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -65,6 +65,18 @@ class Paths:
         self.in_stream: defaultdict[Any, list[Slice]] = defaultdict(list)
         for each in self.ends:
             self.in_stream[stream_of(each)].append(each)
+        self.streams_of: dict[Slice, tuple[Any, Any]] = {}
+        self.sources = self.waited_for()
+        self.synchronized = dict[Slice, Slice]()
+        for call, source in self.recorded("Event Sync"):
+            before = self.synchronized.get(call, source)
+            self.synchronized[call] = max((source, before), key=lambda one: (one.end, one.place))
+        launched = Counter(by for each in self.work if (by := self.calls[each]) is not None)
+        self.of_graphs = {each for each in self.work if launched[self.calls[each]] > 1}  # type: ignore[index]
+        self.has_records = any(
+            each.category == "cuda_sync" and each.arguments.get("wait_on_cuda_event_record_corr_id", -1) > 0
+            for each in self.every
+        )
         self.hosts: defaultdict[Thread, list[Slice]] = defaultdict(list)
         for each in self.every:
             if each.category not in OF_DEVICES and each.end > each.start:
@@ -73,6 +85,46 @@ class Paths:
         for each in self.every:
             if each.is_op and each.external > 0:
                 self.of_ids.setdefault(each.external, each)
+
+    def recorded(self, name: str) -> list[tuple[Slice, Slice]]:
+        """Records of waits for a CUDA event: the call that waits, and the last event launched before that was recorded."""
+        called: defaultdict[int, list[Slice]] = defaultdict(list)
+        for each in self.every:
+            if each.is_call:
+                called[each.correlation].append(each)
+        found = []
+        for each in self.every:
+            stream, number = (
+                each.arguments.get(key, -1) for key in ("wait_on_stream", "wait_on_cuda_event_record_corr_id")
+            )
+            if each.category != "cuda_sync" or each.name != name or stream < 0 or number <= 0:
+                continue
+            held = [one for one in called[each.correlation] if one.start <= each.end]
+            call = max(held, key=lambda one: one.start)
+            record = max((one for one in called[number] if one.start <= call.start), key=lambda one: one.start)
+            before = [
+                one for one in self.in_stream[each.arguments.get("device"), stream]
+                if (by := self.calls[one]) is not None and by.start <= record.start
+            ]  # fmt: skip
+            if before:
+                last = max(self.calls[one].start for one in before)  # type: ignore[union-attr]
+                ended = [one for one in before if self.calls[one].start == last]  # type: ignore[union-attr]
+                self.streams_of[call] = each.arguments.get("device"), each.arguments.get("stream")
+                found.append((call, ended[-1]))
+        return found
+
+    def waited_for(self) -> dict[Slice, Slice]:
+        """By device event, the one for which its stream has a recorded wait."""
+        found: dict[Slice, Slice] = {}
+        for call, source in self.recorded("Stream Wait Event"):
+            later = [
+                one for one in self.in_stream[self.streams_of[call]]
+                if (by := self.calls[one]) is not None and by.start >= call.start
+            ]  # fmt: skip
+            if later:
+                first = min(later, key=lambda one: (self.calls[one].start, one.start, one.place))  # type: ignore[union-attr]
+                found[first] = max((source, found.get(first, source)), key=lambda one: (one.end, one.place))
+        return found
 
     def recording(self) -> tuple[int, int]:
         counted = [*self.work, *self.activities(), *self.steps()]
@@ -140,7 +192,10 @@ class Paths:
         previous = last_ended(self.in_stream[stream_of(each)], each.start)
         previous_end = None if previous is None else previous.end
         ready = max((at for at in (launched, previous_end) if at is not None), default=None)
-        other = last_ended(self.ends, each.start)
+        source = self.sources.get(each)
+        if source is not None and source.end <= each.start and (ready is None or source.end > ready):
+            return Wait("dependency", each.start, source.end, each, source)
+        other = last_ended(self.ends, each.start) if each in self.of_graphs or not self.has_records else None
         if other is not None and each.start - other.end <= DELAY and (ready is None or other.end > ready):
             if call is None or ready is None or launched is None:
                 return Wait("dependency", each.start, other.end, each, other)
@@ -176,7 +231,9 @@ class Paths:
             and each.correlation == call.correlation > 0 and each.arguments.get("stream", -1) >= 0
         ]  # fmt: skip
         ended = [each for each in self.ends if call.start < each.end <= call.end]
-        if len(named) == 1:
+        if (source := self.synchronized.get(call)) is not None:
+            ended = [each for each in ended if each == source]
+        elif len(named) == 1:
             keys = ("device", "stream")
             ended = [
                 each for each in ended

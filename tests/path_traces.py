@@ -187,6 +187,36 @@ def late_launch() -> bytes:
     return written(made)
 
 
+def recorded_waits() -> bytes:
+    """A kernel waits for one of two other streams, and that of the other one ends later; the next waits for 4 us only."""
+    made = [
+        event("user_annotation", STEP, 0, 500, FORWARD),
+        event("cpu_op", "aten::mm", 3, 24, FORWARD),
+        event("cpu_op", "aten::item", 30, 220, FORWARD),
+        event("cpu_op", "aten::add", 230, 290, FORWARD),
+        event("cpu_op", "aten::item", 300, 480, FORWARD),
+    ]
+    launched = (
+        (1, 5, "first", 7, 12, 100), (2, 8, "other", 20, 15, 103), (5, 17, "waits", 24, 105, 200),
+        (7, 232, "second", 7, 240, 300), (10, 296, "waits_briefly", 24, 304, 400),
+    )  # fmt: skip
+    for number, launch, name, stream, start, end in launched:
+        ids = {"correlation": number}
+        made.append(event("cuda_runtime", "cudaLaunchKernel", launch, launch + 2, FORWARD, **ids))
+        made.append(event("kernel", name, start, end, stream, device=0, stream=stream, **ids))
+    for record, number, at in ((3, 4, 11), (8, 9, 240)):
+        waits = {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": record}
+        made.append(event("cuda_runtime", "cudaEventRecord", at, at + 1, FORWARD, correlation=record))
+        made.append(event("cuda_runtime", "cudaStreamWaitEvent", at + 3, at + 4, FORWARD, correlation=number))
+        ids = {"correlation": number, "device": 0, "stream": 24}
+        made.append(event("cuda_sync", "Stream Wait Event", at + 4, at + 5, 24, **ids, **waits))
+    for number, start, end in ((6, 31, 215), (11, 301, 475)):
+        made.append(event("cuda_runtime", "cudaDeviceSynchronize", start, end, FORWARD, correlation=number))
+        ids = {"correlation": number, "device": 0, "stream": -1}
+        made.append(event("cuda_sync", "Context Sync", start, end, -1, **ids, **NO_EVENT))
+    return written(made)
+
+
 def written(events: list[dict[str, Any]]) -> bytes:
     # HolisticTraceAnalysis takes no event of index 0 for one that launched anything.
     first = {"ph": "M", "name": "process_name", "pid": 100, "tid": 0, "ts": 0, "args": {"name": "python"}}
@@ -198,4 +228,5 @@ OF_HTA: Final[dict[str, bytes]] = {
     **{f"path {seed}": Path(seed, for_hta=True).trace() for seed in range(6)},
     "without cuda_sync": written([each for each in Path(0, for_hta=True).events if each["cat"] != "cuda_sync"]),
     "late launch": late_launch(),
+    "recorded waits": recorded_waits(),
 }

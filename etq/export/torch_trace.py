@@ -50,6 +50,8 @@ OF_DEVICES: Final = {
     "message_type": "dtype",
     "in_elements": "In msg nelems",
     "out_elements": "Out msg nelems",
+    "wait_stream": "wait_on_stream",
+    "wait_correlation_id": "wait_on_cuda_event_record_corr_id",
 }
 WRITTEN_OF_DEVICES: Final = {"grid": "grid", "block": "block"}
 OF_MEMORY: Final = {

@@ -133,9 +133,16 @@ def _breakdown(target: Target) -> Section | None:
         leaves = target.table(
             """
             SELECT
-                CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(k.module, '') END AS module_path, k.name AS op,
-                'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit
+                CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(m.path, k.module, '') END AS module_path,
+                k.name AS op, 'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit
             FROM key_averages($capture, by := 'module', unit := $unit) AS k
+            -- A module that several others call has no single path.
+            LEFT JOIN (
+                SELECT t.module, max(t.module_path) AS path
+                FROM module_tree($capture, unit := $unit) AS t
+                GROUP BY t.module
+                HAVING count(*) = 1
+            ) AS m ON m.module = k.module
             WHERE NOT k.is_device AND (k.self_cpu_time > 0 OR k.self_device_time > 0)
             """
         )

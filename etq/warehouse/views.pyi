@@ -16,6 +16,11 @@ class Views:
         method: str | None = ...,
         runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def annotation_kernels(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def average_step(
         self,
         capture: str | Capture,
@@ -147,6 +152,16 @@ class Views:
         phase: str | None = ...,
         history: str | None = ...,
         allow_mismatch: bool = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def copies(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def copy_totals(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def critical_ops(
         self,
@@ -328,6 +343,13 @@ class Views:
     def kernel_launches(
         self,
         capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def kernel_sequences(
+        self,
+        capture: str | Capture,
+        op: str | None = ...,
+        min_length: int = ...,
         unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def kernel_table(
@@ -542,6 +564,7 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
+        full_length: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def rank_steps(
         self,

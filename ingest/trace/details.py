@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import batch, chosen, encoded, numbers, texts
+from etq.ingest.arrow import batch, encoded, numbers, texts
 from etq.ingest.trace.columns import texts_of
 from etq.ingest.trace.scanner import UNWRITTEN, DeviceArguments, DeviceEvent, MemoryArguments, MemoryEvent
 from etq.ingest.trace.types import Entries
@@ -65,6 +65,8 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
             "message_type": _texts([each.message_type for each in details]),
             "in_elements": _integers([each.in_elements for each in details], np.int64),
             "out_elements": _integers([each.out_elements for each in details], np.int64),
+            "wait_stream": _held([each.wait_stream for each in details], np.int64),
+            "wait_correlation_id": _held([each.wait_correlation for each in details], np.int64),
         }
     )
 
@@ -142,14 +144,16 @@ def _plain(written: bytes) -> int | str | None:
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
     """Return numbers that fit the column's type; other values, which a file may contain, become null."""
-    bounds = np.iinfo(dtype)
-    held = [each if isinstance(each, int) and bounds.min <= each <= bounds.max else None for each in values]
-    return chosen(held, np.arange(len(held)), dtype)
+    try:
+        return pa.array(values, pa.from_numpy_dtype(dtype))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
+        least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        held = [int(each) if isinstance(each, int) and least <= each <= most else None for each in values]
+        return pa.array(held, pa.from_numpy_dtype(dtype))
 
 
 def _floats(values: Sequence[float | None]) -> pa.Array:
-    floats = np.array([np.nan if each is None else each for each in values], np.float64)
-    return numbers(floats, np.isnan(floats))
+    return pa.array(values, pa.float64(), from_pandas=True)
 
 
 def _as_written(parts: Sequence[msgspec.Raw]) -> pa.Array:

@@ -69,6 +69,9 @@ class DeviceArguments(msgspec.Struct, gc=False):
     occupancy: float | None = msgspec.field(default=None, name="est. achieved occupancy %")
     bytes: int | None = None
     bandwidth: float | None = msgspec.field(default=None, name="memory bandwidth (GB/s)")
+    # Of a wait for a CUDA event.
+    wait_stream: int | None = msgspec.field(default=None, name="wait_on_stream")
+    wait_correlation: int | None = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
     # Of collectives; raw, as other tools write other types for some of these keys.
     collective: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Collective name")
     process_group: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Name")

@@ -55,7 +55,9 @@ CREATE TABLE device_events (
     group_size INTEGER,  -- number of processes in the group; NULL for other events
     message_type VARCHAR,  -- type of the elements that are sent, such as Float; NULL for other events
     in_elements BIGINT,  -- number of elements that this process sends; NULL for other events
-    out_elements BIGINT  -- number of elements that this process receives; NULL for other events
+    out_elements BIGINT,  -- number of elements that this process receives; NULL for other events
+    wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream that the event was recorded in; below 0 for none; NULL for other events
+    wait_correlation_id BIGINT  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
 );
 
 -- One allocation (bytes above 0) or release (below) that a trace recorded.

@@ -87,6 +87,7 @@ ordered AS (
 running AS (
     SELECT o.thread_index, o.start_ticks, max(o.so_far) AS so_far
     FROM ordered AS o
+    WHERE o.ticks > 0
     GROUP BY o.thread_index, o.start_ticks
 )
 SELECT

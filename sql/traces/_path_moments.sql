@@ -1,15 +1,13 @@
 -- One moment at which something could go on because something else had ended: the end
 -- of a device event, which had waited before its start, or a moment of a thread of
 -- the host, at which a wait ended.
--- A device event waits for the last of its launch and the previous end in its stream;
--- or, if it waits longer than 10 us from then on, and than half of it for the call to
--- return, for the event of another stream that was the last to end, if it starts at
--- most 10 us after that, as in `device_idle`. A thread waits in a call that synchronizes, and in a copy from or to pageable memory
--- (synchronization); and, after a time in which it ran no op and no call, before the
--- next (handover). A synchronization is with the device event that was the last to
--- end during it, of its stream if the trace has that; a copy waits for itself. Only
--- threads that launch work hand over, and only to or from a thread of the backward
--- pass: most of what it runs is of the backward pass.
+-- A device event waits as in `_device_waits`. A thread waits in a call that synchronizes,
+-- and in a copy from or to pageable memory (synchronization); and, after a time in which
+-- it ran no op and no call, before the next (handover). A synchronization is with the
+-- device event that was the last to end during it, of its stream if the trace has that;
+-- or, if it waits for a CUDA event, with the one that `_wait_records` names. A copy waits
+-- for itself. Only threads that launch work hand over, and only to or from a thread of
+-- the backward pass: most of what it runs is of the backward pass.
 -- Columns:
 --   node: twice the index of the event, plus 1 if the moment is its end
 --   event_index: the device event, the call that returned, or the event that began
@@ -28,22 +26,7 @@ CREATE MACRO _path_moments(
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
-    SELECT
-        w.event_index,
-        w.kind,
-        w.label,
-        w.start_ticks,
-        w.end_ticks,
-        coalesce(w.device, -1) AS device,
-        coalesce(w.stream, -1) AS stream,
-        w.call_index,
-        w.call_thread,
-        CASE
-            WHEN w.call_index IS NOT NULL THEN least(w.call_start_ticks, w.start_ticks)
-        END AS launch_ticks,
-        w.call_end_ticks
-    FROM _device_work(capture_key) AS w
-    WHERE w.end_ticks > w.start_ticks
+    SELECT w.* FROM _device_waits(capture_key) AS w
 ),
 ended_in_stream AS MATERIALIZED (
     SELECT w.device, w.stream, w.end_ticks, max(w.event_index) AS event_index
@@ -54,47 +37,6 @@ ended AS MATERIALIZED (
     SELECT w.end_ticks, max(w.event_index) AS event_index
     FROM work AS w
     GROUP BY w.end_ticks
-),
-queued AS (
-    SELECT
-        s.*,
-        p.end_ticks AS stream_ticks,
-        p.event_index AS stream_event
-    FROM work AS s
-    ASOF LEFT JOIN ended_in_stream AS p
-        ON p.device = s.device AND p.stream = s.stream AND s.start_ticks >= p.end_ticks
-),
-waited AS (
-    SELECT
-        q.*,
-        greatest(q.launch_ticks, q.stream_ticks) AS ready_ticks,
-        o.end_ticks AS other_ticks,
-        o.event_index AS other_event
-    FROM queued AS q
-    ASOF LEFT JOIN ended AS o ON q.start_ticks >= o.end_ticks
-),
-judged AS (
-    SELECT
-        w.*,
-        CASE
-            WHEN w.start_ticks - w.other_ticks <= 10000
-                AND (w.ready_ticks IS NULL OR w.other_ticks > w.ready_ticks)
-                AND (
-                    w.launch_ticks IS NULL
-                    OR w.start_ticks - w.ready_ticks > greatest(
-                        10000,
-                        2 * (
-                            least(w.call_end_ticks, w.start_ticks)
-                            - greatest(w.launch_ticks, w.ready_ticks)
-                        )
-                    )
-                )
-                THEN 'dependency'
-            WHEN w.stream_ticks >= w.launch_ticks OR w.launch_ticks IS NULL
-                THEN CASE WHEN w.stream_ticks IS NOT NULL THEN 'stream_delay' END
-            ELSE 'launch_delay'
-        END AS wait
-    FROM waited AS w
 ),
 running AS MATERIALIZED (
     SELECT DISTINCT w.call_thread AS thread_index
@@ -134,21 +76,57 @@ streams AS (
     GROUP BY t.correlation_id
     HAVING count(*) = 1
 ),
-calls AS (
+calls AS MATERIALIZED (
     SELECT s.*, m.device, m.stream
     FROM slices AS s
     LEFT JOIN streams AS m ON m.correlation_id = s.correlation_id
     WHERE s.kind = 'Runtime' AND _is_synchronization(s.label)
 ),
+-- The last event that was launched before the record of the CUDA event.
+recorded AS MATERIALIZED (
+    SELECT
+        r.call_index,
+        max(w.end_ticks) AS end_ticks,
+        arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
+    FROM (
+        SELECT r.*
+        FROM _wait_records(capture_key) AS r
+        WHERE r.label = 'Event Sync'
+    ) AS r
+    ASOF JOIN (
+        SELECT
+            w.device,
+            w.stream,
+            w.call_ticks,
+            max(w.end_ticks) AS end_ticks,
+            arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
+        FROM work AS w
+        WHERE w.call_index IS NOT NULL
+        GROUP BY w.device, w.stream, w.call_ticks
+    ) AS w
+        ON w.device = r.device
+        AND w.stream = r.wait_stream
+        AND r.record_ticks >= w.call_ticks
+    GROUP BY r.call_index
+),
 synchronized AS (
     SELECT c.*, e.end_ticks AS from_ticks, e.event_index AS from_event
-    FROM (SELECT c.* FROM calls AS c WHERE c.stream IS NULL) AS c
+    FROM (
+        SELECT c.*
+        FROM calls AS c
+        WHERE c.stream IS NULL
+            AND c.event_index NOT IN (SELECT r.call_index FROM recorded AS r)
+    ) AS c
     ASOF JOIN ended AS e ON c.end_ticks >= e.end_ticks
     UNION ALL
     SELECT c.*, e.end_ticks, e.event_index
     FROM (SELECT c.* FROM calls AS c WHERE c.stream IS NOT NULL) AS c
     ASOF JOIN ended_in_stream AS e
         ON e.device = c.device AND e.stream = c.stream AND c.end_ticks >= e.end_ticks
+    UNION ALL
+    SELECT c.*, r.end_ticks, r.event_index
+    FROM calls AS c
+    JOIN recorded AS r ON r.call_index = c.event_index AND r.end_ticks <= c.end_ticks
     UNION ALL
     SELECT s.*, w.device, w.stream, w.end_ticks, w.event_index
     FROM work AS w
@@ -249,20 +227,13 @@ SELECT
     j.wait AS kind,
     j.start_ticks,
     j.end_ticks,
-    CASE j.wait
-        WHEN 'dependency' THEN j.other_ticks
-        WHEN 'stream_delay' THEN j.stream_ticks
-        WHEN 'launch_delay' THEN j.launch_ticks
-    END AS from_ticks,
-    CASE j.wait
-        WHEN 'dependency' THEN j.other_event
-        WHEN 'stream_delay' THEN j.stream_event
-    END AS from_event,
+    j.from_ticks,
+    j.from_event,
     CASE j.wait WHEN 'launch_delay' THEN j.call_thread END AS from_thread,
     j.call_index,
     false AS is_host,
     NULL::INTEGER AS thread_index
-FROM judged AS j
+FROM work AS j
 UNION ALL
 SELECT
     w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks,

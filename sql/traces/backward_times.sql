@@ -14,8 +14,8 @@
 --   backward_calls: number of calls in the backward pass
 --   forward_host_time: time of the calls on the host in the forward pass
 --   backward_host_time: time on the host in the backward pass
---   forward_device_time: time of the device events launched in the forward pass
---   backward_device_time: time of the device events launched in the backward pass
+--   forward_device_time: time of the device events launched in the forward pass; NULL if the trace has no device events
+--   backward_device_time: time of the device events launched in the backward pass; NULL if the trace has no device events
 --   unit: the requested unit of time
 CREATE MACRO backward_times(
     capture,  -- name, hash prefix, @latest or selector
@@ -48,7 +48,6 @@ backward_calls AS MATERIALIZED (
 device_times AS MATERIALIZED (
     SELECT d.event_index, d.total_ticks
     FROM _device_times((SELECT a.capture_id FROM target AS a)) AS d
-    WHERE d.total_ticks > 0
 ),
 -- What is called again in the backward pass is of that pass.
 in_backward AS (
@@ -118,12 +117,11 @@ summed AS (
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
         sum(CASE WHEN r.is_backward THEN 0 ELSE r.ticks END)::BIGINT AS forward_ticks,
         sum(CASE WHEN r.is_backward THEN r.ticks ELSE 0 END)::BIGINT AS backward_ticks,
-        sum(
-            CASE WHEN r.is_backward THEN 0 ELSE coalesce(d.total_ticks, 0) END
-        )::BIGINT AS forward_device_ticks,
-        sum(
-            CASE WHEN r.is_backward THEN coalesce(d.total_ticks, 0) ELSE 0 END
-        )::BIGINT AS backward_device_ticks,
+        -- If the trace has device events, all host events have a device time.
+        sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks)::BIGINT
+            AS forward_device_ticks,
+        sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks)::BIGINT
+            AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
     LEFT JOIN device_times AS d ON d.event_index = r.event_index

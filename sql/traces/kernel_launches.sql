@@ -44,6 +44,7 @@ JOIN signatures AS s
 --   event: label of the event
 --   call: name of the call that launched it, such as cudaLaunchKernel
 --   op: label of the innermost op that contains the call; NULL if none does
+--   annotation: label of the innermost annotation that contains the call; steps are annotations; NULL if none does
 --   launched: number of device events that the call launched
 --   start: start of the event, relative to the start of the recording
 --   call_duration: duration of the call on the host
@@ -68,6 +69,7 @@ SELECT
     l.label AS event,
     l.call,
     s.label AS op,
+    m.label AS annotation,
     l.launched,
     (l.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
         / _divisor(a.time_scale, a.unit) AS start,
@@ -94,6 +96,12 @@ LEFT JOIN event_ticks AS e
     ON e.capture_id = a.capture_id AND e.event_index = o.op_index
 LEFT JOIN signatures AS s
     ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
+    ON n.event_index = l.event_index
+LEFT JOIN event_ticks AS i
+    ON i.capture_id = a.capture_id AND i.event_index = n.annotation_index
+LEFT JOIN signatures AS m
+    ON m.capture_id = i.capture_id AND m.signature_index = i.signature_index
 ORDER BY l.start_ticks, l.event_index;
 
 -- The launches of a trace by the name of the call, see `kernel_launches`: how long

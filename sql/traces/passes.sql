@@ -1,14 +1,48 @@
--- The time on the host of one pass in one step of a trace. Each moment counts once.
+-- The time between two moments of a trace, at which steps begin or end, in one step
+-- that contains it. Steps may overlap.
 -- Columns:
---   run_index: the run
+--   start_ticks: clock at the first moment
+--   end_ticks: clock at the second
+--   run_index: run of the step
+--   is_first: whether no step with a lower run contains it
+CREATE MACRO _step_spans(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+steps AS MATERIALIZED (
+    SELECT s.* FROM _host_steps(capture_key) AS s
+),
+bounds AS (
+    SELECT s.start_ticks AS ticks FROM steps AS s
+    UNION
+    SELECT s.end_ticks FROM steps AS s
+),
+spans AS (
+    SELECT
+        b.ticks AS start_ticks,
+        lead(b.ticks) OVER (ORDER BY b.ticks) AS end_ticks
+    FROM bounds AS b
+)
+SELECT
+    p.start_ticks,
+    p.end_ticks,
+    s.run_index,
+    s.run_index = min(s.run_index) OVER (PARTITION BY p.start_ticks) AS is_first
+FROM spans AS p
+JOIN steps AS s ON p.start_ticks >= s.start_ticks AND p.start_ticks < s.end_ticks;
+
+-- The time on the host of one pass in one span of `_step_spans`. Each moment counts
+-- once.
+-- Columns:
+--   span_ticks: clock at the start of the span
 --   place: as in `_pass_place`; 5 for the rest of the step
 --   ticks: time in ticks
 CREATE MACRO _host_passes(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-steps AS MATERIALIZED (
-    SELECT s.* FROM _host_steps(capture_key) AS s
+spans AS MATERIALIZED (
+    SELECT s.* FROM _step_spans(capture_key) AS s
 ),
 slices AS MATERIALIZED (
     SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s
@@ -18,9 +52,9 @@ edges AS (
     UNION ALL
     SELECT s.end_ticks, s.place, -1 FROM slices AS s
     UNION ALL
-    SELECT s.start_ticks, 5, 0 FROM steps AS s
+    SELECT s.start_ticks, 5, 0 FROM spans AS s
     UNION ALL
-    SELECT s.end_ticks, 5, 0 FROM steps AS s
+    SELECT s.end_ticks, 5, 0 FROM spans AS s
 ),
 moments AS (
     SELECT
@@ -46,11 +80,12 @@ stretches AS (
     FROM moments AS m
     WINDOW so_far AS (ORDER BY m.ticks ROWS UNBOUNDED PRECEDING)
 )
-SELECT s.run_index, t.place, sum(t.length)::BIGINT AS ticks
+SELECT b.start_ticks AS span_ticks, t.place, sum(t.length)::BIGINT AS ticks
 FROM stretches AS t
-ASOF JOIN steps AS s ON t.ticks >= s.start_ticks
-WHERE t.ticks < s.end_ticks
-GROUP BY s.run_index, t.place;
+ASOF JOIN (SELECT DISTINCT s.start_ticks, s.end_ticks FROM spans AS s) AS b
+    ON t.ticks >= b.start_ticks
+WHERE t.ticks < b.end_ticks
+GROUP BY b.start_ticks, t.place;
 
 -- The pass that launched one device event of a trace: the first of backward,
 -- optimizer, data_loading and forward that contains the launch on its thread.
@@ -109,7 +144,9 @@ LEFT JOIN within AS w ON w.event_index = l.event_index;
 -- (modules, and ops that autograd records; any op, if the trace has no sequence
 -- numbers), else other, such as Python between ops. Device time belongs to the pass
 -- whose events contain the launch; what is computed again in the backward pass, as
--- by activation checkpointing, is of the backward pass.
+-- by activation checkpointing, is of the backward pass. If steps overlap, as those of
+-- several threads do, what they share counts for each step, as in `step_breakdown`,
+-- and by trace once.
 -- Columns:
 --   run_index: run of the step; NULL by trace
 --   step: number of the step, 0 if the trace has no steps; NULL by trace
@@ -143,14 +180,25 @@ steps AS MATERIALIZED (
 launched AS MATERIALIZED (
     SELECT d.* FROM _device_passes((SELECT a.capture_id FROM target AS a)) AS d
 ),
-parts AS (
-    SELECT h.run_index, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
+spans AS MATERIALIZED (
+    SELECT s.* FROM _step_spans((SELECT a.capture_id FROM target AS a)) AS s
+),
+in_spans AS (
+    SELECT h.span_ticks, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
     FROM _host_passes((SELECT a.capture_id FROM target AS a)) AS h
     UNION ALL
-    SELECT s.run_index, d.place, 0, d.ticks, 1
+    SELECT b.start_ticks, d.place, 0, d.ticks, 1
     FROM launched AS d
-    ASOF JOIN steps AS s ON d.launch_ticks >= s.start_ticks
-    WHERE d.launch_ticks < s.end_ticks
+    ASOF JOIN (SELECT DISTINCT s.start_ticks, s.end_ticks FROM spans AS s) AS b
+        ON d.launch_ticks >= b.start_ticks
+    WHERE d.launch_ticks < b.end_ticks
+),
+-- What several steps share counts for each of them, and in the trace once.
+parts AS (
+    SELECT b.run_index, p.place, p.host_ticks, p.device_ticks, p.events
+    FROM in_spans AS p
+    JOIN spans AS b ON b.start_ticks = p.span_ticks
+    WHERE b.is_first OR (SELECT a.by_step FROM target AS a)
     UNION ALL
     SELECT s.run_index, p.place, 0, 0, 0
     FROM steps AS s

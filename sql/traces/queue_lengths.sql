@@ -84,6 +84,7 @@ ORDER BY q.device, q.stream, q.place;
 --   empty_time: time from the first change to the last in which no event waited
 --   empty_percent: that time in percent of the time from the first change to the last; NULL without such time
 --   time_mean: mean length over that time; NULL without such time
+--   full_time: time in which as many events waited as `full_length`, or more: the host waits in its next launch
 --   changes: number of changes
 --   mean: mean of the lengths after each change, as in HolisticTraceAnalysis
 --   stddev: sample standard deviation of these; NULL for a single one
@@ -95,7 +96,8 @@ ORDER BY q.device, q.stream, q.place;
 --   unit: the requested unit of time
 CREATE MACRO queue_summary(
     capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -109,6 +111,8 @@ summed AS (
         sum(CASE WHEN q.change > 0 THEN 1 ELSE 0 END)::BIGINT AS launches,
         sum(q.ticks)::DOUBLE AS ticks,
         sum(CASE WHEN q.length = 0 THEN q.ticks ELSE 0 END)::DOUBLE AS empty_ticks,
+        sum(CASE WHEN q.length >= full_length THEN q.ticks ELSE 0 END)::DOUBLE
+            AS full_ticks,
         sum(q.length * q.ticks)::DOUBLE AS weighted,
         sum(q.length)::DOUBLE AS total,
         sum(q.length * q.length)::DOUBLE AS squares,
@@ -128,6 +132,8 @@ SELECT
         / _divisor(a.time_scale, a.unit) AS empty_time,
     100 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
     s.weighted / nullif(s.ticks, 0) AS time_mean,
+    s.full_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS full_time,
     s.changes,
     s.total / s.changes AS mean,
     CASE

@@ -12,6 +12,7 @@
 --   data_loader: time in category DataLoader
 --   cpu_exec: time in category CPU Exec
 --   other: time in category Other
+--   is_slow: whether the step is longer than typical: the logarithm of its duration is above the third quartile of the steps after the first by more than three times their interquartile range, and 10 %; false if these are fewer than three
 --   unit: the requested unit of time
 CREATE MACRO wide_steps(
     capture,  -- name, hash prefix, @latest or selector
@@ -37,6 +38,18 @@ summed AS (
         max(CASE t.place WHEN 8 THEN t.ticks END) AS other
     FROM _step_ticks((SELECT a.capture_id FROM target AS a), categories) AS t
     GROUP BY t.run_index, t.step
+),
+-- As in `_find_typical_runs`.
+measured AS (
+    SELECT s.*, ln(greatest(s.total, 1)::DOUBLE) AS log_ticks FROM summed AS s
+),
+quartiles AS (
+    SELECT
+        quantile_cont(m.log_ticks, 0.25) AS lower,
+        quantile_cont(m.log_ticks, 0.75) AS upper
+    FROM measured AS m
+    WHERE m.run_index > (SELECT min(f.run_index) FROM measured AS f)
+    HAVING count(*) >= 3
 )
 SELECT
     s.run_index,
@@ -59,7 +72,11 @@ SELECT
         AS cpu_exec,
     s.other * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
         AS other,
+    coalesce(
+        s.log_ticks > q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)), false
+    ) AS is_slow,
     a.unit
-FROM summed AS s
+FROM measured AS s
 CROSS JOIN target AS a
+LEFT JOIN quartiles AS q ON true
 ORDER BY s.run_index;

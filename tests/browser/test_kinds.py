@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.browser.pages import cells, complaints, drawn, near, number, opened, 
 from tests.builders import delegate_call, delegated, dump, execute, run
 from tests.conftest import CAPTURES
 from tests.pass_traces import Training
-from tests.trace_builders import trace
+from tests.trace_builders import event, trace
 
 pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
 
@@ -135,6 +136,50 @@ def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     assert page.execute_script("return document.querySelector('.pair').getBoundingClientRect().bottom") < 900
 
 
+def test_the_icicles_of_a_trace_have_the_modules_that_contain_each_other(show: Show, warehouse: Warehouse) -> None:
+    """On the host and on devices. A module that two others call has no single path: it stands by its name."""
+    modules = (
+        ("Net_0", 0, 100), ("Block_0", 5, 45), ("Linear_0", 10, 40), ("Block_1", 50, 95), ("Linear_1", 55, 70),
+        ("Shared_0", 12, 15), ("Shared_0", 75, 90),
+    )  # fmt: skip
+    warehouse.ingest(
+        trace(
+            *(event("python_function", f"nn.Module: {name}", start, end) for name, start, end in modules),
+            event("cpu_op", "aten::mm", 20, 30),
+            event("cuda_runtime", "cudaLaunchKernel", 22, 24, correlation=1),
+            event("kernel", "gemm", 120, 170, 7, correlation=1, device=0, stream=7),
+            event("cpu_op", "aten::relu", 80, 85),
+        ),
+        name="run",
+    )
+    page = show("run")
+    script = """
+        const spans = etq[arguments[0]];
+        const ids = spans.rows.flatMap((row) => [...row.ids]);
+        return ids.map((id) => [spans.options.label(id), Object.fromEntries(spans.options.describe(id)).module]);
+    """
+    host, device = (page.execute_script(script, name) for name in ("icicle", "deviceIcicle"))
+    assert ["aten::mm", "Net_0/Block_0/Linear_0"] in host and ["Linear_1", "Net_0/Block_1/Linear_1"] in host
+    assert ["aten::relu", "Shared_0"] in host
+    assert device == [
+        ["(all)", ""], ["Net_0", "Net_0"], ["Block_0", "Net_0/Block_0"], ["Linear_0", "Net_0/Block_0/Linear_0"],
+        ["aten::mm", "Net_0/Block_0/Linear_0"],
+    ]  # fmt: skip
+
+
+def test_slow_steps_are_marked(show: Show, warehouse: Warehouse) -> None:
+    starts = [0, 100, 200, 300, 460, 560]
+    steps = [
+        event("user_annotation", f"ProfilerStep#{place + 4}", start, end)
+        for place, (start, end) in enumerate(pairwise(starts))
+    ]
+    warehouse.ingest(trace(*steps, event("cpu_op", "aten::mm", 1, 2)), name="run")
+    page = show("run")
+    chart = page.execute_script("return document.querySelector('#steps .plot').plot.data")
+    assert chart == [[0, 1, 2, 3, 4], [100, 100, 100, None, 100], [None, None, None, 160, None]]
+    assert "1 of 5 steps is slow: 7." in page.find_element(By.ID, "steps").text
+
+
 def test_steps_and_passes_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     training = Training(5, steps=3)
     warehouse.ingest(trace(*training.events), name="run")
@@ -146,6 +191,9 @@ def test_steps_and_passes_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     assert headings == ["step", "total", "kernel", "runtime", "data_loader", "cpu_exec", "other"]
     shown = [[number(text) for text in row] for row in cells(page, "steps")]
     assert shown == [[near(value) for value in row] for row in warehouse.rows(steps)[1]]
+    chart = page.execute_script("return document.querySelector('#steps .plot').plot.data")
+    assert chart == [[0, 1, 2], [near(row[1]) for row in warehouse.rows(steps)[1]], [None] * 3]
+    assert "No step is slow." in page.find_element(By.ID, "steps").text
     passes = "SELECT pass, host_time, host_percent, device_time, device_percent, device_events FROM passes('run')"
     shown_passes = [(row[0], *map(number, row[1:])) for row in cells(page, "passes")]
     assert shown_passes == [(row[0], *map(near, row[1:])) for row in warehouse.rows(passes)[1]]

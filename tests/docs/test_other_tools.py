@@ -57,10 +57,11 @@ CALLS = sorted({(name, arguments, *columns) for line in LINES for name, argument
 
 @pytest.fixture(scope="module")
 def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
-    """Ranks with devices, a training with memory, a trace with modules, and two to compare."""
+    """Ranks with devices, a training with memory, a trace with modules and a copy of known size, and two to compare."""
     modules = [
         event("cpu_op", "aten::relu", 5, 8),
         event("python_function", "nn.Module: ReLU_0", 0, 10, **{"Python id": 1}),
+        event("gpu_memcpy", "Memcpy HtoD", 8, 10, 7, device=0, bytes=64, **{"memory bandwidth (GB/s)": 0.032}),
     ]
     path = tmp_path_factory.mktemp("traces") / "modules.pt.trace.json"
     path.write_bytes(trace(*modules))

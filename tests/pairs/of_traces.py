@@ -15,6 +15,7 @@ from tests.pairs.json_traces import COPIES, KERNELS, RUNTIME, Held, Slice, union
 from tests.pairs.of_execute import percent
 from tests.pass_reference import linked_ops, step_passes
 from tests.path_reference import Paths
+from tests.trace_reference import WORK, launches, slices
 
 # The row of key_averages for device events that neither an op nor an annotation launched.
 NO_OP = "(no op)"
@@ -173,6 +174,73 @@ def kernel_launches(asked: Asked) -> Sides:
     )
 
 
+@pair("annotation_kernels", "the JSON's device events by the innermost annotation around their calls", of="trace")
+def annotation_kernels(asked: Asked) -> Sides:
+    found = keyed(asked.view("annotation_kernels", "annotation, event, calls, total", unit="ns"), 2)
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for each, call in launches(slices(asked.trace.entries)).items():
+        above = [] if call is None else call.above()
+        is_annotation = (one.category == "user_annotation" or one.name.startswith("ProfilerStep#") for one in above)
+        name = next((one.name for one, is_one in zip(above, is_annotation, strict=True) if is_one), None)
+        family = "ProfilerStep*" if name is not None and name.startswith("ProfilerStep#") else name
+        number, total = expected[family, each.name]
+        expected[family, each.name] = [number + 1, total + each.end - each.start]
+    return found, dict(expected)
+
+
+@pair("copies", "the JSON's copies and fills with their calls", of="trace")
+def copies(asked: Asked) -> Sides:
+    columns = "event, call, duration, bytes, bandwidth_gb_per_s, is_pageable, is_synchronous"
+    return Counter(asked.view("copies", columns, unit="ns")), Counter(
+        (
+            *(each.name, None if call is None else call.name, each.end - each.start),
+            *(each.arguments.get("bytes"), each.arguments.get("memory bandwidth (GB/s)")),
+            *("Pageable" in each.name, None if call is None else call.end >= each.end),
+        )
+        for each, call in launches(slices(asked.trace.entries)).items()
+        if WORK[each.category] != "Kernel"
+    )
+
+
+@pair("copy_totals", "sums of copies", of="trace")
+def copy_totals(asked: Asked) -> Sides:
+    columns = "event, calls, bytes, min_bytes, max_bytes, total, min_gb_per_s, max_gb_per_s, synchronous_calls"
+    found = keyed(asked.view("copy_totals", columns, unit="ns"), 1)
+    rows: defaultdict[Any, list[tuple[Any, ...]]] = defaultdict(list)
+    for event, *row in asked.view("copies", "event, bytes, duration, bandwidth_gb_per_s, is_synchronous", unit="ns"):
+        rows[(event,)].append(tuple(row))
+    expected = {}
+    for event, held in rows.items():
+        sizes = [row[0] for row in held if row[0] is not None]
+        rates = [row[2] for row in held if row[2] is not None]
+        expected[event] = [
+            *(len(held), sum(sizes) if sizes else None, min(sizes, default=None), max(sizes, default=None)),
+            *(sum(row[1] for row in held), min(rates, default=None), max(rates, default=None)),
+            sum(bool(row[3]) for row in held),
+        ]
+    return found, expected
+
+
+@pair("kernel_sequences", "the JSON's device events launched within the outermost ops", of="trace")
+def kernel_sequences(asked: Asked) -> Sides:
+    columns = "op, sequence, length, calls, device_time, host_time"
+    found = keyed(asked.view("kernel_sequences", columns, unit="ns", min_length=2), 2)
+    within: defaultdict[Any, list[Any]] = defaultdict(list)
+    for each, call in launches(slices(asked.trace.entries)).items():
+        ops = [] if call is None else [one for one in call.above() if one.is_op]
+        if ops:
+            within[ops[-1]].append(each)
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for op, events in within.items():
+        if len(events) > 1:
+            events.sort(key=lambda each: (each.start, each.place))
+            _, calls, device, host = expected[op.name, " | ".join(each.name for each in events)]
+            device += sum(each.end - each.start for each in events)
+            row = [len(events), calls + 1, device, host + op.end - op.start]
+            expected[op.name, " | ".join(each.name for each in events)] = row
+    return found, dict(expected)
+
+
 @pair("launch_totals", "sums of kernel_launches", of="trace")
 def launch_totals(asked: Asked) -> Sides:
     found = keyed(asked.view("launch_totals", "call, events, device_time, short_events, max_delay", unit="ns"), 1)
@@ -195,11 +263,13 @@ def queue_lengths(asked: Asked) -> Sides:
 
 @pair("queue_summary", "lengths of queue_lengths", of="trace")
 def queue_summary(asked: Asked) -> Sides:
-    found = keyed(asked.view("queue_summary", "device, stream, changes, mean, max, empty_time", unit="ns"), 2)
+    columns = "device, stream, changes, mean, max, empty_time, full_time"
+    found = keyed(asked.view("queue_summary", columns, unit="ns", full_length=2), 2)
     expected = {
         stream: [
             *(len(held), sum(length for length, _ in held) / len(held), max(length for length, _ in held)),
             sum(time for length, time in held if length == 0),
+            sum(time for length, time in held if length >= 2),
         ]
         for stream, held in queues(asked.trace.entries).items()
     }

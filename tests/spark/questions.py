@@ -46,6 +46,8 @@ _MORE = {
     "stragglers": ["selector := 'gpu'"],
     "work_totals": ["'gpu'"],
     "work_types": ["'gpu'"],
+    **{view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals")},
+    "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
     "key_averages": ["'mlp_train', \"by\" := 'shape'", "'gpu'"],

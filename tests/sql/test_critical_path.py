@@ -112,6 +112,77 @@ def test_paths_are_those_of_hta(warehouse: Warehouse, tmp_path: Path, name: str)
         assert {row[0] for row in rows} - {*EDGES} == {"annotation", "synchronization", "dependency"}
 
 
+def test_recorded_waits(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By hand, and as in HTA: the stream waits for the event that is recorded, not for the last that ended before it."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(OF_HTA["recorded waits"])
+    warehouse.ingest(path, name="t")
+    query = "SELECT p.kind, p.name, p.start, p.start + p.duration FROM critical_path('t') AS p"
+    rows = warehouse.rows(query)[1]
+    assert rows == [
+        ("annotation", STEP, 0, 3),
+        ("op", "aten::mm", 3, 5),
+        ("launch_delay", "first", 5, 12),
+        ("kernel", "first", 12, 100),
+        ("dependency", "waits", 100, 105),
+        ("kernel", "waits", 105, 200),
+        ("synchronization", "cudaDeviceSynchronize", 200, 215),
+        ("op", "aten::item", 215, 220),
+        ("annotation", STEP, 220, 230),
+        ("op", "aten::add", 230, 232),
+        ("launch_delay", "second", 232, 240),
+        ("kernel", "second", 240, 300),
+        ("dependency", "waits_briefly", 300, 304),
+        ("kernel", "waits_briefly", 304, 400),
+        ("synchronization", "cudaDeviceSynchronize", 400, 475),
+        ("op", "aten::item", 475, 480),
+        ("annotation", STEP, 480, 500),
+    ]
+    expected = hta("critical paths")["recorded waits"]
+    assert [[EDGES[row[0]], *row[2:]] for row in rows if row[0] in EDGES] == expected
+    assert check(warehouse, "t", json.loads(OF_HTA["recorded waits"])["traceEvents"]) == 34
+
+
+def test_waits_that_are_not_recorded_are_inferred(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The same recording without `cuda_sync`: the last event that ended before counts, and short waits don't."""
+    whole = json.loads(OF_HTA["recorded waits"])
+    whole["traceEvents"] = [each for each in whole["traceEvents"] if each.get("cat") != "cuda_sync"]
+    path = tmp_path / "t.pt.trace.json"
+    path.write_text(json.dumps(whole))
+    warehouse.ingest(path, name="t")
+    rows = warehouse.rows("SELECT p.kind, p.name, p.start, p.start + p.duration FROM critical_path('t') AS p")[1]
+    assert ("dependency", "waits", 103, 105) in rows and ("kernel", "other", 15, 103) in rows
+    assert ("launch_delay", "waits_briefly", 296, 304) in rows
+    assert check(warehouse, "t", whole["traceEvents"]) == len(rows) * 2
+
+
+def test_the_host_waits_for_a_recorded_event(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By hand. `cudaEventSynchronize` waits for what was launched before the record, not for what ended last."""
+    made = [event("cpu_op", "aten::item", 0, 200)]
+    for number, at, name, stream, start, end in (
+        (1, 5, "waited_for", 7, 12, 100), (3, 20, "launched_later", 7, 100, 104), (4, 25, "other", 20, 30, 103),
+    ):  # fmt: skip
+        ids = {"correlation": number}
+        made.append(event("cuda_runtime", "cudaLaunchKernel", at, at + 2, **ids))
+        made.append(event("kernel", name, start, end, stream, device=0, stream=stream, **ids))
+    made.append(event("cuda_runtime", "cudaEventRecord", 10, 11, correlation=2))
+    made.append(event("cuda_runtime", "cudaEventSynchronize", 40, 110, correlation=5))
+    waits = {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 2, "stream": -1}
+    made.append(event("cuda_sync", "Event Sync", 41, 109, -1, correlation=5, device=0, **waits))
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(trace(*made))
+    warehouse.ingest(path, name="t")
+    query = "SELECT p.kind, p.name, p.start, p.start + p.duration FROM critical_path('t') AS p"
+    assert warehouse.rows(query)[1] == [
+        ("op", "aten::item", 0, 5),
+        ("launch_delay", "waited_for", 5, 12),
+        ("kernel", "waited_for", 12, 100),
+        ("synchronization", "cudaEventSynchronize", 100, 110),
+        ("op", "aten::item", 110, 200),
+    ]
+    assert check(warehouse, "t", made) == 5
+
+
 def test_totals_are_sums_of_the_path(launch_traces: Warehouse) -> None:
     """By op, or by the event if there is none, for the recording and for a step; shares are of the path."""
     for name, step in (("training 0", None), ("rank 0", 6)):

@@ -27,7 +27,7 @@ PARAMETERS = {
     "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",
-    "base_stage", "new_stage", "reference", "step_name",
+    "base_stage", "new_stage", "reference", "step_name", "op", "min_length", "full_length",
 }  # fmt: skip
 # Arguments of the rules of advice: the rows of other macros as a list.
 EVIDENCE = {

@@ -1,4 +1,5 @@
 // Run after run: how long each execute took, warm-up and outliers marked. A click shows the run in the timeline.
+// Steps of a trace: a bar for each, slow ones marked.
 
 etq.section("runs", (parent, { runs }) => {
   const unit = runs.get(0, "unit");
@@ -44,3 +45,35 @@ function open(plot, at) {
   const run = at[plot.cursor.idx];
   if (run !== undefined && etq.showRun?.(run)) document.getElementById("timeline")?.scrollIntoView({ block: "start" });
 }
+
+etq.stepStrip = (parent, steps, unit) => {
+  const at = steps.list("run_index");
+  const [numbers, times] = [steps.list("step"), steps.list("total")];
+  const places = numbers.map((_, place) => place);
+  const slow = places.map((row) => (steps.get(row, "is_slow") ? times[row] : null));
+  const usual = times.map((time, row) => (slow[row] === null ? time : null));
+  const show = (time) => (time === null || time === undefined ? "–" : etq.quantity(time, unit));
+  const bars = (label, colour) => ({
+    label,
+    stroke: etq.colour(colour),
+    fill: etq.colour(colour),
+    width: 0,
+    paths: uPlot.paths.bars({ size: [0.8, 40] }),
+    points: { show: false },
+    value: (_, time) => show(time),
+  });
+  const name = (place) => (numbers[place] === undefined ? "" : etq.number(numbers[place]));
+  etq.plot(parent, () => [
+    {
+      height: 170,
+      scales: { x: { time: false, range: [-0.6, places.length - 0.4] }, y: { range: (_, low, high) => [0, high * 1.05] } },
+      axes: [etq.axis("step", name, { size: 34, incrs: etq.countSteps }), etq.axis(`step, ${etq.unit(unit)}`, etq.number)],
+      series: [{ label: "step", value: (_, place) => (place === null ? "–" : name(place)) }, bars("time", "accent"), bars("slow", "bad")],
+    },
+    [places, usual, slow],
+  ], (place) => etq.showRun?.(at[place]) && document.getElementById("timeline")?.scrollIntoView({ block: "start" }));
+  const found = slow.flatMap((time, row) => (time === null ? [] : [etq.number(numbers[row])]));
+  const few = found.slice(0, 10).join(", ") + (found.length > 10 ? ", …" : "");
+  const text = found.length ? `${found.length} of ${etq.number(times.length)} steps ${found.length === 1 ? "is" : "are"} slow: ${few}.` : "No step is slow.";
+  parent.append(etq.element("p", { class: "muted", text }));
+};

@@ -164,6 +164,7 @@ etq.section("steps", (parent, { steps }) => {
     ["runtime", "Runtime"], ["data_loader", "DataLoader"], ["cpu_exec", "CPU Exec"], ["other", "Other"],
   ].filter(([name]) => steps.list(name).some((time) => time > 0));
   const most = Math.max(...steps.list("total"));
+  if (steps.length > 1) etq.stepStrip(parent, steps, unit);
   etq.table(parent, steps, [
     { name: "step", numeric: true },
     { name: "total", unit, numeric: true, share: true, full: most },

@@ -1,0 +1,110 @@
+-- The innermost annotation around the launch of one device event of a trace, on the
+-- thread of the launch. Events without one have no row.
+-- Columns:
+--   event_index: the device event
+--   annotation_index: the annotation; steps are annotations
+CREATE MACRO _launch_annotations(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH RECURSIVE
+launches AS MATERIALIZED (
+    SELECT l.event_index, l.call_parent_index
+    FROM _launches(capture_key, 'all') AS l
+    WHERE l.call_parent_index IS NOT NULL
+),
+-- Without the capture, as in `_trace_slices`.
+kinds AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        coalesce(
+            _slice_kind(s.category, s.label, 'all') IN ('Annotation', 'Step'), false
+        ) AS is_annotation
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
+),
+-- Nothing is read if the trace has no device events.
+hosts AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index, k.is_annotation
+    FROM (
+        SELECT DISTINCT d.capture_id
+        FROM device_events AS d
+        WHERE d.capture_id = capture_key AND EXISTS (FROM launches)
+    ) AS a
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN kinds AS k ON k.signature_index = e.signature_index
+),
+ancestors AS (
+    SELECT
+        h.event_index AS from_index,
+        h.event_index,
+        h.parent_index,
+        h.is_annotation
+    FROM hosts AS h
+    SEMI JOIN launches AS l ON l.call_parent_index = h.event_index
+    UNION ALL
+    SELECT c.from_index, h.event_index, h.parent_index, h.is_annotation
+    FROM ancestors AS c
+    JOIN hosts AS h ON h.event_index = c.parent_index
+    WHERE NOT c.is_annotation
+)
+SELECT l.event_index, c.event_index AS annotation_index
+FROM launches AS l
+JOIN ancestors AS c ON c.from_index = l.call_parent_index AND c.is_annotation;
+
+-- The device events of a trace by name and by the annotation that launched them: the
+-- innermost around the launch, as those of `record_function`. The pairs that take
+-- most time first.
+-- Columns:
+--   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched
+--   event: label of the events
+--   calls: number of events
+--   total: sum of their durations
+--   share_percent: sum in percent of all device events
+--   mean: mean duration
+--   min: least duration
+--   max: greatest duration
+--   unit: the requested unit of time
+CREATE MACRO annotation_kernels(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+summed AS (
+    SELECT
+        s.family AS annotation,
+        l.label AS event,
+        count(*) AS calls,
+        sum(l.end_ticks - l.start_ticks)::BIGINT AS ticks,
+        min(l.end_ticks - l.start_ticks) AS shortest,
+        max(l.end_ticks - l.start_ticks) AS longest
+    FROM target AS a
+    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS l
+    LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
+        ON n.event_index = l.event_index
+    LEFT JOIN event_ticks AS e
+        ON e.capture_id = a.capture_id AND e.event_index = n.annotation_index
+    LEFT JOIN signatures AS s
+        ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+    GROUP BY s.family, l.label
+)
+SELECT
+    s.annotation,
+    s.event,
+    s.calls,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    s.ticks::DOUBLE / s.calls * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS mean,
+    s.shortest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS min,
+    s.longest * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS max,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.ticks DESC, s.annotation, s.event;

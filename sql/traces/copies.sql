@@ -1,0 +1,119 @@
+-- One copy or fill of a trace, with its size and bandwidth, in the order of time.
+-- Columns:
+--   run_index: run that launched it
+--   device: number of the device; NULL if not written
+--   stream: the stream; NULL if not written
+--   event: its label, such as Memcpy HtoD (Pinned -> Device)
+--   call: name of the call that launched it; NULL if the trace has none
+--   start: start of the event, relative to the start of the recording
+--   duration: duration of the event
+--   bytes: its size in bytes; NULL if not written
+--   bandwidth_gb_per_s: bandwidth as written, in 10**9 bytes per second; NULL if not written
+--   is_pageable: whether it copies from or to pageable memory, by its label
+--   is_synchronous: whether the call returned only when the event had ended; NULL if the trace has no call
+--   unit: the requested unit of time
+CREATE MACRO copies(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    w.run_index,
+    w.device,
+    w.stream,
+    w.label AS event,
+    s.label AS call,
+    (w.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS start,
+    (w.end_ticks - w.start_ticks) * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS duration,
+    d.bytes,
+    d.bandwidth_gb_per_s,
+    contains(w.label, 'Pageable') AS is_pageable,
+    w.call_end_ticks >= w.end_ticks AS is_synchronous,
+    a.unit
+FROM target AS a
+CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
+CROSS JOIN _device_work((SELECT a.capture_id FROM target AS a)) AS w
+JOIN device_events AS d
+    ON d.capture_id = a.capture_id AND d.event_index = w.event_index
+LEFT JOIN event_ticks AS e
+    ON e.capture_id = a.capture_id AND e.event_index = w.call_index
+LEFT JOIN signatures AS s
+    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+WHERE w.kind <> 'Kernel'
+ORDER BY w.start_ticks, w.event_index;
+
+-- The copies and fills of a trace by name, see `copies`: how much is moved, how fast,
+-- and for how many the host waits. Those that move most bytes first.
+-- Columns:
+--   event: label of the events
+--   calls: number of events
+--   bytes: sum of their sizes in bytes; NULL if none is written
+--   min_bytes: least size in bytes
+--   mean_bytes: mean size in bytes
+--   max_bytes: greatest size in bytes
+--   total: sum of their durations
+--   bandwidth_gb_per_s: bytes of the events with a size per second of their durations, in 10**9 bytes per second; NULL if these have none
+--   min_gb_per_s: least bandwidth as written, in 10**9 bytes per second; NULL if not written
+--   mean_gb_per_s: mean of the bandwidths as written
+--   max_gb_per_s: greatest bandwidth as written
+--   synchronous_calls: number of events whose call returned only when they had ended
+--   unit: the requested unit of time
+CREATE MACRO copy_totals(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+summed AS (
+    SELECT
+        w.label,
+        count(*) AS calls,
+        sum(d.bytes)::DOUBLE AS bytes,
+        min(d.bytes) AS least,
+        count(d.bytes) AS sized,
+        max(d.bytes) AS most,
+        sum(w.end_ticks - w.start_ticks)::BIGINT AS ticks,
+        sum(
+            CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END
+        )::BIGINT AS sized_ticks,
+        min(d.bandwidth_gb_per_s) AS slowest,
+        fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
+        max(d.bandwidth_gb_per_s) AS fastest,
+        sum(CASE WHEN w.call_end_ticks >= w.end_ticks THEN 1 ELSE 0 END)::BIGINT
+            AS synchronous_calls
+    FROM target AS a
+    CROSS JOIN _device_work((SELECT a.capture_id FROM target AS a)) AS w
+    JOIN device_events AS d
+        ON d.capture_id = a.capture_id AND d.event_index = w.event_index
+    WHERE w.kind <> 'Kernel'
+    GROUP BY w.label
+)
+SELECT
+    s.label AS event,
+    s.calls,
+    s.bytes,
+    s.least AS min_bytes,
+    s.bytes / nullif(s.sized, 0) AS mean_bytes,
+    s.most AS max_bytes,
+    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
+        AS total,
+    -- Bytes per nanosecond.
+    s.bytes / nullif(
+        s.sized_ticks * _multiplier(a.time_scale, 'ns') / _divisor(a.time_scale, 'ns'),
+        0
+    ) AS bandwidth_gb_per_s,
+    s.slowest AS min_gb_per_s,
+    s.mean AS mean_gb_per_s,
+    s.fastest AS max_gb_per_s,
+    s.synchronous_calls,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.bytes DESC NULLS LAST, s.ticks DESC, s.label;

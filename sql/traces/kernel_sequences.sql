@@ -1,0 +1,90 @@
+-- A sequence of kernels that calls of an op of a trace launch, as in
+-- HolisticTraceAnalysis: sequences that are frequent or take long may be worth a fused
+-- kernel. Only calls that are within no other op, or no other call of the op that is
+-- requested; kernels, copies and fills in the order in which they ran. The sequences
+-- that take most time on devices first.
+-- Columns:
+--   op: label of the op
+--   sequence: labels of the device events, separated by ` | `
+--   length: number of the device events
+--   calls: number of calls of the op that launched this sequence
+--   device_time: sum of the durations of the device events
+--   host_time: sum of the durations of the calls of the op
+--   unit: the requested unit of time
+CREATE MACRO kernel_sequences(
+    capture,  -- name, hash prefix, @latest or selector
+    op := NULL,  -- label of an op; NULL: all ops
+    min_length := 3,  -- least number of device events of a sequence
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+),
+work AS MATERIALIZED (
+    SELECT w.*
+    FROM _device_work((SELECT a.capture_id FROM target AS a)) AS w
+    WHERE w.call_index IS NOT NULL
+),
+begun AS (
+    SELECT
+        s.event_index,
+        s.label,
+        s.thread_index,
+        s.start_ticks,
+        s.end_ticks,
+        max(s.end_ticks) OVER (
+            PARTITION BY s.thread_index
+            ORDER BY s.start_ticks, s.end_ticks DESC, s.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS before_ticks
+    FROM _trace_slices((SELECT a.capture_id FROM target AS a), 'all') AS s
+    WHERE s.kind = 'Operator'
+        AND (op IS NULL OR s.label = op)
+        AND EXISTS (FROM work)
+),
+outermost AS (
+    SELECT b.*
+    FROM begun AS b
+    WHERE b.end_ticks > b.start_ticks
+        AND (b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks)
+),
+launched AS (
+    SELECT
+        o.event_index,
+        o.label,
+        o.end_ticks - o.start_ticks AS host_ticks,
+        string_agg(w.label, ' | ' ORDER BY w.start_ticks, w.event_index) AS sequence,
+        count(*) AS length,
+        sum(w.end_ticks - w.start_ticks)::BIGINT AS device_ticks
+    FROM work AS w
+    ASOF JOIN outermost AS o
+        ON o.thread_index = w.call_thread AND w.call_start_ticks >= o.start_ticks
+    WHERE w.call_start_ticks < o.end_ticks
+    GROUP BY o.event_index, o.label, o.end_ticks - o.start_ticks
+),
+summed AS (
+    SELECT
+        l.label,
+        l.sequence,
+        l.length,
+        count(*) AS calls,
+        sum(l.device_ticks)::BIGINT AS device_ticks,
+        sum(l.host_ticks)::BIGINT AS host_ticks
+    FROM launched AS l
+    WHERE l.length >= min_length
+    GROUP BY l.label, l.sequence, l.length
+)
+SELECT
+    s.label AS op,
+    s.sequence,
+    s.length,
+    s.calls,
+    s.device_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS device_time,
+    s.host_ticks * _multiplier(a.time_scale, a.unit)
+        / _divisor(a.time_scale, a.unit) AS host_time,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.device_ticks DESC, s.calls DESC, s.label, s.sequence;
