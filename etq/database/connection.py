@@ -141,7 +141,7 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
         file = identity(path)
         if file is None and read_only:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
-        if file is None and not os.path.isdir(os.path.dirname(path) or "."):
+        if file is None and not Path(path).parent.is_dir():
             raise WarehouseError(f"{path}: {NO_FOLDER}")
         try:
             connection = open_unchanged(path, partial(_connected, path, read_only, file is None, config), _close)

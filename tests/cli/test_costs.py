@@ -60,7 +60,7 @@ def test_flops_of_a_record_before_any_run() -> None:
 def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     assert rows("flops", "run", "--db", lab) == rows("flops", "net", "--db", lab) == rows("flops", RECORD)
     of_traces = (
-        "flops is for ETDumps, and this is a PyTorch trace; for that there is etq sql \"FROM gpu_utilization(CAPTURE)\""
+        'flops is for ETDumps, and this is a PyTorch trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'
     )
     for argument, told in (
         ("bare", "Error: bare has no ETRecord, which has the shapes; link one with: etq link bare RECORD\n"),
