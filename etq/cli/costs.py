@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from etq.cli import main
-from etq.cli.no_rows import note_no_rows
+from etq.cli.no_rows import not_of_traces, note_no_rows
 from etq.cli.options import PREFIXES, output_options, peak_options, run_options, unit_option, warehouse_option
 from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
 from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
@@ -146,6 +147,11 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
             yield warehouse, target.sha256
         return
     if is_file(argument, db):
+        from etq.ingest.registry import is_json
+
+        with Path(argument).open("rb") as file:
+            if is_json(file.read(64)):
+                raise EtqError(f"{argument}: {not_of_traces('flops')}")
         raise EtqError(f"{argument}: has no shapes; give the ETRecord of its program")
     if argument.endswith(".etrecord"):
         raise EtqError(f"{argument}: no such file")
@@ -157,6 +163,9 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
         """
         rows = warehouse.rows(named, name=argument)[1] or warehouse.rows(linked, name=argument)[1]
         if not rows:
+            of_format = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($name)"
+            if warehouse.rows(of_format, name=argument)[1] == [("torch_trace",)]:
+                raise EtqError(f"{argument}: {not_of_traces('flops')}")
             raise EtqError(
                 f"{argument} has no ETRecord, which has the shapes; link one with: etq link {argument} RECORD"
             )

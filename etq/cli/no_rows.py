@@ -23,6 +23,7 @@ _OF_TRACES: Final = {
     "module_totals": 'etq sql "FROM module_tree(CAPTURE)"',
     "source_totals": "etq ops --by stack",
     "roofline": 'etq sql "FROM gpu_utilization(CAPTURE)"',
+    "flops": 'etq sql "FROM gpu_utilization(CAPTURE)"',
 }
 _OF_ETDUMPS: Final = {
     "step_breakdown": "etq breakdown",
@@ -74,9 +75,12 @@ def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterato
             raise
         if warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
             raise
-        raise EtqError(
-            f"{view} is for ETDumps, and this is a PyTorch trace; for that there is {_OF_TRACES[view]}"
-        ) from None
+        raise EtqError(not_of_traces(view)) from None
+
+
+def not_of_traces(view: str) -> str:
+    """Return that a view or command does not apply to PyTorch traces, and which one does."""
+    return f"{view} is for ETDumps, and this is a PyTorch trace; for that there is {_OF_TRACES[view]}"
 
 
 def needs_devices(view: str) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +17,7 @@ from etq.cli.options import method_option, runs_option, unit_option, warehouse_o
 from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
-from etq.render.writers import write_text
+from etq.render.writers import file_of, write_text
 
 # Options that apply to only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
@@ -84,9 +85,11 @@ def report(
             raise click.UsageError(f"--{name.replace('_', '-')} is not for a report of {kind}")
     if isinstance(arguments.get("quantile"), str):
         arguments["quantile"] = float(arguments["quantile"])
-    with _page(kind, captures, db, unit, arguments) as (page, of):
-        path = None if output == "-" else output or f"{_file_name(of)}.html"
-        write_text(page, path, force=force)
+    if output is not None:
+        file_of(output, force)
+    with _page(kind, captures, db, unit, arguments) as (make_page, of):
+        path = file_of(f"{_file_name(of)}.html" if output is None else output, force)
+        write_text(make_page(), path, force=force)
     if path is not None:
         click.echo(f"{printable(path)}: the report of {printable(of)}", err=True)
 
@@ -94,26 +97,28 @@ def report(
 @contextmanager
 def _page(
     kind: str, captures: tuple[str, ...], db: str, unit: str | None, arguments: dict[str, Any]
-) -> Iterator[tuple[str, str]]:
-    """Provide the page and its subject."""
+) -> Iterator[tuple[Callable[[], str], str]]:
+    """Provide a function that makes the page, and the page's subject."""
     from etq.report import page_of, trends_page_of
     from etq.report.single import VIEWS
 
     if kind == "one capture":
         with open_target(captures[0], db, list(VIEWS), pop_file_options(arguments)) as (warehouse, selector):
             capture = warehouse.capture(selector)
-            yield page_of(warehouse, [capture], unit=unit, **arguments), capture.name
+            yield partial(page_of, warehouse, [capture], unit=unit, **arguments), capture.name
     elif kind == "two sides":
         base, new = captures
         record = arguments.pop("etrecord", None)
         with sides(base, new, db, record) as (warehouse, *selectors):
-            yield page_of(warehouse, selectors, unit=unit, names=(base, new), **arguments), f"{base} and {new}"
+            make_page = partial(page_of, warehouse, selectors, unit=unit, names=(base, new), **arguments)
+            yield make_page, f"{base} and {new}"
     else:
         from etq.warehouse.warehouse import open
 
         with open(db, read_only=True) as warehouse:
             chosen = captures[0] if captures else None
-            yield trends_page_of(warehouse, chosen, unit=unit, **arguments), chosen or Path(db).stem
+            make_page = partial(trends_page_of, warehouse, chosen, unit=unit, **arguments)
+            yield make_page, chosen or Path(db).stem
 
 
 def _file_name(name: str) -> str:

@@ -43,7 +43,8 @@ LONGEST_NAME: Final = 220
 
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 _TOO_SHORT: Final = "Could not read enough bytes"
-NONE_THERE: Final = "not found; make a warehouse with: etq ingest FILE... --db {}"
+NONE_THERE: Final = "no such file; make a warehouse with: etq ingest FILE... --db {}"
+NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
@@ -140,6 +141,8 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
         file = identity(path)
         if file is None and read_only:
             raise WarehouseError(f"{path}: {NONE_THERE.format(path)}")
+        if file is None and not Path(path).parent.is_dir():
+            raise WarehouseError(f"{path}: {NO_FOLDER}")
         try:
             connection = open_unchanged(path, partial(_connected, path, read_only, file is None, config), _close)
         except duckdb.Error as error:

@@ -14,7 +14,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import contents, schema
-from etq.database.connection import absolute, check_name, connect, expanded, open_unchanged
+from etq.database.connection import NO_FOLDER, absolute, check_name, connect, expanded, open_unchanged
 from etq.database.locking import retry_while_locked
 from etq.database.publishing import aside, publish_new, remove_left
 from etq.database.rollups import PRUNED, fill_rollups
@@ -58,6 +58,8 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     check_name(str(target))
     if target.exists():
         raise WarehouseError(f"{target}: exists; a merge makes a new warehouse")
+    if not target.parent.is_dir():
+        raise WarehouseError(f"{target}: {NO_FOLDER}")
     remove_left(target, "merge")
     # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
     fresh = aside(target, "merge")

@@ -63,6 +63,7 @@ within AS MATERIALIZED (
 nodes AS MATERIALIZED (
     SELECT
         w.*,
+        row_number() OVER (ORDER BY w.level, w.place) AS node,
         row_number() OVER (
             PARTITION BY w.level, w.outer_place
             ORDER BY
@@ -70,81 +71,106 @@ nodes AS MATERIALIZED (
         ) AS position
     FROM within AS w
 ),
--- From the deepest nodes to the outermost, level by level.
+-- Each step looks at twice as many levels, as nested events may be thousands of
+-- levels deep: `nodes` counts a node and what is less than 2^step levels below it,
+-- `ancestor` is the node 2^step levels above it.
 sized AS (
-    SELECT n.level, n.place, n.outer_place, n.position, 1::BIGINT AS nodes
+    SELECT 0 AS step, n.node, o.node AS ancestor, n.position, 1::BIGINT AS nodes
     FROM nodes AS n
-    WHERE n.level = (SELECT max(m.level) FROM nodes AS m)
+    LEFT JOIN nodes AS o ON o.level = n.level - 1 AND o.place = n.outer_place
     UNION ALL
-    SELECT n.level, n.place, n.outer_place, n.position, 1 + coalesce(c.nodes, 0)
-    FROM (
-        SELECT DISTINCT s.level - 1 AS level FROM sized AS s
-    ) AS l
-    JOIN nodes AS n ON n.level = l.level
+    SELECT
+        s.step + 1,
+        s.node,
+        a.ancestor,
+        s.position,
+        s.nodes + coalesce(b.nodes, 0)
+    FROM sized AS s
+    LEFT JOIN sized AS a ON a.node = s.ancestor
     LEFT JOIN (
-        SELECT s.outer_place, sum(s.nodes)::BIGINT AS nodes
-        FROM sized AS s
-        GROUP BY s.outer_place
-    ) AS c ON c.outer_place = n.place
+        SELECT d.ancestor, sum(d.nodes)::BIGINT AS nodes
+        FROM sized AS d
+        GROUP BY d.ancestor
+    ) AS b ON b.ancestor = s.node
+    WHERE 2 ** s.step < (SELECT max(m.level) FROM nodes AS m)
 ),
 placed AS MATERIALIZED (
     SELECT
-        s.level,
-        s.place,
-        s.outer_place,
+        s.node,
+        o.ancestor,
         s.nodes,
-        coalesce(sum(s.nodes) OVER (
-            PARTITION BY s.level, s.outer_place
+        1 + coalesce(sum(s.nodes) OVER (
+            PARTITION BY o.ancestor
             ORDER BY s.position
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ), 0)::BIGINT AS before
+        ), 0)::BIGINT AS distance
     FROM sized AS s
+    JOIN sized AS o ON o.node = s.node AND o.step = 0
+    WHERE s.step = (SELECT max(t.step) FROM sized AS t)
 ),
--- From the total to the leaves: a node follows its parent and all within its earlier siblings.
+-- A node follows its parent and all within its earlier siblings: `distance` is that
+-- to the parent, then to the node 2^step levels above it, at last to the total.
 numbered AS (
-    SELECT
-        0 AS level,
-        0::BIGINT AS place,
-        0::BIGINT AS node_index,
-        NULL::BIGINT AS parent_index,
-        1 + sum(p.nodes)::BIGINT AS nodes
+    SELECT 0 AS step, p.node, p.ancestor, p.distance
     FROM placed AS p
-    WHERE p.level = 1
-    HAVING count(*) > 0
     UNION ALL
+    SELECT i.step + 1, i.node, a.ancestor, i.distance + coalesce(a.distance, 0)
+    FROM numbered AS i
+    LEFT JOIN numbered AS a ON a.node = i.ancestor
+    WHERE 2 ** i.step < (SELECT max(m.level) FROM nodes AS m)
+),
+indexed AS (
     SELECT
-        p.level,
-        p.place,
-        o.node_index + 1 + p.before,
-        o.node_index,
+        n.*,
+        i.distance AS node_index,
+        i.distance - p.distance AS parent_index,
         p.nodes
-    FROM numbered AS o
-    JOIN placed AS p ON p.level = o.level + 1 AND p.outer_place = o.place
+    FROM numbered AS i
+    JOIN placed AS p ON p.node = i.node
+    JOIN nodes AS n ON n.node = i.node
+    WHERE i.step = (SELECT max(t.step) FROM numbered AS t)
 ),
 total AS MATERIALIZED (
-    SELECT try_cast(sum(n.total_ticks) AS BIGINT) AS ticks
+    SELECT
+        try_cast(sum(n.total_ticks) FILTER (n.level = 1) AS BIGINT) AS ticks,
+        1 + count(*) AS nodes
     FROM nodes AS n
-    WHERE n.level = 1
+    HAVING count(*) > 0
+),
+shown AS (
+    SELECT
+        i.node_index,
+        i.parent_index,
+        i.level,
+        i.nodes,
+        i.name,
+        i.kind,
+        i.module_path,
+        i.calls,
+        i.self_ticks,
+        i.total_ticks
+    FROM indexed AS i
+    UNION ALL
+    SELECT 0, NULL, 0, t.nodes, 'total', 'total', NULL, 0, 0, t.ticks
+    FROM total AS t
 )
 SELECT
     i.node_index,
     i.parent_index,
-    i.level AS depth,
+    i.level::INTEGER AS depth,
     i.nodes,
-    coalesce(n.name, 'total') AS name,
-    coalesce(n.kind, 'total') AS kind,
-    n.module_path,
-    coalesce(n.calls, 0) AS calls,
-    coalesce(n.self_ticks, 0) * _multiplier(a.time_scale, a.unit)
+    i.name,
+    i.kind,
+    i.module_path,
+    i.calls,
+    coalesce(i.self_ticks, 0) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS self_time,
-    CASE WHEN i.level = 0 THEN t.ticks ELSE n.total_ticks END
-    * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit) AS total,
-    100 * CASE WHEN i.level = 0 THEN t.ticks ELSE n.total_ticks END
-    / nullif(t.ticks::DOUBLE, 0) AS share_percent,
+    i.total_ticks * _multiplier(a.time_scale, a.unit)
+    / _divisor(a.time_scale, a.unit) AS total,
+    100 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
     a.unit AS unit,
-    CASE WHEN i.level = 0 THEN 0 ELSE n.self_ticks END AS self_ticks,
-    CASE WHEN i.level = 0 THEN t.ticks ELSE n.total_ticks END AS total_ticks
-FROM numbered AS i
+    i.self_ticks,
+    i.total_ticks
+FROM shown AS i
 CROSS JOIN target AS a
-CROSS JOIN total AS t
-LEFT JOIN nodes AS n ON n.level = i.level AND n.place = i.place;
+CROSS JOIN total AS t;

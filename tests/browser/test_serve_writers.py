@@ -52,7 +52,7 @@ def test_two_tabs_while_a_writer_adds(browser: WebDriver, tmp_path: Path) -> Non
         path.unlink()
         browser.get(f"{server.url}/")
         settled(browser, failed=True)
-        assert "not found; make a warehouse with: etq ingest FILE" in text(browser, "#state")
+        assert "no such file; make a warehouse with: etq ingest FILE" in text(browser, "#state")
         browser.close()
         browser.switch_to.window(tabs[0])
     complaints(browser)

@@ -210,8 +210,8 @@ def test_parquet_into_a_pipe(lab: str) -> None:
         (["map", "run", "trace.json"], "trace.json: no such file"),
         (["ops", "nothing.pt.trace.json.gz"], "nothing.pt.trace.json.gz: no such file"),
         (["steps", "nothing.json"], "nothing.json: no such file"),
-        (["ops", "run"], "etq.duckdb: not found; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
-        (["captures"], "etq.duckdb: not found; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
+        (["ops", "run"], "etq.duckdb: no such file; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
+        (["captures"], "etq.duckdb: no such file; make a warehouse with: etq ingest FILE... --db etq.duckdb"),
         (["views", "op_total"], "no table, view or macro 'op_total'; the nearest are op_totals"),
     ],
 )

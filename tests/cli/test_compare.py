@@ -283,7 +283,7 @@ def test_files_with_their_record(folders: Path) -> None:
         ("base", "base/*.etdp", "base/00.etdp: has the same content as "),
         ("base/00.etdp", "run", "run is not a file, but the other side is; ingest both, or name files on both sides"),
         ("none.etdp", "other.etdp", "none.etdp: no such file"),
-        ("run", "other", "not found; make a warehouse"),
+        ("run", "other", "no such file; make a warehouse"),
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ],
 )

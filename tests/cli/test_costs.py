@@ -18,6 +18,7 @@ from tests.sampling import thinned
 
 CONVNET = str(CAPTURES / "convnet/convnet.etdp")
 RECORD = str(CAPTURES / "convnet/convnet.etrecord")
+TRACE = str(CAPTURES / "torch/mlp_train.pt.trace.json.gz")
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +27,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = str(tmp_path_factory.mktemp("lab") / "lab.duckdb")
     with etq.open(path) as warehouse:
         warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="bare")
+        warehouse.ingest(TRACE, name="trace")
         warehouse.link(warehouse.ingest(CONVNET, name="run"), warehouse.ingest_record(RECORD, name="net"))
     return path
 
@@ -57,11 +59,16 @@ def test_flops_of_a_record_before_any_run() -> None:
 @pytest.mark.long
 def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     assert rows("flops", "run", "--db", lab) == rows("flops", "net", "--db", lab) == rows("flops", RECORD)
+    of_traces = (
+        'flops is for ETDumps, and this is a PyTorch trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'
+    )
     for argument, told in (
         ("bare", "Error: bare has no ETRecord, which has the shapes; link one with: etq link bare RECORD\n"),
-        ("none", "Error: no capture matches none; the nearest are bare, run\n"),
+        ("none", "Error: no capture matches none; the nearest are bare, run, trace\n"),
         (CONVNET, f"Error: {CONVNET}: has no shapes; give the ETRecord of its program\n"),
         ("no.etrecord", "Error: no.etrecord: no such file\n"),
+        (TRACE, f"Error: {TRACE}: {of_traces}\n"),
+        ("trace", f"Error: trace: {of_traces}\n"),
     ):
         result = etq_says("flops", argument, "--db", lab)
         assert (result.exit_code, result.stderr, result.stdout) == (1, told, "")

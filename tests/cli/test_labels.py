@@ -254,5 +254,5 @@ def test_writing_needs_a_warehouse(tmp_path: Path) -> None:
     db = str(tmp_path / "none.duckdb")
     for arguments in (("label", "run"), ("metric", "run"), ("phase", "run")):
         result: Any = etq_says(*arguments, "--db", db)
-        assert (result.exit_code, "not found; make a warehouse" in result.stderr) == (1, True)
+        assert (result.exit_code, "no such file; make a warehouse" in result.stderr) == (1, True)
     assert not Path(db).exists()

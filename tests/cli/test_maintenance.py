@@ -130,7 +130,7 @@ def test_merge(db: Path, tmp_path: Path) -> None:
 def test_a_mistyped_warehouse_is_not_made(arguments: tuple[object, ...], tmp_path: Path) -> None:
     missing = tmp_path / "missing.duckdb"
     ended = run(*arguments, "--db", missing)
-    message = f"Error: {missing}: not found; make a warehouse with: etq ingest FILE... --db {missing}\n"
+    message = f"Error: {missing}: no such file; make a warehouse with: etq ingest FILE... --db {missing}\n"
     assert (ended.exit_code, ended.stderr) == (1, message)
     assert not missing.exists()
 

@@ -40,7 +40,7 @@ def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
     for arguments, message in (
         ([str(CAPTURES / "mlp/mlp.etdp")], "this is an ETDump (`ED00`), not an ExecuTorch program"),
         (["nowhere.pte", "--db", missing], "Error: nowhere.pte: no such file\n"),
-        (["net", "--db", missing], "not found; make a warehouse"),
+        (["net", "--db", missing], "no such file; make a warehouse"),
         ([str(NET), "--memory", "--method", "x"], "Error: unknown method x; there are decode, encode\n"),
     ):
         result = etq_says("program", *arguments)

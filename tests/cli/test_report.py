@@ -48,6 +48,31 @@ def test_a_capture_stored_and_a_file_read_are_alike(tmp_path: Path) -> None:
         assert here["tables"] == there["tables"], here["kind"]
 
 
+def test_an_output_is_refused_before_the_page_is_computed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import etq.report
+
+    def compute(*_: Any, **__: Any) -> str:
+        raise AssertionError("computed")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(etq.report, "page_of", compute)
+    file, there = str(FOLDER / "convnet.etdp"), tmp_path / "convnet.html"
+    there.write_text("other")
+    empty = "the name of the output is empty; name a file, or - for stdout"
+    for output, text in (
+        ((), "convnet.html: exists; overwrite it with --force"),
+        (("-o", str(there)), f"{there}: exists; overwrite it with --force"),
+        (("-o", ""), empty),
+        (("-o", "", "--force"), empty),
+    ):
+        result = etq_says("report", file, *output)
+        assert (result.exit_code, result.stderr) == (1, f"Error: {text}\n")
+    result = etq_says("report", file, file, "-o", str(there))
+    assert (result.exit_code, result.stderr) == (1, f"Error: {there}: exists; overwrite it with --force\n")
+    assert there.read_text() == "other"
+    assert isinstance(etq_says("report", file, "--force").exception, AssertionError)
+
+
 OF_KINDS = [
     ("mlp/mlp_0runs.etdp", {"breakdown": False, "memory": False, "timeline": True, "events": True}),
     ("mlp/mlp_method_only.etdp", {"modules": False, "coverage": False, "runs": True}),

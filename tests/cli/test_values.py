@@ -82,7 +82,7 @@ def test_wrong_usage(tmp_path: Path) -> None:
     result = etq_says("ingest", DUMP, "--debug-buffer", str(tmp_path / "none.bin"), *db)
     assert result.exit_code == 1
     assert "none.bin: no such file" in result.stderr
-    assert "not found; make a warehouse" in etq_says("values", "run", "--db", str(tmp_path / "none.duckdb")).stderr
+    assert "no such file; make a warehouse" in etq_says("values", "run", "--db", str(tmp_path / "none.duckdb")).stderr
 
 
 def test_a_reference_needs_torch(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def refused(*arguments: str) -> str:
 
 
 def test_what_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert f"{tmp_path / 'no.duckdb'}: not found; make a warehouse" in refused("--db", str(tmp_path / "no.duckdb"))
+    assert f"{tmp_path / 'no.duckdb'}: no such file; make a warehouse" in refused("--db", str(tmp_path / "no.duckdb"))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
         assert f"127.0.0.1:{port}: address already in use; choose another --port" in refused(

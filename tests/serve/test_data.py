@@ -210,7 +210,7 @@ def test_answers_are_cached_by_the_state(server: Server, tmp_path: Path) -> None
         assert other.get("/data/report", {"capture": "a"}).status == 404
         path.unlink()
         gone = other.get("/data/captures", if_none_match=changed.headers["etag"])
-        assert gone.status == 503 and "not found; make a warehouse" in gone.data["error"]
+        assert gone.status == 503 and "no such file; make a warehouse" in gone.data["error"]
 
 
 def test_pages_are_shells(server: Server) -> None:

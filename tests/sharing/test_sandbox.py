@@ -332,7 +332,7 @@ def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
     assert said.exit_code == 1 and "a folder; a warehouse is a file, or a lake" in said.stderr
     said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
-    assert said.exit_code == 1 and "not found; make a warehouse" in said.stderr
+    assert said.exit_code == 1 and "no such file; make a warehouse" in said.stderr
 
 
 def test_without_it_the_file_is_only_read(folder: Path) -> None:

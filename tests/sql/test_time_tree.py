@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
@@ -14,6 +15,7 @@ import pytest
 
 import etq
 from etq.warehouse.warehouse import Warehouse
+from tests import trace_builders
 from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import execute, kernel, run
 from tests.conftest import CAPTURES
@@ -236,3 +238,18 @@ def test_traces_are_as_their_json_nests(traces: Warehouse, name: str) -> None:
     assert len(plain) > 5
     for label in plain:
         assert sum(node["calls"] for node in nodes if node["name"] == label) == by_name[label]
+
+
+def test_work_grows_as_levels() -> None:
+    """Four times the levels of nested events give about four times the rows between operators."""
+    counted = {}
+    with empty_warehouse() as warehouse:
+        for deep in (250, 1000):
+            events = [trace_builders.event("cpu_op", f"f{at}", at, 2 * deep - at) for at in range(deep)]
+            warehouse.ingest(trace_builders.trace(*events), name=f"deep{deep}")
+            rows = warehouse.rows(f"SELECT node_index, parent_index, depth, name FROM time_tree('deep{deep}')")[1]
+            assert rows == [(0, None, 0, "total"), *((at + 1, at, at + 1, f"f{at}") for at in range(deep))]
+            query = f"SELECT count(*) FROM _numbered_tree('deep{deep}', NULL, NULL, NULL, NULL, NULL, 'typical')"
+            plan = warehouse.connection.execute(f"EXPLAIN (ANALYZE, FORMAT json) {query}").fetchall()[0][1]
+            counted[deep] = sum(int(rows) for rows in re.findall(r'"intermediate_rows": *(\d+)', plan))
+    assert counted[250] > 1000 and counted[1000] < 4 * 1.5 * counted[250], counted

@@ -152,9 +152,9 @@ def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
     refused: list[tuple[list[Path], Path, str]] = [
         ([good, old], output, "old.duckdb: made by another version of etq"),
-        ([good, tmp_path / "none.duckdb"], output, "none.duckdb: not found; make a warehouse"),
+        ([good, tmp_path / "none.duckdb"], output, "none.duckdb: no such file; make a warehouse"),
         ([good], old, "old.duckdb: exists; a merge makes a new warehouse"),
-        ([good], tmp_path / "no/c.duckdb", "No such file or directory"),
+        ([good], tmp_path / "no/c.duckdb", "no/c.duckdb: its folder does not exist; create it first"),
     ]
     for paths, to, text in refused:
         with pytest.raises(EtqError, match=text):

@@ -191,7 +191,7 @@ def test_definitions_of_another_etq_are_replaced(tmp_path: Path, monkeypatch: py
 
 def test_what_is_no_warehouse_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
-    with pytest.raises(WarehouseError, match="not found; make a warehouse with: etq ingest FILE... --db"):
+    with pytest.raises(WarehouseError, match="no such file; make a warehouse with: etq ingest FILE... --db"):
         etq.open(path, read_only=True)
     path.write_text("no database")
     with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file"):
@@ -203,7 +203,7 @@ def test_what_is_no_warehouse_is_refused(tmp_path: Path) -> None:
         etq.open(path)
     with pytest.raises(WarehouseError, match="a folder; a warehouse is a file"):
         etq.open(tmp_path)
-    with pytest.raises(WarehouseError, match="No such file or directory"):
+    with pytest.raises(WarehouseError, match=r"lab.duckdb: its folder does not exist; create it first"):
         etq.open(tmp_path / "no/such/lab.duckdb")
 
 
