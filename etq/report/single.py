@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from etq.errors import EtqError
-from etq.report import graph, graph_more, graph_section, traces
+from etq.report import graph, graph_more, graph_section, memory, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
@@ -347,36 +347,6 @@ def _coverage(target: Target) -> Section | None:
     return Section("coverage", "Delegate coverage", tables)
 
 
-def _memory(target: Target) -> Section | None:
-    if target.is_trace:
-        timeline = target.table("FROM memory_timeline($capture, unit := $unit)")
-        return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None
-    tables = {}
-    totals = target.table("FROM memory_totals($capture)")
-    if totals.length:
-        tables["allocators"] = totals
-    missing = None
-    if target.has_program:
-        tables["planned"] = target.table(
-            """
-            SELECT m.*, v.scalar_type, v.sizes::VARCHAR AS sizes
-            FROM captures AS c
-            JOIN programs AS g ON g.program_id = c.program_id,
-                LATERAL (FROM planned_memory(g.sha256)) AS m
-            JOIN program_values AS v
-                ON v.program_id = g.program_id AND v.method = m.method AND v.value_index = m.value_index
-            WHERE c.sha256 = $capture
-            ORDER BY m.method, m.memory_id, m.memory_offset, m.value_index
-            """
-        )
-    else:
-        missing = (
-            "Without its program the capture has no planned memory, as the program's file has the places and lifetimes "
-            f"of its tensors: etq link {target.name} PROGRAM.pte, or --pte for a file."
-        )
-    return Section("memory", "Planned memory", tables, missing=missing)
-
-
 def _timeline(target: Target) -> Section | None:
     return timeline_section(target.table, target.is_trace)
 
@@ -401,5 +371,5 @@ SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
     _events,
     _coverage,
     traces.peak_memory,
-    _memory,
+    memory.memory,
 )
