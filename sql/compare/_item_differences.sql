@@ -24,11 +24,11 @@
 --   variance: variance of these values within the sides; NULL if there are too few
 --   per_capture: variance of the difference if theirs is 1, with that of the slope
 CREATE MACRO _item_differences(
-    adjusted  -- rows of `_normalized_samples` as a list
+    normalized  -- rows of `_normalized_samples` or ones made like them, as a list
 ) AS TABLE
 WITH
 input AS MATERIALIZED (
-    SELECT unnest(adjusted, recursive := true)
+    SELECT unnest(normalized, recursive := true)
 ),
 kept AS MATERIALIZED (
     SELECT

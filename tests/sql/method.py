@@ -176,11 +176,12 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> D
     residuals, states = within(values), within(factors)
     slope, used, widened = 0.0, 0.0, 0.0
     if count > 3:
-        ordinary = residuals @ states / (states @ states) if states.any() else 0.0
+        squared = float(states @ states)
+        ordinary = float(residuals @ states) / squared if squared else 0.0
         penalty = max(1e-6, float(((residuals - ordinary * states) ** 2).sum())) / (count - 3)
-        slope = residuals @ states / (states @ states + penalty)
-        used = states @ states / (states @ states + penalty)
-        widened = between(factors) ** 2 * (states @ states) / (states @ states + penalty) ** 2
+        slope = float(residuals @ states) / (squared + penalty)
+        used = squared / (squared + penalty)
+        widened = between(factors) ** 2 * squared / (squared + penalty) ** 2
     left = float(((residuals - slope * states) ** 2).sum())
     return Difference(
         values - slope * factors,
