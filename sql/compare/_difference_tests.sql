@@ -1,10 +1,11 @@
 -- The change of one item between two sides of several captures each. The sample is
 -- a capture, never a run: runs of one capture share the state of the device.
 -- Disturbed captures are excluded. The test is a t-test on logarithms of normalized
--- times; the variances of ops are moderated towards the median op's, which counts
--- as 3 more degrees of freedom. The ratio is that of Hodges and Lehmann: the median
--- of all ratios of a new to a base capture, with the interval from Mann's and
--- Whitney's statistic, widened by the resolution of a coarse clock.
+-- times, see `_item_differences`; the variances of ops are moderated towards the median
+-- op's, which counts as 3 more degrees of freedom. The ratio is that of Hodges and
+-- Lehmann: the median of all ratios of a new to a base capture, with the interval from
+-- Mann's and Whitney's statistic, widened by the error of the part that follows the
+-- common shift, and by the resolution of a coarse clock.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -33,36 +34,6 @@ input AS MATERIALIZED (
     SELECT
         unnest(adjusted, recursive := true)
 ),
-kept AS MATERIALIZED (
-    SELECT
-        g.comparison,
-        g.level,
-        g.scope,
-        g.item,
-        g.side = 'new' AS is_new,
-        g.ticks,
-        g.resolution,
-        g.is_coarse,
-        g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
-    FROM input AS g
-    WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
-    UNION ALL
-    SELECT
-        g.comparison,
-        'all captures',
-        g.scope,
-        g.item,
-        g.side = 'new',
-        g.ticks,
-        g.resolution,
-        g.is_coarse,
-        g.log_ticks
-    FROM input AS g
-    WHERE g.level = 'total'
-        AND g.side <> 'history'
-        AND g.log_ticks IS NOT NULL
-        AND g.comparison IN (SELECT d.comparison FROM input AS d WHERE d.is_disturbed)
-),
 orders AS (
     SELECT
         c.comparison,
@@ -87,43 +58,12 @@ orders AS (
         GROUP BY g.comparison
     ) AS c
 ),
-added AS (
-    SELECT
-        k.comparison,
-        k.level,
-        k.scope,
-        k.item,
-        count(*) FILTER (WHERE NOT k.is_new) AS base_captures,
-        count(*) FILTER (WHERE k.is_new) AS new_captures,
-        median(k.ticks) FILTER (WHERE NOT k.is_new) AS base_ticks,
-        median(k.ticks) FILTER (WHERE k.is_new) AS new_ticks,
-        avg(k.value) FILTER (WHERE k.is_new)
-        - avg(k.value) FILTER (WHERE NOT k.is_new) AS difference,
-        count(*) FILTER (WHERE NOT k.is_new)
-        * var_pop(k.value) FILTER (WHERE NOT k.is_new)
-        + count(*) FILTER (WHERE k.is_new)
-        * var_pop(k.value) FILTER (WHERE k.is_new) AS squares,
-        list(k.value) FILTER (WHERE NOT k.is_new) AS base_values,
-        list(k.value) FILTER (WHERE k.is_new) AS new_values,
-        max(k.resolution) AS resolution,
-        -- One capture of few runs may have round times by chance.
-        2 * count(*) FILTER (WHERE k.is_coarse) >= count(*) AS is_coarse
-    FROM kept AS k
-    GROUP BY k.comparison, k.level, k.scope, k.item
-),
 spread AS (
     SELECT
-        a.*,
-        a.base_captures + a.new_captures - 2 AS freedom,
-        a.squares / nullif(a.base_captures + a.new_captures - 2, 0) AS variance,
-        1 / a.base_captures + 1 / a.new_captures AS per_capture,
-        t.base_ticks AS base_total,
-        a.is_coarse AND abs(a.new_ticks - a.base_ticks) <= a.resolution
+        d.*,
+        d.is_coarse AND abs(d.new_ticks - d.base_ticks) <= d.resolution
             AS is_below_resolution
-    FROM added AS a
-    LEFT JOIN added AS t
-        ON t.comparison = a.comparison AND t.scope = a.scope AND t.level = 'total'
-    WHERE a.base_captures > 0 AND a.new_captures > 0
+    FROM _item_differences(adjusted) AS d
 ),
 typical AS (
     SELECT
@@ -193,6 +133,7 @@ corrected AS (
             )
         END AS q,
         CASE WHEN r.is_coarse THEN r.resolution / r.base_ticks ELSE 0 END AS step,
+        sqrt(r.per_capture / (1 / r.base_captures + 1 / r.new_captures)) AS stretch,
         floor(
             r.base_captures * r.new_captures / 2 - 1.959963984540054 * sqrt(
                 r.base_captures * r.new_captures
@@ -211,11 +152,17 @@ SELECT
     c.base_ticks,
     c.new_ticks,
     exp(list_median(c.differences)) - 1 AS change,
-    CASE WHEN c.place >= 1 THEN exp(c.differences[c.place]) - 1 - c.step END
-        AS change_low,
     CASE
-        WHEN c.place >= 1
-            THEN exp(c.differences[len(c.differences) + 1 - c.place]) - 1 + c.step
+        WHEN c.place >= 1 THEN exp(
+            c.stretch * c.differences[c.place]
+            + (1 - c.stretch) * list_median(c.differences)
+        ) - 1 - c.step
+    END AS change_low,
+    CASE
+        WHEN c.place >= 1 THEN exp(
+            c.stretch * c.differences[len(c.differences) + 1 - c.place]
+            + (1 - c.stretch) * list_median(c.differences)
+        ) - 1 + c.step
     END AS change_high,
     c.p,
     c.q,

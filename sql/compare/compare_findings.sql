@@ -228,6 +228,9 @@ FROM (
         8,
         'no common shift',
         CASE
+            WHEN d.is_scattered AND d.other_shift IS NOT NULL THEN
+                'two groups of ops moved apart, and captures of a side differ too much '
+                || 'to determine which of them changed: '
             WHEN d.is_scattered
                 THEN 'ops changed by many different ratios: '
             ELSE

@@ -69,12 +69,12 @@ def common_of(given: Sides) -> Common:
     deviations = logs - np.median(logs, axis=0)
     totals = np.log(given.totals) - np.median(np.log(given.totals))
     factors = np.median(deviations[:, precise], axis=1) if has_factor else np.zeros(len(logs))
-    told = factors if has_factor else totals
+    states = factors if has_factor else totals
     middle = np.zeros(len(logs))
     for side in set(given.sides):
         of_side = np.ones(len(logs), bool) if given.is_single or not has_factor else given.of(side)
-        middle[of_side] = np.median(told[of_side])
-    off = told - middle
+        middle[of_side] = np.median(states[of_side])
+    off = states - middle
     most = max(0.05 if given.is_single else 0.03, 5 * 1.4826 * np.median(np.abs(off)))
     disturbed = np.abs(off) > most
     if not has_factor and not given.is_single:
@@ -83,6 +83,11 @@ def common_of(given: Sides) -> Common:
             if of_side.any() and abs(np.median(off[of_side])) > most:
                 disturbed[of_side] = False
     if has_factor and not given.is_single:
+        # Where the machine has two states, a capture may be in the one that most of the other side is in.
+        for side, other in (("base", "new"), ("new", "base")):
+            if given.of(other).any():
+                is_near = np.abs(states - np.median(states[given.of(other)])) <= most
+                disturbed[given.of(side) & is_near] = False
         base, new = given.of("base", disturbed), given.of("new", disturbed)
         if base.any() and new.any():
             staying, is_scattered = unmoved(deviations[:, precise], factors, base, new)
@@ -96,13 +101,21 @@ def common_of(given: Sides) -> Common:
 def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
     """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
-    Also whether the ops have no ratio in common: most of the weight moved less than that group.
+    Also whether the ops have no ratio in common: most of the weight moved less than that group; or whether two groups
+    moved apart, by distances that the machine's differences within the sides don't distinguish.
     """
-    shifts = deviations[new].mean(axis=0) - deviations[base].mean(axis=0)
-    beside = (deviations - factors[:, None]).T
-    freedom = base.sum() + new.sum() - 2
-    spreads = np.array([squares(each[base]) + squares(each[new]) for each in beside])
-    errors = spreads / freedom * (1 / base.sum() + 1 / new.sum()) if freedom else np.zeros(len(shifts))
+    states = np.zeros(len(factors))
+    for side in (base, new):
+        states[side] = np.median(deviations[side] - np.median(deviations[side], axis=0), axis=1)
+    error = float(np.sqrt(sum(factors[side].var(ddof=1) / side.sum() for side in (base, new) if side.sum() > 1)))
+    if min(base.sum(), new.sum()) < 2:
+        error = np.nan
+    shift = factors[new].mean() - factors[base].mean()
+    # Unknown limits are none.
+    states[new] += shift if np.isnan(error) else np.clip(shift, -2 * error, 2 * error)
+    moved = [difference_of(each - states, states, base, new) for each in deviations.T]
+    shifts = np.array([each.size for each in moved]) + states[new].mean() - states[base].mean()
+    errors = np.nan_to_num([each.variance * each.per_capture for each in moved])
     width = max(0.01, 1.5 * np.sqrt(np.median(errors)))
     weights = 1 / (0.01**2 + errors)
     distances = np.abs(shifts[:, None] - shifts) / width
@@ -116,23 +129,67 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     if not len(groups):
         return np.zeros(len(shifts), bool), False
     least = groups[np.argmin(np.abs(groups))]
+    most = groups[np.argmax(np.abs(groups))]
     is_less = np.abs(shifts) < abs(least) - 2 * width
-    return np.abs(shifts - least) <= 2 * width, bool(2 * weights[is_less].sum() > weights.sum())
+    is_ambiguous = abs(most - least) >= 0.03 and abs(most) - abs(least) < 2 * error
+    return np.abs(shifts - least) <= 2 * width, bool(2 * weights[is_less].sum() > weights.sum() or is_ambiguous)
 
 
 def squares(values: Floats) -> float:
     return 0.0 if np.ptp(values) == 0 else float(((values - values.mean()) ** 2).sum())
 
 
-def hodges_lehmann(base: Floats, new: Floats) -> tuple[float, float | None, float | None]:
-    """The median of all differences, and the ends of its 95 % interval."""
+def hodges_lehmann(base: Floats, new: Floats, stretch: float = 1) -> tuple[float, float | None, float | None]:
+    """The median of all differences, and the ends of its 95 % interval, so many times as wide as usual."""
     differences = np.sort((new[:, None] - base[None, :]).ravel())
     count = len(base) * len(new)
     place = int(np.floor(count / 2 - stats.norm.ppf(0.975) * np.sqrt(count * (len(base) + len(new) + 1) / 12)))
-    middle = float(np.exp(np.median(differences)) - 1)
+    middle = float(np.median(differences))
     if place < 1:
-        return middle, None, None
-    return middle, float(np.exp(differences[place - 1]) - 1), float(np.exp(differences[-place]) - 1)
+        return float(np.exp(middle) - 1), None, None
+    low, high = (middle + stretch * (differences[at] - middle) for at in (place - 1, -place))
+    return float(np.exp(middle) - 1), float(np.exp(low) - 1), float(np.exp(high) - 1)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One item's values without what follows the machine's state, and their difference."""
+
+    values: Floats
+    size: float
+    variance: float
+    freedom: int
+    per_capture: float
+
+
+def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> Difference:
+    """A ridge regression of the values on the captures' common shift, within the sides."""
+    count = int(base.sum() + new.sum())
+
+    def within(each: Floats) -> Floats:
+        # Equal values have no variance, however their mean is rounded.
+        return np.concatenate([(each[side] - each[side].mean()) * (np.ptp(each[side]) > 0) for side in (base, new)])
+
+    def between(each: Floats) -> float:
+        return float(each[new].mean() - each[base].mean())
+
+    residuals, states = within(values), within(factors)
+    slope, used, widened = 0.0, 0.0, 0.0
+    if count > 3:
+        squared = float(states @ states)
+        ordinary = float(residuals @ states) / squared if squared else 0.0
+        penalty = max(1e-6, float(((residuals - ordinary * states) ** 2).sum())) / (count - 3)
+        slope = float(residuals @ states) / (squared + penalty)
+        used = squared / (squared + penalty)
+        widened = between(factors) ** 2 * squared / (squared + penalty) ** 2
+    left = float(((residuals - slope * states) ** 2).sum())
+    return Difference(
+        values - slope * factors,
+        between(values) - slope * between(factors),
+        left / (count - 2 - used) if count > 2 else np.nan,
+        count - 2 - round(used),
+        1 / base.sum() + 1 / new.sum() + widened,
+    )
 
 
 def is_interleaved(sides: list[str]) -> bool:
@@ -144,33 +201,34 @@ def several(given: Sides) -> dict[Any, Judged]:
     """Section A: several captures a side. By the op's position, and `total`."""
     common = common_of(given)
     base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
-    freedom = int(base.sum() + new.sum() - 2)
-    values = np.log(given.ops) - common.factors[:, None]
+    shifted = np.log(given.ops) - common.factors[:, None]
     precise = ~given.coarse
     found: dict[Any, Judged] = {}
     if not base.any() or not new.any():
         return found
-    per_capture = 1 / base.sum() + 1 / new.sum()
-    variances = np.full(len(precise), np.nan)
-    if freedom > 0:
-        variances = np.array([(squares(each[base]) + squares(each[new])) / freedom for each in values.T])
-    prior = None
-    if precise.sum() >= 5 and freedom > 0:
-        prior = np.median(variances[precise] / (1 - 2 / (9 * freedom)) ** 3)
+    fitted = [difference_of(each, common.factors, base, new) for each in shifted.T]
+    values = np.column_stack([each.values for each in fitted])
+    priors = [
+        fitted[at].variance / (1 - 2 / (9 * fitted[at].freedom)) ** 3
+        for at in np.flatnonzero(precise)
+        if fitted[at].freedom > 0
+    ]
+    prior = np.median(priors) if len(priors) >= 5 else None
     base_total = np.median(given.totals[base])
     below = np.zeros(len(precise), bool)
     for at, each in enumerate(values.T):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
         below[at] = bool(given.coarse[at]) and abs(after - before) <= given.resolution
         p = None
-        if freedom > 0:
-            variance, degrees = variances[at], freedom
+        if (freedom := fitted[at].freedom) > 0:
+            variance, degrees = fitted[at].variance, freedom
             if prior is not None:
                 variance, degrees = (PRIOR * prior + freedom * variance) / (PRIOR + freedom), freedom + PRIOR
-            difference = each[new].mean() - each[base].mean()
-            t = difference / np.sqrt(variance * per_capture) if variance > 0 else 0
+            t = fitted[at].size / np.sqrt(variance * fitted[at].per_capture) if variance > 0 else 0
             p = float(2 * stats.t.sf(abs(t), degrees))
-        found[at] = Judged("", *hodges_lehmann(each[base], each[new]), p=p, share=float(before / base_total))
+        stretch = np.sqrt(fitted[at].per_capture / (1 / base.sum() + 1 / new.sum()))
+        interval = hodges_lehmann(each[base], each[new], stretch)
+        found[at] = Judged("", *interval, p=p, share=float(before / base_total))
         if given.coarse[at] and found[at].low is not None and found[at].high is not None:
             found[at].low -= given.resolution / float(before)  # type: ignore[operator]
             found[at].high += given.resolution / float(before)  # type: ignore[operator]

@@ -44,6 +44,10 @@ EVIDENCE |= {
     "of_captures": "[{'name': 'x', 'unit': 'us', 'better': 'lower', 'is_new': true, 'value': 1.0}]",
     "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
     "counted": "['ns']",
+    # Not by `_normalized_samples`: that asks the macro with this argument itself.
+    "normalized": "[{'comparison': 0, 'level': 'op', 'scope': 'x', 'item': 'x', 'side': 'new', 'ticks': 1.0,"
+    " 'resolution': 1, 'is_coarse': false, 'log_ticks': 0.0, 'factor': 0.0, 'is_disturbed': false}]",
+    "deviations": "[{'comparison': 0, 'capture_id': 1, 'side': 'new', 'item': 'x', 'deviation': 0.1, 'factor': 0.0}]",
 }
 # The rows from which metrics are counted, as a list.
 EVIDENCE["metric_rows"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"

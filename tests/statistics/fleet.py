@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,7 @@ from tests.conftest import CAPTURES
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Plant = Callable[[Floats, Floats], tuple[Floats, Floats]]
 QUANTILE = 0.25
+CHANGED: Final = ("slower", "faster")
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,14 @@ class Draw:
 
 
 @cache
+def warehouse() -> etq.Warehouse:
+    """One warehouse for all draws: opening one takes as long as judging forty comparisons."""
+    opened = etq.open()
+    atexit.register(opened.close)
+    return opened
+
+
+@cache
 def fleet_of(model: str) -> Fleet:
     """The fleet of a model in the repository."""
     return fleet_in(CAPTURES / "fleet" / model)
@@ -65,9 +75,9 @@ def fleet_of(model: str) -> Fleet:
 @cache
 def fleet_in(folder: Path) -> Fleet:
     """The fleet of a folder's captures, read by etq: the runs of each op by its events."""
-    with etq.open() as warehouse:
+    with etq.open() as opened:
         for path in sorted(folder.glob("*.etdp")):
-            warehouse.ingest(path)
+            opened.ingest(path)
         query = """
             SELECT o.place, o.run, o.item, o.number, sum(o.ticks)::DOUBLE AS ticks
             FROM (
@@ -85,7 +95,7 @@ def fleet_in(folder: Path) -> Fleet:
             GROUP BY ALL
             ORDER BY o.number NULLS FIRST
         """
-        found = warehouse.sql(query).fetchnumpy()
+        found = opened.sql(query).fetchnumpy()
     is_op = ~np.ma.getmaskarray(found["number"])
     items = list(dict.fromkeys(found["item"][is_op]))
     numbers = {item: number for number, item in enumerate(items)}
@@ -98,8 +108,8 @@ def fleet_in(folder: Path) -> Fleet:
 
 
 def _resolution(ticks: Floats) -> int:
-    told = ticks[ticks > 0]
-    return next((power for power in (10**6, 10**3) if len(told) and np.mean(told % power == 0) >= 0.5), 1)
+    known = ticks[ticks > 0]
+    return next((power for power in (10**6, 10**3) if len(known) and np.mean(known % power == 0) >= 0.5), 1)
 
 
 def slower_ops(chosen: Sequence[int], factor: float) -> Plant:
@@ -194,19 +204,18 @@ def judged(
     fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE, alpha: float = 0.05
 ) -> list[dict[str, Judged]]:
     """For each draw, the verdict on each item; the total is called `total`, the common shift `common shift`."""
-    with etq.open() as warehouse:
-        warehouse.connection.register("samples", samples_of(fleet, draws, quantile))
-        query = """
-            SELECT c.comparison, c.level, c.item, c.verdict, c.change, c.change_low, c.change_high, c.note
-            FROM _verdicts((SELECT list(s) FROM samples AS s), $alpha, NULL) AS c
-        """
-        found: list[dict[str, Judged]] = [{} for _ in draws]
-        for number, level, item, *answer in warehouse.rows(query, alpha=alpha)[1]:
-            found[number][item if level == "op" else level] = Judged(*answer)
+    warehouse().connection.register("samples", samples_of(fleet, draws, quantile))
+    query = """
+        SELECT c.comparison, c.level, c.item, c.verdict, c.change, c.change_low, c.change_high, c.note
+        FROM _verdicts((SELECT list(s) FROM samples AS s), $alpha, NULL) AS c
+    """
+    found: list[dict[str, Judged]] = [{} for _ in draws]
+    for number, level, item, *answer in warehouse().rows(query, alpha=alpha)[1]:
+        found[number][item if level == "op" else level] = Judged(*answer)
     return found
 
 
 def blamed(verdicts: dict[str, Judged]) -> set[str]:
     """The ops that are judged slower or faster."""
-    told = {item for item, judgement in verdicts.items() if judgement.verdict in ("slower", "faster")}
-    return told - {"total", "common shift"}
+    changed = {item for item, judgement in verdicts.items() if judgement.verdict in CHANGED}
+    return changed - {"total", "common shift"}

@@ -17,6 +17,7 @@ import numpy as np
 from tests.conftest import CAPTURES
 from tests.statistics import rates_of_series
 from tests.statistics.fleet import (
+    CHANGED,
     Draw,
     Fleet,
     Floats,
@@ -35,7 +36,6 @@ Captures = list[tuple[int, str]]
 Verdicts = dict[str, Judged]
 Random = np.random.Generator
 Rates = dict[str, float]
-TOLD: Final = ("slower", "faster")
 # The designs in which changes are planted, and the number of captures of new that have them, if not all.
 PLANTED: Final = {"10 v 10 in turn": 4, "5 v 5 in turn": 2, "20 v 3 apart": 0}
 
@@ -121,10 +121,10 @@ def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     is_slower_at_p90 = [any(judgement.verdict == "slower" for judgement in each.values()) for each in tails]
     rates = {
         f"equal, {name}: any op blamed": share([bool(blamed(each)) for each in found]),
-        f"equal, {name}: total blamed": share([each["total"].verdict in TOLD for each in found]),
+        f"equal, {name}: total blamed": share([each["total"].verdict in CHANGED for each in found]),
         f"equal, {name}: unstable": share([each["total"].verdict == "unstable" for each in found]),
         f"equal, {name}: any op blamed at p90": share([bool(blamed(each)) for each in tails]),
-        f"equal, {name}: total blamed at p90": share([each["total"].verdict in TOLD for each in tails]),
+        f"equal, {name}: total blamed at p90": share([each["total"].verdict in CHANGED for each in tails]),
         f"equal, {name}: a gate fails": share([a or b for a, b in zip(is_slower, is_slower_at_p90, strict=True)]),
     }
     for method, of_ops in OTHERS.items():
@@ -144,8 +144,8 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
             rates[f"op +{100 * factor - 100:.0f} %, {name}: {what}"] = value
     plants = [slower_ops(ops, 1.05) for ops in planted]
     for method, of_ops in OTHERS.items():
-        told = [of_ops(fleet, each, plant)[ops[0]] for each, plant, ops in zip(draws, plants, planted, strict=True)]
-        rates[f"op +5 %, {name}: found by {method}"] = share(told)
+        found = [of_ops(fleet, each, plant)[ops[0]] for each, plant, ops in zip(draws, plants, planted, strict=True)]
+        rates[f"op +5 %, {name}: found by {method}"] = share(found)
     totals = [each["total"] for each in judged(fleet, [Draw(each, slower_in_all(1.05)) for each in draws])]
     rates[f"total +5 %, {name}: found"] = share([each.verdict == "slower" for each in totals])
     rates[f"total +5 %, {name}: interval has it"] = share(
@@ -163,7 +163,7 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     )
     if (part := PLANTED[name]) > 0:
         hidden = judged(fleet, [Draw(each, slower_in_all(1.5), some_of_new(each, part)) for each in draws])
-        rates[f"{part} new captures +50 %, {name}: told"] = share(
+        rates[f"{part} new captures +50 %, {name}: reported"] = share(
             [each["total"].verdict in ("slower", "unstable") for each in hidden]
         )
     return rates
@@ -181,7 +181,7 @@ def single_rates(fleet: Fleet, history: int, count: int, random: Random) -> Rate
     rates: Rates = {}
     equal = judged(fleet, [Draw(each) for each in draws])
     rates[f"equal, {name}: any op blamed"] = share([bool(blamed(each)) for each in equal])
-    rates[f"equal, {name}: total blamed"] = share([each["total"].verdict in TOLD for each in equal])
+    rates[f"equal, {name}: total blamed"] = share([each["total"].verdict in CHANGED for each in equal])
     rates[f"equal, {name}: total unstable"] = share([each["total"].verdict == "unstable" for each in equal])
     rates[f"equal, {name}: any op possibly slower"] = share(
         [any(v.verdict.startswith("possibly") for v in each.values() if v.verdict) for each in equal]
@@ -197,11 +197,11 @@ def single_rates(fleet: Fleet, history: int, count: int, random: Random) -> Rate
                 made.append(Draw(each, plant, None, accepted, later))
             found = judged(fleet, made)
             verdicts = [each[fleet.items[large[k % len(large)]]].verdict for k, each in enumerate(found)]
-            told_as = f"op +{100 * factor - 100:.0f} %, {name}" + (", accepted change" if is_after_change else "")
-            rates[f"{told_as}: found"] = share([each == "slower" for each in verdicts])
-            rates[f"{told_as}: possibly slower"] = share([each == "possibly slower" for each in verdicts])
+            what = f"op +{100 * factor - 100:.0f} %, {name}" + (", accepted change" if is_after_change else "")
+            rates[f"{what}: found"] = share([each == "slower" for each in verdicts])
+            rates[f"{what}: possibly slower"] = share([each == "possibly slower" for each in verdicts])
     all_slower = judged(fleet, [Draw(each, slower_in_all(2)) for each in draws])
-    rates[f"everything x 2, {name}: told"] = share(
+    rates[f"everything x 2, {name}: reported"] = share(
         [each["total"].verdict in ("slower", "unstable") for each in all_slower]
     )
     return rates

@@ -11,8 +11,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-import etq
-from tests.statistics.fleet import QUANTILE, Fleet, Floats
+from tests.statistics.fleet import QUANTILE, Fleet, Floats, warehouse
 
 LENGTH: Final = 200
 BLOCK: Final = 20
@@ -57,16 +56,13 @@ def changes_of(made: Sequence[Floats], of_total: bool) -> tuple[list[list[int]],
     }
     places: list[list[int]] = [[] for _ in made]
     creeps = [False] * len(made)
-    with etq.open() as warehouse:
-        warehouse.connection.register("points", pa.table(columns))
-        query = (
-            "SELECT c.series, c.position, c.kind FROM _level_changes((SELECT list(p) FROM points AS p), ln(1.03)) AS c"
-        )
-        for number, position, kind in warehouse.rows(query)[1]:
-            if kind == "step":
-                places[number].append(position - 1)
-            else:
-                creeps[number] = True
+    warehouse().connection.register("points", pa.table(columns))
+    query = "SELECT c.series, c.position, c.kind FROM _level_changes((SELECT list(p) FROM points AS p), ln(1.03)) AS c"
+    for number, position, kind in warehouse().rows(query)[1]:
+        if kind == "step":
+            places[number].append(position - 1)
+        else:
+            creeps[number] = True
     return places, creeps
 
 
@@ -117,12 +113,12 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
             creeping = [made_series(fleet, op, creep_of(size), random) for op in ops]
             series[f"creep of +{100 * size:.0f} %"] = creeping
             steps, creeps = changes_of(creeping, of_total)
-            rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: told as creep"] = share(creeps)
+            rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported as creep"] = share(creeps)
             either = [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
-            rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: told at all"] = share(either)
+            rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported at all"] = share(either)
         for method, named in others_of(python, series).items() if python else ():
             for name, each in named.items():
-                rates[f"series of 200, {of}, {name}: told by {method}"] = share([bool(told) for told in each])
+                rates[f"series of 200, {of}, {name}: reported by {method}"] = share([bool(steps) for steps in each])
         rates |= rescanned_rates([made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]], of_total)
         for size in (0.05, 0.1, 0.3):
             made = [made_series(fleet, op, step_of(size, 100), random) for op in ops[: max(10, count // 4)]]
@@ -134,8 +130,8 @@ def prefixes(made: Sequence[Floats], least: int, most: int, of_total: bool) -> l
     """For each series the steps and whether it creeps, as scanned at each length from `least` to `most`."""
     lengths = range(least, most + 1)
     steps, creeps = changes_of([each[:length] for each in made for length in lengths], of_total)
-    told = list(zip(steps, creeps, strict=True))
-    return [told[at : at + len(lengths)] for at in range(0, len(told), len(lengths))]
+    scanned = list(zip(steps, creeps, strict=True))
+    return [scanned[at : at + len(lengths)] for at in range(0, len(scanned), len(lengths))]
 
 
 def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:

@@ -39,10 +39,10 @@ def test_disturbed_captures_hide_nothing(model: str) -> None:
     equal = judged(fleet, [Draw(each) for each in draws])
     some = judged(fleet, [Draw(each, slower_in_all(1.5), some_of_new(each, 4)) for each in draws])
     assert np.mean([each["total"].verdict == "unstable" for each in equal]) <= 0.03
-    told = [each["total"] for each in some]
-    assert np.mean([each.verdict in ("unstable", "slower") for each in told]) >= 0.97
+    totals = [each["total"] for each in some]
+    assert np.mean([each.verdict in ("unstable", "slower") for each in totals]) >= 0.97
     if model == "mlp":
-        assert all(each.note is not None and each.note.startswith("4 of 10 captures of new took ") for each in told)
+        assert all(each.note is not None and each.note.startswith("4 of 10 captures of new took ") for each in totals)
 
 
 def test_one_capture_with_all_slower_is_unstable() -> None:

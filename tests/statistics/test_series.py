@@ -57,7 +57,7 @@ def are_found(places: Sequence[int], steps: Steps) -> bool:
     return all(any(abs(place - at) <= 2 for place in places) for at, _ in steps)
 
 
-def told(name: str, held: Sequence[bool]) -> float:
+def share_of(name: str, held: Sequence[bool]) -> float:
     value = float(np.mean(held))
     print(f"{name}: {100 * value:.1f} % (error {100 * np.sqrt(value * (1 - value) / len(held)):.1f})")
     return value
@@ -79,18 +79,18 @@ def test_change_points(model: str, of_total: bool, block: int) -> None:
         return [series(fleet, block, op, steps, random) for op, steps in zip(ops, all_steps, strict=True)]
 
     unchanged: list[Steps] = [() for _ in range(SERIES)]
-    assert told(f"{name}, unchanged, flagged", [bool(each) for each in found(made(unchanged), of_total)]) <= 0.05
+    assert share_of(f"{name}, unchanged, flagged", [bool(each) for each in found(made(unchanged), of_total)]) <= 0.05
     for step, at_least in ((0.1, 0.95), (0.05, 0.90)):
         planted = [[(int(random.integers(15, LENGTH - 15)), step)] for _ in range(SERIES)]
         places = found(made(planted), of_total)
         held = [are_found(each, steps) for each, steps in zip(places, planted, strict=True)]
-        assert told(f"{name}, {100 * step:.0f} % found within 2", held) >= at_least
+        assert share_of(f"{name}, {100 * step:.0f} % found within 2", held) >= at_least
     opposite = [
         [(int(random.integers(20, 80)), 0.1), (int(random.integers(110, 180)), 1 / 1.1 - 1)] for _ in range(SERIES)
     ]
     places = found(made(opposite), of_total)
     held = [are_found(each, steps) for each, steps in zip(places, opposite, strict=True)]
-    assert told(f"{name}, two opposite changes, both found within 2", held) >= 0.80
+    assert share_of(f"{name}, two opposite changes, both found within 2", held) >= 0.80
 
 
 def test_odd_series_have_no_changes() -> None:

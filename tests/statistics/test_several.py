@@ -138,14 +138,14 @@ def test_all_slower_by_5_percent_is_common_shift(model: str) -> None:
     planted = judged(fleet, [Draw(each, slower_in_all(1.05)) for each in sides])
     assert [blamed(before) for before in plain] == [blamed(after) for after in planted]
     # Factors are medians over the captures of both sides, so they don't shift by exactly the change of one side.
-    told = np.array(
+    shifts = np.array(
         [after["common shift"][1] - before["common shift"][1] for before, after in zip(plain, planted, strict=True)]
     )
     print(
-        f"{model}, 5 % on everything: told {100 * told.mean():.2f} % (from {100 * told.min():.2f} to {100 * told.max():.2f})"
+        f"{model}, 5 % on everything: {100 * shifts.mean():.2f} % reported ({100 * shifts.min():.2f} to {100 * shifts.max():.2f})"
     )
-    assert told.mean() == pytest.approx(0.05, abs=0.003)
-    assert np.abs(told - 0.05).max() <= 0.01
+    assert shifts.mean() == pytest.approx(0.05, abs=0.003)
+    assert np.abs(shifts - 0.05).max() <= 0.01
 
 
 @pytest.mark.long

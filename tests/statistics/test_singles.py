@@ -66,6 +66,6 @@ def test_never_a_verdict_without_a_history(model: str) -> None:
             for base in range(0, 20, 3)
             for new in range(1, 20, 3)
         ]
-        told = {verdict for verdicts in judged(fleet, draws) for verdict, *_ in verdicts.values()}
-        assert told - {None} <= {"too few", "can't judge"}
-        assert "too few" in told
+        words = {verdict for verdicts in judged(fleet, draws) for verdict, *_ in verdicts.values()}
+        assert words - {None} <= {"too few", "can't judge"}
+        assert "too few" in words

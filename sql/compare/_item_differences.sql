@@ -1,0 +1,161 @@
+-- The difference of one item between two sides of several captures each, without
+-- what follows from the state of the machine, and the variance that is left.
+-- Disturbed captures are excluded. A busy machine slows some ops more than others: the
+-- part of an op's times that follows the common shift of their captures is removed.
+-- It is estimated within the sides, by a slope that is shrunk towards 0 as if its
+-- standard deviation among ops were 1; slope_freedom is the part of it that is left.
+-- Columns:
+--   comparison: index of the comparison
+--   level: total, op or module; all captures for a total with disturbed captures, if there are any
+--   scope: scope, as in the input
+--   item: key of what was measured
+--   base_captures: number of captures of base that have it; disturbed captures are excluded
+--   new_captures: number of captures of new that have it; disturbed captures are excluded
+--   base_ticks: median time in captures of base, in ticks
+--   new_ticks: median time in captures of new, in ticks
+--   base_total: the same of base's total
+--   resolution: value that the times are multiples of, in ticks
+--   is_coarse: whether the clock is coarse for most of the times
+--   base_values: logarithms of the times in base without the common shift and what follows it; of totals of the times
+--   new_values: those in new
+--   difference: mean of these in new less that in base
+--   factor_difference: mean common shift of captures in new less that in base
+--   freedom: degrees of freedom of the variance
+--   variance: variance of these values within the sides; NULL if there are too few
+--   per_capture: variance of the difference if theirs is 1, with that of the slope
+CREATE MACRO _item_differences(
+    normalized  -- rows of `_normalized_samples` or ones made like them, as a list
+) AS TABLE
+WITH
+input AS MATERIALIZED (
+    SELECT unnest(normalized, recursive := true)
+),
+kept AS MATERIALIZED (
+    SELECT
+        g.comparison,
+        g.level,
+        g.scope,
+        g.item,
+        g.side = 'new' AS is_new,
+        g.ticks,
+        g.resolution,
+        g.is_coarse,
+        CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS factor,
+        g.log_ticks,
+        g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
+    FROM input AS g
+    WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
+    UNION ALL
+    SELECT
+        g.comparison,
+        'all captures',
+        g.scope,
+        g.item,
+        g.side = 'new',
+        g.ticks,
+        g.resolution,
+        g.is_coarse,
+        0,
+        g.log_ticks,
+        g.log_ticks
+    FROM input AS g
+    WHERE g.level = 'total'
+        AND g.side <> 'history'
+        AND g.log_ticks IS NOT NULL
+        AND g.comparison IN (SELECT d.comparison FROM input AS d WHERE d.is_disturbed)
+),
+added AS (
+    SELECT
+        k.comparison,
+        k.level,
+        k.scope,
+        k.item,
+        count(*) FILTER (WHERE NOT k.is_new) AS base_captures,
+        count(*) FILTER (WHERE k.is_new) AS new_captures,
+        median(k.ticks) FILTER (WHERE NOT k.is_new) AS base_ticks,
+        median(k.ticks) FILTER (WHERE k.is_new) AS new_ticks,
+        avg(k.value) FILTER (WHERE k.is_new)
+        - avg(k.value) FILTER (WHERE NOT k.is_new) AS difference,
+        count(*) FILTER (WHERE NOT k.is_new)
+        * var_pop(k.log_ticks) FILTER (WHERE NOT k.is_new)
+        + count(*) FILTER (WHERE k.is_new)
+        * var_pop(k.log_ticks) FILTER (WHERE k.is_new) AS squares,
+        avg(k.factor) FILTER (WHERE k.is_new)
+        - avg(k.factor) FILTER (WHERE NOT k.is_new) AS factor_difference,
+        count(*) FILTER (WHERE NOT k.is_new)
+        * var_pop(k.factor) FILTER (WHERE NOT k.is_new)
+        + count(*) FILTER (WHERE k.is_new)
+        * var_pop(k.factor) FILTER (WHERE k.is_new) AS factor_squares,
+        count(*) FILTER (WHERE NOT k.is_new)
+        * covar_pop(k.log_ticks, k.factor) FILTER (WHERE NOT k.is_new)
+        + count(*) FILTER (WHERE k.is_new)
+        * covar_pop(k.log_ticks, k.factor) FILTER (WHERE k.is_new) AS products,
+        list(struct_pack(value := k.value, factor := k.factor))
+            FILTER (WHERE NOT k.is_new) AS base_values,
+        list(struct_pack(value := k.value, factor := k.factor))
+            FILTER (WHERE k.is_new) AS new_values,
+        max(k.resolution) AS resolution,
+        -- One capture of few runs may have round times by chance.
+        2 * count(*) FILTER (WHERE k.is_coarse) >= count(*) AS is_coarse
+    FROM kept AS k
+    GROUP BY k.comparison, k.level, k.scope, k.item
+),
+-- With the squares that the best slope without a prior leaves. The common shift itself
+-- is a slope of 1, which is removed already.
+fitted AS (
+    SELECT
+        a.*,
+        coalesce(a.products / nullif(a.factor_squares, 0) - 1, 0) AS best_slope,
+        greatest(0, a.squares - coalesce(
+            a.products * a.products / nullif(a.factor_squares, 0), 0
+        )) AS least_squares,
+        t.base_ticks AS base_total
+    FROM added AS a
+    LEFT JOIN added AS t
+        ON t.comparison = a.comparison AND t.scope = a.scope AND t.level = 'total'
+    WHERE a.base_captures > 0 AND a.new_captures > 0
+),
+-- The prior counts as much as one capture with a shift of 1; an op varies by 0.1 % at
+-- least.
+sloped AS (
+    SELECT
+        f.*,
+        coalesce(
+            f.factor_squares / (
+                f.factor_squares
+                + greatest(0.000001, f.least_squares)
+                / nullif(f.base_captures + f.new_captures - 3, 0)
+            ),
+            0
+        ) AS slope_freedom
+    FROM fitted AS f
+)
+SELECT
+    s.comparison,
+    s.level,
+    s.scope,
+    s.item,
+    s.base_captures,
+    s.new_captures,
+    s.base_ticks,
+    s.new_ticks,
+    s.base_total,
+    s.resolution,
+    s.is_coarse,
+    list_transform(
+        s.base_values, lambda b: b.value - s.slope_freedom * s.best_slope * b.factor
+    ) AS base_values,
+    list_transform(
+        s.new_values, lambda n: n.value - s.slope_freedom * s.best_slope * n.factor
+    ) AS new_values,
+    s.difference - s.slope_freedom * s.best_slope * s.factor_difference AS difference,
+    s.factor_difference,
+    s.base_captures + s.new_captures - 2 - round(s.slope_freedom)::INTEGER AS freedom,
+    (
+        s.least_squares
+        + power((1 - s.slope_freedom) * s.best_slope, 2) * s.factor_squares
+    ) / nullif(s.base_captures + s.new_captures - 2 - s.slope_freedom, 0) AS variance,
+    1 / s.base_captures + 1 / s.new_captures + coalesce(
+        power(s.slope_freedom * s.factor_difference, 2) / nullif(s.factor_squares, 0), 0
+    ) AS per_capture
+FROM sloped AS s;

@@ -1,0 +1,153 @@
+-- Groups of ops that moved from base to new by the same ratio, each with a quarter of
+-- the ops' weight (the inverse of their variance). The group that moved least is taken
+-- for the ops that the program did not change.
+-- Columns:
+--   comparison: index of the comparison
+--   item: the op
+--   is_unmoved: whether it is in the group that moved least
+--   middle: how far that group moved, common shift included, as a logarithm
+--   other: the same of the group that moved most
+--   is_scattered: whether most ops, by weight, moved less than these groups, or two groups moved apart and captures of a side differ so much that it can't be determined which of them moved less
+CREATE MACRO _op_groups(
+    deviations  -- rows of comparison, capture_id, side, item, deviation from the op's median, and factor of the capture, as a list
+) AS TABLE
+WITH
+input AS MATERIALIZED (
+    SELECT unnest(deviations, recursive := true)
+),
+-- The state of the machine within a side, which no change of the program moves.
+states AS (
+    SELECT w.comparison, w.capture_id, median(w.within) AS state
+    FROM (
+        SELECT
+            g.comparison,
+            g.capture_id,
+            g.deviation - median(g.deviation)
+                OVER (PARTITION BY g.comparison, g.item, g.side) AS within
+        FROM input AS g
+    ) AS w
+    GROUP BY w.comparison, w.capture_id
+),
+shifts AS MATERIALIZED (
+    SELECT
+        f.comparison,
+        avg(f.factor) FILTER (WHERE f.side = 'new')
+        - avg(f.factor) FILTER (WHERE f.side = 'base') AS shift,
+        sqrt(
+            var_pop(f.factor) FILTER (WHERE f.side = 'new')
+            / nullif(count(*) FILTER (WHERE f.side = 'new') - 1, 0)
+            + var_pop(f.factor) FILTER (WHERE f.side = 'base')
+            / nullif(count(*) FILTER (WHERE f.side = 'base') - 1, 0)
+        ) AS error
+    FROM (
+        SELECT DISTINCT g.comparison, g.capture_id, g.side, g.factor FROM input AS g
+    ) AS f
+    GROUP BY f.comparison
+),
+stated AS (
+    SELECT
+        g.comparison,
+        'op' AS level,
+        '' AS scope,
+        g.item,
+        g.side,
+        0 AS ticks,
+        1 AS resolution,
+        false AS is_coarse,
+        g.deviation AS log_ticks,
+        -- The machine's state moves from side to side by as much as within a side; what
+        -- is more may be the program.
+        s.state + CASE
+            WHEN g.side = 'new'
+                THEN greatest(-2 * f.error, least(2 * f.error, f.shift))
+            ELSE 0
+        END AS factor,
+        false AS is_disturbed
+    FROM input AS g
+    JOIN states AS s ON s.comparison = g.comparison AND s.capture_id = g.capture_id
+    JOIN shifts AS f ON f.comparison = g.comparison
+),
+-- How far each op's mean moved, common shift included, and the error of that.
+moved AS (
+    SELECT
+        m.comparison,
+        m.item,
+        m.difference + m.factor_difference AS shift,
+        coalesce(m.variance * m.per_capture, 0) AS squared_error
+    FROM _item_differences((SELECT list(t) FROM stated AS t)) AS m
+),
+scaled AS (
+    SELECT
+        m.comparison,
+        m.item,
+        m.shift,
+        m.shift / greatest(0.01, 1.5 * sqrt(median(m.squared_error) OVER in_all))
+            AS scaled,
+        greatest(0.01, 1.5 * sqrt(median(m.squared_error) OVER in_all)) AS width,
+        1 / (0.0001 + m.squared_error) AS weight
+    FROM moved AS m
+    WHERE m.shift IS NOT NULL
+    WINDOW in_all AS (PARTITION BY m.comparison)
+),
+-- Ops that moved by the same ratio are groups.
+nearby AS (
+    SELECT
+        s.*,
+        count(*) OVER near AS ops,
+        sum(s.weight) OVER near AS near_weight,
+        sum(s.weight) OVER (PARTITION BY s.comparison) AS all_weight,
+        sum(s.weight * s.shift) OVER near / sum(s.weight) OVER near AS middle
+    FROM scaled AS s
+    WINDOW near AS (
+        PARTITION BY s.comparison
+        ORDER BY s.scaled
+        RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING
+    )
+),
+peaks AS (
+    SELECT
+        n.*,
+        max(n.near_weight) OVER (
+            PARTITION BY n.comparison
+            ORDER BY n.scaled
+            RANGE BETWEEN 2 PRECEDING AND 2 FOLLOWING
+        ) AS nearest_weight
+    FROM nearby AS n
+),
+chosen AS MATERIALIZED (
+    SELECT
+        p.comparison,
+        arg_min(p.middle, (abs(p.middle), p.item)) AS middle,
+        arg_max(p.middle, (abs(p.middle), p.item)) AS other
+    FROM peaks AS p
+    -- Sums of the same ops may differ in their last digits.
+    WHERE p.near_weight >= 0.999999 * p.nearest_weight
+        AND p.ops >= 3
+        AND 4 * p.near_weight >= p.all_weight
+    GROUP BY p.comparison
+),
+scattered AS (
+    SELECT s.comparison
+    FROM scaled AS s
+    JOIN chosen AS c ON c.comparison = s.comparison
+    GROUP BY s.comparison
+    HAVING
+        2 * coalesce(
+            sum(s.weight) FILTER (WHERE abs(s.shift) < abs(c.middle) - 2 * s.width), 0
+        ) > sum(s.weight)
+    UNION ALL
+    SELECT c.comparison
+    FROM chosen AS c
+    JOIN shifts AS f ON f.comparison = c.comparison
+    WHERE abs(c.other - c.middle) >= 0.03
+        AND abs(c.other) - abs(c.middle) < 2 * f.error
+)
+SELECT
+    s.comparison,
+    s.item,
+    abs(s.shift - c.middle) <= 2 * s.width AS is_unmoved,
+    c.middle,
+    c.other,
+    s.comparison IN (SELECT t.comparison FROM scattered AS t) AS is_scattered
+FROM scaled AS s
+JOIN chosen AS c ON c.comparison = s.comparison;
