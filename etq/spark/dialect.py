@@ -173,6 +173,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
     "geomean": lambda writer, number: f"EXP(AVG(LN({writer.sql(number)})))",
     "list_has_all": lambda writer, items, wanted: f"(ARRAY_SIZE({writer.func('ARRAY_EXCEPT', wanted, items)}) = 0)",
     "list_position": lambda writer, items, wanted: f"NULLIF({writer.func('ARRAY_POSITION', items, wanted)}, 0)",
+    "list_sum": lambda writer, numbers: f"AGGREGATE({writer.sql(numbers)}, 0D, (total, number) -> total + number)",
     "list_slice": lambda writer, items, start, end: (
         f"SLICE({writer.sql(items)}, {writer.sql(start)}, GREATEST({writer.sql(end)} - {writer.sql(start)} + 1, 0))"
     ),

@@ -41,7 +41,6 @@ kept AS MATERIALIZED (
         g.resolution,
         g.is_coarse,
         CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS factor,
-        g.log_ticks,
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
     FROM input AS g
     WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
@@ -56,7 +55,6 @@ kept AS MATERIALIZED (
         g.resolution,
         g.is_coarse,
         0,
-        g.log_ticks,
         g.log_ticks
     FROM input AS g
     WHERE g.level = 'total'
@@ -74,22 +72,29 @@ added AS (
         count(*) FILTER (WHERE k.is_new) AS new_captures,
         median(k.ticks) FILTER (WHERE NOT k.is_new) AS base_ticks,
         median(k.ticks) FILTER (WHERE k.is_new) AS new_ticks,
-        avg(k.value) FILTER (WHERE k.is_new)
-        - avg(k.value) FILTER (WHERE NOT k.is_new) AS difference,
-        count(*) FILTER (WHERE NOT k.is_new)
-        * var_pop(k.log_ticks) FILTER (WHERE NOT k.is_new)
-        + count(*) FILTER (WHERE k.is_new)
-        * var_pop(k.log_ticks) FILTER (WHERE k.is_new) AS squares,
-        avg(k.factor) FILTER (WHERE k.is_new)
-        - avg(k.factor) FILTER (WHERE NOT k.is_new) AS factor_difference,
+        -- Equal values have no variance, however their mean is rounded.
+        CASE
+            WHEN min(k.value) FILTER (WHERE NOT k.is_new)
+                = max(k.value) FILTER (WHERE NOT k.is_new)
+                THEN min(k.value) FILTER (WHERE NOT k.is_new)
+            ELSE avg(k.value) FILTER (WHERE NOT k.is_new)
+        END AS base_mean,
+        CASE
+            WHEN min(k.value) FILTER (WHERE k.is_new)
+                = max(k.value) FILTER (WHERE k.is_new)
+                THEN min(k.value) FILTER (WHERE k.is_new)
+            ELSE avg(k.value) FILTER (WHERE k.is_new)
+        END AS new_mean,
+        avg(k.factor) FILTER (WHERE NOT k.is_new) AS base_factor,
+        avg(k.factor) FILTER (WHERE k.is_new) AS new_factor,
         count(*) FILTER (WHERE NOT k.is_new)
         * var_pop(k.factor) FILTER (WHERE NOT k.is_new)
         + count(*) FILTER (WHERE k.is_new)
         * var_pop(k.factor) FILTER (WHERE k.is_new) AS factor_squares,
         count(*) FILTER (WHERE NOT k.is_new)
-        * covar_pop(k.log_ticks, k.factor) FILTER (WHERE NOT k.is_new)
+        * covar_pop(k.value, k.factor) FILTER (WHERE NOT k.is_new)
         + count(*) FILTER (WHERE k.is_new)
-        * covar_pop(k.log_ticks, k.factor) FILTER (WHERE k.is_new) AS products,
+        * covar_pop(k.value, k.factor) FILTER (WHERE k.is_new) AS products,
         list(struct_pack(value := k.value, factor := k.factor))
             FILTER (WHERE NOT k.is_new) AS base_values,
         list(struct_pack(value := k.value, factor := k.factor))
@@ -100,35 +105,51 @@ added AS (
     FROM kept AS k
     GROUP BY k.comparison, k.level, k.scope, k.item
 ),
--- With the squares that the best slope without a prior leaves. The common shift itself
--- is a slope of 1, which is removed already.
-fitted AS (
+best AS (
     SELECT
         a.*,
-        coalesce(a.products / nullif(a.factor_squares, 0) - 1, 0) AS best_slope,
-        greatest(0, a.squares - coalesce(
-            a.products * a.products / nullif(a.factor_squares, 0), 0
-        )) AS least_squares,
+        coalesce(a.products / nullif(a.factor_squares, 0), 0) AS best_slope,
         t.base_ticks AS base_total
     FROM added AS a
     LEFT JOIN added AS t
         ON t.comparison = a.comparison AND t.scope = a.scope AND t.level = 'total'
     WHERE a.base_captures > 0 AND a.new_captures > 0
 ),
+-- With the squares that the best slope without a prior leaves, of each value: the
+-- difference of two sums of squares would be imprecise.
+fitted AS (
+    SELECT
+        b.*,
+        list_sum(list_transform(
+            b.base_values,
+            lambda e: power(
+                e.value - b.base_mean - b.best_slope * (e.factor - b.base_factor), 2
+            )
+        )) + list_sum(list_transform(
+            b.new_values,
+            lambda e: power(
+                e.value - b.new_mean - b.best_slope * (e.factor - b.new_factor), 2
+            )
+        )) AS least_squares
+    FROM best AS b
+),
 -- The prior counts as much as one capture with a shift of 1; an op varies by 0.1 % at
 -- least.
-sloped AS (
+weighed AS (
     SELECT
         f.*,
-        coalesce(
-            f.factor_squares / (
-                f.factor_squares
-                + greatest(0.000001, f.least_squares)
-                / nullif(f.base_captures + f.new_captures - 3, 0)
-            ),
-            0
-        ) AS slope_freedom
+        greatest(0.000001, f.least_squares)
+        / nullif(f.base_captures + f.new_captures - 3, 0) AS prior_squares
     FROM fitted AS f
+),
+-- Where factors hardly differ, a quotient by their squares alone would be imprecise.
+sloped AS (
+    SELECT
+        w.*,
+        coalesce(w.products / (w.factor_squares + w.prior_squares), 0) AS slope,
+        coalesce(w.factor_squares / (w.factor_squares + w.prior_squares), 0)
+            AS slope_freedom
+    FROM weighed AS w
 )
 SELECT
     s.comparison,
@@ -143,19 +164,24 @@ SELECT
     s.resolution,
     s.is_coarse,
     list_transform(
-        s.base_values, lambda b: b.value - s.slope_freedom * s.best_slope * b.factor
+        s.base_values, lambda b: b.value - s.slope * b.factor
     ) AS base_values,
     list_transform(
-        s.new_values, lambda n: n.value - s.slope_freedom * s.best_slope * n.factor
+        s.new_values, lambda n: n.value - s.slope * n.factor
     ) AS new_values,
-    s.difference - s.slope_freedom * s.best_slope * s.factor_difference AS difference,
-    s.factor_difference,
+    s.new_mean - s.base_mean - s.slope * (s.new_factor - s.base_factor) AS difference,
+    s.new_factor - s.base_factor AS factor_difference,
     s.base_captures + s.new_captures - 2 - round(s.slope_freedom)::INTEGER AS freedom,
     (
-        s.least_squares
-        + power((1 - s.slope_freedom) * s.best_slope, 2) * s.factor_squares
+        s.least_squares + coalesce(
+            power((1 - s.slope_freedom) * s.products, 2)
+            / nullif(s.factor_squares, 0),
+            0
+        )
     ) / nullif(s.base_captures + s.new_captures - 2 - s.slope_freedom, 0) AS variance,
     1 / s.base_captures + 1 / s.new_captures + coalesce(
-        power(s.slope_freedom * s.factor_difference, 2) / nullif(s.factor_squares, 0), 0
+        power(s.slope_freedom * (s.new_factor - s.base_factor), 2)
+        / nullif(s.factor_squares, 0),
+        0
     ) AS per_capture
 FROM sloped AS s;
