@@ -24,6 +24,8 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
         ORDER BY r.scope
     """
     known = [scope for (scope,) in warehouse.rows(query, capture=selector)[1]]
+    if not known:
+        raise EtqError("no run executes a method; leave out --method, which is for ETDumps")
     if method not in known:
         raise EtqError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
 

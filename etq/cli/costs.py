@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -148,10 +147,10 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
         return
     if is_file(argument, db):
         from etq.ingest.registry import is_json
+        from etq.storage.sources import source_of
 
-        with Path(argument).open("rb") as file:
-            if is_json(file.read(64)):
-                raise EtqError(f"{argument}: {not_of_traces('flops')}")
+        if is_json(source_of(argument).content):
+            raise EtqError(f"{argument}: {not_of_traces('flops')}")
         raise EtqError(f"{argument}: has no shapes; give the ETRecord of its program")
     if argument.endswith(".etrecord"):
         raise EtqError(f"{argument}: no such file")

@@ -173,6 +173,8 @@ def refuse_existing(path: str | None, force: bool) -> None:
     """Raise `EtqError` if a path is empty, and if its file exists and `force` is not set: before there is an output."""
     if path == "":
         raise EtqError("the name of the output is empty; name a file, or - for stdout")
+    if path is not None and os.path.isdir(path):
+        raise EtqError(f"{path}: is a directory; name a file in it")
     if path is not None and os.path.exists(path) and not force:
         raise EtqError(f"{path}: exists; overwrite it with --force")
 

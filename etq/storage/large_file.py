@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import file_digest
 from typing import BinaryIO, Final
 
@@ -32,11 +34,11 @@ class LargeFile:
         start, stop, step = part.indices(len(self))
         assert step == 1
         parts, place = [], start
-        # The system reads at most 2 GiB at once; a file that has become shorter has no more bytes.
-        while place < stop and (read := os.pread(self._descriptor, stop - place, place)):
-            parts.append(read)
-            place += len(read)
-        self._check()
+        with self._readable():
+            # The system reads at most 2 GiB at once; a file that has become shorter has no more bytes.
+            while place < stop and (read := os.pread(self._descriptor, stop - place, place)):
+                parts.append(read)
+                place += len(read)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def __bytes__(self) -> bytes:
@@ -44,18 +46,30 @@ class LargeFile:
 
     def sha256(self) -> str:
         """Return the hash of the content, which identifies it."""
-        with open(os.dup(self._descriptor), "rb") as file:
+        with self._readable(), open(os.dup(self._descriptor), "rb") as file:
             file.seek(0)
-            digest = file_digest(file, "sha256").hexdigest()
-        self._check()
-        return digest
+            return file_digest(file, "sha256").hexdigest()
 
-    def _check(self) -> None:
-        if state_of(self._descriptor) != self._state:
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+            is_same = state_of(self._descriptor) == self._state
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+        if not is_same:
             raise FormatError(displayed(self._path), CHANGED)
 
 
-def state_of(descriptor: int) -> tuple[int, int, int]:
-    """Return properties of an open file that change when it is written to: its size and times of change."""
+def state_of(descriptor: int) -> tuple[int, int]:
+    """Return properties of an open file that change when it is written to: its size and the time of the last change.
+
+    The time at which its properties changed is not among them: it changes when a file is moved or linked.
+    """
     status = os.fstat(descriptor)
-    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    return status.st_size, status.st_mtime_ns
+
+
+def unreadable(path: str, error: OSError) -> FormatError:
+    """Return the error for a file that the system can't read."""
+    return FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}")

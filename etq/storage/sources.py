@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 from etq.choices import UNITS
 from etq.errors import FormatError, WarehouseError, displayed
-from etq.storage.large_file import CHANGED, LargeFile, state_of
+from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
 # Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
 SMALL: Final = 64 * 2**20
@@ -91,7 +91,7 @@ def source_of(file: str | os.PathLike[str] | bytes) -> Source:
     except FileNotFoundError as error:
         raise FormatError(displayed(path), "no such file") from error
     except OSError as error:
-        raise FormatError(displayed(path), f"can't be read: {(error.strerror or str(error)).lower()}") from error
+        raise unreadable(path, error) from error
 
 
 def _read(file: BinaryIO, path: str) -> Source:

@@ -1,10 +1,8 @@
--- The time between two moments of a trace, at which steps begin or end, in one step
--- that contains it. Steps may overlap.
+-- The time between two moments of a trace, at which steps begin or end, if a step
+-- contains it. Steps may overlap.
 -- Columns:
 --   start_ticks: clock at the first moment
 --   end_ticks: clock at the second
---   run_index: run of the step
---   is_first: whether no step with a lower run contains it
 CREATE MACRO _step_spans(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -13,23 +11,23 @@ steps AS MATERIALIZED (
     SELECT s.* FROM _host_steps(capture_key) AS s
 ),
 bounds AS (
-    SELECT s.start_ticks AS ticks FROM steps AS s
-    UNION
-    SELECT s.end_ticks FROM steps AS s
+    SELECT b.ticks, sum(b.change) AS change
+    FROM (
+        SELECT s.start_ticks AS ticks, 1 AS change FROM steps AS s
+        UNION ALL
+        SELECT s.end_ticks, -1 FROM steps AS s
+    ) AS b
+    GROUP BY b.ticks
 ),
 spans AS (
     SELECT
         b.ticks AS start_ticks,
-        lead(b.ticks) OVER (ORDER BY b.ticks) AS end_ticks
+        lead(b.ticks) OVER so_far AS end_ticks,
+        sum(b.change) OVER so_far AS steps
     FROM bounds AS b
+    WINDOW so_far AS (ORDER BY b.ticks)
 )
-SELECT
-    p.start_ticks,
-    p.end_ticks,
-    s.run_index,
-    s.run_index = min(s.run_index) OVER (PARTITION BY p.start_ticks) AS is_first
-FROM spans AS p
-JOIN steps AS s ON p.start_ticks >= s.start_ticks AND p.start_ticks < s.end_ticks;
+SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
 -- The time on the host of one pass in one span of `_step_spans`. Each moment counts
 -- once.
@@ -82,8 +80,7 @@ stretches AS (
 )
 SELECT b.start_ticks AS span_ticks, t.place, sum(t.length)::BIGINT AS ticks
 FROM stretches AS t
-ASOF JOIN (SELECT DISTINCT s.start_ticks, s.end_ticks FROM spans AS s) AS b
-    ON t.ticks >= b.start_ticks
+ASOF JOIN spans AS b ON t.ticks >= b.start_ticks
 WHERE t.ticks < b.end_ticks
 GROUP BY b.start_ticks, t.place;
 
@@ -180,42 +177,72 @@ steps AS MATERIALIZED (
 launched AS MATERIALIZED (
     SELECT d.* FROM _device_passes((SELECT a.capture_id FROM target AS a)) AS d
 ),
-spans AS MATERIALIZED (
-    SELECT s.* FROM _step_spans((SELECT a.capture_id FROM target AS a)) AS s
-),
-in_spans AS (
+in_spans AS MATERIALIZED (
     SELECT h.span_ticks, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
     FROM _host_passes((SELECT a.capture_id FROM target AS a)) AS h
     UNION ALL
     SELECT b.start_ticks, d.place, 0, d.ticks, 1
     FROM launched AS d
-    ASOF JOIN (SELECT DISTINCT s.start_ticks, s.end_ticks FROM spans AS s) AS b
+    ASOF JOIN _step_spans((SELECT a.capture_id FROM target AS a)) AS b
         ON d.launch_ticks >= b.start_ticks
     WHERE d.launch_ticks < b.end_ticks
 ),
--- What several steps share counts for each of them, and in the trace once.
-parts AS (
-    SELECT b.run_index, p.place, p.host_ticks, p.device_ticks, p.events
-    FROM in_spans AS p
-    JOIN spans AS b ON b.start_ticks = p.span_ticks
-    WHERE b.is_first OR (SELECT a.by_step FROM target AS a)
-    UNION ALL
-    SELECT s.run_index, p.place, 0, 0, 0
-    FROM steps AS s
-    CROSS JOIN (SELECT unnest([1, 2, 3, 4, 5]) AS place) AS p
+places AS (
+    SELECT unnest([1, 2, 3, 4, 5]) AS place
+),
+-- What the spans before a moment have: what several steps share counts for each of
+-- them, and in the trace once.
+moments AS (
+    SELECT
+        m.ticks,
+        m.place,
+        sum(m.host_ticks) AS host,
+        sum(m.device_ticks) AS device,
+        sum(m.events) AS events
+    FROM (
+        SELECT i.span_ticks AS ticks, i.place, i.host_ticks, i.device_ticks, i.events
+        FROM in_spans AS i
+        UNION ALL
+        SELECT s.start_ticks, p.place, 0, 0, 0 FROM steps AS s CROSS JOIN places AS p
+        UNION ALL
+        SELECT s.end_ticks, p.place, 0, 0, 0 FROM steps AS s CROSS JOIN places AS p
+    ) AS m
+    GROUP BY m.ticks, m.place
+),
+before AS MATERIALIZED (
+    SELECT
+        m.ticks,
+        m.place,
+        sum(m.host) OVER so_far - m.host AS host_ticks,
+        sum(m.device) OVER so_far - m.device AS device_ticks,
+        sum(m.events) OVER so_far - m.events AS events
+    FROM moments AS m
+    WINDOW so_far AS (PARTITION BY m.place ORDER BY m.ticks)
 ),
 summed AS (
     SELECT
-        CASE WHEN a.by_step THEN p.run_index END AS run_index,
-        CASE WHEN a.by_step THEN s.step END AS step,
+        s.run_index,
+        s.step,
+        b.place,
+        (e.host_ticks - b.host_ticks)::BIGINT AS host_ticks,
+        (e.device_ticks - b.device_ticks)::BIGINT AS device_ticks,
+        (e.events - b.events)::BIGINT AS events
+    FROM steps AS s
+    JOIN before AS b ON b.ticks = s.start_ticks
+    JOIN before AS e ON e.ticks = s.end_ticks AND e.place = b.place
+    WHERE (SELECT a.by_step FROM target AS a)
+    UNION ALL
+    SELECT
+        NULL,
+        NULL,
         p.place,
-        sum(p.host_ticks)::BIGINT AS host_ticks,
-        sum(p.device_ticks)::BIGINT AS device_ticks,
-        sum(p.events)::BIGINT AS events
-    FROM parts AS p
-    JOIN steps AS s ON s.run_index = p.run_index
-    CROSS JOIN target AS a
-    GROUP BY 1, 2, 3
+        coalesce(sum(i.host_ticks), 0)::BIGINT,
+        coalesce(sum(i.device_ticks), 0)::BIGINT,
+        coalesce(sum(i.events), 0)::BIGINT
+    FROM places AS p
+    LEFT JOIN in_spans AS i ON i.place = p.place
+    WHERE EXISTS (FROM steps) AND NOT (SELECT a.by_step FROM target AS a)
+    GROUP BY p.place
 )
 SELECT
     s.run_index,

@@ -204,6 +204,8 @@ def test_parquet_into_a_pipe(lab: str) -> None:
     [
         (["inspect", "nothing.etdp"], "nothing.etdp: no such file"),
         (["inspect", "."], ".: can't be read: is a directory"),
+        (["ops", str(MLP), "-o", "."], ".: is a directory; name a file in it"),
+        (["report", str(MLP), "-o", ".", "--force"], ".: is a directory; name a file in it"),
         (["ops", "nothing.etdp"], "nothing.etdp: no such file"),
         (["ops", "nothing.json"], "nothing.json: no such file"),
         (["map", "nothing.etdp", "trace.json"], "nothing.etdp: no such file"),

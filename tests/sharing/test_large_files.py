@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import hashlib
 import os
@@ -90,3 +91,37 @@ def test_a_file_that_changes_before_its_inputs_are_read(trace: Path, change: Cal
     change(trace)
     with pytest.raises(EtqError, match="changed while it was read"):
         warehouse.rows("FROM key_averages($capture, by := 'shape')", capture=capture)
+
+
+def move(path: Path) -> None:
+    path.rename(path.with_name("moved"))
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def link(path: Path) -> None:
+    path.with_name("linked").hardlink_to(path)
+
+
+@pytest.mark.parametrize("change", [move, remove, link], ids=lambda change: change.__name__)
+def test_a_file_that_is_moved_while_it_is_read_is_read(trace: Path, change: Callable[[Path], None]) -> None:
+    warehouse, capture = open_ephemeral(str(trace), ["key_averages"])
+    change(trace)
+    assert warehouse.rows("FROM key_averages($capture, by := 'shape')", capture=capture)[1]
+
+
+def test_a_file_that_the_system_cannot_read_any_more(trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: int) -> bytes:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    source = sources.source_of(trace)
+    monkeypatch.setattr(os, "pread", fails)
+    monkeypatch.setattr(large_file, "file_digest", fails)
+    for read in (lambda: source.content[:10], lambda: source.sha256):
+        with pytest.raises(FormatError, match="can't be read: input/output error"):
+            read()
+    source.start_hashing()
+    with pytest.raises(FormatError, match="can't be read: input/output error"):
+        _ = source.sha256

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -295,3 +296,20 @@ def test_ops_are_linked_as_torch_links_them(warehouse: Warehouse, name: str) -> 
     rows = warehouse.rows("SELECT op, backward, backward_calls FROM backward_times('t', by := 'op')")[1]
     found = Counter({(op, function): calls for op, function, calls in rows if op is not None})
     assert found == Counter((arrow["s"], arrow["f"].removeprefix(ENGINE)) for arrow in arrows.values())
+
+
+def test_work_grows_with_the_number_of_steps_that_contain_each_other(warehouse: Warehouse) -> None:
+    """Rows between operators at 100 and 400 steps, each within the one before: four times as many, or a few more."""
+    counted = {}
+    for steps in (100, 400):
+        nested = [
+            event("user_annotation", f"ProfilerStep#{number}", number, 4 * steps - 2 * number)
+            for number in range(steps)
+        ]
+        ops = [numbered("aten::add", 4 * number, 4 * number + 3, number, thread=2) for number in range(steps)]
+        warehouse.ingest(trace(*nested, *ops), name=f"t{steps}")
+        query = f"EXPLAIN (ANALYZE, FORMAT json) FROM passes('t{steps}', by := 'step')"
+        [(_, plan)] = warehouse.connection.execute(query).fetchall()
+        counted[steps] = sum(int(rows) for rows in re.findall(r'"intermediate_rows": *(\d+)', plan))
+        assert len(warehouse.rows(f"FROM passes('t{steps}', by := 'step')")[1]) == 5 * steps
+    assert 0 < counted[400] < 6 * counted[100]
