@@ -3,7 +3,10 @@
 -- Disturbed captures are excluded. A busy machine slows some ops more than others: the
 -- part of an op's times that follows the common shift of their captures is removed.
 -- It is estimated within the sides, by a slope that is shrunk towards 0 as if its
--- standard deviation among ops were 1; slope_freedom is the part of it that is left.
+-- standard deviation among ops were 1; slope_freedom is the part of it that is left. The
+-- state of the machine moves from side to side by as much as within a side: where the
+-- sides' shifts differ by more than twice the error of that, all ops follow the rest
+-- alike, as those of another clock do.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -109,6 +112,10 @@ best AS (
     SELECT
         a.*,
         coalesce(a.products / nullif(a.factor_squares, 0), 0) AS best_slope,
+        coalesce(2 * sqrt(
+            a.factor_squares / nullif(a.base_captures + a.new_captures - 2, 0)
+            * (1 / a.base_captures + 1 / a.new_captures)
+        ), 0) AS most,
         t.base_ticks AS base_total
     FROM added AS a
     LEFT JOIN added AS t
@@ -147,6 +154,8 @@ sloped AS (
     SELECT
         w.*,
         coalesce(w.products / (w.factor_squares + w.prior_squares), 0) AS slope,
+        greatest(-w.most, least(w.most, w.new_factor - w.base_factor))
+            AS state_difference,
         coalesce(w.factor_squares / (w.factor_squares + w.prior_squares), 0)
             AS slope_freedom
     FROM weighed AS w
@@ -167,9 +176,12 @@ SELECT
         s.base_values, lambda b: b.value - s.slope * b.factor
     ) AS base_values,
     list_transform(
-        s.new_values, lambda n: n.value - s.slope * n.factor
+        s.new_values,
+        lambda n: n.value - s.slope * (
+            n.factor - s.new_factor + s.base_factor + s.state_difference
+        )
     ) AS new_values,
-    s.new_mean - s.base_mean - s.slope * (s.new_factor - s.base_factor) AS difference,
+    s.new_mean - s.base_mean - s.slope * s.state_difference AS difference,
     s.new_factor - s.base_factor AS factor_difference,
     s.base_captures + s.new_captures - 2 - round(s.slope_freedom)::INTEGER AS freedom,
     (
@@ -180,7 +192,7 @@ SELECT
         )
     ) / nullif(s.base_captures + s.new_captures - 2 - s.slope_freedom, 0) AS variance,
     1 / s.base_captures + 1 / s.new_captures + coalesce(
-        power(s.slope_freedom * (s.new_factor - s.base_factor), 2)
+        power(s.slope_freedom * s.state_difference, 2)
         / nullif(s.factor_squares, 0),
         0
     ) AS per_capture

@@ -56,6 +56,8 @@ def _can_be_asked(asked: Asked, view: str) -> bool:
                     "node_memory", "node_roofline")  # fmt: skip
     if view.startswith("prof_result_"):
         return False
+    if view == "delegate_graph":
+        return bool(asked.rows("SELECT program_id IS NOT NULL FROM captures WHERE name = $name", name=asked.name)[0][0])
     if is_trace:
         return file.startswith("traces/") or view in ("event_times", "time_tree", "timeline", "percentiles")
     return not file.startswith("traces/") and (asked.is_linked or view not in needs_record)

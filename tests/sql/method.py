@@ -175,17 +175,21 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> D
 
     residuals, states = within(values), within(factors)
     slope, used, widened = 0.0, 0.0, 0.0
+    # What the machine's state may move from side to side: all ops follow the rest alike.
+    most = 2 * np.sqrt(states @ states / max(count - 2, 1) * (1 / base.sum() + 1 / new.sum()))
+    moved = min(max(between(factors), -most), most)
+    followed = factors - new * (between(factors) - moved)
     if count > 3:
         squared = float(states @ states)
         ordinary = float(residuals @ states) / squared if squared else 0.0
         penalty = max(1e-6, float(((residuals - ordinary * states) ** 2).sum())) / (count - 3)
         slope = float(residuals @ states) / (squared + penalty)
         used = squared / (squared + penalty)
-        widened = between(factors) ** 2 * squared / (squared + penalty) ** 2
+        widened = moved**2 * squared / (squared + penalty) ** 2
     left = float(((residuals - slope * states) ** 2).sum())
     return Difference(
-        values - slope * factors,
-        between(values) - slope * between(factors),
+        values - slope * followed,
+        between(values) - slope * moved,
         left / (count - 2 - used) if count > 2 else np.nan,
         count - 2 - round(used),
         1 / base.sum() + 1 / new.sum() + widened,
