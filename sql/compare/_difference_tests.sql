@@ -30,34 +30,6 @@ CREATE MACRO _difference_tests(
     adjusted  -- rows of `_normalized_samples` as a list
 ) AS TABLE
 WITH
-input AS MATERIALIZED (
-    SELECT
-        unnest(adjusted, recursive := true)
-),
-orders AS (
-    SELECT
-        c.comparison,
-        len(list_filter(c.captures, lambda c: c.position IS NULL)) = 0
-        AND len(list_filter(
-            range(2, len(c.captures) + 1),
-            lambda i: c.captures[i].is_new <> c.captures[i - 1].is_new
-        )) >= least(
-            len(list_filter(c.captures, lambda c: c.is_new)),
-            len(list_filter(c.captures, lambda c: NOT c.is_new))
-        ) AS is_interleaved
-    FROM (
-        SELECT
-            g.comparison,
-            list_sort(list_distinct(list(struct_pack(
-                position := g.position,
-                capture_id := g.capture_id,
-                is_new := g.side = 'new'
-            )))) AS captures
-        FROM input AS g
-        WHERE g.side <> 'history'
-        GROUP BY g.comparison
-    ) AS c
-),
 spread AS (
     SELECT
         d.*,
@@ -186,12 +158,11 @@ SELECT
                 * sign(list_median(c.differences))
         )) >= abs(list_median(c.differences)) / 2
     ) AS is_consistent,
-    o.is_interleaved,
+    c.is_interleaved,
     -- (1.96 + 1.28) squared: 5 % false positives, power of 90 %.
     CASE
         WHEN c.used_variance > 0 AND abs(c.difference) > 0.001 THEN ceil(
             2 * 10.507 * c.used_variance / (c.difference * c.difference)
         )::BIGINT
     END AS captures_needed
-FROM corrected AS c
-JOIN orders AS o ON o.comparison = c.comparison;
+FROM corrected AS c;

@@ -4,9 +4,9 @@
 -- part of an op's times that follows the common shift of their captures is removed.
 -- It is estimated within the sides, by a slope that is shrunk towards 0 as if its
 -- standard deviation among ops were 1; slope_freedom is the part of it that is left. The
--- state of the machine moves from side to side by as much as within a side: where the
--- sides' shifts differ by more than twice the error of that, all ops follow the rest
--- alike, as those of another clock do.
+-- state of the machine moves from side to side by as much as within a side: by twice its
+-- standard deviation at most, by twice the error of the mean if the sides were measured
+-- in turns. All ops follow the rest of a shift alike, as that of another clock.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -19,6 +19,7 @@
 --   base_total: the same of base's total
 --   resolution: value that the times are multiples of, in ticks
 --   is_coarse: whether the clock is coarse for most of the times
+--   is_interleaved: whether the sides' captures alternate in time at least as often as the smaller side has captures
 --   base_values: logarithms of the times in base without the common shift and what follows it; of totals of the times
 --   new_values: those in new
 --   difference: mean of these in new less that in base
@@ -64,6 +65,30 @@ kept AS MATERIALIZED (
         AND g.side <> 'history'
         AND g.log_ticks IS NOT NULL
         AND g.comparison IN (SELECT d.comparison FROM input AS d WHERE d.is_disturbed)
+),
+orders AS (
+    SELECT
+        c.comparison,
+        len(list_filter(c.captures, lambda c: c.position IS NULL)) = 0
+        AND len(list_filter(
+            range(2, len(c.captures) + 1),
+            lambda i: c.captures[i].is_new <> c.captures[i - 1].is_new
+        )) >= least(
+            len(list_filter(c.captures, lambda c: c.is_new)),
+            len(list_filter(c.captures, lambda c: NOT c.is_new))
+        ) AS is_interleaved
+    FROM (
+        SELECT
+            g.comparison,
+            list_sort(list_distinct(list(struct_pack(
+                position := g.position,
+                capture_id := g.capture_id,
+                is_new := g.side = 'new'
+            )))) AS captures
+        FROM input AS g
+        WHERE g.side <> 'history'
+        GROUP BY g.comparison
+    ) AS c
 ),
 added AS (
     SELECT
@@ -112,12 +137,17 @@ best AS (
     SELECT
         a.*,
         coalesce(a.products / nullif(a.factor_squares, 0), 0) AS best_slope,
+        o.is_interleaved,
         coalesce(2 * sqrt(
             a.factor_squares / nullif(a.base_captures + a.new_captures - 2, 0)
-            * (1 / a.base_captures + 1 / a.new_captures)
+            * CASE
+                WHEN o.is_interleaved THEN 1 / a.base_captures + 1 / a.new_captures
+                ELSE 1
+            END
         ), 0) AS most,
         t.base_ticks AS base_total
     FROM added AS a
+    JOIN orders AS o ON o.comparison = a.comparison
     LEFT JOIN added AS t
         ON t.comparison = a.comparison AND t.scope = a.scope AND t.level = 'total'
     WHERE a.base_captures > 0 AND a.new_captures > 0
@@ -172,6 +202,7 @@ SELECT
     s.base_total,
     s.resolution,
     s.is_coarse,
+    s.is_interleaved,
     list_transform(
         s.base_values, lambda b: b.value - s.slope * b.factor
     ) AS base_values,

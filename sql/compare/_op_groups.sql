@@ -47,6 +47,8 @@ shifts AS MATERIALIZED (
 stated AS (
     SELECT
         g.comparison,
+        g.capture_id,
+        NULL::BIGINT AS position,
         'op' AS level,
         '' AS scope,
         g.item,

@@ -162,7 +162,7 @@ class Difference:
     per_capture: float
 
 
-def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> Difference:
+def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_turns: bool = False) -> Difference:
     """A ridge regression of the values on the captures' common shift, within the sides."""
     count = int(base.sum() + new.sum())
 
@@ -176,7 +176,8 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags) -> D
     residuals, states = within(values), within(factors)
     slope, used, widened = 0.0, 0.0, 0.0
     # What the machine's state may move from side to side: all ops follow the rest alike.
-    most = 2 * np.sqrt(states @ states / max(count - 2, 1) * (1 / base.sum() + 1 / new.sum()))
+    part = 1 / base.sum() + 1 / new.sum() if in_turns else 1.0
+    most = float(2 * np.sqrt(states @ states / max(count - 2, 1) * part))
     moved = min(max(between(factors), -most), most)
     followed = factors - new * (between(factors) - moved)
     if count > 3:
@@ -210,7 +211,7 @@ def several(given: Sides) -> dict[Any, Judged]:
     found: dict[Any, Judged] = {}
     if not base.any() or not new.any():
         return found
-    fitted = [difference_of(each, common.factors, base, new) for each in shifted.T]
+    fitted = [difference_of(each, common.factors, base, new, is_interleaved(given.sides)) for each in shifted.T]
     values = np.column_stack([each.values for each in fitted])
     priors = [
         fitted[at].variance / (1 - 2 / (9 * fitted[at].freedom)) ** 3

@@ -139,7 +139,7 @@ def test_all_slower_by_5_percent_is_common_shift(model: str) -> None:
     # What all ops have in common can be the machine's state, which slows some ops more than others: in few draws, what is
     # removed of it changes an op's verdict.
     others = [blamed(after) - blamed(before) for before, after in zip(plain, planted, strict=True)]
-    assert sum(map(bool, others)) <= 0.03 * len(others)
+    assert sum(map(bool, others)) <= 0.05 * len(others)
     assert sum(bool(blamed(before) - blamed(after)) for before, after in zip(plain, planted, strict=True)) <= 1
     # Factors are medians over the captures of both sides, so they don't shift by exactly the change of one side.
     shifts = np.array(
