@@ -6,7 +6,7 @@
 -- standard deviation among ops were 1; slope_freedom is the part of it that is left. The
 -- state of the machine moves from side to side by as much as within a side: by twice its
 -- standard deviation at most, by twice the error of the mean if the sides were measured
--- in turns. All ops follow the rest of a shift alike, as that of another clock.
+-- in turns. The rest of a shift, as that of another clock, changes all ops by one ratio.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any

@@ -175,7 +175,7 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
 
     residuals, states = within(values), within(factors)
     slope, used, widened = 0.0, 0.0, 0.0
-    # What the machine's state may move from side to side: all ops follow the rest alike.
+    # What the machine's state may move from side to side: all ops follow the rest by one ratio.
     part = 1 / base.sum() + 1 / new.sum() if in_turns else 1.0
     most = float(2 * np.sqrt(states @ states / max(count - 2, 1) * part))
     moved = min(max(between(factors), -most), most)
