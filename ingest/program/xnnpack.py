@@ -20,7 +20,7 @@ from etq.ingest.flatbuffers.unions import members, union_kinds
 from etq.ingest.program import xnnpack_schema as schema
 
 _NAMES: Final = (None, *schema.OPS)
-# A program has less than these together: a small hostile file, as large lists in memory, would exhaust it.
+# More are refused: an op takes 20 bytes in a file, and 0.5 kB or more in memory.
 MOST_OPS: Final = 200_000
 MOST_VALUES: Final = 1_000_000
 # XNNPACK's tensors have at most 6 (XNN_MAX_TENSOR_DIMS). Vectors of ops have a number for each.
@@ -251,7 +251,8 @@ def _listed(tables: Tables, name: str) -> list[list[int]]:
     if (long := np.flatnonzero(counts > MOST_DIMENSIONS)).size:
         raise FormatError(
             tables.buffer.path,
-            f"{tables.type.name}.{name} has {counts[long[0]]:,} numbers; tensors have at most {MOST_DIMENSIONS} dimensions",
+            f"{tables.type.name}.{name} has {counts[long[0]]:,} numbers; "
+            f"tensors have at most {MOST_DIMENSIONS} dimensions",
             int(tables.positions[long[0]]),
         )
     ends: Positions = np.cumsum(counts)
