@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq.analysis.delegates import UNALIGNED, are_unaligned
 from etq.errors import EtqError, QueryError, printable
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ _OF_ETDUMPS: Final = {
     "peak_memory": "etq memory",
     "memory_leaks": "etq memory",
 }
+# What people typed, where a command has another name than its view.
+_COMMANDS: Final = {"delegate_graph": "etq delegate-ops"}
 # What a trace lacks if the view has no rows: of views of devices, and of what an option of the profiler records.
 _OF_DEVICES: Final = {
     "kernel_table": "no kernels",
@@ -54,7 +57,7 @@ _OF_ANY: Final = {
     "slow_runs": "no run of {capture} took longer than typical runs",
     "logged_values": "{capture} has no logged values",
     "advice": "no rule of advice applies to {capture}",
-    "delegate_graph": "no delegate that {capture} ran has a graph that etq reads, as XNNPACK's have",
+    "delegate_graph": "{capture} ran no XNNPACK delegate; etq reads only XNNPACK's graphs",
 }
 _OF_OPTIONS: Final = {
     "peak_memory": "no allocations: record them with profile_memory=True",
@@ -70,7 +73,7 @@ def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterato
         yield
     except QueryError as error:
         query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-        is_lacking = " has no record, " in str(error) or " has no program, " in str(error)
+        is_lacking = " has no record, " in str(error) or " is a PyTorch trace; " in str(error)
         if not is_lacking or view not in _OF_TRACES:
             raise
         if warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
@@ -80,7 +83,9 @@ def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterato
 
 def not_of_traces(view: str) -> str:
     """Return that a view or command does not apply to PyTorch traces, and which one does."""
-    return f"{view} is for ETDumps, and this is a PyTorch trace; for that there is {_OF_TRACES[view]}"
+    return (
+        f"{_COMMANDS.get(view, view)} is for ETDumps, and this is a PyTorch trace; for that there is {_OF_TRACES[view]}"
+    )
 
 
 def needs_devices(view: str) -> bool:
@@ -91,6 +96,12 @@ def needs_devices(view: str) -> bool:
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> None:
     """Print why a view has no rows for a capture."""
     click.echo(printable(f"Note: {_reason(warehouse, view, capture, selector, options)}"), err=True)
+
+
+def note_unaligned(warehouse: Warehouse, capture: str, selector: str) -> None:
+    """Print a note if delegates' events fit none of the graphs that the program has for them."""
+    if are_unaligned(warehouse, selector):
+        click.echo(printable(f"Note: {UNALIGNED.format(capture)}"), err=True)
 
 
 def _reason(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:

@@ -11,15 +11,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from etq.analysis.delegates import UNALIGNED, are_unaligned
 from etq.report.graph_more import rows_of
 from etq.report.target import Target
 
 # The views and tables that they need besides those of the graph.
-VIEWS: Final = ("delegate_graph", "delegate_ops", "delegate_values", "instructions", "program_delegates")
+VIEWS: Final = (
+    *("delegate_graph", "delegate_ops", "delegate_values", "instructions", "linked_methods", "program_delegates"),
+    "_has_unaligned_delegates",
+)
 
-HAS_GRAPHS: Final = """
-    SELECT 1 FROM captures AS c JOIN delegate_ops AS o ON o.program_id = c.program_id
-    WHERE c.sha256 = $capture LIMIT 1
+# More ops would make pages too large to explore: one graph in a small program may be that of many calls.
+MOST_OPS: Final = 20_000
+
+# Calls of delegates with graphs: the blob of each, and its number of ops.
+CALLS: Final = """
+    WITH
+    blobs AS (
+        SELECT o.program_id, o.blob_offset, count(*) AS ops
+        FROM captures AS c
+        JOIN delegate_ops AS o ON o.program_id = c.program_id
+        WHERE c.sha256 = $capture
+        GROUP BY ALL
+    )
+    SELECT d.method, i.instruction_id, b.blob_offset, b.ops
+    FROM captures AS c
+    JOIN program_delegates AS d
+        ON d.program_id = c.program_id AND d.method = coalesce(_known_method(c.capture_id, $method), d.method)
+    JOIN instructions AS i
+        ON i.program_id = d.program_id AND i.method = d.method AND i.delegate_index = d.delegate_index
+    JOIN blobs AS b ON b.program_id = d.program_id AND b.blob_offset = d.byte_offset
+    WHERE c.sha256 = $capture
+        AND d.method IN (SELECT m.method FROM linked_methods AS m WHERE m.capture_id = c.capture_id)
 """
 OPS: Final = """
     SELECT
@@ -27,24 +50,20 @@ OPS: Final = """
         d.graph_id, d.node_index, d.event_name, nullif(d.calls, 0) AS calls, d.self_time, d.share_percent, d.unit
     FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
 """
-# Uses of values within a graph.
+# Uses of values within the graph of a blob. One op makes each value, so these are no more than inputs of ops.
 USES: Final = """
     WITH
-    blobs AS (
-        SELECT c.program_id, d.method, i.instruction_id, d.byte_offset
+    ops AS MATERIALIZED (
+        SELECT o.blob_offset, o.op_index, o.inputs, o.outputs
         FROM captures AS c
-        JOIN program_delegates AS d ON d.program_id = c.program_id
-        JOIN instructions AS i
-            ON i.program_id = d.program_id AND i.method = d.method AND i.delegate_index = d.delegate_index
+        JOIN delegate_ops AS o ON o.program_id = c.program_id
         WHERE c.sha256 = $capture
     ),
-    made AS (SELECT o.program_id, o.blob_offset, o.op_index, unnest(o.outputs) AS value_id FROM delegate_ops AS o),
-    taken AS (SELECT o.program_id, o.blob_offset, o.op_index, unnest(o.inputs) AS value_id FROM delegate_ops AS o)
-    SELECT DISTINCT b.method, b.instruction_id, m.op_index AS maker, t.op_index AS user
-    FROM blobs AS b
-    JOIN made AS m ON m.program_id = b.program_id AND m.blob_offset = b.byte_offset
-    JOIN taken AS t
-        ON t.program_id = b.program_id AND t.blob_offset = b.byte_offset AND t.value_id = m.value_id
+    made AS (SELECT o.blob_offset, o.op_index, unnest(o.outputs) AS value_id FROM ops AS o),
+    taken AS (SELECT o.blob_offset, o.op_index, unnest(o.inputs) AS value_id FROM ops AS o)
+    SELECT DISTINCT m.blob_offset, m.op_index AS maker, t.op_index AS user
+    FROM made AS m
+    JOIN taken AS t ON t.blob_offset = m.blob_offset AND t.value_id = m.value_id
     ORDER BY ALL
 """
 # Times of modules, by call: of the ops in them, and of those that are in no deeper module.
@@ -120,7 +139,8 @@ def delegate_graphs(
 ) -> DelegateGraphs:
     """Return the graphs of delegates' calls; `nodes` are rows of the record's graphs with these names of columns."""
     found = DelegateGraphs()
-    if not target.has_program or not rows_of(target, HAS_GRAPHS)[1]:
+    called = _calls(target)
+    if not called or _size(called) > MOST_OPS:
         return found
     at = {name: place for place, name in enumerate(names)}
     known = {(row[at["graph_id"]], row[at["node_index"]]): row for row in nodes}
@@ -144,14 +164,42 @@ def delegate_graphs(
         found.levels += [(graph, op["op_index"], *level) for level in chains.get(node, ())]
         found.ops.append(op["op"])
         found.origins.append(None if origin is None else node)
-    for method, instruction_id, maker, user in rows_of(target, USES)[1]:
+    uses: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for blob, maker, user in rows_of(target, USES)[1]:
+        uses[blob].append((maker, user))
+    for method, instruction_id, blob, _ in called:
         if (method, instruction_id) in graphs:
-            found.edges.append((graphs[method, instruction_id], maker, user))
+            found.edges += [(graphs[method, instruction_id], maker, user) for maker, user in uses[blob]]
     for method, instruction_id, path, *times, number, called in rows_of(target, TOTALS)[1]:
         call = method, instruction_id
         found.times[titles[call], path] = tuple(times)
         found.sums[graphs[call], path] = (number, called, None, number, None, number)
     return found
+
+
+def note_of(target: Target) -> str | None:
+    """Return what a reader must know about the graphs of delegates' calls, if anything."""
+    called = _calls(target)
+    size = _size(called)
+    if size > MOST_OPS:
+        return (
+            f"The graphs of its delegates are too large, not drawn: they have {size:,} ops, and a page at most "
+            f"{MOST_OPS:,} of them. etq delegate-ops shows them."
+        )
+    if called and are_unaligned(target.warehouse, target.capture):
+        text = UNALIGNED.format(target.name)
+        return text[0].upper() + text[1:]
+    return None
+
+
+def _calls(target: Target) -> list[tuple[Any, ...]]:
+    """Return the rows of `CALLS`, in order; none without a program."""
+    return sorted(rows_of(target, CALLS)[1]) if target.has_program else []
+
+
+def _size(called: Sequence[tuple[Any, ...]]) -> int:
+    """Return the number of ops of all calls."""
+    return sum(ops for *_, ops in called)
 
 
 def _values(op: Mapping[str, Any], graph: int, title: str, origin: Mapping[str, Any]) -> dict[str, Any]:

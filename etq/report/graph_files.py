@@ -12,9 +12,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
+from etq.report import graph_section
 from etq.report.graph import graph_rows
 from etq.report.graph_more import NOTHING_MORE, More
-from etq.report.graph_section import without_graph
 from etq.report.graph_texts import cut, short, shown, style, text_width, writable
 from etq.report.overlays import OVERLAYS, WORDS, Overlay
 from etq.report.placing import TITLE, Line, Places
@@ -46,6 +46,7 @@ def json_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, more
         "method": target.method,
         "runs": target.runs,
         "unit": graph.unit,
+        "note": graph_section.note_of(graph.target),
         "overlays": [
             {
                 "key": each.key,
@@ -111,7 +112,7 @@ class Graph:
         target = target_of(warehouse, capture, unit, options.get("method"), options.get("runs", "typical"))
         tables = graph_rows(target, more, with_delegates=with_delegates)
         if not tables:
-            raise EtqError(f"{target.name}: {without_graph(target)}")
+            raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
         rows = {name: [dict(zip(names, row, strict=True)) for row in found] for name, (names, found) in tables.items()}
         return cls(target, **rows)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Final
 
+from etq.report import delegates
 from etq.report.graph import EXPORTED, RECORD, graph_tables
 from etq.report.graph_more import NOTHING_MORE, More, rows_of
 from etq.report.overlays import OVERLAYS
@@ -23,13 +24,13 @@ def graph(target: Target, more: More = NOTHING_MORE) -> Section | None:
     tables = graph_tables(target, more) if target.record is not None else {}
     missing = None if tables else without_graph(target)
     facts = {"overlays": [asdict(overlay) for overlay in OVERLAYS]} if tables else {}
-    return Section("graph", "Graph", tables, facts, note=_note(target) if tables else None, missing=missing)
+    return Section("graph", "Graph", tables, facts, note=note_of(target) if tables else None, missing=missing)
 
 
-def _note(target: Target) -> str | None:
-    """Return why ops of the graph have no times, if the record lacks the program that ran."""
+def note_of(target: Target) -> str | None:
+    """Return why ops have no times, if the record lacks the program that ran, or a note about delegates' graphs."""
     [(_, stage)] = rows_of(target, RECORD)[1]
-    return EXPORTED_NOTE if stage == EXPORTED else None
+    return EXPORTED_NOTE if stage == EXPORTED else delegates.note_of(target)
 
 
 def without_graph(target: Target) -> str:

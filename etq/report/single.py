@@ -81,8 +81,9 @@ def graph_of(
     section = graph_section.graph(target, more)
     if section is None or not section.tables:
         raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
-    # The section has a note of its own if ops have no times.
-    notes = [section.note or basis_of(target)]
+    # Without times, it doesn't matter which runs count.
+    is_timed = section.note != graph_section.EXPORTED_NOTE
+    notes = [section.note, basis_of(target) if is_timed else None]
     if more.gap is not None:
         notes.append(f"Gaps are differences from the values of {warehouse.capture(more.gap).name}.")
     return Report("graph", target.name, [replace(section, note=" ".join(filter(None, notes)) or None)])

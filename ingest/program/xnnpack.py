@@ -20,6 +20,11 @@ from etq.ingest.flatbuffers.unions import members, union_kinds
 from etq.ingest.program import xnnpack_schema as schema
 
 _NAMES: Final = (None, *schema.OPS)
+# More are refused: an op takes 20 bytes in a file, and 0.5 kB or more in memory.
+MOST_OPS: Final = 200_000
+MOST_VALUES: Final = 1_000_000
+# XNNPACK's tensors have at most 6 (XNN_MAX_TENSOR_DIMS). Vectors of ops have a number for each.
+MOST_DIMENSIONS: Final = 16
 
 
 def delegate_graph_rows(buffer: Buffer, blobs: Iterable[tuple[str, int, int]]) -> Iterator[tuple[str, pa.RecordBatch]]:
@@ -28,7 +33,7 @@ def delegate_graph_rows(buffer: Buffer, blobs: Iterable[tuple[str, int, int]]) -
     Blobs of other backends have no rows, nor have those of other formats of XNNPACK, or with other kinds of values. A
     blob that delegates share is read once.
 
-    Raises `FormatError`, naming the byte, for a graph that is damaged.
+    Raises `FormatError`, naming the byte, for a graph that is damaged, and for graphs that are too large together.
     """
     ops, values = _Ops(), _Values()
     for backend, start, size in sorted(set(blobs)):
@@ -81,6 +86,7 @@ class _Ops:
         nodes, _ = graph.vector_of_tables("xnodes", schema.NODE)
         _check_apart(nodes)
         count = len(nodes)
+        _check_few(graph, len(self.ops) + count, MOST_OPS, "ops")
         kinds = nodes.scalar("xnode_union_type").tolist()
         inputs: list[list[int]] = [[] for _ in range(count)]
         outputs: list[list[int]] = [[] for _ in range(count)]
@@ -93,6 +99,7 @@ class _Ops:
             _add_values(found, op.values(are_outputs=False), ids, [inputs[place] for place in at.tolist()])
             _add_values(found, op.values(are_outputs=True), ids, [outputs[place] for place in at.tolist()])
             _add_parameters(found, op, [parameters[place] for place in at.tolist()])
+        _check_made_once(nodes, outputs)
         ranges, owners = nodes.tables("output_min_max", schema.OUTPUT_MIN_MAX)
         _add_parameters(ranges, schema.Op(schema.OUTPUT_MIN_MAX), [parameters[place] for place in owners.tolist()])
         self.blobs += repeat(blob, count)
@@ -132,6 +139,7 @@ class _Values:
 
     def add(self, blob: int, values: Tables) -> npt.NDArray[Any]:
         """Add the values of a graph; return their ids in ascending order."""
+        _check_few(values, len(self.ids) + len(values), MOST_VALUES, "values")
         kinds = union_kinds(values, "xvalue_union_type", schema.VALUE_KINDS)
         plain, at = members(values, "xvalue_union", kinds == "tensor", schema.TENSOR)
         quantized, quantized_at = members(values, "xvalue_union", kinds == "quantized", schema.QUANTIZED_TENSOR)
@@ -183,6 +191,28 @@ def _check_apart(tables: Tables) -> None:
         raise FormatError(tables.buffer.path, f"two ops of XNNPACK's graph share a {tables.type.name}", int(shared[0]))
 
 
+def _check_few(tables: Tables, number: int, most: int, what: str) -> None:
+    """Raise `FormatError` for more ops or values than are read."""
+    if number > most:
+        raise FormatError(
+            tables.buffer.path,
+            f"XNNPACK's graphs have {number:,} {what} up to this one; etq reads at most {most:,} of a program",
+            int(tables.positions[0]),
+        )
+
+
+def _check_made_once(nodes: Tables, outputs: Sequence[Sequence[int]]) -> None:
+    """Raise `FormatError` for a value that is made twice: XNNPACK knows one op that makes it, its producer."""
+    made = set()
+    for at, each in enumerate(outputs):
+        for value in each:
+            if value in made:
+                raise FormatError(
+                    nodes.buffer.path, f"XNNPACK's graph makes the value {value} twice", int(nodes.positions[at])
+                )
+            made.add(value)
+
+
 def _add_values(ops: Tables, names: Sequence[str], ids: npt.NDArray[Any], into: Sequence[list[int]]) -> None:
     """Add the values in these fields of ops to the list of each."""
     for name in names:
@@ -218,6 +248,13 @@ def _check_known(tables: Tables, name: str, ids: npt.NDArray[Any]) -> None:
 
 def _listed(tables: Tables, name: str) -> list[list[int]]:
     flat, counts = tables.vector(name, "u32")
+    if (long := np.flatnonzero(counts > MOST_DIMENSIONS)).size:
+        raise FormatError(
+            tables.buffer.path,
+            f"{tables.type.name}.{name} has {counts[long[0]]:,} numbers; "
+            f"tensors have at most {MOST_DIMENSIONS} dimensions",
+            int(tables.positions[long[0]]),
+        )
     ends: Positions = np.cumsum(counts)
     numbers = flat.tolist()
     return [numbers[end - count : end] for end, count in zip(ends.tolist(), counts.tolist(), strict=True)]

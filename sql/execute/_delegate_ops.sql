@@ -148,3 +148,21 @@ scored AS (
 SELECT s.method, s.instruction_id, s.op_index, s.signature_index, s.score
 FROM scored AS s
 WHERE s.is_found;
+
+-- Whether a capture has events of delegates with graphs, and none could be aligned
+-- with an op: then its program may be another one than that which ran.
+CREATE MACRO _has_unaligned_delegates(
+    capture_key  -- key of a capture that has a program
+) AS (
+    EXISTS (
+        SELECT 1
+        FROM _instruction_events(capture_key) AS e
+        JOIN (
+            SELECT DISTINCT o.method, o.instruction_id
+            FROM _delegate_calls_ops(capture_key) AS o
+        ) AS d
+            ON d.method = e.method AND d.instruction_id = e.instruction_id
+        WHERE e.kind = 'delegate'
+    )
+    AND NOT EXISTS (SELECT 1 FROM _aligned_delegate_ops(capture_key) AS a)
+);

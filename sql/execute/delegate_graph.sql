@@ -36,8 +36,12 @@ target AS MATERIALIZED (
     SELECT
         CASE
             WHEN c.program_id IS NULL THEN error(
-                c.name || ' has no program, whose delegates have graphs; link one: '
-                || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
+                c.name || CASE
+                    WHEN c.format = 'torch_trace'
+                        THEN ' is a PyTorch trace; delegate_graph is for ETDumps'
+                    ELSE ': link its program (.pte), which has the delegates'' graphs: '
+                        || 'etq link ' || c.name || ' PROGRAM, or for a file --pte'
+                END
             )
             ELSE c.capture_id
         END AS capture_id,

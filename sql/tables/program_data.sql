@@ -35,7 +35,7 @@ CREATE TABLE named_data (
     segment_index INTEGER NOT NULL  -- the segment with the data
 );
 
--- One op of the graph that a delegate's blob has. Only XNNPACK's blobs are read.
+-- One op of the graph in a delegate's blob. Only XNNPACK's blobs are read.
 CREATE TABLE delegate_ops (
     program_id INTEGER NOT NULL,  -- the program
     blob_offset BIGINT NOT NULL,  -- the blob, by its byte_offset in `program_delegates`
@@ -47,7 +47,7 @@ CREATE TABLE delegate_ops (
     parameters VARCHAR NOT NULL  -- its other fields as a JSON object, infinities and NaN as texts
 );
 
--- One value of the graph that a delegate's blob has.
+-- One value of the graph in a delegate's blob.
 CREATE TABLE delegate_values (
     program_id INTEGER NOT NULL,  -- the program
     blob_offset BIGINT NOT NULL,  -- the blob, by its byte_offset in `program_delegates`

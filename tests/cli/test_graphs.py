@@ -126,16 +126,39 @@ def test_what_delegate_graph_lacks() -> None:
     dump, program = str(folder / "demo_int.etdp"), str(folder / "demo_int.pte")
     result = CliRunner().invoke(main, ["delegate-ops", dump, "--pte", program, "--runs", "all"])
     assert result.exit_code == 0
-    assert f"no delegate that {dump} ran has a graph that etq reads, as XNNPACK's have" in result.stderr
+    assert f"{dump} ran no XNNPACK delegate; etq reads only XNNPACK's graphs" in result.stderr
     result = CliRunner().invoke(main, ["delegate-ops", dump])
-    assert (result.exit_code, "demo_int has no program, whose delegates have graphs; link one" in result.stderr) == (
+    assert (
+        result.exit_code,
+        "demo_int: link its program (.pte), which has the delegates' graphs: etq link" in result.stderr,
+    ) == (
         1,
         True,
     )
     trace = str(sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))[0])
     result = CliRunner().invoke(main, ["delegate-ops", trace])
     assert result.exit_code == 1
-    assert "delegate_graph is for ETDumps, and this is a PyTorch trace; for that there is etq kernels" in result.stderr
+    assert (
+        "etq delegate-ops is for ETDumps, and this is a PyTorch trace; for that there is etq kernels" in result.stderr
+    )
+
+
+def test_a_program_that_did_not_run() -> None:
+    """Its graph is shown, with a note that no event belongs to it; without one for the program that ran."""
+    folder = CAPTURES / "convnet_xnn"
+    dump, record = str(folder / "convnet_xnn_100runs.etdp"), str(folder / "convnet_xnn.etrecord")
+    note = f"Note: no event of {dump} matches the graphs of this program's delegates: is it the program that ran?"
+    for program, is_noted in ((CAPTURES / "mlp_xnn/mlp_xnn.pte", True), (folder / "convnet_xnn.pte", False)):
+        files = ["--etrecord", record, "--pte", str(program)]
+        result = CliRunner().invoke(main, ["delegate-ops", dump, *files, "--format", "json"])
+        assert {row["calls"] > 0 for row in json.loads(result.stdout)} == {not is_noted}
+        assert (note in result.stderr) == is_noted
+
+
+def test_the_list_of_commands_has_the_whole_help_of_delegate_ops() -> None:
+    lines = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout.splitlines()
+    [line] = [line for line in lines if line.split()[:1] == ["delegate-ops"]]
+    assert line.endswith("Show the ops of XNNPACK's graphs, their nodes and times.")
 
 
 def test_the_ops_of_a_delegate() -> None:

@@ -118,9 +118,35 @@ def test_without_a_program(warehouse: Warehouse) -> None:
     folder = CAPTURES / "convnet_xnn"
     warehouse.ingest(folder / "convnet_xnn.etdp", name="run", etrecord=folder / "convnet_xnn.etrecord")
     with pytest.raises(
-        EtqError, match="run has no program, whose delegates have graphs; link one: etq link run PROGRAM"
+        EtqError,
+        match=r"run: link its program \(.pte\), which has the delegates' graphs: etq link run PROGRAM, or for a file --pte",
     ):
         found(warehouse, "op")
+
+
+def test_a_trace_has_no_program_to_link(warehouse: Warehouse) -> None:
+    [trace, *_] = sorted((CAPTURES / "torch").glob("*.pt.trace.json.gz"))
+    warehouse.ingest(trace, name="run")
+    with pytest.raises(EtqError, match="run is a PyTorch trace; delegate_graph is for ETDumps$"):
+        warehouse.rows("FROM delegate_graph('run')")
+
+
+@pytest.mark.parametrize(
+    ("name", "program", "expected"),
+    [
+        ("convnet_xnn", "convnet_xnn", False),
+        ("convnet_xnn", "mlp_xnn", True),
+        # No method of the program fits, which is a finding already; no graphs; no events of delegates.
+        ("mlp_xnn", "convnet_xnn", False),
+        ("convnet_xnn", "demo_int", False),
+        ("demo_int", "demo_int", False),
+        ("mlp", "convnet_xnn", False),
+    ],
+)
+def test_whether_the_program_ran(warehouse: Warehouse, name: str, program: str, expected: bool) -> None:
+    """It is in question if there are events of delegates with graphs, and none belongs to an op."""
+    warehouse.ingest(CAPTURES / f"{name}/{name}.etdp", name="run", pte=CAPTURES / f"{program}/{program}.pte")
+    assert warehouse.rows("SELECT _has_unaligned_delegates(_capture_id('run'))")[1] == [(expected,)]
 
 
 def test_blobs_of_other_backends_have_no_ops(warehouse: Warehouse) -> None:

@@ -11,8 +11,14 @@ import pytest
 
 import etq
 import etq.report
+from etq.report import delegates, graph_section
+from etq.report.graph_more import NOTHING_MORE, rows_of
+from etq.report.single import graph_of
+from etq.report.target import target_of
+from tests import program_builders as programs
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
+from tests.unit import test_xnnpack_graphs as blobs
 from tests.unit.test_report_graph import tables_of
 
 NAMES = ("convnet_xnn", "mlp_xnn", "causal", "conv_two_backends", "lstm", "two_methods")
@@ -107,6 +113,62 @@ def test_modules_of_delegates(name: str) -> None:
         own = [each["self_time"] or 0 for each in within if (each["module_path"] or "") == path]
         assert (group["self_time"] or 0) == pytest.approx(sum(own))
         assert (group["calls"] or 0) == sum(each["calls"] or 0 for each in within)
+
+
+def chain(ops: int, calls: int) -> bytes:
+    """A program that calls one delegate often, whose ops each take the value of the one before."""
+    made = [blobs.op(blobs.SOFTMAX, at, at + 1) for at in range(ops)]
+    blob = blobs.graph(made, [blobs.value(at) for at in range(ops + 1)])
+    delegate = programs.delegate("XnnpackBackend", 0, in_segment=True)
+    forward = programs.method("forward", [], [programs.delegate_call(0)] * calls, delegates=[delegate])
+    return programs.program(forward, segments=[blob])
+
+
+def ran(content: bytes) -> Any:
+    """A capture of convnet_xnn, linked to this program as if it ran that."""
+    folder = CAPTURES / "convnet_xnn"
+    warehouse = etq.open()
+    warehouse.ingest(folder / "convnet_xnn.etdp", name="run", etrecord=folder / "convnet_xnn.etrecord", pte=content)
+    return warehouse
+
+
+def test_one_blob_in_many_calls() -> None:
+    """Its edges are read once, and each call has them; another program in the warehouse has a part in none."""
+    with ran(chain(6, 4)) as warehouse:
+        warehouse.ingest_program(chain(7, 2))
+        _, rows = rows_of(target_of(warehouse, "run", None, None, "typical"), delegates.USES)
+        assert [row[1:] for row in rows] == [(at, at + 1) for at in range(5)]
+        tables = tables_of(warehouse)
+    nodes = tables["nodes"]
+    inner = [each for each in nodes if each["graph_id"] < 0]
+    assert len(inner) == 24
+    edges = [[nodes[edge[side]] for side in ("maker", "user")] for edge in tables["edges"]]
+    found = sorted((m["graph_id"], m["node_index"], u["node_index"]) for m, u in edges if m["graph_id"] < 0)
+    assert found == [(call, at, at + 1) for call in range(-4, 0) for at in range(5)]
+
+
+def test_graphs_too_large_to_draw(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delegates, "MOST_OPS", 24)
+    text = "The graphs of its delegates are too large, not drawn: they have 25 ops, and a page at most 24 of them."
+    for ops, calls, is_drawn in ((6, 4, True), (8, 3, True), (5, 5, False), (25, 1, False)):
+        with ran(chain(ops, calls)) as warehouse:
+            content = json.loads(etq.report.graph_json_of(warehouse, "run"))
+            assert len([each for each in content["nodes"] if each["graph_id"] < 0]) == (ops * calls if is_drawn else 0)
+            assert (text in content["note"]) == (not is_drawn)
+            section = graph_of(warehouse, "run", None, NOTHING_MORE).sections[0]
+            assert section.note is not None and section.note.startswith(text) == (not is_drawn)
+
+
+def test_the_note_about_another_program() -> None:
+    """A page has it next to what it states about runs."""
+    text = "No event of run matches the graphs of this program's delegates: is it the program that ran?"
+    with ran((CAPTURES / "mlp_xnn/mlp_xnn.pte").read_bytes()) as warehouse:
+        section = graph_section.graph(target_of(warehouse, "run", None, None, "all"))
+        assert section is not None and section.note == text
+        report = graph_of(warehouse, "run", None, NOTHING_MORE, runs="all")
+        assert report.sections[0].note == f"{text} All times and shares on this page are of all runs."
+    with linked("convnet_xnn") as warehouse:
+        assert json.loads(etq.report.graph_json_of(warehouse, "run"))["note"] is None
 
 
 def test_where_delegates_have_graphs() -> None:

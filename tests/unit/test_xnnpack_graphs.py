@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
+from etq.ingest.program import xnnpack
 from etq.ingest.program.reader import read_program
 from tests.conftest import CAPTURES
 from tests.program_builders import Table, delegate, method, program
@@ -131,6 +132,9 @@ def test_a_value_that_an_op_does_not_have_is_left_out() -> None:
         (graph([], [value(1, kind=0)]), "XValue.xvalue_union_type is 0; known are 1 to 2"),
         (graph([], [Table({0: np.uint8(2), 1: Table()})]), "XNNQuantizedTensorValue.tensor_value is missing"),
         (graph([Table({0: np.uint8(ADD)})], []), "XNode.xnode_union is missing; expected a _XNNNode2x1"),
+        (graph([op(ADD, 1, 1, 2), op(SOFTMAX, 2, 2)], [value(1), value(2)]), "XNNPACK's graph makes the value 2 twice"),
+        (graph([op(21, *range(6), 1, 2, 2)], [value(each) for each in range(7)]), "XNNPACK's graph makes the value 2 twice"),
+        (graph([], [value(1, *range(17))]), "XNNTensorValue.dims has 17 numbers; tensors have at most 16 dimensions"),
         (wrapped(SIMPLE, at=40), r"XNNPACK's graph has \d+ bytes, from byte 40 of its blob of \d+ bytes"),
         (wrapped(SIMPLE, size=4), "XNNPACK's graph has 4 bytes, from byte 32 of its blob"),
         (wrapped(SIMPLE, size=2**32 - 1), "XNNPACK's graph has 4294967295 bytes, from byte 32"),
@@ -153,6 +157,23 @@ def test_ops_may_not_share_a_table() -> None:
     struct.pack_into("<I", whole, vector + 8, first - (vector + 8))
     with pytest.raises(FormatError, match="two ops of XNNPACK's graph share a XNode"):
         read(bytes(whole))
+
+
+def test_graphs_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The ops and values of all graphs of a program are limited: another size is read, one more is refused."""
+    monkeypatch.setattr(xnnpack, "MOST_OPS", 4)
+    monkeypatch.setattr(xnnpack, "MOST_VALUES", 8)
+    ops, values = read(SIMPLE, SIMPLE, calls=3)
+    assert (len(ops), len(values)) == (4, 8)
+    for content, message in (
+        (
+            graph([op(SOFTMAX, 1, 2)], [value(1), value(2)]),
+            "10 values up to this one; etq reads at most 8 of a program",
+        ),
+        (graph([op(200)], []), "5 ops up to this one; etq reads at most 4 of a program"),
+    ):
+        with pytest.raises(FormatError, match=f"net.pte: at byte [0-9]+: XNNPACK's graphs have {message}"):
+            read(SIMPLE, SIMPLE, content)
 
 
 REAL = (CAPTURES / "convnet_xnn/convnet_xnn.pte").read_bytes()
