@@ -170,10 +170,10 @@ def delegate_graphs(
     for method, instruction_id, blob, _ in called:
         if (method, instruction_id) in graphs:
             found.edges += [(graphs[method, instruction_id], maker, user) for maker, user in uses[blob]]
-    for method, instruction_id, path, *times, number, called in rows_of(target, TOTALS)[1]:
+    for method, instruction_id, path, *times, ops_within, calls_within in rows_of(target, TOTALS)[1]:
         call = method, instruction_id
         found.times[titles[call], path] = tuple(times)
-        found.sums[graphs[call], path] = (number, called, None, number, None, number)
+        found.sums[graphs[call], path] = (ops_within, calls_within, None, ops_within, None, ops_within)
     return found
 
 

@@ -74,7 +74,7 @@ def make(folder: Path, name: str) -> None:
     written = path.read_bytes().replace(f'"{path}"'.encode(), f'"./{path.name}"'.encode())
     path.unlink()
     averages = recorded.key_averages()
-    said = {
+    answers = {
         "by_name": rows(averages),
         "by_shape": rows(recorded.key_averages(group_by_input_shape=True)),
         "by_stack_5": rows(recorded.key_averages(group_by_stack_n=5)),
@@ -82,7 +82,7 @@ def make(folder: Path, name: str) -> None:
         "self_cpu_time_total": averages.self_cpu_time_total,
         "torch": torch.__version__,
     }
-    for file, content in ((path.name, written), (f"{name}.key_averages.json", json.dumps(said).encode())):
+    for file, content in ((path.name, written), (f"{name}.key_averages.json", json.dumps(answers).encode())):
         (folder / f"{file}.gz").write_bytes(gzip.compress(content, mtime=0))
 
 

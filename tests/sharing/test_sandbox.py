@@ -315,24 +315,24 @@ def test_a_lake_is_asked_safely(folder: Path, tmp_path: Path) -> None:
         "FROM secret_frame",
         "SELECT len(range(1000000000))",
     ):
-        said = tried(lake, query)
-        assert said.startswith("QueryError ") and SECRET not in said, query
+        result = tried(lake, query)
+        assert result.startswith("QueryError ") and SECRET not in result, query
     assert fingerprint(tmp_path) == before
 
 
 def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     db = str(folder / "lab.duckdb")
-    said = etq_says("sql", "--safe", "SELECT name FROM captures", "--db", db, "--format", "csv")
-    assert (said.exit_code, said.stdout) == (0, "name\nc1\n")
-    said = etq_says("sql", "--safe", "DROP TABLE captures", "--db", db)
-    assert said.exit_code == 1 and "Error: a safe query is one SELECT, not DROP\n" in said.stderr
-    said = etq_says("sql", "--safe", f"FROM '{folder}/secret.csv'", "--db", db)
-    assert said.exit_code == 1 and SECRET not in said.output
+    result = etq_says("sql", "--safe", "SELECT name FROM captures", "--db", db, "--format", "csv")
+    assert (result.exit_code, result.stdout) == (0, "name\nc1\n")
+    result = etq_says("sql", "--safe", "DROP TABLE captures", "--db", db)
+    assert result.exit_code == 1 and "Error: a safe query is one SELECT, not DROP\n" in result.stderr
+    result = etq_says("sql", "--safe", f"FROM '{folder}/secret.csv'", "--db", db)
+    assert result.exit_code == 1 and SECRET not in result.output
     assert etq_says("sql", "--safe", "SELECT 1", "--engine", "spark", "--lake", str(tmp_path)).exit_code == 2
-    said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
-    assert said.exit_code == 1 and "a folder; a warehouse is a file, or a lake" in said.stderr
-    said = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
-    assert said.exit_code == 1 and "no such file; make a warehouse" in said.stderr
+    result = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
+    assert result.exit_code == 1 and "a folder; a warehouse is a file, or a lake" in result.stderr
+    result = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
+    assert result.exit_code == 1 and "no such file; make a warehouse" in result.stderr
 
 
 def test_without_it_the_file_is_only_read(folder: Path) -> None:

@@ -254,7 +254,7 @@ etq.section("graph_pair", (parent, tables, facts) => {
       words = new Map(frequent.map(([word], at) => [word, Math.min((colour.fixed?.indexOf(word) ?? at) + 1, 6)]));
       const listed = frequent.slice(0, colour.fixed ? 6 : 5);
       listed.forEach(([word, number]) => entries.push([`sort-${words.get(word)}`, `${etq.short(word, 60)}: ${etq.number(number[0])} in base, ${etq.number(number[1])} in new`]));
-      if (frequent.length > listed.length) entries.push(["sort-6", `${etq.number(frequent.length - 5)} others`]);
+      if (frequent.length > listed.length) entries.push(["sort-6", `${etq.number(frequent.length - listed.length)} others`]);
       entries.push(["heat-0", "several"]);
     } else {
       highest = 0;
