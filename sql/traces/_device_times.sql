@@ -52,10 +52,7 @@ traced AS (
     SELECT
         e.run_index,
         e.event_index,
-        s.label,
-        s.family,
-        s.slice,
-        s.is_helper,
+        e.signature_index,
         e.start_ticks,
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
         t.thread_index
@@ -69,7 +66,7 @@ traced AS (
         ON t.capture_id = e.capture_id
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
-    JOIN classified AS s ON s.signature_index = e.signature_index
+    SEMI JOIN classified AS s ON s.signature_index = e.signature_index
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
@@ -93,17 +90,18 @@ running AS (
 SELECT
     o.run_index,
     o.event_index,
-    o.slice,
-    o.label,
-    o.family,
-    o.is_helper,
+    s.slice,
+    s.label,
+    s.family,
+    s.is_helper,
     false AS is_on_device,
     false AS is_owned,
     o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
-    CASE WHEN o.slice = 'Runtime' THEN 0 ELSE o.ticks END
+    CASE WHEN s.slice = 'Runtime' THEN 0 ELSE o.ticks END
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
+JOIN classified AS s ON s.signature_index = o.signature_index
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
