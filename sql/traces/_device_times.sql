@@ -14,7 +14,8 @@
 --   self_ticks: device time of what it launched itself, in ticks
 --   total_ticks: for a host event device time with that of its children; for a device event its duration, in ticks
 CREATE MACRO _launched_times(
-    capture_key  -- key of a capture
+    capture_key,  -- key of a capture
+    hosts  -- all host events; or launching: annotations, modules and those that launched something themselves
 ) AS TABLE
 WITH
 owners AS MATERIALIZED (
@@ -66,7 +67,11 @@ traced AS (
         ON t.capture_id = e.capture_id
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
-    SEMI JOIN classified AS s ON s.signature_index = e.signature_index
+    JOIN classified AS s ON s.signature_index = e.signature_index
+    WHERE hosts = 'all'
+        OR s.slice IN ('Annotation', 'Module')
+        OR e.event_index IN (SELECT l.event_index FROM launched AS l)
+        OR e.event_index IN (SELECT w.owner_index FROM self_times AS w)
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
@@ -129,7 +134,7 @@ SELECT
     d.self_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
-FROM _launched_times(capture_key) AS d
+FROM _launched_times(capture_key, 'all') AS d
 WHERE NOT d.is_owned;
 
 -- The innermost nn.Module that contains one event of a trace; for the call of a
