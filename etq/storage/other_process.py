@@ -23,6 +23,8 @@ from etq.storage.sources import Source
 # More processes than this would take gigabytes of memory.
 _MOST: Final = 3
 _TABLE: Final = b"table"
+# The table that readers yield last.
+_LAST: Final = "captures"
 
 
 def processes() -> int:
@@ -80,13 +82,14 @@ def _readable(source: Source) -> BinaryIO:
 
 def _read(file: BinaryIO) -> Iterator[tuple[str, Rows]]:
     """Yield the tables of Arrow streams, without a copy of their values."""
-    # Closed when the last of its rows is freed.
-    mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    streams = pa.BufferReader(pa.py_buffer(mapped))
-    while streams.tell() < len(mapped):
+    # The map is closed when the last of its rows is freed.
+    streams = pa.BufferReader(pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    table = ""
+    while table != _LAST:
         stream = pa.ipc.open_stream(streams)
+        table = stream.schema.metadata[_TABLE].decode()
         for rows in stream:
-            yield stream.schema.metadata[_TABLE].decode(), rows.replace_schema_metadata(None)
+            yield table, rows.replace_schema_metadata(None)
 
 
 def _write(content: LargeFile, path: str, file: BinaryIO) -> None:
