@@ -23,8 +23,8 @@ from etq.storage.sources import Source
 # More processes than this would take gigabytes of memory.
 _MOST: Final = 3
 _TABLE: Final = b"table"
-# The table that readers yield last.
-_LAST: Final = "captures"
+# The name of a stream without rows that follows the last table.
+_END: Final = ""
 
 
 def processes() -> int:
@@ -84,10 +84,11 @@ def _read(file: BinaryIO) -> Iterator[tuple[str, Rows]]:
     """Yield the tables of Arrow streams, without a copy of their values."""
     # The map is closed when the last of its rows is freed.
     streams = pa.BufferReader(pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
-    table = ""
-    while table != _LAST:
+    while True:
         stream = pa.ipc.open_stream(streams)
         table = stream.schema.metadata[_TABLE].decode()
+        if table == _END:
+            return
         for rows in stream:
             yield table, rows.replace_schema_metadata(None)
 
@@ -95,9 +96,10 @@ def _read(file: BinaryIO) -> Iterator[tuple[str, Rows]]:
 def _write(content: LargeFile, path: str, file: BinaryIO) -> None:
     for table, rows in read_capture(content, path):
         read = rows if isinstance(rows, pa.RecordBatch) else rows.rows
-        named = read.replace_schema_metadata({_TABLE: table.encode()})
-        with pa.ipc.new_stream(file, named.schema) as stream:
-            stream.write_batch(named)
+        with pa.ipc.new_stream(file, read.schema.with_metadata({_TABLE: table})) as stream:
+            stream.write_batch(read)
+    with pa.ipc.new_stream(file, pa.schema([], {_TABLE: _END})):
+        pass
 
 
 if __name__ == "__main__":
