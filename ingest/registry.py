@@ -62,7 +62,7 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Reading
     """Read a profiling file and yield pairs of base table and rows, without the key `capture_id`.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
-    width of the clock's counter, if known. The table `captures` has one row, which names the format, and comes last.
+    width of the clock's counter, if known. The table `captures` has one row, which names the format.
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a profiling file.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -20,6 +21,7 @@ from etq.ingest.arrow import Rows
 from etq.ingest.registry import GZIP, read_capture
 from etq.storage.capture import Links, NewCapture, Options, new_capture, store, store_new
 from etq.storage.naming import names_for
+from etq.storage.other_process import OtherProcess, is_for_other_process, processes
 from etq.storage.sources import Source, source_of
 
 # The most files, and the most bytes, that one transaction stores.
@@ -44,10 +46,11 @@ class File:
 
 @dataclass(frozen=True)
 class Batch:
-    """Files that are stored together, and the tables that were read from them, by hash."""
+    """Files that are stored together, and what was read from them: by hash, or, of a large trace, by a process."""
 
     files: Sequence[File | EtqError]
     tables: Mapping[str, Future[Tables]]
+    process: OtherProcess | None = None
 
 
 def files_of(
@@ -68,20 +71,42 @@ def store_many(
     """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
 
     Each file is stored completely or not at all; a failure doesn't stop the others. An error among `files` is returned
-    as the outcome. Files are read on another thread while earlier ones are written.
+    as the outcome. Files are read on another thread, large traces in other processes, while earlier ones are written.
     """
-    pool = ThreadPoolExecutor(1)
+    pool, most = ThreadPoolExecutor(1), processes()
+    waiting: deque[Batch] = deque()
     try:
-        before: Batch | None = None
         for together in _batches(files):
-            batch = Batch(together, _read_ahead(connection, together, pool))
-            if before is not None:
-                yield _store_together(connection, before, links)
-            before = batch
-        if before is not None:
-            yield _store_together(connection, before, links)
+            # A first file is read here: there is nothing to store meanwhile.
+            process = _process_for(connection, together) if waiting and most else None
+            waiting.append(Batch(together, _read_ahead(connection, together, pool), process))
+            if len(waiting) > max(most, 1):
+                yield _store_next(connection, waiting, links)
+        while waiting:
+            yield _store_next(connection, waiting, links)
     finally:
         pool.shutdown(cancel_futures=True)
+        for each in waiting:
+            if each.process is not None:
+                each.process.stop()
+
+
+def _store_next(connection: duckdb.DuckDBPyConnection, waiting: deque[Batch], links: Links) -> list[Outcome]:
+    """Store the batch that waits longest; its process, if it has one, ends with it."""
+    batch = waiting[0]
+    outcomes = _store_together(connection, batch, links)
+    if batch.process is not None:
+        batch.process.stop()
+    waiting.popleft()
+    return outcomes
+
+
+def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError]) -> OtherProcess | None:
+    """Start a process that reads a batch's only file, if it is a large trace of new content."""
+    match files:
+        case [File() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
+            return None if _known(connection, [file]) else OtherProcess(file.source)
+    return None
 
 
 def _read_ahead(
@@ -146,7 +171,7 @@ def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: 
         outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, batch.tables, links)
     for at, each in readable.items():
         if at not in outcomes:
-            outcomes[at] = _store_alone(connection, each, links)
+            outcomes[at] = _store_alone(connection, each, links, batch.process)
     return [outcomes[at] for at in range(len(batch.files))]
 
 
@@ -203,9 +228,12 @@ def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> dict
     return {sha256: _Stored(*values) for sha256, *values in rows}
 
 
-def _store_alone(connection: duckdb.DuckDBPyConnection, file: File, links: Links) -> Outcome:
+def _store_alone(
+    connection: duckdb.DuckDBPyConnection, file: File, links: Links, process: OtherProcess | None
+) -> Outcome:
+    reading = None if process is None else process.tables()
     try:
-        return in_transaction(connection, lambda: store(connection, file.source, file.options, links))
+        return in_transaction(connection, lambda: store(connection, file.source, file.options, links, reading))
     except EtqError as error:
         return error
     except duckdb.Error as error:

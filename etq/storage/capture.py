@@ -77,11 +77,16 @@ def new_capture(name: str, source: Source, options: Options, tables: Iterable[tu
 
 
 def store(
-    connection: duckdb.DuckDBPyConnection, source: Source, options: Options, links: Links = ()
+    connection: duckdb.DuckDBPyConnection,
+    source: Source,
+    options: Options,
+    links: Links = (),
+    reading: Iterable[tuple[str, Rows]] | None = None,
 ) -> tuple[int, bool]:
     """Store a file as a capture, or apply the options and links to the existing capture of the same content.
 
-    Returns the capture_id, and whether it is new. The caller holds a transaction.
+    `reading` has the tables of new content, None to read them here. Returns the capture_id, and whether it is new. The
+    caller holds a transaction.
     """
     if _last_id(connection) == 0:
         # The database is empty, so the content can't be known, and reading needn't wait for the hash.
@@ -97,7 +102,8 @@ def store(
         else:
             name = options.name
             check_name_is_free(connection, "captures", name, 0)
-        reading = read_capture(source.content, source.uri, options.clock_bits)
+        if reading is None:
+            reading = read_capture(source.content, source.uri, options.clock_bits)
         [capture_id] = store_new(connection, [new_capture(name, source, options, reading)], links)
         return capture_id, True
     [(capture_id, name, clock_bits)] = known

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
+from io import BufferedReader
 from typing import BinaryIO, Final
 
 from etq.errors import FormatError, displayed
@@ -44,10 +45,15 @@ class LargeFile:
     def __bytes__(self) -> bytes:
         return self[:]
 
+    def opened(self) -> BufferedReader:
+        """Return the file, which the caller closes, from its beginning."""
+        file = open(os.dup(self._descriptor), "rb")  # noqa: SIM115
+        file.seek(0)
+        return file
+
     def sha256(self) -> str:
         """Return the hash of the content, which identifies it."""
-        with self._readable(), open(os.dup(self._descriptor), "rb") as file:
-            file.seek(0)
+        with self._readable(), self.opened() as file:
             return file_digest(file, "sha256").hexdigest()
 
     @contextmanager

@@ -27,7 +27,7 @@ Arguments = Sequence[str | None]
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launches": [["all"]],
     "_device_owners": [[]],
-    "_launched_times": [[]],
+    "_launched_times": [["all"]],
     "_calls": [[None, None, None, "all"]],
     "_step_ticks": [["all"]],
     "_operator_tree": [["all"]],

@@ -5,6 +5,7 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -41,7 +42,8 @@ def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     """Return the table `device_events` of the entries at these positions; `run` has the run of each."""
     order = np.argsort(at, kind="stable")
     details = [DeviceArguments()] * len(at)
-    for place, event in zip(order.tolist(), entries.decoded(at[order], _devices, _of_device), strict=True):
+    decoded = chain.from_iterable(entries.decoded(at[order], _devices, _of_device))
+    for place, event in zip(order.tolist(), decoded, strict=True):
         details[place] = event.args or DeviceArguments()
     return batch(
         {
@@ -75,7 +77,8 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
     """Return the table `trace_memory` of the memory events in `memory`: position, thread, and time in microseconds."""
     kept = [each for each in memory if abs(each[2]) < BEYOND]
     at = np.array([at for at, _, _ in kept], np.int64)
-    details = [event.args or MemoryArguments() for event in entries.decoded(at, _memories, _of_memory)]
+    decoded = chain.from_iterable(entries.decoded(at, _memories, _of_memory))
+    details = [event.args or MemoryArguments() for event in decoded]
     return batch(
         {
             "event_index": numbers(at.astype(np.int32)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -35,7 +36,7 @@ def inputs_of(entries: Entries, at: Whole, run: Whole) -> LazyBatch:
 def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     order = np.argsort(at, kind="stable")
     written = Numbered()
-    codes = np.array([NONE if each is None else written[each] for each in _inputs(entries, at[order])], np.int64)
+    codes = np.array([*_codes(entries, at[order], written)], np.int64)
     in_order = np.empty_like(codes)
     in_order[order] = codes
     places = np.flatnonzero(in_order != NONE)
@@ -49,14 +50,21 @@ def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     )
 
 
-def _inputs(entries: Entries, at: Whole) -> Iterator[tuple[bytes, ...] | None]:
-    """Yield shapes, types, strides and values of the inputs of the entries at these positions; None without shapes."""
-    for event in entries.decoded(at, _events, _event.decode):
-        if (args := event.args) is None:
-            yield None
-            continue
-        shapes = args.old_shapes if args.shapes is UNWRITTEN else args.shapes
-        if shapes is UNWRITTEN:
-            yield None
-        else:
-            yield bytes(shapes), bytes(args.dtypes), bytes(args.strides), bytes(args.values)
+def _codes(entries: Entries, at: Whole, written: Numbered) -> Iterator[int]:
+    """Return the numbers in `written` of the shapes, types, strides and values of the inputs of the entries at these
+    positions; -1 without shapes.
+    """
+    return chain.from_iterable(
+        [
+            NONE
+            if (args := event.args) is None or (args.shapes is UNWRITTEN and args.old_shapes is UNWRITTEN)
+            else written[
+                bytes(args.old_shapes if args.shapes is UNWRITTEN else args.shapes),
+                bytes(args.dtypes),
+                bytes(args.strides),
+                bytes(args.values),
+            ]
+            for event in events
+        ]
+        for events in entries.decoded(at, _events, _event.decode)
+    )

@@ -98,29 +98,35 @@ class Entries:
         places: npt.NDArray[np.int64],
         many: msgspec.json.Decoder[list[Event]],
         one: Callable[[msgspec.Raw], Event],
-    ) -> Iterator[Event]:
-        """Yield the entries at these positions, in ascending order; `many` decodes a list,
+    ) -> Iterator[list[Event]]:
+        """Yield the entries at these positions, in ascending order, in lists; `many` decodes a list,
         `one` a single entry if that fails.
         """
-        for raws in self._at(places):
+        for block, wanted, size in self._at(places):
+            # To decode an entry that isn't wanted takes as long as to find where it ends.
+            is_most = 2 * len(wanted) > size
+            raws = [] if is_most else _chosen(block, wanted)
             try:
-                yield from many.decode(b"".join((b"[", b",".join(raws), b"]")))
+                events = many.decode(block if is_most else b"".join((b"[", b",".join(raws), b"]")))
             except (msgspec.DecodeError, UnicodeDecodeError):
-                yield from map(one, raws)
+                yield [*map(one, raws or _chosen(block, wanted))]
+            else:
+                yield [events[place] for place in wanted] if is_most else events
 
-    def _at(self, places: npt.NDArray[np.int64]) -> Iterator[list[msgspec.Raw]]:
+    def _at(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[bytes, list[int], int]]:
+        """Yield the lists that have the entries at these positions, their positions in the list, and its length."""
         if self.sizes is None:
             every = self.whole.traceEvents
             for start in range(0, len(places), _AT_ONCE):
-                yield [every[place] for place in places[start : start + _AT_ONCE].tolist()]
+                raws = [every[place] for place in places[start : start + _AT_ONCE].tolist()]
+                yield b"".join((b"[", b",".join(raws), b"]")), [*range(len(raws))], len(raws)
             return
         ends = np.cumsum(self.sizes)
         bounds = np.searchsorted(places, ends).tolist()
         begin = 0
         for block, end, size, bound in zip(self.blocks(), ends.tolist(), self.sizes, bounds, strict=True):
             if begin < bound:
-                raws = _raws.decode(block)
-                yield [raws[place - end + size] for place in places[begin:bound].tolist()]
+                yield block, (places[begin:bound] - end + size).tolist(), size
             begin = bound
 
     def blocks(self) -> Iterator[bytes]:
@@ -142,6 +148,11 @@ class Entries:
             last = ends[-1].start() + 1
             yield from _lists(text, start, last, is_all=True)
             self.around = _around(before, text[last:])
+
+
+def _chosen(block: bytes, places: list[int]) -> list[msgspec.Raw]:
+    raws = _raws.decode(block)
+    return [raws[place] for place in places]
 
 
 def _joined(parts: Iterator[bytes], text: bytes, size: int) -> tuple[bytes, bool]:

@@ -36,7 +36,8 @@ WITH RECURSIVE
 named AS (
     SELECT
         s.signature_index,
-        s.family,
+        -- A number takes less memory than a text.
+        min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
         _is_profiler_helper(s.label, s.category) AS is_own
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
@@ -51,7 +52,7 @@ timed AS MATERIALIZED (
         t.duration_ticks,
         t.self_ticks,
         t.children,
-        n.family,
+        n.family_index,
         n.is_own
     FROM _self_times(
         capture_key, steps, phase, method, runs
@@ -64,7 +65,7 @@ others AS MATERIALIZED (
     FROM timed AS t
     LEFT JOIN (FROM timed AS i WHERE i.children = 1 AND NOT i.is_own) AS p
         ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
-    WHERE t.is_own OR p.family = t.family
+    WHERE t.is_own OR p.family_index = t.family_index
 ),
 -- Events that are not calls, each with all its ancestors up to a call.
 ancestors AS (

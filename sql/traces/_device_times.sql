@@ -14,7 +14,8 @@
 --   self_ticks: device time of what it launched itself, in ticks
 --   total_ticks: for a host event device time with that of its children; for a device event its duration, in ticks
 CREATE MACRO _launched_times(
-    capture_key  -- key of a capture
+    capture_key,  -- key of a capture
+    hosts  -- all host events; or launching: annotations, modules and those that launched something themselves
 ) AS TABLE
 WITH
 owners AS MATERIALIZED (
@@ -52,10 +53,7 @@ traced AS (
     SELECT
         e.run_index,
         e.event_index,
-        s.label,
-        s.family,
-        s.slice,
-        s.is_helper,
+        e.signature_index,
         e.start_ticks,
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
         t.thread_index
@@ -70,6 +68,10 @@ traced AS (
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
     JOIN classified AS s ON s.signature_index = e.signature_index
+    WHERE hosts = 'all'
+        OR s.slice IN ('Annotation', 'Module')
+        OR e.event_index IN (SELECT l.event_index FROM launched AS l)
+        OR e.event_index IN (SELECT w.owner_index FROM self_times AS w)
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
@@ -93,17 +95,18 @@ running AS (
 SELECT
     o.run_index,
     o.event_index,
-    o.slice,
-    o.label,
-    o.family,
-    o.is_helper,
+    s.slice,
+    s.label,
+    s.family,
+    s.is_helper,
     false AS is_on_device,
     false AS is_owned,
     o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
-    CASE WHEN o.slice = 'Runtime' THEN 0 ELSE o.ticks END
+    CASE WHEN s.slice = 'Runtime' THEN 0 ELSE o.ticks END
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
+JOIN classified AS s ON s.signature_index = o.signature_index
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
@@ -131,7 +134,7 @@ SELECT
     d.self_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
-FROM _launched_times(capture_key) AS d
+FROM _launched_times(capture_key, 'all') AS d
 WHERE NOT d.is_owned;
 
 -- The innermost nn.Module that contains one event of a trace; for the call of a

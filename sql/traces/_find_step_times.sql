@@ -172,7 +172,7 @@ timed AS MATERIALIZED (
             WHEN d.slice = 'Memcpy' THEN 'device_copy'
             ELSE 'device_fill'
         END AS kind
-    FROM _launched_times(capture_key) AS d
+    FROM _launched_times(capture_key, 'launching') AS d
     WHERE d.is_on_device
         OR d.total_ticks + d.self_ticks > 0
         AND d.slice IN ('Operator', 'Annotation', 'Module')

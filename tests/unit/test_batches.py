@@ -193,7 +193,7 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
         connection.execute("INSERT INTO labels VALUES (99, 'half', 'done')")
         raise duckdb.ConstraintException("no")
 
-    def third(connection: duckdb.DuckDBPyConnection, source: Source, options: Options, links: Links) -> object:
+    def third(connection: duckdb.DuckDBPyConnection, source: Source, options: Options, links: Links, _: None) -> object:
         if source.content == CONTENTS[2]:
             raise duckdb.ConstraintException("Constraint Error: not that one")
         return store(connection, source, options, links)

@@ -1,0 +1,106 @@
+"""Reads traces in other processes, while this process stores earlier files.
+
+Python decodes a trace on one core. Its tables are returned as Arrow streams, one after the other, in a temporary file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+
+from etq.ingest.arrow import Rows
+from etq.ingest.registry import is_json, read_capture
+from etq.storage.large_file import LargeFile
+from etq.storage.sources import Source
+
+# More processes than this would take gigabytes of memory.
+_MOST: Final = 3
+_TABLE: Final = b"table"
+# The name of a stream without rows that follows the last table.
+_END: Final = ""
+
+
+def processes() -> int:
+    """Return how many processes may read while this one stores; 0 on a machine with one core."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return min(cores - 1, _MOST) if sys.executable else 0
+
+
+class OtherProcess:
+    """A process that reads a trace."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._tables = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `tables` or `stop`
+        with _readable(source) as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", __name__, source.uri],
+                stdin=file,
+                stdout=self._tables,
+                stderr=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+            )
+
+    def tables(self) -> Iterator[tuple[str, Rows]]:
+        """Yield the tables of the file, as `read_capture` does.
+
+        If the process failed for any reason, the file is read in this process, which raises the error of the file.
+        """
+        failed = self._process.wait() != 0
+        # Both processes have read the same content if the file didn't change. Raises `FormatError` if it did.
+        self._source.content[:1]
+        yield from read_capture(self._source.content, self._source.uri) if failed else _read(self._tables)
+
+    def stop(self) -> None:
+        """End the process, if it still runs, and free what it has read."""
+        self._process.kill()
+        self._process.wait()
+        self._tables.close()
+
+
+def is_for_other_process(source: Source) -> bool:
+    """Whether the file may be a trace. Files of other formats are decoded faster than a process starts."""
+    return is_json(source.content)
+
+
+def _readable(source: Source) -> BinaryIO:
+    """Return the content of a source as a file that another process can read."""
+    if isinstance(source.content, LargeFile):
+        return source.content.opened()
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
+    file.write(source.content)
+    file.flush()
+    return file
+
+
+def _read(file: BinaryIO) -> Iterator[tuple[str, Rows]]:
+    """Yield the tables of Arrow streams, without a copy of their values."""
+    # The map is closed when the last of its rows is freed.
+    streams = pa.BufferReader(pa.py_buffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    while True:
+        stream = pa.ipc.open_stream(streams)
+        table = stream.schema.metadata[_TABLE].decode()
+        if table == _END:
+            return
+        for rows in stream:
+            yield table, rows.replace_schema_metadata(None)
+
+
+def _write(content: LargeFile, path: str, file: BinaryIO) -> None:
+    for table, rows in read_capture(content, path):
+        read = rows if isinstance(rows, pa.RecordBatch) else rows.rows
+        with pa.ipc.new_stream(file, read.schema.with_metadata({_TABLE: table})) as stream:
+            stream.write_batch(read)
+    with pa.ipc.new_stream(file, pa.schema([], {_TABLE: _END})):
+        pass
+
+
+if __name__ == "__main__":
+    _write(LargeFile(sys.stdin.buffer, sys.argv[1]), sys.argv[1], sys.stdout.buffer)
