@@ -64,6 +64,8 @@ etq.work = async (text, work) => {
   } catch (error) {
     if (error.name !== "AbortError" && current === mine) {
       etq.state(error.message, true);
+      const head = document.getElementById("head");
+      if (!head.firstChild) head.append(etq.element("h1", { text: document.title.split(" · ")[0] }), etq.themeButton());
       document.documentElement.dataset.ready = "failed";
       if (!(error instanceof Failure)) throw error;
     }
