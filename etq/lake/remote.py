@@ -45,7 +45,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         self._state = state
         self._sizes = {f"{table}/{each.path}": each.bytes for table, files in state.files.items() for each in files}
         self._handler = state.lake.handler(self._sizes)
-        self._blocks: dict[tuple[str, int, int], bytes] = {}
+        self._blocks = state.lake.blocks
         self._lock = Lock()
 
     def glob(self, path: str, *_: Any, **__: Any) -> list[str]:

@@ -43,6 +43,8 @@ _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
+# Each writer reads all commits since the last checkpoint of each table, twice.
+_PROPERTIES: Final = {"delta.checkpointInterval": "10"}
 # The name of what commits of root tables note.
 _NOTE: Final = "etq"
 FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
@@ -120,6 +122,9 @@ class Lake:
     options: dict[str, str] | None = field(default=None, repr=False)  # may have secrets
     # Tables that were opened, as of then.
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # What was read of commits and files, by path: they never change.
+    _notes: dict[str, Note | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Lake, (self.url, self.options)
@@ -193,6 +198,11 @@ class Lake:
     def note(self, path: str, size: int) -> Note | None:
         """What a commit notes; None for one by another program. Raises `WarehouseError` if it is damaged."""
 
+        if path not in self._notes:
+            self._notes[path] = self._read_note(path, size)
+        return self._notes[path]
+
+    def _read_note(self, path: str, size: int) -> Note | None:
         def content() -> bytes:
             if not self.is_remote:
                 return Path(self.url, path).read_bytes()
@@ -235,12 +245,15 @@ class Lake:
         module = deltalake()
         properties = module.CommitProperties(custom_metadata={_NOTE: _encoded(Note())})
         for _ in range(10):
-            if self.exists(table):  # perhaps by another writer
-                break
+            try:
+                return self.open(table)  # perhaps another writer's
+            except WarehouseError as error:
+                if not isinstance(error.__cause__, module.exceptions.TableNotFoundError):
+                    raise
             with suppress(module.exceptions.DeltaError):
                 module.DeltaTable.create(
                     self.uri(table), _schema(table), "ignore", ["load_id"], table,
-                    storage_options=self.options, commit_properties=properties,
+                    configuration=_PROPERTIES, storage_options=self.options, commit_properties=properties,
                 )  # fmt: skip
         return self.open(table)
 

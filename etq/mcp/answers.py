@@ -155,7 +155,18 @@ def regressions(
         source = 'regressions($selector, "over" := $over, "by" := $by)'
         rows, total = _objects(warehouse, Regression, source, limit, selector=selector, over=over, by=by)
     cut = [f"regressions: the first {limit} of {total}"] if total > limit else []
-    return {"regressions": rows, "total": total, "cut": cut}
+    pairs = dict.fromkeys((row["series"], row["last_good"], row["first_bad"]) for row in rows)
+    calls = [] if over == "captured_at" else [_comparison(over, *pair) for pair in pairs if None not in pair]
+    return {"regressions": rows, "total": total, "next": calls, "cut": cut}
+
+
+def _comparison(over: str, series: str, last_good: str, first_bad: str) -> Result:
+    """The call that compares the captures of a series at two values of the label `over`."""
+    sides = {}
+    for side, value in (("base", last_good), ("new", first_bad)):
+        quoted = '"' + value.replace('"', '""') + '"' if "," in value or '"' in value else value
+        sides[side] = f"{series},{over}={quoted}" if series else f"{over}={quoted}"
+    return {"tool": "compare", "arguments": sides}
 
 
 def inspect_file(settings: Settings, path: str) -> Result:

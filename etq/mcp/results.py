@@ -289,9 +289,21 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Call:
+    """A call of a tool that shows more."""
+
+    tool: str
+    arguments: dict[str, str]
+
+
+@dataclass(frozen=True)
 class Regressions:
-    """Lasting changes, the costliest first; none if the list is empty."""
+    """Lasting changes, the costliest first; none if the list is empty.
+
+    `next` compares, for each pair of labels between which something changed, the captures before and after.
+    """
 
     regressions: list[Regression]
     total: int
+    next: list[Call]
     cut: list[str]

@@ -55,7 +55,8 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
     of_ops = comparison.op_tail_line()
     tails = findings[count:] + ([] if of_ops is None else [of_ops])
-    facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops}
+    facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops,
+             "op_line": comparison.op_line()}  # fmt: skip
     facts["sample"] = comparison.sample
     return Section("verdict", "Verdict", tables, facts)
 

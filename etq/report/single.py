@@ -43,8 +43,9 @@ def report_of(
     unit: str | None,
     method: str | None = None,
     runs: str = "typical",
+    part: str | None = None,
 ) -> Report:
-    """Return the report of one capture: of one `method` or all, of `typical` runs or `all`.
+    """Return the report of one capture: of one `method` or all, of `typical` runs or `all`; or a `part` of `PARTS`.
 
     Raises `QueryError` for an unknown capture or unit, and `EtqError` for a method without runs.
     """
@@ -52,7 +53,8 @@ def report_of(
     with ExitStack() as stack:
         for each in _prepared(target):
             stack.enter_context(each)
-        sections = [section for make in SECTIONS if (section := make(target)) is not None]
+        chosen = SECTIONS if part is None else PARTS[part]
+        sections = [section for make in chosen if (section := make(target)) is not None]
     return Report("capture", target.name, sections)
 
 
@@ -374,3 +376,6 @@ SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
     traces.peak_memory,
     memory.memory,
 )
+
+# Two parts of a report that take about as long, which a server computes at the same time.
+PARTS: Final = {"first": SECTIONS[:5], "rest": SECTIONS[5:]}

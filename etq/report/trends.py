@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.report.columns import Table, ask
@@ -73,7 +74,7 @@ OPS: Final = """
     ),
     changes AS MATERIALIZED (
         SELECT DISTINCT concat_ws(chr(31), r.series, r.op, r.module_path, '@' || r.instruction_id) AS name
-        FROM {regressions} AS r
+        FROM temp._found_changes AS r
         WHERE r.what = 'op'
     ),
     known AS (
@@ -104,15 +105,28 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
     Raises `QueryError` for an unknown capture, label or unit.
     """
     trends = _Trends(warehouse, selector, options)
-    changes = trends.table("FROM {call} LIMIT $most", "regressions", most=MOST_CHANGES)
-    series = trends.table(SERIES, "trend")
-    points, ops = _ops(trends)
-    sections = [
-        _overview(trends, series, changes),
-        _totals(trends, series, changes),
-        _regressions(trends, changes, points),
-    ]
+    with _found_changes(trends):
+        changes = ask(warehouse, "FROM temp._found_changes LIMIT $most", most=MOST_CHANGES)
+        series = trends.table(SERIES, "trend")
+        points, ops = _ops(trends)
+        sections = [
+            _overview(trends, series, changes),
+            _totals(trends, series, changes),
+            _regressions(trends, changes, points),
+        ]
     return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
+
+
+@contextmanager
+def _found_changes(trends: _Trends) -> Iterator[None]:
+    """Provide the changes as a temporary table: finding them takes longest. Other threads wait until the block ends."""
+    with trends.warehouse.locked() as connection:
+        try:
+            query = f"CREATE TEMP TABLE _found_changes AS FROM {trends.call('regressions')}"
+            trends.warehouse.rows(query, **trends.arguments("regressions"))
+            yield
+        finally:
+            connection.execute("DROP TABLE IF EXISTS temp._found_changes")
 
 
 class _Trends:
@@ -192,9 +206,8 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
     )
     known = listed.columns[listed.names.index("known")][0] if listed.length else 0
     bins = max(min(MOST_POINTS, MOST_IN_ALL // max(known, 1)), LEAST_POINTS)
-    query = OPS.format(call=trends.call("op_trends", bins=bins), regressions=trends.call("regressions"))
-    arguments = trends.arguments("op_trends") | trends.arguments("regressions")
-    points = ask(trends.warehouse, query, most=MOST_IN_ALL, **arguments)
+    query = OPS.format(call=trends.call("op_trends", bins=bins))
+    points = ask(trends.warehouse, query, most=MOST_IN_ALL, **trends.arguments("op_trends"))
     if not listed.length:
         return points, None
     notes = []

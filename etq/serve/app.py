@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -79,7 +79,9 @@ def application(path: str, access: Access, pool: Pool | None = None) -> ASGIApp:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         await served.pool.start()
+        preparing = asyncio.create_task(served.prepare())
         yield
+        preparing.cancel()
         await served.pool.close()
 
     routes = [
@@ -101,8 +103,21 @@ class _Served:
         self._path = path
         self._state = State(path)
         self._kept = Kept()
+        # Questions that are being answered, and how many wait for the answer.
+        self._running: dict[str, asyncio.Task[Answer]] = {}
+        self._waiting: Counter[asyncio.Task[Answer]] = Counter()
         self._assets = {each.name: each for each in assets().values()}
         self._compressed = {name: gzip.compress(each.body, 6, mtime=0) for name, each in self._assets.items()}
+
+    async def prepare(self) -> None:
+        """Ask for what the first page shows, so that its first visitor needn't wait, and start another process."""
+        state = await self._current()
+        key = f"{state} captures?"
+        with suppress(BusyError), self._shared(key, "captures", {}, state) as work:
+            answer = await work
+            if state is not None and answer.status == 200:
+                self._kept.put(key, answer)
+        await self.pool.start()
 
     def page(self, name: str) -> Endpoint:
         text = shell(name, self._path)
@@ -150,7 +165,7 @@ class _Served:
             return Response(status_code=304, headers=_headers(tag))
         answer = self._kept.get(key) if is_kept else None
         if answer is None:
-            answer = await self._asked(request, question, arguments, state)
+            answer = await self._asked(request, key if is_kept else f"{key} {id(request)}", question, arguments, state)
             if answer is None:
                 return Response(status_code=499)  # nobody reads it
             if is_kept and answer.status == 200:
@@ -158,20 +173,36 @@ class _Served:
         return _response(request, answer, tag if is_kept and answer.status == 200 else None)
 
     async def _asked(
-        self, request: Request, question: str, arguments: dict[str, str], state: str | None
+        self, request: Request, key: str, question: str, arguments: dict[str, str], state: str | None
     ) -> Answer | None:
-        """Return the answer of the pool; None if the client went away, whose question is given up."""
-        work = asyncio.ensure_future(self.pool.ask(question, arguments, state))
+        """Return the answer of the pool; None if the client went away."""
         gone = asyncio.ensure_future(_disconnected(request))
         try:
-            await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-            return await work if work.done() else None
+            with self._shared(key, question, arguments, state) as work:
+                await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
+                return await work if work.done() else None
         except BusyError as error:
             return of_error(str(error), 503)
         finally:
-            for each in (work, gone):
-                each.cancel()
-            await asyncio.gather(work, gone, return_exceptions=True)
+            gone.cancel()
+
+    @contextmanager
+    def _shared(
+        self, key: str, question: str, arguments: dict[str, str], state: str | None
+    ) -> Iterator[asyncio.Task[Answer]]:
+        """Provide the work on a question, one for all who ask it at the same time; it ends when none of them waits."""
+        work = self._running.get(key)
+        if work is None:
+            work = self._running[key] = asyncio.create_task(self.pool.ask(question, arguments, state))
+            work.add_done_callback(lambda done: done.cancelled() or done.exception())  # of which nobody may ask
+        self._waiting[work] += 1
+        try:
+            yield work
+        finally:
+            self._waiting[work] -= 1
+            if not self._waiting[work]:
+                del self._waiting[work], self._running[key]
+                work.cancel()
 
 
 async def _disconnected(request: Request) -> None:

@@ -36,6 +36,7 @@ class Pool:
         self._seconds = seconds
         self._most_waiting = waiting
         self._waiting = 0
+        self._workers = workers
         self._turns = asyncio.Semaphore(workers)
         self._idle: list[asyncio.subprocess.Process] = []
         self._all: set[asyncio.subprocess.Process] = set()
@@ -52,8 +53,9 @@ class Pool:
             self._turns.release()
 
     async def start(self) -> None:
-        """Start a process, so that the first question doesn't wait for it."""
-        self._idle.append(await self._started())
+        """Start a process, unless there are enough, so that the next question doesn't wait for it."""
+        if len(self._all) < self._workers:
+            self._idle.append(await self._started())
 
     async def close(self) -> None:
         """End all processes."""

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from etq import catalog
 from etq.errors import EtqError, QueryError, WarehouseError
-from etq.report import report_of, trends_report_of
+from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
 from etq.serve.answers import Answer, of_data
@@ -33,6 +33,12 @@ def status_of(error: EtqError) -> int:
     return 404 if str(error).startswith("no capture matches") else 400
 
 
+# The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
+PLACES: Final = """
+    SELECT c.capture_id, row_number() OVER (ORDER BY c.ingested_at, c.capture_id) - 1 AS place FROM captures AS c
+"""
+
+
 def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
     """All captures, in the order of ingest, and for each label its values and the places of their captures."""
     rows = columns_of(
@@ -42,13 +48,13 @@ def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
             c.name, left(c.sha256, 12) AS sha256, c.format, c.profiling_level, c.captured_at, c.byte_size, c.uri,
             epoch_us(c.ingested_at) AS ingested
         FROM captures AS c
-        ORDER BY c.capture_id
+        ORDER BY c.ingested_at, c.capture_id
         """,
     )
     labels: dict[str, dict[str, list[int]]] = {}
-    query = """
+    query = f"""
         SELECT l.key, l.value, list(c.place)
-        FROM (SELECT capture_id, row_number() OVER (ORDER BY capture_id) - 1 AS place FROM captures) AS c
+        FROM ({PLACES}) AS c
         JOIN labels AS l ON l.capture_id = c.capture_id
         GROUP BY l.key, l.value
         ORDER BY l.key, _version_key(l.value), l.value
@@ -67,18 +73,20 @@ def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
 
 def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
     """The number of runs and of findings of all captures, in the order of ingest."""
-    query = "SELECT s.name, s.runs, s.findings FROM capture_summary AS s"
+    query = """
+        SELECT s.name, s.runs, s.findings
+        FROM capture_summary AS s
+        JOIN captures AS c ON c.name = s.name
+        ORDER BY c.ingested_at, c.capture_id
+    """
     return of_data({"rows": columns_of(warehouse, query).as_data()})
 
 
 def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The places of the captures that a selector matches, in the list of all. Raises `QueryError` if none matches."""
-    query = """
-        WITH placed AS (
-            SELECT capture_id, row_number() OVER (ORDER BY capture_id) - 1 AS place FROM captures
-        )
+    query = f"""
         SELECT p.place
-        FROM placed AS p
+        FROM ({PLACES}) AS p
         WHERE p.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)
         ORDER BY p.place
     """
@@ -133,12 +141,15 @@ def _default_order(warehouse: Warehouse) -> str:
 
 
 def _report(warehouse: Warehouse, arguments: Arguments) -> Answer:
-    """The report of one capture, and the methods and runs that can be chosen."""
-    options: dict[str, Any] = {name: arguments[name] for name in ("method", "runs", "unit") if arguments.get(name)}
+    """The report of one capture, or a part of it, and the methods that can be chosen."""
+    options: dict[str, Any] = {name: arguments[name] for name in ("method", "runs") if arguments.get(name)}
+    part = arguments.get("part") or None
+    if part not in (None, *single.PARTS):
+        raise EtqError(f"{part}: not a part of a report; they are {', '.join(single.PARTS)}")
     if not arguments.get("capture"):
         raise EtqError("capture: none is chosen; give a name, a hash prefix or a selector")
     capture = warehouse.capture(arguments["capture"])
-    report = report_of(warehouse, [capture], **options).as_data()
+    report = single.report_of(warehouse, capture, arguments.get("unit") or None, part=part, **options).as_data()
     query = "SELECT DISTINCT r.scope FROM runs AS r WHERE r.capture_id = $c AND r.is_typical IS NOT NULL ORDER BY ALL"
     methods = [scope for (scope,) in warehouse.rows(query, c=capture.capture_id)[1]]
     return of_data({**report, "capture": capture.name, "sha256": capture.sha256[:12], "methods": methods})

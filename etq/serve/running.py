@@ -77,6 +77,7 @@ def _bound(host: str, port: int) -> socket.socket:
             listener = stack.enter_context(socket.socket(family, kind, protocol))
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind(address)
+            listener.listen(128)  # a browser that is faster than the server's start waits
             stack.pop_all()
         return listener
     except OSError as error:

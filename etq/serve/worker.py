@@ -13,10 +13,11 @@ import os
 import signal
 import struct
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
+import duckdb
 import msgspec
 
 from etq.database.connection import is_lake_path
@@ -32,6 +33,7 @@ WAIT: Final = 10.0
 # A process with more memory than this ends after its answer, and another one takes its place.
 MEGABYTES: Final = 140
 QUERY_MEMORY: Final = "1GiB"
+TOO_LARGE: Final = "the question takes too much memory; choose fewer captures, by a selector such as device=pixel8"
 
 
 class Source:
@@ -40,21 +42,27 @@ class Source:
     def __init__(self, path: str) -> None:
         self.path = path
         self._lake: tuple[str | None, Warehouse] | None = None
+        self._opened = ExitStack()
 
     def answer(self, question: str, arguments: dict[str, Any], state: str | None) -> Answer:
-        """Return the answer to a question, also if it is an error."""
+        """Return the answer to a question, also if it is an error; `close` closes what it opened."""
         ask = QUESTIONS[question]
         try:
             if not ask.needs_warehouse:
                 return ask.of(self.path, arguments)
             if is_lake_path(self.path):
                 return ask.of(self._opened_lake(state), arguments)
-            with open(self.path, read_only=True) as warehouse:
-                return ask.of(_limited(warehouse), arguments)
+            return ask.of(_limited(self._opened.enter_context(open(self.path, read_only=True))), arguments)
         except EtqError as error:
+            if isinstance(error.__cause__, duckdb.OutOfMemoryException):
+                return of_error(TOO_LARGE, 500)
             return of_error(str(error), status_of(error))
         except MemoryError:
-            return of_error("the question took too much memory; ask for less of it", 500)
+            return of_error(TOO_LARGE, 500)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._opened.close()
 
     def _opened_lake(self, state: str | None) -> Warehouse:
         if self._lake is None or state is None or self._lake[0] != state:
@@ -90,6 +98,8 @@ def main() -> None:
         stdout.write(LENGTHS.pack(len(head), len(answer.body)) + head + answer.body)
         stdout.flush()
         del answer
+        # After the answer, which needn't wait for it. The next question does.
+        source.close()
         _give_back()
         if _megabytes() > MEGABYTES:
             break

@@ -18,8 +18,8 @@ from etq.database.handles import Capture
 from etq.errors import QueryError, message_of
 from etq.warehouse.warehouse import Warehouse
 
-# What other captures are listed and chosen by; these tables are small.
-_WHOLE: Final = ("captures", "labels")
+# Not copied: keys of other captures, by which they are named.
+_WHOLE: Final = ("captures",)
 Arguments = Sequence[str | None]
 
 # What several views of a trace compute, with the arguments that follow the key of the capture. Those below read those
@@ -39,7 +39,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 
 @contextmanager
 def focused(warehouse: Warehouse, capture: Capture) -> Iterator[None]:
-    """Have queries see the rows of this capture alone, but for names and labels, until the block ends.
+    """Have queries see the rows of this capture alone, but for the names of others, until the block ends.
 
     The warehouse is not changed: the copies are in memory. Other threads wait. Raises `QueryError` if there is not
     enough memory for the copies.

@@ -24,12 +24,7 @@ SELECT
     c.time_scale,
     (
         SELECT string_agg(
-            l.key || '=' || CASE
-                WHEN regexp_matches(l.value, '[,"]')
-                    THEN '"' || replace(l.value, '"', '""') || '"'
-                ELSE l.value
-            END,
-            ', ' ORDER BY l.key
+            l.key || '=' || _selector_value(l.value), ', ' ORDER BY l.key
         )
         FROM labels AS l
         WHERE l.capture_id = c.capture_id

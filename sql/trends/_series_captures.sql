@@ -5,7 +5,7 @@
 -- no series.
 -- Columns:
 --   capture_id: the capture
---   series: its labels of these keys as key=value,key=value; empty if it has none
+--   series: its labels of these keys, as a selector; empty if it has none
 --   label: text by which it is ordered: the label, or captured_at
 --   position: position in its series, from 1
 CREATE MACRO _series_captures(
@@ -27,7 +27,9 @@ keys AS (
 kinds AS (
     SELECT
         l.capture_id,
-        array_to_string(list_sort(list(l.key || '=' || l.value)), ',') AS series
+        array_to_string(
+            list_sort(list(l.key || '=' || _selector_value(l.value))), ','
+        ) AS series
     FROM labels AS l
     JOIN keys AS k ON k.key = l.key
     GROUP BY l.capture_id

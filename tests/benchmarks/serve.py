@@ -23,6 +23,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlencode
@@ -32,6 +33,8 @@ import etq
 TIMES = 7
 REQUESTS = 1000
 CLIENTS = 8
+# Seconds from the server's start to a person's first look.
+STARTED = 2.0
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -122,8 +125,13 @@ def measure(path: Path) -> None:
     print(f"a warehouse of {count:,} captures, answers of the server", flush=True)
     with serving(path) as served:
 
+        def part(name: str, number: int) -> None:
+            assert served.get("/data/report", capture=names[number], part=name) == 200
+
         def report(number: int) -> None:
-            assert served.get("/data/report", capture=names[number]) == 200
+            # As the page does.
+            with ThreadPoolExecutor(2) as pool:
+                list(pool.map(part, ("first", "rest"), (number, number)))
 
         def difference(number: int) -> None:
             assert served.get("/data/difference", base=names[number], new=names[-1 - number]) == 200
@@ -137,6 +145,7 @@ def measure(path: Path) -> None:
         timed(served, "list of captures, kept", lambda _: served.get("/data/captures"), None)
         timed(served, "selector that the server resolves", lambda n: served.get("/data/matches", selector=f"@latest,build={n + 1}"), 100)  # fmt: skip
         timed(served, "series of all", lambda n: served.get("/data/series", n=str(n)), None)
+        timed(served, "capture, the first part of its page", lambda n: part("first", count // 2 + 1 + n), None)
         timed(served, "capture", report, 600)
         timed(served, "comparison", difference, 800)
         timed(served, "trends of all", lambda n: served.get("/data/trends", n=str(n)), None, 1)
@@ -154,7 +163,9 @@ def hammer(served: Served, names: list[str]) -> None:
             place = (number * 7919 + at * 104729) % len(names)
             kind = at % 20
             if kind == 0:
-                status = served.get("/data/report", capture=names[place])
+                status = served.get("/data/report", capture=names[place], part="first")
+            elif kind == 5:
+                status = served.get("/data/report", capture=names[place], part="rest")
             elif kind == 1:
                 status = served.get("/data/difference", base=names[place], new=names[-1 - place])
             elif kind == 2:
@@ -185,6 +196,7 @@ def hammer(served: Served, names: list[str]) -> None:
 # What many ask, and the server keeps.
 KEPT = ("/", "/data/captures", "/data/series", "/data/schema", "/compare", "/sql")
 READY = "return document.documentElement.dataset.ready"
+HEADLINE = "return document.getElementById('headline') !== null"
 CLICK = """
     const [number, done] = arguments;
     const shown = () => ["#shown", ".grid tbody tr[data-place] a"].map((each) => document.querySelector(each)?.textContent).join();
@@ -196,7 +208,7 @@ CLICK = """
 
 
 def measure_in_browser(path: Path) -> None:
-    """Time the first page until its rows are drawn, and clicks on facets, in Chromium."""
+    """Time pages until they are drawn, and clicks on facets, in Chromium."""
     program = next((each for name in ("chromium", "google-chrome") if (each := shutil.which(name))), None)
     driver = shutil.which("chromedriver")
     if program is None or driver is None:
@@ -206,27 +218,44 @@ def measure_in_browser(path: Path) -> None:
     from selenium.webdriver.chrome.service import Service
     from selenium.webdriver.support.ui import WebDriverWait
 
+    with etq.open(path, read_only=True) as lab:
+        names = [name for (name,) in lab.rows("SELECT name FROM captures ORDER BY capture_id LIMIT $n", n=TIMES)[1]]
     options = webdriver.ChromeOptions()
     options.binary_location = program
     for flag in ("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run"):
         options.add_argument(flag)
     browser = webdriver.Chrome(options=options, service=Service(driver))
     with serving(path) as served:
+        time.sleep(STARTED)
         try:
-            drawn, clicks = [], []
+            drawn, clicks, headlines, captures = [], [], [], []
+
+            def until(script: str, result: object) -> float:
+                WebDriverWait(browser, 60, 0.01).until(lambda each: each.execute_script(script) == result)
+                return float(browser.execute_script("return performance.now()"))
+
             for number in range(4):
                 browser.get(f"http://127.0.0.1:{served.port}/?n={number}")
-                WebDriverWait(browser, 60, 0.01).until(lambda each: each.execute_script(READY) == "yes")
-                drawn.append(browser.execute_script("return performance.now()"))
+                drawn.append(until(READY, "yes"))
             WebDriverWait(browser, 60).until(
                 lambda each: each.execute_script("return document.documentElement.dataset.series") == "yes"
             )
             for number in range(8):
                 clicks.append(browser.execute_async_script(CLICK, number))
+            for number in range(TIMES):
+                browser.get(f"http://127.0.0.1:{served.port}/capture/{names[number]}")
+                headlines.append(until(HEADLINE, True))
+                captures.append(until(READY, "yes"))
         finally:
             browser.quit()
-    print(f"{'':4}first page, drawn: {drawn[0]:.0f} ms at first, {min(drawn[1:]):.0f} again, required 300")
+    print(
+        f"{'':4}first page, drawn: {drawn[0]:.0f} ms at first, {STARTED:g} s after the start, {min(drawn[1:]):.0f} again, required 300"
+    )
     print(f"{'':4}click on a facet, drawn: {min(clicks):.0f} ms, median {statistics.median(clicks):.0f}, required 100")
+    print(
+        f"{'':4}capture, drawn: headline {min(headlines):.0f} ms, median {statistics.median(headlines):.0f}; all "
+        f"{min(captures):.0f}, median {statistics.median(captures):.0f}, required 600"
+    )
 
 
 def main() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,6 +29,13 @@ FLAGS = (
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
     """One browser for all tests of a module."""
+    with started(tmp_path_factory.mktemp("profile")) as made:
+        yield made
+
+
+@contextmanager
+def started(profile: Path) -> Iterator[WebDriver]:
+    """A browser with a profile in a folder."""
     pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
     program = next(
         (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
@@ -39,12 +48,12 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebDriver]:
 
     options = webdriver.ChromeOptions()
     options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(driver))
-    started.set_script_timeout(60)
+    made = webdriver.Chrome(options=options, service=Service(driver))
+    made.set_script_timeout(60)
     try:
-        yield started
+        yield made
     finally:
-        started.quit()
+        made.quit()

@@ -181,6 +181,7 @@ def test_two_sides(page: WebDriver, server: Server) -> None:
     until(page, "document.querySelector('h1')?.textContent.includes('→')")
     visit(page, server, "/compare?base=build%3D1&new=nothing", failed=True)
     assert "no capture matches nothing" in text(page, "#state")
+    until(page, "document.getElementById('new-count').classList.contains('wrong')")
     complaints(page)
 
 

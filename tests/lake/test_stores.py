@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -157,6 +158,30 @@ def test_one_captures_question_takes_few_requests(
                 compacting, _ = requests(lambda: compact(url, leave_seconds=-1, storage_options=options))
                 assert compacting < 400
     assert fetched[1] < 6 << 18, fetched
+
+
+@pytest.mark.long
+def test_adding_takes_no_more_requests_with_each_capture(store: tuple[str, dict[str, str]], log: Path) -> None:
+    """A writer reads the log of each table from its last checkpoint on, which every tenth commit writes."""
+    url, options = store
+    taken = []
+    for file in FLEET[:11]:
+        before = requests_of(log)
+        add(url, [file], options)
+        taken.append(requests_of(log) - before)
+    growth = {later - before for before, later in itertools.pairwise(taken[1:8])}
+    assert max(growth) <= 15, taken
+    assert taken[9] < taken[7], taken
+    names = [
+        name
+        for table in ("captures", "op_times")
+        for name in Lake.at(url, options).listed(f"{table}/_delta_log")
+        if ".checkpoint." in name
+    ]
+    assert len(names) == 2, names
+    assert check(url, storage_options=options) == []
+    with etq.open(url, storage_options=options) as warehouse:
+        assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(11,)]
 
 
 def test_by_commands(store: tuple[str, dict[str, str]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ class Reply:
 @dataclass(frozen=True)
 class Server:
     port: int
-    path: Path
+    path: Path | str
 
     @property
     def url(self) -> str:
@@ -63,8 +63,8 @@ class Server:
 
 
 @contextmanager
-def serving(path: Path) -> Iterator[Server]:
-    """A server of a warehouse, until the block ends."""
+def serving(path: Path | str) -> Iterator[Server]:
+    """A server of a warehouse, or of the address of a lake, until the block ends."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
     from etq.serve.guard import Access

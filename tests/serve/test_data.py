@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import tracemalloc
@@ -129,6 +130,9 @@ def test_reports_are_those_of_files(server: Server) -> None:
     assert {name: found[name] for name in one} == plain(one)
     assert found["methods"] == ["Execute"] and found["sha256"] == sha256[:12]
     assert server.data("report", capture=sha256[:12], runs="all", unit="ns") == found
+    parts = [server.data("report", capture="a2", runs="all", unit="ns", part=part) for part in ("first", "rest")]
+    assert [section for part in parts for section in part["sections"]] == found["sections"]
+    assert [section["kind"] for section in parts[0]["sections"]] == ["headline", "advice", "breakdown"]
     assert_alike(server.data("difference", base=sides[0], new=sides[1], quantile="0.5"), plain(two))
 
 
@@ -145,6 +149,7 @@ def test_errors_are_those_of_commands(server: Server) -> None:
         ("report", {"capture": ""}, 400, "capture: none is chosen; give a name"),
         ("report", {"capture": "a2", "method": "x"}, 400, "no run is of method 'x'; the methods are Execute"),
         ("report", {"capture": "a2", "unit": "weeks"}, 400, "unknown unit weeks"),
+        ("report", {"capture": "a2", "part": "last"}, 400, "last: not a part of a report; they are first, rest"),
         ("matches", {"selector": "modl=net"}, 404, "no label is named 'modl'; the nearest are model"),
         ("difference", {"base": "a1"}, 400, "new: no captures are chosen"),
         ("difference", {"base": "a1", "new": "a2", "alpha": "much"}, 400, "alpha: 'much' is not a number"),
@@ -213,6 +218,94 @@ def test_answers_are_cached_by_the_state(server: Server, tmp_path: Path) -> None
         assert gone.status == 503 and "no such file; make a warehouse" in gone.data["error"]
 
 
+class Counted:
+    """A pool that notes what it is asked, and answers when it may."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.ended: list[str] = []
+        self.may_answer = asyncio.Event()
+
+    async def start(self) -> None:
+        pass
+
+    close = start
+
+    async def ask(self, question: str, arguments: dict[str, str], state: str | None) -> Answer:
+        self.asked.append(question)
+        try:
+            await self.may_answer.wait()
+        finally:
+            self.ended.append(question)
+        return Answer(200, JSON, question.encode())
+
+
+def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(server: Server) -> None:
+    """The first page's question is asked at the start. One that nobody waits for any more is given up."""
+    pytest.importorskip("starlette", reason="pages in a browser need starlette")
+    from etq.serve.app import application
+    from etq.serve.guard import Access
+
+    async def ask(app: Any, path: str, leaves: asyncio.Event | None = None) -> tuple[int, bytes]:
+        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"",
+                 "headers": [(b"host", b"127.0.0.1:1")], "client": ("127.0.0.1", 2), "scheme": "http"}  # fmt: skip
+        sent: list[Any] = []
+
+        async def receive() -> dict[str, str]:
+            await (leaves or asyncio.Event()).wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        await app(scope, receive, send)
+        return sent[0]["status"], b"".join(each.get("body", b"") for each in sent[1:])
+
+    async def turns() -> None:
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    async def run() -> None:
+        pool: Any = Counted()
+        app: Any = application(str(server.path), Access.of("127.0.0.1", 1), pool)
+        started, ends = asyncio.Event(), asyncio.Event()
+
+        async def receive() -> dict[str, str]:
+            if not started.is_set():
+                return {"type": "lifespan.startup"}
+            await ends.wait()
+            return {"type": "lifespan.shutdown"}
+
+        async def send(_: Any) -> None:
+            started.set()
+
+        life = asyncio.create_task(app({"type": "lifespan"}, receive, send))
+        await started.wait()
+        first = [asyncio.create_task(ask(app, "/data/captures")) for _ in range(3)]
+        leaving = [asyncio.Event(), asyncio.Event()]
+        second = [asyncio.create_task(ask(app, "/data/series", each)) for each in leaving]
+        await turns()
+        assert pool.asked == ["captures", "series"]
+        leaving[0].set()
+        await turns()
+        assert pool.ended == [] and (await second[0])[0] == 499
+        leaving[1].set()
+        await turns()
+        assert pool.ended == ["series"]
+        pool.may_answer.set()
+        assert [await each for each in first] == [(200, b"captures")] * 3
+        assert await ask(app, "/data/captures") == (200, b"captures"), "it is kept"
+        assert await ask(app, "/data/series") == (200, b"series"), "asked again"
+        assert pool.asked == ["captures", "series", "series"]
+        # Queries may have another answer each time.
+        await asyncio.gather(*(ask(app, "/data/sql") for _ in range(2)))
+        assert pool.asked[3:] == ["sql", "sql"]
+        ends.set()
+        await life
+
+    asyncio.run(run())
+
+
 def test_pages_are_shells(server: Server) -> None:
     for path in ("/", "/capture/a1", "/capture/a%0Ab", "/compare", "/trends", "/sql"):
         reply = server.get(path)
@@ -239,6 +332,8 @@ def test_a_warehouse_in_focus_has_the_rows_of_one_capture(server: Server) -> Non
             assert lab.rows("SELECT count(*) FROM event_ticks")[1] == lab.rows(
                 "SELECT count(*) FROM main.event_ticks WHERE capture_id = $c", c=lab.capture("a3").capture_id
             )[1]  # fmt: skip
+            query = "SELECT labels FROM capture_summary WHERE name = 'a3'"
+            assert lab.rows(query)[1] == [('build=3, device=pixel8, model="net, small"',)]
         assert lab.rows("FROM op_totals('b1')")[1]
 
 

@@ -2,9 +2,10 @@
 
 etq.section("verdict", (parent, { totals, findings }, facts) => {
   const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");
-  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts.sample));
+  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts.sample, facts.op_line !== null));
   for (const tail of facts.tails) parent.append(etq.element("p", { text: `Besides, ${tail}.` }));
   parent.append(ofOps(facts.ops));
+  if (facts.op_line !== null) parent.append(etq.element("p", { class: "op-line" }, etq.element("a", { href: "#changes", text: facts.op_line })));
   parent.append(
     findings.length
       ? etq.element("div", { class: "note caveats" }, etq.element("strong", { text: "To know before you believe it" }),
@@ -34,7 +35,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
 
 const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", "possibly slower": "New is possibly slower", "possibly faster": "New is possibly faster", unstable: "Some captures of new are slower", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
 
-function stated(totals, row, hasMethods, sample) {
+function stated(totals, row, hasMethods, sample, hasOps) {
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
@@ -43,7 +44,7 @@ function stated(totals, row, hasMethods, sample) {
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
     etq.element("div", { class: "value" },
       // With a note, there is a difference, but it may be noise.
-      etq.element("span", { text: verdict === "~" && get("note") !== null ? "No difference beyond the noise" : (STATED[verdict] ?? verdict ?? "") }),
+      etq.element("span", { text: verdict === "~" && get("note") !== null ? "No difference beyond the noise" : verdict === "~" && hasOps ? "No difference of the total that counts" : (STATED[verdict] ?? verdict ?? "") }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: interval, title: "interval of 95 %" }) : null),
     etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),

@@ -23,8 +23,13 @@ etq.drawReport = (report) => {
     etq.element("div", {}, etq.element("span", { class: "muted", text: titles[report.kind] ?? report.kind }), etq.element("h1", { text: report.title })),
     etq.themeButton(),
   );
-  const contents = document.getElementById("contents");
-  for (const section of report.sections) contents.append(etq.element("a", { href: `#${section.kind}`, text: section.title }));
   document.getElementById("foot").textContent = `Made by ${report.made_by}. Times are as the runtime logged them; what is unknown is left out.`;
-  for (const section of report.sections) drawn(section);
+  etq.drawSections(report.sections);
+};
+
+// Draws sections after those that are there.
+etq.drawSections = (sections) => {
+  const contents = document.getElementById("contents");
+  for (const section of sections) contents.append(etq.element("a", { href: `#${section.kind}`, text: section.title }));
+  for (const section of sections) drawn(section);
 };

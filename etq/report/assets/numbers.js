@@ -16,7 +16,7 @@ etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit
 etq.quantity = (value, unit) =>
   value === null || value === undefined ? "" : `${etq.number(value)}\u00a0${etq.unit(unit)}`;
 
-etq.percent = (value) => (value === null || value === undefined ? "" : `${four.format(+value.toFixed(2))}\u00a0%`);
+etq.percent = (value) => (value === null || value === undefined ? "" : `${four.format(+value.toFixed(2)).replace("-", "\u2212")}\u00a0%`);
 
 etq.bytes = (value) => {
   if (value === null || value === undefined) return "";

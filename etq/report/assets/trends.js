@@ -7,13 +7,14 @@ etq.section("series", (parent, { series, changes }, facts) => {
   const sum = (name) => series.list(name).reduce((all, each) => all + (each ?? 0), 0);
   const count = (what, verdict) => changes.rows().filter((row) => changes.get(row, "what") === what && changes.get(row, "verdict") === verdict).length;
   const cards = etq.element("div", { class: "cards" });
-  const card = (name, value, note) => cards.append(etq.element("div", { class: "card", "data-number": name },
-    etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value", text: value }), etq.element("div", { class: "muted", text: note })));
+  const card = (name, value, note, href = null) => cards.append(etq.element("div", { class: "card", "data-number": name },
+    etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value" }, href ? etq.element("a", { href, text: value }) : value), etq.element("div", { class: "muted", text: note })));
+  const changed = (what, verdict, note) => card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, count(what, verdict) ? "#regressions" : null);
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
-  card("totals slower", etq.number(count("total", "slower")), "for good, from some capture on");
-  card("totals faster", etq.number(count("total", "faster")), "likewise");
-  card("ops slower", etq.number(count("op", "slower")), "on their own, without the common shift");
-  card("ops faster", etq.number(count("op", "faster")), "likewise");
+  changed("total", "slower", "for good, from some capture on");
+  changed("total", "faster", "likewise");
+  changed("op", "slower", "on their own, without the common shift");
+  changed("op", "faster", "likewise");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
   const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
@@ -55,7 +56,8 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
       show(series.get(row, "series"));
       if (!isFirst) etq.seriesChosen?.(series.get(row, "series"));
     },
-    chosen: (row) => seriesName(series.get(row, "series")) === etq.shownSeries?.(),
+    // At first, the series of the costliest change.
+    chosen: (row) => seriesName(series.get(row, "series")) === (etq.shownSeries?.() ?? (changes.length ? seriesName(changes.get(0, "series")) : null)),
   });
 });
 

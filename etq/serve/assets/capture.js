@@ -7,14 +7,28 @@ etq.pageOfCapture = async () => {
 
   async function load() {
     const { method, runs, unit } = etq.parameters();
-    await etq.work("Reading the capture…", async (signal) => {
-      const report = await etq.ask("report", { capture: name, method, runs, unit }, signal);
+    await etq.work("Reading the capture…", async (signal, quiet) => {
+      // Both are computed at the same time; the first part is shown as soon as it is there.
+      const ask = (part) => etq.ask("report", { capture: name, method, runs, unit, part }, signal);
+      const later = ask("rest");
+      later.catch(() => {}); // awaited below
+      const report = await ask("first");
       etq.clear();
       etq.drawReport(report);
-      etq.showSection();
       document.title = `${etq.printable(report.capture)} · ${document.title.split(" · ").at(-1)}`;
       shown = report;
       drawTools(report);
+      quiet();
+      const waiting = etq.element("p", { class: "muted", text: "Reading more sections…" });
+      document.getElementById("sections").append(waiting);
+      try {
+        const { sections } = await later;
+        waiting.remove();
+        etq.drawSections(sections);
+        etq.showSection();
+      } finally {
+        waiting.remove();
+      }
     });
     if (shown && document.documentElement.dataset.ready === "yes") await drawNeighbours(shown);
   }

@@ -36,6 +36,7 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
 };
 
 // Work of a page: shows that it goes on, and what it failed by. One at a time: a new one gives the last one up.
+// work(signal, quiet): quiet() is called once the page has something to look at.
 let current = null;
 etq.work = async (text, work) => {
   current?.abort();
@@ -46,8 +47,15 @@ etq.work = async (text, work) => {
   const delay = setTimeout(show, 150);
   const ticking = setInterval(() => performance.now() - begin > 3000 && show(), 1000);
   document.documentElement.dataset.ready = "no";
+  const quiet = () => {
+    clearTimeout(delay);
+    clearInterval(ticking);
+  };
   try {
-    const result = await work(mine.signal);
+    const result = await work(mine.signal, () => {
+      quiet();
+      etq.state("");
+    });
     if (current === mine) {
       etq.state("");
       document.documentElement.dataset.ready = "yes";
@@ -56,13 +64,14 @@ etq.work = async (text, work) => {
   } catch (error) {
     if (error.name !== "AbortError" && current === mine) {
       etq.state(error.message, true);
+      const head = document.getElementById("head");
+      if (!head.firstChild) head.append(etq.element("h1", { text: document.title.split(" · ")[0] }), etq.themeButton());
       document.documentElement.dataset.ready = "failed";
       if (!(error instanceof Failure)) throw error;
     }
     return null;
   } finally {
-    clearTimeout(delay);
-    clearInterval(ticking);
+    quiet();
   }
 };
 

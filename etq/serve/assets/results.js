@@ -64,7 +64,7 @@ function plotOf(table, { kind, x, y }) {
     {
       height: 300,
       scales: { x: { time: false, range: isPlaced ? (_, low, high) => [low - 0.6, high + 0.6] : undefined }, y: kind === "bars" ? { range: (_, low, high) => [Math.min(0, low), Math.max(0, high) * 1.05 || 1] } : {} },
-      axes: [etq.axis(etq.printable(etq.short(x, 40)), named, { size: 34, ...(isPlaced ? { incrs: etq.countSteps } : {}) }), etq.axis(etq.printable(etq.short(y, 40)), etq.number)],
+      axes: [etq.axis(etq.printable(etq.short(x, 40)), named, { size: 34, ...(isPlaced ? { incrs: etq.countSteps, space: isNumber ? 50 : 100 } : {}) }), etq.axis(etq.printable(etq.short(y, 40)), etq.number)],
       series: [{ label: etq.printable(etq.short(x, 40)), value: (_, place) => (typeof place === "number" ? named(place) : "–") }, series],
     },
     [at, rows.map((row) => table.get(row, y))],

@@ -14,6 +14,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
   parent.append(box);
   let [columns, places, order, focused] = [[], [], null, 0];
   let waiting = false;
+  let kept = new Map(); // the rows in the page, by where they are
 
   const first = () => Math.max(0, Math.floor(box.scrollTop / HEIGHT) - EXTRA);
   const visible = () => Math.ceil((box.clientHeight || 600) / HEIGHT);
@@ -26,7 +27,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
 
   function line(at) {
     const place = places[at];
-    const made = etq.element("tr", { "aria-rowindex": at + 2, "data-place": place, tabindex: at === focused ? 0 : -1, "aria-selected": isPicked(place) ? "true" : "false" });
+    const made = etq.element("tr", { "aria-rowindex": at + 2, "data-place": place, "aria-selected": isPicked(place) ? "true" : "false" });
     for (const column of columns) {
       const shown = column.cell(place);
       const made_cell = etq.element("td", { class: column.numeric ? "number" : column.class ?? null, role: "gridcell" });
@@ -40,15 +41,26 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     return made;
   }
 
-  function draw() {
+  // Draws what is in view; rows that were in view, and are as they were, stay.
+  function scrolled() {
     waiting = false;
     const from = Math.min(first(), Math.max(0, places.length - visible()));
     const to = Math.min(places.length, from + visible() + 2 * EXTRA);
     const hadFocus = body.contains(document.activeElement) && document.activeElement.matches("tr");
-    const lines = [];
-    for (let at = from; at < to; at += 1) lines.push(line(at));
-    body.replaceChildren(spacer(from), ...lines, spacer(places.length - to));
+    const lines = new Map();
+    for (let at = from; at < to; at += 1) {
+      const made = kept.get(at) ?? line(at);
+      made.setAttribute("tabindex", at === focused ? 0 : -1);
+      lines.set(at, made);
+    }
+    kept = lines;
+    body.replaceChildren(spacer(from), ...lines.values(), spacer(places.length - to));
     if (hadFocus) body.querySelector('tr[tabindex="0"]')?.focus({ preventScroll: true });
+  }
+
+  function draw() {
+    kept = new Map();
+    scrolled();
   }
 
   function drawHead() {
@@ -74,15 +86,15 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     const room = box.clientHeight - 2 * HEIGHT;
     if (top < box.scrollTop) box.scrollTop = top;
     else if (top > box.scrollTop + room) box.scrollTop = top - room;
-    draw();
+    scrolled();
     body.querySelector('tr[tabindex="0"]')?.focus({ preventScroll: true });
   }
 
   box.addEventListener("scroll", () => {
-    if (!waiting) requestAnimationFrame(draw);
+    if (!waiting) requestAnimationFrame(scrolled);
     waiting = true;
   });
-  new ResizeObserver(() => draw()).observe(box);
+  new ResizeObserver(() => scrolled()).observe(box);
   body.addEventListener("keydown", (event) => {
     if (!event.target.matches("tr") || event.altKey || event.metaKey) return;
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: visible() - 2, PageUp: 2 - visible(), Home: -focused, End: places.length };
