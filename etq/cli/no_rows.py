@@ -62,7 +62,7 @@ _OF_ANY: Final = {
     "slow_runs": "no run of {capture} took longer than typical runs",
     "logged_values": "{capture} has no logged values",
     "advice": "no rule of advice applies to {capture}",
-    "delegate_graph": "{capture} ran no XNNPACK delegate; etq reads only XNNPACK's graphs",
+    "delegate_graph": "{capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan",
 }
 _OF_OPTIONS: Final = {
     "peak_memory": "no allocations: record them with profile_memory=True",
