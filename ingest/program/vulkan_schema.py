@@ -31,19 +31,8 @@ TENSOR: Final = table_type("VkTensor", ("datatype", "i8"), ("dims", "vector"), (
 STRING: Final = table_type("String", ("string_val", "string"))
 # The kinds of values, by the number of the union's member from 1: numbers, and lists of numbers.
 KINDS: Final = (
-    *(
-        "Null",
-        "Int",
-        "Double",
-        "Bool",
-        "VkTensor",
-        "IntList",
-        "DoubleList",
-        "BoolList",
-        "ValueList",
-        "String",
-        "SymInt",
-    ),
+    *("Null", "Int", "Double", "Bool", "VkTensor"),
+    *("IntList", "DoubleList", "BoolList", "ValueList", "String", "SymInt"),
 )
 NUMBERS: Final[dict[str, TableType]] = {
     "Int": table_type("Int", ("value", "i64")),

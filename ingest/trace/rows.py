@@ -92,8 +92,11 @@ class Slices:
         ends = starts + self.elapsed[self.steps]
         moment = np.where(self.call == NONE, self.start, self.start[self.call])
         step = np.searchsorted(starts, moment, side="right") - 1
-        is_within = (step >= 0) & (moment <= ends[np.maximum(step, 0)])
-        return np.where(is_within, step, len(self.steps))
+        around = _steps_around(ends)
+        # After the end of a nested step, the step around it goes on.
+        while len(after := np.flatnonzero((step >= 0) & (moment > ends[step]))):
+            step[after] = around[step[after]]
+        return np.where(step >= 0, step, len(self.steps))
 
     def _parents(self, slack: Whole) -> Whole:
         """Return the parent of each slice: the slice of its thread that contains it.
@@ -109,6 +112,19 @@ class Slices:
         is_within = found != NONE
         parent[nested[is_within]] = nested[found[is_within]]
         return parent
+
+
+def _steps_around(ends: Whole) -> Whole:
+    """Return for each step, in the order of starts, the last step before it that ends later; -1 if none does."""
+    around = np.full(len(ends), NONE, np.int64)
+    running: list[int] = []
+    for step, end in enumerate(ends.tolist()):
+        while running and ends[running[-1]] <= end:
+            running.pop()
+        if running:
+            around[step] = running[-1]
+        running.append(step)
+    return around
 
 
 def _kept(columns: TraceColumns) -> Any:
