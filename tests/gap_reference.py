@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.trace_reference import OWNERS, WORK, Slice, launches, slices
+from tests.path_reference import Paths
+from tests.trace_reference import OWNERS, WORK, Slice
 
 LAUNCH_DELAY: Final = 10_000
 KERNEL_WAIT: Final = 30_000
@@ -24,8 +25,8 @@ class Host:
 
 def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
     """Device, stream, start, length, cause, host op, host time, HTA's cause of each gap, in nanoseconds."""
-    every = slices(events)
-    calls = launches(every)
+    waits = Paths(events)
+    every, calls = waits.every, waits.calls
     threads = {(call.process, call.thread) for call in calls.values() if call is not None}
     owners: dict[tuple[str, str], list[Slice]] = defaultdict(list)
     hosts: dict[str, Host] = defaultdict(Host)
@@ -35,26 +36,25 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
             continue
         if each.category in OWNERS and each.end > each.start:
             owners[at].append(each)
-        waits = hosts[each.process]
+        waiting = hosts[each.process]
         if each.category in OWNERS and is_loading(each.name):
-            waits.loading.append(each)
+            waiting.loading.append(each)
         elif each.category in OWNERS and each.name.startswith(("nccl:", "gloo:")):
-            waits.communication.append(each)
+            waiting.communication.append(each)
         elif each.is_call and (
             "Synchronize" in each.name or each.name in ("cudaMemcpy", "cudaFree", "hipMemcpyWithStream")
         ):
-            waits.synchronization.append(each)
+            waiting.synchronization.append(each)
     work = [each for each in every if each.category in WORK]
     scopes: dict[tuple[Any, Any], list[Slice]] = defaultdict(list)
     for each in work:
         scopes[each.arguments.get("device"), each.arguments.get("stream") if by == "stream" else None].append(each)
-    ends = sorted((each for each in work if each.end > each.start), key=lambda each: each.end)
     found = []
     for scope, ran in scopes.items():
         reached: int | None = None
         for each in sorted(ran, key=lambda one: (one.start, _call_start(calls[one]), one.place)):
             if reached is not None and each.start > reached:
-                found.append((*scope, *judged(reached, each, calls[each], owners, hosts, ends)))
+                found.append((*scope, *judged(reached, each, calls[each], owners, hosts, waits)))
             reached = max(each.end, reached or each.end)
     return found
 
@@ -69,7 +69,7 @@ def judged(
     call: Slice | None,
     owners: dict[tuple[str, str], list[Slice]],
     hosts: dict[str, Host],
-    ends: list[Slice],
+    waits: Paths,
 ) -> tuple[Any, ...]:
     """Start, length, cause, host op, host time and HTA's cause of the gap before an event."""
     end = following.start
@@ -84,16 +84,29 @@ def judged(
         op = innermost(owners[call.process, call.thread], asked)
         return start, length, cause, op, host, hta
     returned = max(min(call.end, end) - max(call.start, start), 0)
-    before = [each for each in ends if start < each.end <= end]
-    last = max((each.end for each in before), default=None)
-    if queued <= max(LAUNCH_DELAY, 2 * returned):
+    source = waits.sources.get(following)
+    if source is not None and not start < source.end <= end:
+        source = None
+    if source is not None and 2 * (end - source.end) <= queued:
+        cause = of_source(source.name)
+    elif queued <= max(LAUNCH_DELAY, 2 * returned):
         cause = "launch_delay"
-    elif last is not None and end - last <= LAUNCH_DELAY:
-        name = min(each.name for each in before if each.end == last)
-        cause = "communication" if name.startswith("nccl") else "dependency"
+    elif source is not None:
+        cause = of_source(source.name) if end - source.end <= LAUNCH_DELAY else "unknown"
     else:
-        cause = "unknown"
+        # Without records a wait is inferred from times.
+        can_infer = following in waits.of_graphs or not waits.has_records
+        before = [each for each in waits.ends if can_infer and start < each.end <= end]
+        last = max((each.end for each in before), default=None)
+        if last is not None and end - last <= LAUNCH_DELAY:
+            cause = of_source(min(each.name for each in before if each.end == last))
+        else:
+            cause = "unknown"
     return start, length, cause, None, host, hta
+
+
+def of_source(name: str) -> str:
+    return "communication" if name.startswith("nccl") else "dependency"
 
 
 def of_host(start: int, until: int, waits: Host) -> tuple[str, int]:

@@ -87,6 +87,17 @@ class Machine:
         self.free[stream] = max(end, self.free.get(stream, 0))
         self.write(kind, name, start, end, stream, device=self.device, stream=stream, **given)
 
+    def wait(self, stream: int, for_stream: int) -> None:
+        """A stream waits for what was launched in another until now; the trace has a record of it."""
+        self.correlation += 2
+        record, number = self.correlation - 1, self.correlation
+        self.write("cuda_runtime", "cudaEventRecord", self.now, self.now + 2, correlation=record)
+        self.write("cuda_runtime", "cudaStreamWaitEvent", self.now + 3, self.now + 5, correlation=number)
+        given = {"wait_on_stream": for_stream, "wait_on_cuda_event_record_corr_id": record}
+        ids = {"correlation": number, "device": self.device, "stream": stream}
+        self.write("cuda_sync", "Stream Wait Event", self.now + 3, self.now + 5, stream, **ids, **given)
+        self.now += 6
+
     def synchronize(self, call: str = "cudaDeviceSynchronize", returns: int = 2) -> None:
         """Wait for all streams."""
         start = self.now
@@ -157,6 +168,39 @@ def planted() -> Machine:
         made.run("unlaunched", after + 90, after + 100, 7, correlation=0)
         gap(after, after + 90, "unknown")
         made.now = after + 200
+    return made
+
+
+def recorded() -> Machine:
+    """Gaps of stream 7 in a trace that has records of waits. The true causes are in `gaps`."""
+    made = Machine()
+    with made.frame("ProfilerStep#3", "user_annotation"):
+        _, end = made.launch("first", 100)
+        _, other = made.launch("side", 2000, 20)
+        made.wait(7, 20)
+        # It waits for the other stream, and starts 30 us after that has ended.
+        start, after = made.launch("waits", 50, after=other + 30)
+        made.gaps.append((end, start, "dependency", None))
+        _, other = made.launch("unrelated", 3000, 20)
+        # It starts when the other stream's event has ended, for which it didn't wait.
+        start, end = made.launch("coincides", 40, after=other + 3)
+        made.gaps.append((after, start, "unknown", None))
+        _, other = made.launch(ALL_REDUCE, 1000, 24, after=end)
+        made.wait(7, 24)
+        start, after = made.launch("needs_gradients", 60, after=other + 2)
+        made.gaps.append((end, start, "communication", None))
+        # What it waited for ended early: the rest of the gap has another cause.
+        _, other = made.launch("brief", 100, 20, after=after + 50)
+        made.wait(7, 20)
+        start, end = made.launch("stuck", 40, after=other + 900)
+        made.gaps.append((after, start, "unknown", None))
+        # It waited for 9 us, most of them for the other stream.
+        made.launch("short", 5, 20, after=end + 2)
+        made.now = end - 40
+        made.wait(7, 20)
+        start, _ = made.launch("follows", 40, after=end + 9)
+        made.gaps.append((end, start, "dependency", None))
+        made.synchronize()
     return made
 
 
@@ -265,12 +309,13 @@ def differing() -> Machine:
 
 SHAPES: Final[dict[str, Callable[[], Machine]]] = {
     "planted": planted,
+    "recorded": recorded,
     "hostile": hostile,
     "differing": differing,
     **{f"training {seed}": lambda seed=seed: training(seed, has_graphs=seed < 2) for seed in range(4)},  # type: ignore[misc]
     **{f"rank {rank}": lambda rank=rank: training(100 + rank, 4, rank, 2) for rank in range(2)},  # type: ignore[misc]
 }
 # Those, and the programs of `trace_corpus`, whose tests run every time.
-FEW: Final = ("planted", "hostile", "rank 0", "training")
+FEW: Final = ("planted", "recorded", "hostile", "rank 0", "training")
 # HolisticTraceAnalysis fails for kernels without a stream or correlation id.
-OF_HTA: Final = tuple(name for name in SHAPES if name not in ("hostile", "differing"))
+OF_HTA: Final = tuple(name for name in SHAPES if name not in ("hostile", "differing", "recorded"))

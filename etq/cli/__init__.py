@@ -31,9 +31,9 @@ COMMANDS: Final = {
     "PyTorch traces": {
         "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces",
         "tensor-cores": "traces", "critical-path": "traces", "idle": "traces",
-        "gaps": "traces", "launches": "traces", "queues": "traces", "overlap": "traces",
-        "collectives": "traces", "stragglers": "ranks", "clocks": "ranks", "peak": "traces", "leaks": "traces",
-        "map": "ops",
+        "gaps": "traces", "launches": "traces", "queues": "traces", "copies": "traces", "sequences": "traces",
+        "overlap": "traces", "collectives": "traces", "stragglers": "ranks", "clocks": "ranks",
+        "peak": "traces", "leaks": "traces", "map": "ops",
     },
     "Many captures": {
         "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",

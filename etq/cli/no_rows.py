@@ -34,6 +34,7 @@ _OF_ETDUMPS: Final = {
     "critical_path": "etq breakdown",
     "backward_times": "etq modules",
     "kernel_table": "etq ops",
+    "annotation_kernels": "etq ops",
     "tensor_core_use": "etq roofline",
     "device_idle": "etq tax",
     "device_idle_causes": "etq tax",
@@ -49,6 +50,10 @@ _OF_DEVICES: Final = {
     "device_idle": "no gaps between device events",
     "device_idle_causes": "no gaps between device events",
     "launch_totals": "no device events whose launch was recorded",
+    "annotation_kernels": "no device events",
+    "copies": "no copies and fills",
+    "copy_totals": "no copies and fills",
+    "kernel_sequences": "no calls of ops that launched so many kernels, copies and fills",
     "queue_summary": "no device events whose launch was recorded",
     "device_breakdown": "no device events in its steps",
     "collectives": "no collectives on devices",
@@ -57,7 +62,7 @@ _OF_ANY: Final = {
     "slow_runs": "no run of {capture} took longer than typical runs",
     "logged_values": "{capture} has no logged values",
     "advice": "no rule of advice applies to {capture}",
-    "delegate_graph": "{capture} ran no XNNPACK delegate; etq reads only XNNPACK's graphs",
+    "delegate_graph": "{capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan",
 }
 _OF_OPTIONS: Final = {
     "peak_memory": "no allocations: record them with profile_memory=True",

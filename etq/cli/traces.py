@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import click
@@ -107,12 +108,101 @@ view_command(
     example="train.pt.trace.json.gz --by op",
     choosing=click.option("--by", type=click.Choice(("module", "op")), help="Of modules or of ops.  [default: module]"),
 )
+
+
+@main.command()
+@click.argument("capture")
+@click.option(
+    "--by",
+    type=click.Choice(("kernel", "annotation")),
+    help="By name, or by name and the annotation that launched them.  [default: kernel]",
+)
+@schedule_options
+@output_options
+@unit_option(None)
+@warehouse_option
+@file_options
+def kernels(
+    capture: str,
+    by: str | None,
+    db: str,
+    unit: str | None,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show the kernels that devices ran in a PyTorch trace.
+
+    With --by annotation, copies and fills too: by the innermost annotation around their launches, such as one of
+    record_function.
+
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
+    \b
+    etq kernels run --db lab.duckdb
+    etq kernels train.pt.trace.json.gz --unit ms
+    etq kernels train.pt.trace.json.gz --by annotation
+    """
+    read_options = pop_file_options(options)
+    view = "kernel_table"
+    people_query = None
+    if by == "annotation":
+        if any(value is not None for value in options.values()):
+            raise click.UsageError("--by annotation is of the whole trace; it goes without options that select steps")
+        view, options = "annotation_kernels", {}
+        people_query = "SELECT k.* REPLACE (coalesce(k.annotation, '(no annotation)') AS annotation) FROM {view} AS k"
+    show_view(view, capture, db, (format, output, force), read_options, people_query=people_query, unit=unit, **options)
+
+
+@main.command()
+@click.argument("capture")
+@click.option("--each", is_flag=True, help="Print each copy and fill, in the order of time.")
+@output_options
+@unit_option(None)
+@warehouse_option
+@file_options
+def copies(
+    capture: str,
+    each: bool,
+    db: str,
+    unit: str | None,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
+) -> None:
+    """Show what copies and fills of devices move, and how fast.
+
+    Synchronous are those whose call returned only when they had ended: the host waited for them.
+
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
+
+    \b
+    etq copies run --db lab.duckdb
+    etq copies train.pt.trace.json.gz --each --limit 20
+    """
+    view = "copies" if each else "copy_totals"
+    show_view(view, capture, db, (format, output, force), pop_file_options(options), unit=unit)
+
+
+def _sequence_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that choose sequences."""
+    least = click.option(
+        "--min-length", type=click.IntRange(1), help="Least number of kernels, copies and fills.  [default: 3]"
+    )
+    return click.option("--op", metavar="NAME", help="Only calls of that op.  [default: all that are within no op]")(
+        least(command)
+    )
+
+
 view_command(
-    "kernels",
-    "kernel_table",
-    "Show the kernels that devices ran in a PyTorch trace.",
-    example="train.pt.trace.json.gz --unit ms",
-    choosing=schedule_options,
+    "sequences",
+    "kernel_sequences",
+    "Show sequences of kernels that calls of an op launch. Those that take long may be worth a fused kernel.",
+    people_query="SELECT s.op, s.length, s.calls, s.device_time, s.host_time, s.unit, s.sequence FROM {view} AS s",
+    example="train.pt.trace.json.gz --min-length 5",
+    choosing=_sequence_options,
 )
 view_command(
     "tensor-cores",

@@ -130,7 +130,7 @@ view_command(
 view_command(
     "delegate-ops",
     "delegate_graph",
-    "Show the ops of XNNPACK's graphs, their nodes and times. Needs a linked program.",
+    "Show the ops of delegates' graphs, their nodes and times. Needs a linked program.",
     """SELECT d.method, d.instruction_id, d.op_index, d.op, d.node_name, d.outputs, d.event_name, d.calls, d.self_time,
         d.share_percent, d.unit
     FROM {view} AS d""",

@@ -19,10 +19,10 @@ from etq.ingest.arrow import batch, integers, numbers, texts
 from etq.ingest.dictionary import encode_strings
 from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Positions, Spans, Tables
 from etq.ingest.program import schema
+from etq.ingest.program.delegate_graphs import delegate_graph_rows
 from etq.ingest.program.instructions import instruction_rows
 from etq.ingest.program.methods import Methods
 from etq.ingest.program.values import value_rows
-from etq.ingest.program.xnnpack import delegate_graph_rows
 
 Batch = tuple[str, pa.RecordBatch]
 

@@ -11,11 +11,9 @@ from typing import Final, NamedTuple
 from etq.ingest.flatbuffers.reader import TableType, table_type
 
 BACKEND: Final = "XnnpackBackend"
-# The identifiers are at byte 4. After the header's identifier: its length (u16), position and size of the graph (u32s).
+# The identifiers at byte 4 of a graph, and of a header before it.
 IDENTIFIERS: Final = (b"XN00", b"XN01")
 HEADER: Final = b"XH00"
-HEADER_LENGTH: Final = 30
-GRAPH_AT: Final = 10
 # A value that an op doesn't have, such as a bias (XNN_INVALID_VALUE_ID of xnnpack.h).
 NO_VALUE: Final = 2**32 - 1
 # The debug handle of ops that no node was made into, such as changes of layout (`xnnpack_preprocess.py`).

@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from etq.ingest.arrow import batch, encoded, numbers, texts
 from etq.ingest.trace.columns import texts_of
-from etq.ingest.trace.scanner import UNWRITTEN, DeviceArguments, DeviceEvent, MemoryArguments, MemoryEvent
+from etq.ingest.trace.scanner import (
+    NONE,
+    UNWRITTEN,
+    CallEvent,
+    DeviceArguments,
+    DeviceEvent,
+    MemoryArguments,
+    MemoryEvent,
+)
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
@@ -24,6 +32,8 @@ BEYOND: Final = 9.2e15
 
 _devices: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
 _device: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
+_calls: Final = msgspec.json.Decoder(list[CallEvent], strict=False)
+_call: Final = msgspec.json.Decoder(CallEvent, strict=False)
 _memories: Final = msgspec.json.Decoder(list[MemoryEvent], strict=False)
 _memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
 
@@ -38,13 +48,17 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
     return found
 
 
-def device_events(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
-    """Return the table `device_events` of the entries at these positions; `run` has the run of each."""
+def device_events(entries: Entries, at: Whole, run: Whole, calls: Whole) -> pa.RecordBatch:
+    """Return the table `device_events` of the entries at these positions.
+
+    `run` has the run of each, `calls` the position of the call that launched it if it is a copy or fill, else -1.
+    """
     order = np.argsort(at, kind="stable")
     details = [DeviceArguments()] * len(at)
     decoded = chain.from_iterable(entries.decoded(at[order], _devices, _of_device))
     for place, event in zip(order.tolist(), decoded, strict=True):
         details[place] = event.args or DeviceArguments()
+    _add_sizes(entries, details, calls)
     return batch(
         {
             "run_index": numbers(run.astype(np.int32)),
@@ -94,6 +108,19 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
     )
 
 
+def _add_sizes(entries: Entries, details: Sequence[DeviceArguments], calls: Whole) -> None:
+    """Set the bytes of copies and fills that have none, as those of ROCm, to the size in their launching calls."""
+    is_unsized = [each.bytes is None for each in details]
+    places = np.flatnonzero((calls != NONE) & np.array(is_unsized, np.bool_))
+    if not len(places):
+        return
+    written, of_call = np.unique(calls[places], return_inverse=True)
+    sizes = [event.args.size if event.args else None for event in entries.decoded(written, _calls, _of_call)]
+    for place, call in zip(places.tolist(), of_call.tolist(), strict=True):
+        size = sizes[call]
+        details[place].bytes = size if size is None or size >= 0 else None
+
+
 def _stream_of(written: int | str | None) -> int | str | None:
     """Return the number of a stream that is written as a text, as of other ids; else what is written."""
     is_number = isinstance(written, str) and written.isascii() and written.isdecimal() and len(written) < 20
@@ -106,6 +133,14 @@ def _of_device(entry: msgspec.Raw) -> DeviceEvent:
         return _device.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return DeviceEvent()
+
+
+def _of_call(entry: msgspec.Raw) -> CallEvent:
+    """Return an entry's size of what it copies, an empty object if its arguments have another tool's layout."""
+    try:
+        return _call.decode(entry)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return CallEvent()
 
 
 def _of_memory(entry: msgspec.Raw) -> MemoryEvent:

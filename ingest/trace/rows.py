@@ -15,7 +15,7 @@ from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.details import BEYOND, device_events, memory_events, nanoseconds
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.nesting import first_places, launches, occurrences, order_of, parents
-from etq.ingest.trace.scanner import DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, NONE, STEP
+from etq.ingest.trace.scanner import COPY_CATEGORIES, DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, NONE, STEP
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
@@ -52,7 +52,9 @@ class Slices:
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
         self.is_device = self._is_of(DEVICE_CATEGORIES)
+        self.is_copy = self._is_of(COPY_CATEGORIES)
         self.steps = self._steps()
+        self.call = self._calls()
         self.run = self._runs()
         self.parent = self._parents(slack)
 
@@ -69,13 +71,8 @@ class Slices:
         steps = np.flatnonzero(is_step[self.kind]) if len(self.kinds) else np.zeros(0, np.int64)
         return steps[np.argsort(self.start[steps], kind="stable")]
 
-    def _runs(self) -> Whole:
-        """Return the run of each slice: its step; for a device event, the step that launched it."""
-        if not len(self.steps):
-            return np.zeros(len(self.at), np.int64)
-        starts = self.start[self.steps]
-        ends = starts + self.elapsed[self.steps]
-        moment = self.start.copy()
+    def _calls(self) -> Whole:
+        """Return the call that launched each device event, as a row; -1 for other slices, and if there is none."""
         launching = {
             category for category, _ in self.kinds if category == LAUNCH_CATEGORY or category.endswith(LAUNCH_ENDINGS)
         }
@@ -83,10 +80,23 @@ class Slices:
         launched = np.flatnonzero(self.is_device & (self.correlation > 0))
         found = launches(self.correlation[calls], self.start[calls], self.correlation[launched], self.start[launched])
         is_found = found != NONE
-        moment[launched[is_found]] = self.start[calls[found[is_found]]]
+        call = np.full(len(self.at), NONE, np.int64)
+        call[launched[is_found]] = calls[found[is_found]]
+        return call
+
+    def _runs(self) -> Whole:
+        """Return the run of each slice: its step; for a device event, the step that launched it."""
+        if not len(self.steps):
+            return np.zeros(len(self.at), np.int64)
+        starts = self.start[self.steps]
+        ends = starts + self.elapsed[self.steps]
+        moment = np.where(self.call == NONE, self.start, self.start[self.call])
         step = np.searchsorted(starts, moment, side="right") - 1
-        is_within = (step >= 0) & (moment <= ends[np.maximum(step, 0)])
-        return np.where(is_within, step, len(self.steps))
+        around = _steps_around(ends)
+        # After the end of a nested step, the step around it goes on.
+        while len(after := np.flatnonzero((step >= 0) & (moment > ends[step]))):
+            step[after] = around[step[after]]
+        return np.where(step >= 0, step, len(self.steps))
 
     def _parents(self, slack: Whole) -> Whole:
         """Return the parent of each slice: the slice of its thread that contains it.
@@ -102,6 +112,19 @@ class Slices:
         is_within = found != NONE
         parent[nested[is_within]] = nested[found[is_within]]
         return parent
+
+
+def _steps_around(ends: Whole) -> Whole:
+    """Return for each step, in the order of starts, the last step before it that ends later; -1 if none does."""
+    around = np.full(len(ends), NONE, np.int64)
+    running: list[int] = []
+    for step, end in enumerate(ends.tolist()):
+        while running and ends[running[-1]] <= end:
+            running.pop()
+        if running:
+            around[step] = running[-1]
+        running.append(step)
+    return around
 
 
 def _kept(columns: TraceColumns) -> Any:
@@ -154,7 +177,9 @@ def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, p
     yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
     if slices.is_device.any():
         of_devices = order[slices.is_device[order]]
-        yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices])
+        is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
+        calls = np.where(is_launched, slices.at[slices.call[of_devices]], NONE)
+        yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices], calls)
     if columns.memory:
         yield "trace_memory", memory_events(entries, columns.memory)
     entries.release()

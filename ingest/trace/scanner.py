@@ -21,6 +21,8 @@ DEVICE_CATEGORIES: Final = frozenset(
         *("Kernel", "Memcpy", "Memset"),
     )
 )
+# Those of copies and fills.
+COPY_CATEGORIES: Final = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
 # Endings of the categories of calls that launch device events: any vendor's runtime and driver, and the older layout's.
 LAUNCH_ENDINGS: Final = ("_runtime", "_driver")
 LAUNCH_CATEGORY: Final = "Runtime"
@@ -137,6 +139,18 @@ class DeviceEvent(msgspec.Struct, gc=False):
     """An entry of which only the details about a device are read."""
 
     args: DeviceArguments | None = None
+
+
+class CallArguments(msgspec.Struct, gc=False):
+    """The arguments of a call that launches a copy."""
+
+    size: int | None = None
+
+
+class CallEvent(msgspec.Struct, gc=False):
+    """An entry of which only the size of what it copies is read."""
+
+    args: CallArguments | None = None
 
 
 class MemoryEvent(msgspec.Struct, gc=False):

@@ -44,41 +44,59 @@ CREATE MACRO _delegate_op_alias(
     END
 );
 
--- One op of the graphs in the blobs of a capture's program, with the calls of the
--- delegate that run it.
+-- One call of a delegate, in a method that a capture ran.
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction that calls the delegate
 --   backend: name of the backend
---   blob_offset: the blob
---   op_index: position in the blob's graph
---   op: name of the op
---   class: as in `_delegate_op_class`
---   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
-CREATE MACRO _delegate_calls_ops(
+--   blob_offset: its blob, which calls may share
+CREATE MACRO _delegate_calls(
     capture_key  -- key of a capture that has a program
 ) AS TABLE
-SELECT
-    d.method,
-    i.instruction_id,
-    d.backend,
-    o.blob_offset,
-    o.op_index,
-    o.op,
-    _delegate_op_class(o.op) AS class,
-    o.debug_handle
+SELECT d.method, i.instruction_id, d.backend, d.byte_offset AS blob_offset
 FROM captures AS k
 JOIN program_delegates AS d ON d.program_id = k.program_id
 JOIN instructions AS i
     ON i.program_id = d.program_id
     AND i.method = d.method
     AND i.delegate_index = d.delegate_index
-JOIN delegate_ops AS o
-    ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset
 WHERE k.capture_id = capture_key
     AND d.method IN (
         SELECT m.method FROM linked_methods AS m WHERE m.capture_id = capture_key
     );
+
+-- One op of the graphs in the blobs of a capture's program, whatever number of calls
+-- the blob has.
+-- Columns:
+--   blob_offset: the blob
+--   op_index: position in the blob's graph
+--   op: name of the op
+--   class: as in `_delegate_op_class`
+--   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
+--   place: its number among the ops of its class in the graph, from 1
+--   places: number of ops of its class in the graph
+CREATE MACRO _classified_delegate_ops(
+    capture_key  -- key of a capture that has a program
+) AS TABLE
+WITH
+ops AS (
+    SELECT
+        o.blob_offset,
+        o.op_index,
+        o.op,
+        _delegate_op_class(o.op) AS class,
+        o.debug_handle
+    FROM captures AS k
+    JOIN delegate_ops AS o ON o.program_id = k.program_id
+    WHERE k.capture_id = capture_key
+)
+SELECT
+    o.*,
+    row_number() OVER (
+        PARTITION BY o.blob_offset, o.class ORDER BY o.op_index
+    ) AS place,
+    count(*) OVER (PARTITION BY o.blob_offset, o.class) AS places
+FROM ops AS o;
 
 -- One event of a delegate, aligned with an op of the delegate's graph. Algorithm:
 -- events and ops of a call are numbered within their class, if both have equally
@@ -95,15 +113,6 @@ CREATE MACRO _aligned_delegate_ops(
     capture_key  -- key of a capture that has a program
 ) AS TABLE
 WITH
-ops AS (
-    SELECT
-        o.*,
-        row_number() OVER (
-            PARTITION BY o.method, o.instruction_id, o.class ORDER BY o.op_index
-        ) AS place,
-        count(*) OVER (PARTITION BY o.method, o.instruction_id, o.class) AS places
-    FROM _delegate_calls_ops(capture_key) AS o
-),
 inner_events AS (
     SELECT
         e.method,
@@ -129,9 +138,10 @@ matched AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS latest
     FROM inner_events AS e
-    LEFT JOIN ops AS o
-        ON o.method = e.method
-        AND o.instruction_id = e.instruction_id
+    LEFT JOIN _delegate_calls(capture_key) AS c
+        ON c.method = e.method AND c.instruction_id = e.instruction_id
+    LEFT JOIN _classified_delegate_ops(capture_key) AS o
+        ON o.blob_offset = c.blob_offset
         AND o.class = e.class
         AND o.place = e.place
         AND o.places = e.places
@@ -149,20 +159,24 @@ SELECT s.method, s.instruction_id, s.op_index, s.signature_index, s.score
 FROM scored AS s
 WHERE s.is_found;
 
--- Whether a capture has events of delegates with graphs, and none could be aligned
--- with an op: then its program may be another one than that which ran.
+-- Whether a capture has events of XNNPACK with graphs, and none could be aligned with
+-- an op: then its program may be another one than that which ran.
 CREATE MACRO _has_unaligned_delegates(
     capture_key  -- key of a capture that has a program
 ) AS (
     EXISTS (
         SELECT 1
         FROM _instruction_events(capture_key) AS e
-        JOIN (
-            SELECT DISTINCT o.method, o.instruction_id
-            FROM _delegate_calls_ops(capture_key) AS o
-        ) AS d
-            ON d.method = e.method AND d.instruction_id = e.instruction_id
+        JOIN _delegate_calls(capture_key) AS c
+            ON c.method = e.method AND c.instruction_id = e.instruction_id
         WHERE e.kind = 'delegate'
+            AND c.backend = 'XnnpackBackend'
+            AND c.blob_offset IN (
+                SELECT o.blob_offset
+                FROM captures AS k
+                JOIN delegate_ops AS o ON o.program_id = k.program_id
+                WHERE k.capture_id = capture_key
+            )
     )
     AND NOT EXISTS (SELECT 1 FROM _aligned_delegate_ops(capture_key) AS a)
 );

@@ -1,8 +1,10 @@
 -- One op of the graphs in delegates' blobs, of the methods that a capture ran: what
 -- a backend made of the nodes that it runs, with the changes of layout that it
 -- added, and the time of the delegate's event that runs it. Needs a linked program;
--- a linked record has the nodes. Only XNNPACK's blobs are read; its events have the
--- names of ops, not of nodes, so they are aligned with ops by kind and order.
+-- a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's
+-- events have the names of ops, not of nodes, so they are aligned with ops by kind and
+-- order; ops of Vulkan have neither nodes nor events. Of a program with more than
+-- 10,000,000 such ops, counted for each call, there is an error.
 -- Engines: duckdb (it writes lists of numbers as text, which Spark casts otherwise)
 -- Columns:
 --   method: the method
@@ -101,14 +103,35 @@ nodes AS MATERIALIZED (
         AND p.graph_id = n.graph_id
         AND p.node_index = n.node_index
 ),
-ops AS MATERIALIZED (
+blobs AS MATERIALIZED (
     SELECT
         o.*,
         row_number() OVER (
-            PARTITION BY o.method, o.instruction_id, o.debug_handle, o.class
-            ORDER BY o.op_index
-        ) AS place
-    FROM _delegate_calls_ops((SELECT t.capture_id FROM target AS t)) AS o
+            PARTITION BY o.blob_offset, o.debug_handle, o.class ORDER BY o.op_index
+        ) AS place_in_handle
+    FROM _classified_delegate_ops((SELECT t.capture_id FROM target AS t)) AS o
+),
+calls AS MATERIALIZED (
+    SELECT d.method, d.instruction_id, d.backend, d.blob_offset
+    FROM _delegate_calls((SELECT t.capture_id FROM target AS t)) AS d
+    WHERE d.method = coalesce(
+        _known_method((SELECT t.capture_id FROM target AS t), method), d.method
+    )
+),
+checked AS (
+    SELECT CASE
+        WHEN sum(b.ops) > 10000000
+            THEN error(
+                'the calls of the program''s delegates have '
+                || sum(b.ops) || ' ops; delegate_graph is for at most 10000000: query '
+                || 'the table delegate_ops'
+            )
+        ELSE true
+    END AS is_fit
+    FROM calls AS c
+    JOIN (
+        SELECT o.blob_offset, count(*) AS ops FROM blobs AS o GROUP BY o.blob_offset
+    ) AS b ON b.blob_offset = c.blob_offset
 ),
 described AS (
     SELECT
@@ -119,50 +142,47 @@ described AS (
     FROM target AS a
     JOIN delegate_values AS v ON v.program_id = a.program_id
 ),
-taken AS (
+-- The inputs of ops, and their outputs.
+used AS (
     SELECT
-        u.blob_offset,
-        u.op_index,
-        string_agg(d.description, ', ' ORDER BY u.place) AS inputs
-    FROM (
-        SELECT
-            o.blob_offset,
-            o.op_index,
-            unnest(o.inputs) AS value_id,
-            generate_subscripts(o.inputs, 1) AS place
-        FROM target AS a
-        JOIN delegate_ops AS o ON o.program_id = a.program_id
-    ) AS u
-    JOIN described AS d
-        ON d.blob_offset = u.blob_offset AND d.value_id = u.value_id
-    GROUP BY u.blob_offset, u.op_index
+        o.blob_offset,
+        o.op_index,
+        false AS is_output,
+        unnest(o.inputs) AS value_id,
+        generate_subscripts(o.inputs, 1) AS place
+    FROM target AS a
+    JOIN delegate_ops AS o ON o.program_id = a.program_id
+    UNION ALL
+    SELECT
+        o.blob_offset,
+        o.op_index,
+        true,
+        unnest(o.outputs),
+        generate_subscripts(o.outputs, 1)
+    FROM target AS a
+    JOIN delegate_ops AS o ON o.program_id = a.program_id
 ),
-made AS (
+texts AS (
     SELECT
         u.blob_offset,
         u.op_index,
-        string_agg(d.description, ', ' ORDER BY u.place) AS outputs
-    FROM (
-        SELECT
-            o.blob_offset,
-            o.op_index,
-            unnest(o.outputs) AS value_id,
-            generate_subscripts(o.outputs, 1) AS place
-        FROM target AS a
-        JOIN delegate_ops AS o ON o.program_id = a.program_id
-    ) AS u
+        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE NOT u.is_output)
+            AS inputs,
+        string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output)
+            AS outputs
+    FROM used AS u
     JOIN described AS d
         ON d.blob_offset = u.blob_offset AND d.value_id = u.value_id
     GROUP BY u.blob_offset, u.op_index
 )
 SELECT
-    o.method,
-    o.instruction_id,
-    o.backend,
+    c.method,
+    c.instruction_id,
+    c.backend,
     o.op_index,
     o.op,
-    coalesce(i.inputs, '') AS inputs,
-    coalesce(m.outputs, '') AS outputs,
+    coalesce(u.inputs, '') AS inputs,
+    coalesce(u.outputs, '') AS outputs,
     b.parameters,
     o.debug_handle,
     coalesce(n.graph_id, f.graph_id) AS graph_id,
@@ -178,29 +198,27 @@ SELECT
     a.unit AS unit,
     e.score
 FROM target AS a
-JOIN ops AS o
-    ON o.method = coalesce(
-        _known_method((SELECT t.capture_id FROM target AS t), method), o.method
-    )
+JOIN checked AS k ON k.is_fit
+JOIN calls AS c ON true
+JOIN blobs AS o ON o.blob_offset = c.blob_offset
 JOIN delegate_ops AS b
     ON b.program_id = a.program_id
     AND b.blob_offset = o.blob_offset
     AND b.op_index = o.op_index
-LEFT JOIN taken AS i ON i.blob_offset = o.blob_offset AND i.op_index = o.op_index
-LEFT JOIN made AS m ON m.blob_offset = o.blob_offset AND m.op_index = o.op_index
+LEFT JOIN texts AS u ON u.blob_offset = o.blob_offset AND u.op_index = o.op_index
 LEFT JOIN nodes AS n
-    ON n.method = o.method
-    AND n.instruction_id = o.instruction_id
+    ON n.method = c.method
+    AND n.instruction_id = c.instruction_id
     AND n.debug_handle = o.debug_handle
     AND n.class = o.class
-    AND n.place = o.place
+    AND n.place = o.place_in_handle
 LEFT JOIN nodes AS f
-    ON f.method = o.method
-    AND f.instruction_id = o.instruction_id
+    ON f.method = c.method
+    AND f.instruction_id = c.instruction_id
     AND f.debug_handle = o.debug_handle
     AND f.place_in_handle = 1
 LEFT JOIN events AS e
-    ON e.method = o.method
-    AND e.instruction_id = o.instruction_id
+    ON e.method = c.method
+    AND e.instruction_id = c.instruction_id
     AND e.op_index = o.op_index
-ORDER BY o.method, o.instruction_id, o.op_index;
+ORDER BY c.method, c.instruction_id, o.op_index;

@@ -35,16 +35,16 @@ CREATE TABLE named_data (
     segment_index INTEGER NOT NULL  -- the segment with the data
 );
 
--- One op of the graph in a delegate's blob. Only XNNPACK's blobs are read.
+-- One op of the graph in a delegate's blob. XNNPACK's and Vulkan's blobs are read.
 CREATE TABLE delegate_ops (
     program_id INTEGER NOT NULL,  -- the program
     blob_offset BIGINT NOT NULL,  -- the blob, by its byte_offset in `program_delegates`
     op_index INTEGER NOT NULL,  -- position in the graph
-    op VARCHAR NOT NULL,  -- XNNPACK's name of the op, like Conv2d
-    debug_handle INTEGER,  -- debug handle of the edge nodes that it was made from; NULL if it was made from none, like changes of layout
+    op VARCHAR NOT NULL,  -- the backend's name of the op, like Conv2d or aten.linear.default
+    debug_handle INTEGER,  -- debug handle of the edge nodes that it was made from; NULL if it was made from none, like changes of layout, and for Vulkan, whose handles are not those of edge nodes
     inputs BIGINT[] NOT NULL,  -- ids of the values that it takes: data, then weights and bias if it has any
     outputs BIGINT[] NOT NULL,  -- ids of the values that it produces
-    parameters VARCHAR NOT NULL  -- its other fields as a JSON object, infinities and NaN as texts
+    parameters VARCHAR NOT NULL  -- its other fields as a JSON object, of Vulkan by their position among the arguments from 0, infinities and NaN as texts
 );
 
 -- One value of the graph in a delegate's blob.
@@ -52,7 +52,7 @@ CREATE TABLE delegate_values (
     program_id INTEGER NOT NULL,  -- the program
     blob_offset BIGINT NOT NULL,  -- the blob, by its byte_offset in `program_delegates`
     value_id BIGINT NOT NULL,  -- id of the value, unique in the graph
-    dtype VARCHAR NOT NULL,  -- XNNPACK's name of the element type, like fp32 or qcint8
+    dtype VARCHAR NOT NULL,  -- the backend's name of the element type, like fp32, qcint8 or float32
     sizes BIGINT[] NOT NULL,  -- sizes by dimension, in elements, in the layout of the delegate
     is_constant BOOLEAN NOT NULL,  -- whether it is a weight or another constant
     is_input BOOLEAN NOT NULL,  -- whether it is an input of the delegate

@@ -48,7 +48,7 @@ CREATE TABLE device_events (
     warps_per_sm DOUBLE,  -- warps per streaming multiprocessor
     occupancy_percent DOUBLE,  -- estimated share of the warps that can be active, in percent
     bandwidth_gb_per_s DOUBLE,  -- bandwidth of a copy or fill, in 10**9 bytes per second; NULL for kernels
-    bytes BIGINT,  -- size of a copy or fill in bytes; NULL for kernels
+    bytes BIGINT,  -- size of a copy or fill in bytes; if only the call that launched it has a size, as for ROCm, that; NULL for kernels
     collective VARCHAR,  -- name of the collective that it is part of, such as allreduce; NULL for other events
     process_group VARCHAR,  -- name of the process group that communicates; NULL for other events
     group_description VARCHAR,  -- description of the process group, such as default_pg; NULL where not written

@@ -54,8 +54,9 @@ LEFT JOIN threads AS h
 --   next_label: its label
 --   call_thread: thread of the call that launched it; NULL if the trace has none
 --   process: process of the call
---   waited_label: label of the event of another stream or device that was the last to end in the gap; NULL if none did
+--   waited_label: label of the event of another stream or device that ended in the gap, and that the next event waited for by the trace's records; if it has none, of the last to end; NULL if none did
 --   waited_ticks: time from that event's end to the next event's start, in ticks
+--   is_recorded: whether the trace has a record of that wait
 CREATE MACRO _device_gaps(
     capture_key,  -- key of a capture
     scope  -- device or stream
@@ -71,7 +72,7 @@ work AS MATERIALIZED (
                     'by must be device or stream, not ' || coalesce(scope, 'NULL')
                 )
         END AS place
-    FROM _device_work(capture_key) AS w
+    FROM _awaited_work(capture_key) AS w
 ),
 ordered AS (
     SELECT
@@ -84,7 +85,14 @@ ordered AS (
     FROM work AS w
 ),
 gaps AS (
-    SELECT o.* FROM ordered AS o WHERE o.start_ticks > o.idle_ticks
+    SELECT
+        o.*,
+        coalesce(
+            o.recorded_ticks > o.idle_ticks AND o.recorded_ticks <= o.start_ticks,
+            false
+        ) AS is_recorded
+    FROM ordered AS o
+    WHERE o.start_ticks > o.idle_ticks
 ),
 -- An event of the gap's own stream or device that ends within it has no length.
 ended AS (
@@ -113,9 +121,16 @@ SELECT
     g.label AS next_label,
     g.call_thread,
     g.process,
-    CASE WHEN e.end_ticks > g.idle_ticks THEN e.label END AS waited_label,
-    CASE WHEN e.end_ticks > g.idle_ticks THEN g.start_ticks - e.end_ticks END
-        AS waited_ticks
+    CASE
+        WHEN g.is_recorded THEN g.recorded_label
+        WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN e.label
+    END AS waited_label,
+    CASE
+        WHEN g.is_recorded THEN g.start_ticks - g.recorded_ticks
+        WHEN g.is_inferred AND e.end_ticks > g.idle_ticks
+            THEN g.start_ticks - e.end_ticks
+    END AS waited_ticks,
+    g.is_recorded
 FROM gaps AS g
 ASOF LEFT JOIN ended AS e ON g.start_ticks >= e.end_ticks;
 
@@ -193,9 +208,13 @@ judged AS (
                     THEN 'synchronization'
                 ELSE 'host'
             END
-            WHEN h.ticks - h.host_ticks <= greatest(launch_ticks, 2 * h.call_ticks)
+            WHEN NOT (
+                    h.is_recorded AND 2 * h.waited_ticks <= h.ticks - h.host_ticks
+                )
+                AND h.ticks - h.host_ticks <= greatest(launch_ticks, 2 * h.call_ticks)
                 THEN 'launch_delay'
             WHEN h.waited_ticks <= launch_ticks
+                OR h.is_recorded AND 2 * h.waited_ticks <= h.ticks - h.host_ticks
                 THEN CASE
                     WHEN starts_with(h.waited_label, 'nccl') THEN 'communication'
                     ELSE 'dependency'

@@ -1,8 +1,7 @@
 -- What one device event of a trace had waited for before its start: the last of its
 -- launch, the previous end in its stream, and the device event that a wait for a CUDA
--- event names (`_wait_records`). A stream waits before the next event that is launched
--- in it, for the last that was launched in the other stream before the record. Without
--- such records in the trace, and for the events of a CUDA graph, it is inferred: an
+-- event names (`_awaited_work`). Without such records in the trace, and for the events
+-- of a CUDA graph, it is inferred: an
 -- event that waits longer than 10 us after its launch and the previous end, and than
 -- half of it for the call to return, waits for the event of another stream that was the
 -- last to end, if it starts at most 10 us after that, as in `device_idle`.
@@ -40,8 +39,10 @@ work AS MATERIALIZED (
         END AS launch_ticks,
         w.call_start_ticks AS call_ticks,
         w.call_end_ticks,
-        count(*) OVER (PARTITION BY w.call_index) > 1 AS is_of_graph
-    FROM _device_work(capture_key) AS w
+        w.recorded_event,
+        w.recorded_ticks,
+        w.is_inferred
+    FROM _awaited_work(capture_key) AS w
     WHERE w.end_ticks > w.start_ticks
 ),
 ended_in_stream AS MATERIALIZED (
@@ -53,36 +54,6 @@ ended AS MATERIALIZED (
     SELECT w.end_ticks, max(w.event_index) AS event_index
     FROM work AS w
     GROUP BY w.end_ticks
-),
-records AS MATERIALIZED (
-    SELECT r.* FROM _wait_records(capture_key) AS r
-),
--- The first and the last event of each call in a stream: a CUDA graph has several.
-launched AS MATERIALIZED (
-    SELECT
-        w.device,
-        w.stream,
-        w.call_ticks,
-        arg_min(w.event_index, (w.start_ticks, w.event_index)) AS first_event,
-        max(w.end_ticks) AS last_ticks,
-        arg_max(w.event_index, (w.end_ticks, w.event_index)) AS last_event
-    FROM work AS w
-    WHERE w.call_index IS NOT NULL AND EXISTS (FROM records)
-    GROUP BY w.device, w.stream, w.call_ticks
-),
-recorded AS (
-    SELECT
-        n.first_event AS event_index,
-        max(l.last_ticks) AS end_ticks,
-        arg_max(l.last_event, (l.last_ticks, l.last_event)) AS from_event
-    FROM (SELECT r.* FROM records AS r WHERE r.label = 'Stream Wait Event') AS r
-    ASOF JOIN launched AS n
-        ON n.device = r.device AND n.stream = r.stream AND r.call_ticks <= n.call_ticks
-    ASOF JOIN launched AS l
-        ON l.device = r.device
-        AND l.stream = r.wait_stream
-        AND r.record_ticks >= l.call_ticks
-    GROUP BY n.first_event
 ),
 queued AS (
     SELECT
@@ -99,21 +70,18 @@ waited AS (
         greatest(q.launch_ticks, q.stream_ticks) AS ready_ticks,
         o.end_ticks AS other_ticks,
         o.event_index AS other_event,
-        r.end_ticks AS recorded_ticks,
-        r.from_event AS recorded_event
+        q.recorded_ticks <= q.start_ticks
+        AND q.recorded_ticks > coalesce(greatest(q.launch_ticks, q.stream_ticks), -1)
+            AS is_recorded
     FROM queued AS q
     ASOF LEFT JOIN ended AS o ON q.start_ticks >= o.end_ticks
-    LEFT JOIN recorded AS r
-        ON r.event_index = q.event_index
-        AND r.end_ticks <= q.start_ticks
-        AND r.end_ticks > coalesce(greatest(q.launch_ticks, q.stream_ticks), -1)
 ),
 judged AS (
     SELECT
         w.*,
         CASE
-            WHEN w.recorded_ticks IS NOT NULL THEN 'dependency'
-            WHEN (w.is_of_graph OR NOT EXISTS (FROM records))
+            WHEN w.is_recorded THEN 'dependency'
+            WHEN w.is_inferred
                 AND w.start_ticks - w.other_ticks <= 10000
                 AND (w.ready_ticks IS NULL OR w.other_ticks > w.ready_ticks)
                 AND (
@@ -146,12 +114,12 @@ SELECT
     j.call_ticks,
     j.wait,
     CASE j.wait
-        WHEN 'dependency' THEN coalesce(j.recorded_ticks, j.other_ticks)
+        WHEN 'dependency' THEN if(j.is_recorded, j.recorded_ticks, j.other_ticks)
         WHEN 'stream_delay' THEN j.stream_ticks
         WHEN 'launch_delay' THEN j.launch_ticks
     END AS from_ticks,
     CASE j.wait
-        WHEN 'dependency' THEN coalesce(j.recorded_event, j.other_event)
+        WHEN 'dependency' THEN if(j.is_recorded, j.recorded_event, j.other_event)
         WHEN 'stream_delay' THEN j.stream_event
     END AS from_event
 FROM judged AS j;

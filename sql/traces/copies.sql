@@ -7,7 +7,7 @@
 --   call: name of the call that launched it; NULL if the trace has none
 --   start: start of the event, relative to the start of the recording
 --   duration: duration of the event
---   bytes: its size in bytes; NULL if not written
+--   bytes: its size in bytes, for ROCm as its call has it; NULL if not written
 --   bandwidth_gb_per_s: bandwidth as written, in 10**9 bytes per second; NULL if not written
 --   is_pageable: whether it copies from or to pageable memory, by its label
 --   is_synchronous: whether the call returned only when the event had ended; NULL if the trace has no call

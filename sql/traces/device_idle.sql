@@ -7,10 +7,14 @@
 -- part determines the cause. Of host time: data_loading and communication, if the
 -- threads that launch work spent half of it there; synchronization, if they waited
 -- for a device for half of it, or when the gap began, so that nothing could be
--- launched ahead; else host. Of queued time: launch_delay, if it is at most
--- launch_delay_us, or if half of it passed before the launch returned; dependency,
--- if an event of another stream or device ended at most launch_delay_us before the
--- next event started (communication, if it was one of NCCL); else unknown. A gap without a recorded launch is unknown, too.
+-- launched ahead; else host. Of queued time: dependency, if by the trace's records
+-- (`cuda_sync`) the next event waited for an event of another stream during half of it
+-- (communication, if that was one of NCCL); launch_delay, if it is at most
+-- launch_delay_us, or if half of it passed before the launch returned; dependency or
+-- communication, if an event of another stream or device ended at most launch_delay_us
+-- before the next event started: the one that the records name, or, if the trace has no
+-- records and in CUDA graphs, any; else unknown. A gap without a recorded launch is
+-- unknown, too.
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written

@@ -98,6 +98,15 @@ def test_commands_of_devices(tmp_path: Path) -> None:
             (("critical-path", "gpu", "--step-name", "aten::mm"), "critical_ops('gpu', step_name := 'aten::mm')"),
             (("launches", "gpu", "--unit", "ms"), "launch_totals('gpu', unit := 'ms')"),
             (("queues", "gpu"), "queue_summary('gpu')"),
+            (("kernels", "gpu"), "kernel_table('gpu')"),
+            (("kernels", "gpu", "--by", "annotation", "--unit", "ns"), "annotation_kernels('gpu', unit := 'ns')"),
+            (("copies", "gpu", "--unit", "ms"), "copy_totals('gpu', unit := 'ms')"),
+            (("copies", "gpu", "--each"), "copies('gpu')"),
+            (("sequences", "gpu", "--min-length", "1"), "kernel_sequences('gpu', min_length := 1)"),
+            (
+                ("sequences", "gpu", "--min-length", "1", "--op", "aten::add"),
+                "kernel_sequences('gpu', op := 'aten::add', min_length := 1)",
+            ),
             (("overlap", "gpu", "--by", "step"), "device_breakdown('gpu', \"by\" := 'step')"),
             (("collectives", "gpu"), "collectives('gpu')"),
             (("stragglers", "job=train", "--by", "step"), "rank_steps('job=train')"),
@@ -110,6 +119,8 @@ def test_commands_of_devices(tmp_path: Path) -> None:
             if command[0] not in ("stragglers", "clocks"):
                 of_file = etq_says(command[0], file, *command[2:], "--format", "json").stdout
                 assert json.loads(of_file) == printed, command
+    steps = etq_says("kernels", file, "--by", "annotation", "--skip-first", "1")
+    assert (steps.exit_code, "goes without options that select steps" in steps.stderr) == (2, True)
     assert "invalid" in etq_says("gaps", file, "--by", "rank").stderr.lower()
 
 
@@ -120,6 +131,9 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
     none = "no device events: it was recorded without a device"
     for command, file, note in (
         *((command, host, f"{host} has {none}") for command in ("idle", "overlap")),
+        *((command, host, f"{host} has {none}") for command in ("copies", "sequences")),
+        ("copies", device, f"{device} has no copies and fills"),
+        ("sequences", device, f"{device} has no calls of ops that launched so many kernels, copies and fills"),
         ("collectives", device, f"{device} has no collectives on devices"),
         ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
         ("steps", dump, f"step_breakdown has no rows for {dump}, which is of format etdump; for that there is etq breakdown"),

@@ -16,8 +16,8 @@ import pyarrow as pa
 import pytest
 
 from etq.ingest.flatbuffers.reader import Buffer
+from etq.ingest.program.delegate_graphs import delegate_graph_rows
 from etq.ingest.program.reader import read_program
-from etq.ingest.program.xnnpack import delegate_graph_rows
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
+from tests.conftest import shared_file
 from tests.trace_builders import event
+from tests.trace_reference import load
 from tests.traces import Traces
 
 PAGEABLE = "Memcpy HtoD (Pageable -> Device)"
@@ -57,6 +59,54 @@ def test_copies(traces: Traces) -> None:
     ]
     rates = "bandwidth_gb_per_s, min_gb_per_s, mean_gb_per_s, max_gb_per_s"
     assert traces.ask("copy_totals", rates) == [(0.5, 0.25, 0.5, 0.75), (0.4,) * 4, (None,) * 4]
+
+
+def test_sizes_of_calls(traces: Traces) -> None:
+    """ROCm's copies have no bytes; the calls that launched them have their sizes, as texts."""
+
+    def copied(number: int, at: int, size: Any, **given: Any) -> list[dict[str, Any]]:
+        sizes = {} if size is None else {"size": size}
+        return [
+            event("cuda_runtime", "hipMemcpyWithStream", at, at + 20, correlation=number, kind="1", **sizes),
+            event(
+                "gpu_memcpy", PINNED, at + 5, at + 15, 0, correlation=number, device=2, stream=0, kind="HtoD", **given
+            ),
+        ]
+
+    traces.take(
+        *copied(1, 0, "2560"),
+        *copied(2, 30, 4096),
+        # Its own size goes before that of the call.
+        *copied(3, 60, "70", bytes=80),
+        *copied(4, 90, None),
+        *copied(5, 120, "-1"),
+        *copied(6, 150, "many"),
+        *copied(7, 180, [1]),
+        *copied(8, 210, 2**63),
+        # A kernel has none, whatever its call has.
+        event("cuda_runtime", "hipLaunchKernel", 240, 244, correlation=9, size="12"),
+        event("kernel", "gemm", 245, 250, 0, correlation=9, device=2, stream=0),
+    )
+    sizes = [2560, 4096, 80, None, None, None, None, None]
+    assert traces.ask("copies", "bytes") == [(size,) for size in sizes]
+    assert traces.ask("copy_totals", "calls, bytes, bandwidth_gb_per_s") == [(8, 6736, pytest.approx(6736 / 30 / 1000))]
+    kernels = "SELECT count(*) FROM device_events AS d WHERE d.bytes IS NOT NULL"
+    assert traces.warehouse.rows(kernels)[1] == [(3,)]
+
+
+def test_sizes_of_calls_of_a_published_trace(warehouse: Warehouse) -> None:
+    """Each copy of a trace of ROCm has the size that the call of its correlation id has, by plain Python."""
+    path = shared_file("captures/torch/gpu/mi250_rocm.pt.trace.json.gz")
+    warehouse.ingest(path, name="t")
+    arguments = [(each["cat"], each["args"]) for each in load(path) if each.get("ph") == "X"]
+    sizes = {
+        args["correlation"]: int(args["size"])
+        for category, args in arguments
+        if category == "cuda_runtime" and "size" in args
+    }
+    expected = [sizes.get(args["correlation"]) for category, args in arguments if category == "gpu_memcpy"]
+    assert any(expected)
+    assert sorted(warehouse.rows("SELECT c.bytes FROM copies('t') AS c")[1]) == sorted((each,) for each in expected)
 
 
 def test_kernels_by_annotation(traces: Traces) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from etq import EtqError
+from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
@@ -152,6 +157,46 @@ def test_whether_the_program_ran(warehouse: Warehouse, name: str, program: str, 
 def test_blobs_of_other_backends_have_no_ops(warehouse: Warehouse) -> None:
     linked(warehouse, "demo_int")
     assert found(warehouse, "op") == []
+
+
+def test_vulkan(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Ops of Vulkan have shapes, and neither nodes nor events. By eye, from the model in `make_vulkan_graphs`."""
+    path = tmp_path / "net.pte"
+    expected = json.loads(gzip.decompress((CAPTURES / "expected" / "vulkan_graphs.json.gz").read_bytes()))
+    path.write_bytes(base64.b64decode(expected["convolutions"]["program"]))
+    warehouse.ingest(CAPTURES / "convnet_xnn" / "convnet_xnn.etdp", name="run", pte=path)
+    assert found(warehouse, "backend, op, inputs, outputs, node_name, event_name, calls") == [
+        ("VulkanBackend", op, inputs, outputs, None, None, 0)
+        for op, inputs, outputs in (
+            ("et_vk.conv_with_clamp.default", "float32[1, 3, 8, 8], *float32[8, 3, 3, 3], *float32[8]", "float32[1, 8, 8, 8]"),
+            ("et_vk.prepack.default", "*float32[]", "float32[]"),
+            ("aten.linear.default", "float32[1, 8], *float32[4, 8], *float32[4]", "float32[1, 4]"),
+            ("aten.mul.Tensor", "float32[1, 4], float32[]", "float32[1, 4]"),
+            ("aten._softmax.default", "float32[1, 4]", "float32[1, 4]"),
+        )
+    ]  # fmt: skip
+    assert [json.loads(row[0]) for row in found(warehouse, "parameters")][4] == {"1": -1, "2": False}
+    # XNNPACK's events are not expected to be those of Vulkan's ops.
+    assert warehouse.rows("SELECT _has_unaligned_delegates(_capture_id('run'))")[1] == [(False,)]
+
+
+def test_too_many_ops_of_calls(warehouse: Warehouse) -> None:
+    """A blob that many calls share: 101 calls of 100,000 ops."""
+    linked(warehouse, "convnet_xnn", with_record=False)
+    warehouse.connection.execute("""
+        INSERT INTO delegate_ops BY NAME
+        SELECT o.* REPLACE (1000 + n.number AS op_index)
+        FROM delegate_ops AS o, range(100_000) AS n(number)
+        WHERE o.op_index = 0
+    """)
+    warehouse.connection.execute("""
+        INSERT INTO instructions BY NAME
+        SELECT i.* REPLACE (1000 + n.number AS instruction_id)
+        FROM instructions AS i, range(100) AS n(number)
+        WHERE i.delegate_index = 0
+    """)
+    with pytest.raises(QueryError, match="have 10101111 ops; delegate_graph is for at most 10000000: query the table"):
+        found(warehouse, "op")
 
 
 def test_programs_in_one_warehouse_do_not_mix(warehouse: Warehouse) -> None:

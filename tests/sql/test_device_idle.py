@@ -15,13 +15,14 @@ from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES, shared_file
 from tests.gap_reference import covered, gaps
 from tests.hta import hta
-from tests.launch_traces import FEW, LOADER, OF_HTA, SHAPES, Machine, planted
+from tests.launch_traces import ALL_REDUCE, FEW, LOADER, OF_HTA, SHAPES, Machine, planted, recorded
+from tests.path_traces import OF_HTA as RECORDED
 from tests.sampling import thinned
 from tests.trace_corpus import SHAPES as PROGRAMS
 from tests.trace_corpus import Style
 from tests.trace_reference import WORK, load, nanoseconds, slices
 
-OTHERS = [f"gpu/{name}" for name in ("triton", "alexnet", "mi250_rocm")]
+OTHERS = [f"gpu/{name}" for name in ("alexnet", "triton", "mi250_rocm")]
 GAPS = """
     SELECT g.device, g.stream, g.start, g.duration, g.cause, g.host_op, g.host_time, g.hta_cause
     FROM device_idle($c, unit := 'ns', "by" := $by) AS g
@@ -64,6 +65,26 @@ def test_planted_causes(launch_traces: Warehouse) -> None:
     by_cause = {row[5]: row[6] for row in rows if row[6] is not None}
     assert [*by_cause] == ["needs_copy", "needs_gradients"]
     assert by_cause["needs_copy"] == "Memcpy DtoD (Device -> Device)"
+
+
+def test_recorded_waits(launch_traces: Warehouse) -> None:
+    """Gaps whose next event waited, by the trace's records, for another stream; others don't, whatever ends before."""
+    rows = launch_traces.rows("""
+        SELECT g.start + 1000, g.start + g.duration + 1000, g.cause, g.host_op, g.waited_for
+        FROM device_idle('recorded', "by" := 'stream') AS g
+        WHERE g.stream = 7
+        ORDER BY g.start
+    """)[1]
+    assert [row[:4] for row in rows] == recorded().gaps
+    assert [row[4] for row in rows] == ["side", None, ALL_REDUCE, None, "short"]
+
+
+@pytest.mark.parametrize("name", thinned(sorted(RECORDED), ("recorded waits",)))
+def test_traces_with_records(warehouse: Warehouse, tmp_path: Path, name: str) -> None:
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(RECORDED[name])
+    warehouse.ingest(path, name="t")
+    assert check(warehouse, "t", json.loads(RECORDED[name])["traceEvents"])
 
 
 def test_causes_add_up(launch_traces: Warehouse) -> None:

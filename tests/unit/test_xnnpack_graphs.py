@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from etq import FormatError
-from etq.ingest.program import xnnpack
+from etq.ingest.program import delegate_rows
 from etq.ingest.program.reader import read_program
 from tests.conftest import CAPTURES
 from tests.program_builders import Table, delegate, method, program
@@ -161,8 +161,8 @@ def test_ops_may_not_share_a_table() -> None:
 
 def test_graphs_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """The ops and values of all graphs of a program are limited: another size is read, one more is refused."""
-    monkeypatch.setattr(xnnpack, "MOST_OPS", 4)
-    monkeypatch.setattr(xnnpack, "MOST_VALUES", 8)
+    monkeypatch.setattr(delegate_rows, "MOST_OPS", 4)
+    monkeypatch.setattr(delegate_rows, "MOST_VALUES", 8)
     ops, values = read(SIMPLE, SIMPLE, calls=3)
     assert (len(ops), len(values)) == (4, 8)
     for content, message in (
