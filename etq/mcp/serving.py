@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq.database.connection import NONE_THERE, expanded, is_lake_path
 from etq.database.locking import HeldError
 from etq.errors import EtqError
+from etq.listening import bound
 from etq.mcp.server import server_of
 from etq.warehouse.warehouse import open as open_warehouse
 
@@ -67,7 +68,7 @@ def serve_stdio(db: str, allowed: list[str]) -> None:
 
 
 def serve_http(db: str, allowed: list[str], host: str, port: int) -> None:
-    """Serve clients over HTTP until the process ends. Errors are those of `server_of`.
+    """Serve clients over HTTP until the process ends. Errors are those of `server_of` and `bound`.
 
     A host that is not the loopback needs a token: that of `$ETQ_MCP_TOKEN`, or a new one, which is printed.
     """
@@ -79,12 +80,12 @@ def serve_http(db: str, allowed: list[str], host: str, port: int) -> None:
         raise EtqError(
             f"${TOKEN}: shorter than {_SHORTEST_TOKEN} characters; use a longer one, or unset it for a new one"
         )
+    listener = bound(host, port)
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(32)
         print(f"Token, to send as Authorization: Bearer: {token}", file=sys.stderr)
     app = guarded(server, host, token)
     config = uvicorn.Config(app, host=host, port=port, log_level="warning", server_header=False)
-    listener = config.bind_socket()
     listener.listen(_BACKLOG)  # so that a reader of the address can connect
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listener.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -217,3 +218,16 @@ def test_a_server_starts_while_a_writer_holds_the_warehouse(tmp_path: Path) -> N
     with etq.open(path):
         done = started("--db", str(path))
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_address_that_cannot_be_bound_is_an_error(tmp_path: Path) -> None:
+    """The one line names what to change, and no token is printed for a server that doesn't start."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = started("--db", str(path), "--http", "--port", str(port))
+    assert done.stderr == f"Error: 127.0.0.1:{port}: address already in use; choose another --port\n"
+    done = started("--db", str(path), "--http", "--host", "192.0.2.1", "--port", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: 192.0.2.1:0: cannot assign requested address; choose another --host\n"

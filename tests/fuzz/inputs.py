@@ -164,6 +164,9 @@ def _trace(random: Random, original: Original) -> tuple[bytes, list[str]]:
 
 def _in_parts(random: Random, original: Original) -> tuple[bytes, list[str]]:
     content, told = _trace(random, original)
+    if told[-1:] == ["gzip bomb"]:
+        # 32 MB in parts of 100 bytes would take longer than a hang.
+        content, told = _json(random, original)
     if content[:2] != GZIP and random.random() < 0.3:
         return gzip.compress(content, 1, mtime=0), [*told, "gzip"]
     return content, told
