@@ -227,8 +227,8 @@ class Lab:
             house.ingest(content, name="fuzz", debug_buffer=beside, keep_values=way % 2 == 0)
         elif given.kind == KIND:
             with on_disk(content) as path, small_parts(content):
-                found = house.ingest(path, name="fuzz")
-                _ask(house, found, (TRACE_VIEWS[way % len(TRACE_VIEWS)],))
+                trace = house.ingest(path, name="fuzz")
+                _ask(house, trace, (TRACE_VIEWS[way % len(TRACE_VIEWS)],))
         else:
             views = (TRACE_VIEWS[way // 4 % len(TRACE_VIEWS)],) if given.kind == "trace" else VIEWS
             self._ingest_capture(content, way, views)
