@@ -6,6 +6,7 @@ import click
 
 from etq.cli import main
 from etq.cli.options import warehouse_option
+from etq.errors import printable
 
 
 @main.command()
@@ -22,16 +23,17 @@ def mcp(allowed: tuple[str, ...], http: bool, host: str | None, port: int | None
     """Serve a warehouse to agents (MCP). The Model Context Protocol's clients read it, and can't write.
 
     The tools list, summarize and compare captures, find regressions, and run SQL that isn't trusted. Other processes
-    can write the warehouse meanwhile. Needs etq[mcp].
+    can write the warehouse meanwhile. With --allow, files can be inspected before there is a warehouse. Needs etq[mcp].
 
     \b
     etq mcp --db lab.duckdb
     etq mcp --db lab.duckdb --allow ~/captures --http --port 8651
     """
-    from etq.mcp.serving import serve_http, serve_stdio
+    from etq.mcp.serving import check_warehouse, serve_http, serve_stdio
 
     if not http and (host is not None or port is not None):
         raise click.UsageError("--host and --port go with --http")
+    check_warehouse(db, list(allowed), lambda text: click.echo(printable(f"Note: {text}"), err=True))
     if http:
         serve_http(db, list(allowed), host or "127.0.0.1", 8651 if port is None else port)
     else:

@@ -36,6 +36,10 @@ _HOLDER: Final = re.compile(r"PID (\d+)")
 Result = TypeVar("Result")
 
 
+class HeldError(WarehouseError):
+    """Another process holds the file, and did so for the whole time of waiting."""
+
+
 def retry_while_locked(
     path: str, attempt: Callable[[], Result], wait: float | None = None, *, is_writer: bool = False, yields: bool = True
 ) -> Result:
@@ -44,7 +48,7 @@ def retry_while_locked(
     Many readers in turn could block a writer forever, as one of them always holds the file. So a waiting writer shows
     that it waits, and readers with `yields` let it go first, for up to `LONGEST_YIELD` seconds.
 
-    Raises `WarehouseError` if the file is held for longer than `seconds_to_wait`, `duckdb.Error` for other failures.
+    Raises `HeldError` if the file is held for longer than `seconds_to_wait`, `duckdb.Error` for other failures.
     """
     # Imported here, as commands that use no database start faster without it.
     import duckdb
@@ -69,7 +73,7 @@ def retry_while_locked(
                     has_shown = True
                     stack.enter_context(_waiting(path))
                 if waited >= seconds:
-                    raise WarehouseError(
+                    raise HeldError(
                         f"{path}: held by {_holder(text)}; waited {seconds:g} s for it: end it, or wait longer "
                         "(etq --wait SECONDS, $ETQ_WAIT)"
                     ) from error

@@ -8,10 +8,15 @@ import secrets
 import socket
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from etq.database.connection import NONE_THERE, expanded, is_lake_path
+from etq.database.locking import HeldError
 from etq.errors import EtqError
+from etq.listening import bound
 from etq.mcp.server import server_of
+from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
@@ -28,6 +33,20 @@ Scope = dict[str, Any]
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def check_warehouse(db: str, allowed: list[str], report: Callable[[str], None]) -> None:
+    """Open the warehouse once, for an error at the start instead of one at each call.
+
+    With allowed folders it may be missing: their files can be inspected without it, and `report` is called with what to
+    do. A warehouse that a writer holds is not waited for: each call waits for it. Raises `WarehouseError`.
+    """
+    path = expanded(db)
+    if allowed and not is_lake_path(path) and not os.path.exists(path):
+        report(f"{path}: {NONE_THERE.format(path)}; until then, only files of the allowed folders can be inspected")
+        return
+    with suppress(HeldError), open_warehouse(path, read_only=True, wait=0):
+        pass
 
 
 def serve_stdio(db: str, allowed: list[str]) -> None:
@@ -49,7 +68,7 @@ def serve_stdio(db: str, allowed: list[str]) -> None:
 
 
 def serve_http(db: str, allowed: list[str], host: str, port: int) -> None:
-    """Serve clients over HTTP until the process ends. Errors are those of `server_of`.
+    """Serve clients over HTTP until the process ends. Errors are those of `server_of` and `bound`.
 
     A host that is not the loopback needs a token: that of `$ETQ_MCP_TOKEN`, or a new one, which is printed.
     """
@@ -61,12 +80,12 @@ def serve_http(db: str, allowed: list[str], host: str, port: int) -> None:
         raise EtqError(
             f"${TOKEN}: shorter than {_SHORTEST_TOKEN} characters; use a longer one, or unset it for a new one"
         )
+    listener = bound(host, port)
     if token is None and not is_loopback(host):
         token = secrets.token_urlsafe(32)
         print(f"Token, to send as Authorization: Bearer: {token}", file=sys.stderr)
     app = guarded(server, host, token)
     config = uvicorn.Config(app, host=host, port=port, log_level="warning", server_header=False)
-    listener = config.bind_socket()
     listener.listen(_BACKLOG)  # so that a reader of the address can connect
     shown = f"[{host}]" if ":" in host else host
     print(f"http://{shown}:{listener.getsockname()[1]}{PATH}", file=sys.stderr, flush=True)

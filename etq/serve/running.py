@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import socket
 import webbrowser
 from collections.abc import Callable
-from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from etq.database.connection import check_path, expanded, is_lake_path
 from etq.errors import EtqError
+from etq.listening import bound
 from etq.serve.guard import Access
 from etq.warehouse.warehouse import open as open_warehouse
 
@@ -35,7 +34,7 @@ def run(path: str, host: str, port: int, *, opens: bool, report: Callable[[str],
         raise EtqError(_MISSING) from None
     path = expanded(path)
     _check(path)
-    listener = _bound(host, port)
+    listener = bound(host, port)
     with listener:
         access = Access.of(host, listener.getsockname()[1])
         settings = settings_of(path, access)
@@ -67,18 +66,3 @@ def _check(path: str) -> None:
         check_path(path)
     with open_warehouse(path, read_only=True):
         pass
-
-
-def _bound(host: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address. Raises `EtqError` if that isn't possible."""
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        with ExitStack() as stack:
-            listener = stack.enter_context(socket.socket(family, kind, protocol))
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-            listener.listen(128)  # a browser that is faster than the server's start waits
-            stack.pop_all()
-        return listener
-    except OSError as error:
-        raise EtqError(f"{host}:{port}: {(error.strerror or str(error)).lower()}; choose another --port") from error

@@ -19,7 +19,7 @@ MOST_OPS: Final = 200_000
 MOST_VALUES: Final = 1_000_000
 # The header of blobs: an identifier at byte 4, its length (u16), position and size of the graph (u32s).
 _HEADER_LENGTH: Final = 30
-_GRAPH_AT: Final = 10
+GRAPH_AT: Final = 10
 
 
 @dataclass
@@ -85,12 +85,12 @@ def graph_part(
         return buffer.part(start, start + size)
     if head[4:8] != header or len(head) < _HEADER_LENGTH:
         return None
-    at, length = (int.from_bytes(head[place : place + 4], "little") for place in (_GRAPH_AT, _GRAPH_AT + 4))
+    at, length = (int.from_bytes(head[place : place + 4], "little") for place in (GRAPH_AT, GRAPH_AT + 4))
     if length < 8 or at + length > size:
         raise FormatError(
             buffer.path,
             f"by its header, {backend}'s graph has {length} bytes, from byte {at} of its blob of {size} bytes",
-            start + _GRAPH_AT,
+            start + GRAPH_AT,
         )
     part = buffer.part(start + at, start + at + length)
     found = part.bytes[part.start + 4 : part.start + 8].tobytes()

@@ -27,8 +27,11 @@ from etq.ingest.trace.scanner import (
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
-# Times from this one on, in microseconds, are too large for 64-bit integers of nanoseconds.
-BEYOND: Final = 9.2e15
+# Times from this one on, in microseconds, are too large: differences of nanoseconds must fit 64-bit integers.
+BEYOND: Final = 4.6e15
+# Numbers and sizes from these on can't be true, and sums of them would not be finite.
+MOST: Final = 1e15
+MOST_BYTES: Final = 2**53
 
 _devices: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
 _device: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
@@ -68,19 +71,19 @@ def device_events(entries: Entries, at: Whole, run: Whole, calls: Whole) -> pa.R
             "grid": _as_written([each.grid for each in details]),
             "block": _as_written([each.block for each in details]),
             "registers_per_thread": _held([each.registers for each in details]),
-            "shared_memory_bytes": _held([each.shared_memory for each in details], np.int64),
+            "shared_memory_bytes": _sizes([each.shared_memory for each in details]),
             "blocks_per_sm": _floats([each.blocks_per_sm for each in details]),
             "warps_per_sm": _floats([each.warps_per_sm for each in details]),
             "occupancy_percent": _floats([each.occupancy for each in details]),
             "bandwidth_gb_per_s": _floats([each.bandwidth for each in details]),
-            "bytes": _held([each.bytes for each in details], np.int64),
+            "bytes": _sizes([each.bytes for each in details]),
             "collective": _texts([each.collective for each in details]),
             "process_group": _texts([each.process_group for each in details]),
             "group_description": _texts([each.group_description for each in details]),
             "group_size": _integers([each.group_size for each in details]),
             "message_type": _texts([each.message_type for each in details]),
-            "in_elements": _integers([each.in_elements for each in details], np.int64),
-            "out_elements": _integers([each.out_elements for each in details], np.int64),
+            "in_elements": _counts([each.in_elements for each in details]),
+            "out_elements": _counts([each.out_elements for each in details]),
             "wait_stream": _held([each.wait_stream for each in details], np.int64),
             "wait_correlation_id": _held([each.wait_correlation for each in details], np.int64),
         }
@@ -98,12 +101,12 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
             "event_index": numbers(at.astype(np.int32)),
             "thread_index": numbers(np.array([thread for _, thread, _ in kept], np.int32)),
             "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in kept], np.float64))),
-            "bytes": _held([each.bytes for each in details], np.int64),
+            "bytes": _sizes([each.bytes for each in details]),
             "device_type": _held([each.device_type for each in details]),
             "device": _held([each.device_id for each in details]),
             "address": texts([None if each.address is None else str(each.address) for each in details]),
-            "total_allocated": _held([each.total_allocated for each in details], np.int64),
-            "total_reserved": _held([each.total_reserved for each in details], np.int64),
+            "total_allocated": _sizes([each.total_allocated for each in details]),
+            "total_reserved": _sizes([each.total_reserved for each in details]),
         }
     )
 
@@ -115,7 +118,8 @@ def _add_sizes(entries: Entries, details: Sequence[DeviceArguments], calls: Whol
     if not len(places):
         return
     written, of_call = np.unique(calls[places], return_inverse=True)
-    sizes = [event.args.size if event.args else None for event in entries.decoded(written, _calls, _of_call)]
+    events = chain.from_iterable(entries.decoded(written, _calls, _of_call))
+    sizes = [event.args.size if event.args else None for event in events]
     for place, call in zip(places.tolist(), of_call.tolist(), strict=True):
         size = sizes[call]
         details[place].bytes = size if size is None or size >= 0 else None
@@ -166,6 +170,13 @@ def _integers(parts: Sequence[msgspec.Raw], dtype: type[np.signedinteger] = np.i
     return _held([known[each] for each in written], dtype)
 
 
+def _counts(parts: Sequence[msgspec.Raw]) -> pa.Array:
+    """Return numbers of elements; other values become null."""
+    written = _written(parts)
+    known = {each: _plain(each) for each in set(written)}
+    return _sizes([number if isinstance(number := known[each], int) else None for each in written])
+
+
 def _written(parts: Sequence[msgspec.Raw]) -> list[bytes]:
     """Return JSON as bytes, empty where nothing is written, as for all events but those of collectives."""
     return [b"" if part is UNWRITTEN else bytes(part) for part in parts]
@@ -191,7 +202,13 @@ def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np
 
 
 def _floats(values: Sequence[float | None]) -> pa.Array:
-    return pa.array(values, pa.float64(), from_pandas=True)
+    """Return numbers; those that can't be true, such as infinity, become null."""
+    return pa.array([each if each is not None and abs(each) < MOST else None for each in values], pa.float64())
+
+
+def _sizes(values: Sequence[int | None]) -> pa.Array:
+    """Return sizes in bytes, or numbers of elements; those that can't be true become null."""
+    return pa.array([each if each is not None and abs(each) < MOST_BYTES else None for each in values], pa.int64())
 
 
 def _as_written(parts: Sequence[msgspec.Raw]) -> pa.Array:

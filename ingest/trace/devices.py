@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from etq.ingest.arrow import batch, integers, texts
+from etq.ingest.trace.details import MOST_BYTES
 from etq.ingest.trace.scanner import UNWRITTEN, DeviceProperties
 
 _properties: Final = msgspec.json.Decoder(list[DeviceProperties], strict=False)
@@ -35,7 +36,7 @@ def device_rows(written: msgspec.Raw) -> pa.RecordBatch | None:
                 [place if _small(each.id) is None else each.id for place, each in enumerate(devices)], np.int32
             ),
             "name": texts([each.name for each in devices]),
-            "memory_bytes": integers([_bounded(each.totalGlobalMem, 2**63) for each in devices], np.int64),
+            "memory_bytes": integers([_bounded(each.totalGlobalMem, MOST_BYTES) for each in devices], np.int64),
         }
         | {column: integers([_small(getattr(each, name)) for each in devices]) for column, name in _COLUMNS.items()}
     )

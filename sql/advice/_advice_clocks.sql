@@ -58,7 +58,7 @@ stepped AS (
     WHERE d.ticks > 0
     GROUP BY d.is_delegate, s.step
     HAVING sum(d.number) >= least_events
-        AND 100 * sum(d.number) FILTER (WHERE d.ticks % s.step = 0)
+        AND 100e0 * sum(d.number) FILTER (WHERE d.ticks % s.step = 0)
         >= multiples_percent * sum(d.number)
 ),
 largest AS (

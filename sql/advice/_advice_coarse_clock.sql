@@ -21,7 +21,7 @@ input AS (
 coarse AS (
     SELECT
         g.*,
-        100 * g.zeros / g.events AS zeros_share
+        100e0 * g.zeros / g.events AS zeros_share
     FROM input AS g
     WHERE g.events >= least_events
         AND _is_coarse(g.events, g.zeros, g.middle, g.step)

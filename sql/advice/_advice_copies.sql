@@ -28,7 +28,7 @@ added AS (
         sum(c.calls) AS calls,
         sum(c.per_run) AS per_run,
         sum(c.share_percent) AS share_percent,
-        100 * sum(c.of_constants) / nullif(sum(c.per_run), 0)
+        100e0 * sum(c.of_constants) / nullif(sum(c.per_run), 0)
             AS constant_percent,
         string_agg(c.words, ', ' ORDER BY c.place) FILTER (WHERE c.place <= 4)
             AS words,

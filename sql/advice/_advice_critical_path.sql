@@ -41,8 +41,8 @@ SELECT
         ELSE s.op
     END AS finding,
     'in ' || _advice_count(s.parts, 'part') || ', '
-    || _advice_percent(100 * s.device_part) || ' of it on devices, '
-    || _advice_percent(100 * s.host_part) || ' on the host'
+    || _advice_percent(100e0 * s.device_part) || ' of it on devices, '
+    || _advice_percent(100e0 * s.host_part) || ' on the host'
     || coalesce('; mostly the kernel ' || s.kernel, '')
     || '; etq critical-path lists the ops' AS evidence,
     s.total AS time_at_stake,

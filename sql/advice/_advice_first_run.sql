@@ -44,7 +44,7 @@ firsts AS (
     JOIN later AS l ON l.block_index = g.block_index
     WHERE g.is_first
         AND g.execute > l.p90
-        AND 100 * p.total >= excess_percent * g.middle
+        AND 100e0 * p.total >= excess_percent * g.middle
 ),
 first_runs AS (
     SELECT
@@ -59,7 +59,7 @@ first_runs AS (
 SELECT
     'first run' AS rule,
     CASE
-        WHEN 100 * t.all_excess < 5 * t.all_time THEN 'low' ELSE 'medium'
+        WHEN 100e0 * t.all_excess < 5 * t.all_time THEN 'low' ELSE 'medium'
     END AS severity,
     'The first run takes ' || _advice_time(t.execute, t.unit) || ', '
     || _advice_number(t.execute / t.middle) || ' times the median of the '
@@ -67,7 +67,7 @@ SELECT
     || _advice_time(t.middle, t.unit) || '): it is a warm-up.' AS finding,
     t.words || '; first run excess in load_breakdown' AS evidence,
     t.all_excess / t.all_runs AS time_at_stake,
-    100 * t.all_excess / t.all_time AS share_percent,
+    100e0 * t.all_excess / t.all_time AS share_percent,
     'Leave it out of averages and totals, as shares here do: --skip-first 1 '
     || '(steps := ''skip_first=1'').' AS remedy
 FROM first_runs AS t

@@ -43,14 +43,14 @@ loaded AS (
     FROM parts AS p
 ),
 load_shares AS (
-    SELECT l.*, x.*, 100 * l.load / (l.load + x.execute) AS share_percent
+    SELECT l.*, x.*, 100e0 * l.load / (l.load + x.execute) AS share_percent
     FROM loaded AS l
     CROSS JOIN executed AS x
     WHERE x.runs > 0
 )
 SELECT
     'loading' AS rule,
-    CASE WHEN t.load > 100 * t.middle THEN 'medium' ELSE 'low' END AS severity,
+    CASE WHEN t.load > 100e0 * t.middle THEN 'medium' ELSE 'low' END AS severity,
     'Loading took ' || _advice_time(t.load, t.unit) || ', as long as '
     || _advice_number(t.load / t.middle) || ' median runs and '
     || _advice_percent(t.share_percent) || ' of the time in this capture.' AS finding,

@@ -38,16 +38,16 @@ excesses AS (
 )
 SELECT
     'slow runs' AS rule,
-    _advice_severity(100 * t.excess / t.all_time) AS severity,
+    _advice_severity(100e0 * t.excess / t.all_time) AS severity,
     t.outliers || ' of ' || _advice_count(t.all_runs, 'run') || ' took longer '
     || 'than typical, the slowest ' || _advice_time(t.slowest, t.unit) || ' against '
     || _advice_time(t.middle, t.unit) || ': '
-    || _advice_percent(100 * t.excess / t.all_time)
+    || _advice_percent(100e0 * t.excess / t.all_time)
     || ' of all time is this excess.' AS finding,
     t.words AS evidence,
     t.excess / t.all_runs AS time_at_stake,
-    100 * t.excess / t.all_time AS share_percent,
+    100e0 * t.excess / t.all_time AS share_percent,
     'See whether some ops or all of them grow in the slow runs: etq slow. If all '
     || 'grow equally, measure again with nothing else on the device.' AS remedy
 FROM excesses AS t
-WHERE 100 * t.excess / t.all_time >= outliers_percent;
+WHERE 100e0 * t.excess / t.all_time >= outliers_percent;

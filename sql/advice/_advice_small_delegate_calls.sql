@@ -52,7 +52,7 @@ overheads AS (
     SELECT
         a.*,
         a.copies + CASE WHEN a.is_explained THEN a.unaccounted ELSE 0 END AS costs,
-        100 * costs >= overhead_percent * a.total AS is_costly,
+        100e0 * costs >= overhead_percent * a.total AS is_costly,
         NOT a.is_explained
         AND a.total / a.calls * _nanoseconds(a.unit) < 1000 * short_us AS is_short
     FROM added AS a
@@ -67,7 +67,7 @@ SELECT
     'The average run calls delegates ' || _advice_count(t.calls, 'time') || ', '
     || _advice_time(t.total / t.calls, t.unit) || ' each, '
     || CASE
-        WHEN t.is_costly THEN _advice_percent(100 * t.costs / t.total)
+        WHEN t.is_costly THEN _advice_percent(100e0 * t.costs / t.total)
             || ' of it copies, layout and time that the delegates'' events leave '
             || 'unaccounted.'
         ELSE 'and the delegates'' events do not show how much of it is overhead.'

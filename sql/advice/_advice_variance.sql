@@ -50,7 +50,7 @@ varying AS (
             ceil(2 * (1.96 + 0.84) ** 2 * (captures_share * s.spread / ln(1.05)) ** 2)
         )::BIGINT AS captures
     FROM spread AS s
-    WHERE 100 * s.spread >= spread_percent
+    WHERE 100e0 * s.spread >= spread_percent
     QUALIFY row_number() OVER (ORDER BY s.total DESC, s.block_index) = 1
 )
 SELECT
@@ -60,7 +60,7 @@ SELECT
     END AS severity,
     'Runs that log the same events take from ' || _advice_time(t.p10, t.unit)
     || ' (p10) to ' || _advice_time(t.p90, t.unit) || ' (p90), a spread of '
-    || _advice_percent(100 * t.spread) || ' around the median of '
+    || _advice_percent(100e0 * t.spread) || ' around the median of '
     || _advice_time(t.p50, t.unit) || ': to detect a change of 5 %, '
     || CASE
         WHEN t.captures > most_captures THEN 'more than ' || most_captures

@@ -238,7 +238,7 @@ SELECT
         AS avg,
     CASE
         WHEN r.is_additive
-            THEN 100 * r.ticks / nullif((SELECT e.ticks FROM executes AS e), 0)
+            THEN 100e0 * r.ticks / nullif((SELECT e.ticks FROM executes AS e), 0)
     END AS share_percent,
     _display_unit(r.written, r.unit) AS unit,
     try_cast(r.flops / r.calls AS BIGINT) AS flops,

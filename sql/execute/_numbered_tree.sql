@@ -167,7 +167,7 @@ SELECT
     / _divisor(a.time_scale, a.unit) AS self_time,
     i.total_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
-    100 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
+    100e0 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
     a.unit AS unit,
     i.self_ticks,
     i.total_ticks

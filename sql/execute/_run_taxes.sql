@@ -106,7 +106,7 @@ SELECT
             - x.operator_ticks
         ) * a.multiplier / a.divisor
     END AS tax,
-    100 * tax / nullif(execute, 0) AS tax_percent,
+    100e0 * tax / nullif(execute, 0) AS tax_percent,
     CASE WHEN a.is_untraced THEN 'no operators traced' ELSE 'includes tracing' END
         AS note,
     a.is_untraced,

@@ -88,7 +88,7 @@ SELECT
     coalesce(f.calls, 0) AS calls,
     coalesce(f.ticks, 0) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
-    100 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
+    100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,
     f.worst_source,
     f.worst_module,

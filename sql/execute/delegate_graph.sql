@@ -192,7 +192,7 @@ SELECT
     coalesce(e.calls, 0) AS calls,
     e.ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS self_time,
-    100 * e.ticks / nullif(
+    100e0 * e.ticks / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     a.unit AS unit,

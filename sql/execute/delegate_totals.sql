@@ -111,7 +111,7 @@ SELECT
     (c.total - c.ops - c.copies - c.layout) * x.multiplier / x.divisor
         AS unaccounted,
     c.total / nullif(c.calls, 0) * x.multiplier / x.divisor AS avg,
-    100 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
+    100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
     x.unit AS unit,
     c.events,
     c.other_events

@@ -111,7 +111,7 @@ SELECT
     / _divisor(a.time_scale, a.unit) AS total,
     d.total_ticks / x.number * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS per_execute,
-    100 * d.total_ticks / nullif(x.ticks, 0) AS share_percent,
+    100e0 * d.total_ticks / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,
     d.total_ticks
 FROM added AS d

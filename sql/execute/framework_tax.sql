@@ -130,7 +130,7 @@ SELECT
             THEN NULL
         ELSE coalesce(w.untraced - w.work, w.traced_tax)
     END AS tax,
-    100 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
+    100e0 * tax / nullif(coalesce(w.untraced, w.execute), 0) AS tax_percent,
     CASE
         WHEN w.is_untraced THEN w.note
         WHEN w.work > w.untraced THEN 'work is slower when traced'

@@ -109,7 +109,7 @@ parts AS (
         l.events,
         l.total_ticks::DOUBLE AS ticks,
         l.self_ticks,
-        100 * l.loading_ticks / nullif(
+        100e0 * l.loading_ticks / nullif(
             max(CASE WHEN l.part = 1 THEN l.loading_ticks END)
                 OVER (PARTITION BY l.run_index), 0
         ) AS share_percent

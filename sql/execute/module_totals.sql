@@ -109,7 +109,7 @@ SELECT
     / _divisor(a.time_scale, a.unit) AS self_time,
     d.total_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
-    100 * d.total_ticks / nullif(
+    100e0 * d.total_ticks / nullif(
         (SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     d.mapping,

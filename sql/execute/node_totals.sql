@@ -81,7 +81,7 @@ SELECT
     coalesce(o.calls, 0) AS calls,
     coalesce(o.ticks, 0) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS self_time,
-    100 * coalesce(o.ticks, 0) / nullif(
+    100e0 * coalesce(o.ticks, 0) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     a.unit AS unit

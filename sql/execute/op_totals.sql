@@ -104,7 +104,7 @@ SELECT
     d.min_ticks * d.multiplier / d.divisor AS min,
     d.max_ticks * d.multiplier / d.divisor AS max,
     CASE
-        WHEN d.is_additive THEN 100 * d.total_ticks / nullif(
+        WHEN d.is_additive THEN 100e0 * d.total_ticks / nullif(
             (SELECT sum(o.execute_ticks)::DOUBLE FROM classified_times AS o), 0
         )
     END AS share_percent,

@@ -51,7 +51,7 @@ SELECT
     t.calls,
     t.ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
-    100 * t.ticks / nullif(
+    100e0 * t.ticks / nullif(
         (SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0
     ) AS share_percent,
     a.unit AS unit,

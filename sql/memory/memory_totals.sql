@@ -37,7 +37,7 @@ by_run AS (
         z.run_index,
         z.allocator,
         count(z.size_bytes) AS allocations,
-        sum(z.size_bytes)::BIGINT AS bytes,
+        sum(z.size_bytes) AS bytes,
         max(z.size_bytes) AS largest
     FROM sized AS z
     GROUP BY z.run_index, z.allocator
@@ -46,9 +46,9 @@ SELECT
     r.allocator,
     count(*) AS runs,
     sum(r.allocations)::BIGINT AS allocations,
-    coalesce(sum(r.bytes), 0)::BIGINT AS total_bytes,
+    try_cast(coalesce(sum(r.bytes), 0) AS BIGINT) AS total_bytes,
     max(r.largest) AS largest_bytes,
-    max(r.bytes) AS largest_run_bytes
+    try_cast(max(r.bytes) AS BIGINT) AS largest_run_bytes
 FROM by_run AS r
 GROUP BY r.allocator
 ORDER BY total_bytes DESC, r.allocator;

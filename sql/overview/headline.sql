@@ -26,7 +26,7 @@ executes AS (
         t.scope AS part,
         t.execute,
         t.tax_percent,
-        100 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
+        100e0 * t.delegates / nullif(t.execute, 0) AS delegated_percent,
         t.note,
         t.unit
     FROM _run_taxes(

@@ -53,7 +53,8 @@ SELECT
     t.calls,
     t.self_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS self_time,
-    100 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0) AS share_percent,
+    100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
+        AS share_percent,
     a.unit AS unit,
     t.self_ticks
 FROM times AS t

@@ -111,7 +111,7 @@ SELECT
     p.methods,
     p.number,
     p.bytes::BIGINT AS bytes,
-    100 * p.bytes / a.byte_size AS share_percent
+    100e0 * p.bytes / a.byte_size AS share_percent
 FROM parts AS p
 CROSS JOIN target AS a
 ORDER BY p.place, p.byte_offset, p.item;

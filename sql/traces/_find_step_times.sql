@@ -140,7 +140,7 @@ SELECT
     p.kind,
     p.label,
     sum(p.calls)::INTEGER AS calls,
-    sum(p.ticks)::BIGINT AS ticks,
+    try_cast(sum(p.ticks) AS BIGINT) AS ticks,
     p.is_sample
 FROM parts AS p
 GROUP BY p.run_index, p.scope, p.is_sample, p.kind, p.label
@@ -211,7 +211,7 @@ SELECT
     p.kind,
     p.label,
     count(*)::INTEGER AS calls,
-    sum(p.ticks)::BIGINT AS ticks,
+    try_cast(sum(p.ticks) AS BIGINT) AS ticks,
     t.is_sample
 FROM step_times AS t
 JOIN placed AS p ON p.run_index = t.run_index

@@ -96,11 +96,15 @@ SELECT
     s.loads,
     s.communicates,
     s.synchronizes,
-    (sum(s.loads * s.ticks) OVER so_far)::BIGINT - s.loads * s.ticks
+    try_cast((sum(s.loads * s.ticks) OVER so_far) AS BIGINT) - s.loads * s.ticks
         AS loading_ticks,
-    (sum(s.communicates * s.ticks) OVER so_far)::BIGINT - s.communicates * s.ticks
+    try_cast(
+        (sum(s.communicates * s.ticks) OVER so_far) AS BIGINT
+    ) - s.communicates * s.ticks
         AS communication_ticks,
-    (sum(s.synchronizes * s.ticks) OVER so_far)::BIGINT - s.synchronizes * s.ticks
+    try_cast(
+        (sum(s.synchronizes * s.ticks) OVER so_far) AS BIGINT
+    ) - s.synchronizes * s.ticks
         AS synchronization_ticks,
     max(CASE WHEN s.loads > 0 THEN s.at_ticks END) OVER so_far AS loading_at,
     max(CASE WHEN s.communicates > 0 THEN s.at_ticks END) OVER so_far

@@ -33,8 +33,10 @@ by_kernel AS (
     SELECT
         n.op,
         n.kernel,
-        sum(n.ticks)::BIGINT AS ticks,
-        sum(CASE WHEN n.is_host THEN n.ticks ELSE 0 END)::BIGINT AS host_ticks,
+        try_cast(sum(n.ticks) AS BIGINT) AS ticks,
+        try_cast(
+            sum(CASE WHEN n.is_host THEN n.ticks ELSE 0 END) AS BIGINT
+        ) AS host_ticks,
         count(*) AS parts
     FROM named AS n
     GROUP BY n.op, n.kernel
@@ -49,9 +51,11 @@ ranked AS (
 )
 SELECT
     r.op,
-    sum(r.ticks)::BIGINT AS ticks,
-    sum(r.host_ticks)::BIGINT AS host_ticks,
-    sum(CASE WHEN r.kernel IS NULL THEN 0 ELSE r.ticks END)::BIGINT AS device_ticks,
+    try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
+    try_cast(
+        sum(CASE WHEN r.kernel IS NULL THEN 0 ELSE r.ticks END) AS BIGINT
+    ) AS device_ticks,
     max(CASE WHEN r.place = 1 THEN r.kernel END) AS kernel,
     sum(r.parts)::BIGINT AS parts
 FROM ranked AS r

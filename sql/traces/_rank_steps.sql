@@ -38,12 +38,12 @@ work AS (
     SELECT
         k.capture_id,
         e.run_index,
-        sum(
+        try_cast(sum(
             CASE WHEN starts_with(s.label, 'nccl') THEN 0 ELSE e.elapsed_ticks END
-        )::BIGINT AS computation_ticks,
-        sum(
+        ) AS BIGINT) AS computation_ticks,
+        try_cast(sum(
             CASE WHEN starts_with(s.label, 'nccl') THEN e.elapsed_ticks ELSE 0 END
-        )::BIGINT AS communication_ticks
+        ) AS BIGINT) AS communication_ticks
     FROM ranks AS k
     JOIN signatures AS s
         ON s.capture_id = k.capture_id

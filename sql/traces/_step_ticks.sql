@@ -128,7 +128,7 @@ stretches AS (
 -- Steps without device events may overlap: first between the starts and ends of
 -- steps, which are few.
 parts AS (
-    SELECT b.ticks, t.place, sum(t.length)::BIGINT AS length
+    SELECT b.ticks, t.place, try_cast(sum(t.length) AS BIGINT) AS length
     FROM stretches AS t
     ASOF JOIN (
         SELECT s.start_ticks AS ticks FROM steps AS s
@@ -138,7 +138,7 @@ parts AS (
     GROUP BY b.ticks, t.place
 ),
 counted AS (
-    SELECT s.run_index, p.place, sum(p.length)::BIGINT AS ticks
+    SELECT s.run_index, p.place, try_cast(sum(p.length) AS BIGINT) AS ticks
     FROM parts AS p
     JOIN steps AS s ON p.ticks >= s.start_ticks AND p.ticks < s.end_ticks
     GROUP BY s.run_index, p.place

@@ -78,7 +78,7 @@ summed AS (
         s.family AS annotation,
         l.label AS event,
         count(*) AS calls,
-        sum(l.end_ticks - l.start_ticks)::BIGINT AS ticks,
+        try_cast(sum(l.end_ticks - l.start_ticks) AS BIGINT) AS ticks,
         min(l.end_ticks - l.start_ticks) AS shortest,
         max(l.end_ticks - l.start_ticks) AS longest
     FROM target AS a

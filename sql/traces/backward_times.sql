@@ -113,12 +113,20 @@ summed AS (
         r.modules,
         r.op,
         r.backward,
-        sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END)::BIGINT AS forward_calls,
+        try_cast(
+            sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END) AS BIGINT
+        ) AS forward_calls,
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
-        sum(CASE WHEN r.is_backward THEN 0 ELSE r.ticks END)::BIGINT AS forward_ticks,
-        sum(CASE WHEN r.is_backward THEN r.ticks ELSE 0 END)::BIGINT AS backward_ticks,
+        try_cast(
+            sum(CASE WHEN r.is_backward THEN 0 ELSE r.ticks END) AS BIGINT
+        ) AS forward_ticks,
+        try_cast(
+            sum(CASE WHEN r.is_backward THEN r.ticks ELSE 0 END) AS BIGINT
+        ) AS backward_ticks,
         -- If the trace has device events, all host events have a device time.
-        sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks)::BIGINT
+        try_cast(
+            sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT
+        )
             AS forward_device_ticks,
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks)::BIGINT
             AS backward_device_ticks,

@@ -90,7 +90,7 @@ summed AS (
         w.message_type,
         w.message_bytes,
         count(*) AS calls,
-        sum(w.ticks)::BIGINT AS ticks,
+        try_cast(sum(w.ticks) AS BIGINT) AS ticks,
         min(w.ticks) AS shortest,
         max(w.ticks) AS longest
     FROM work AS w

@@ -79,10 +79,10 @@ summed AS (
         min(d.bytes) AS least,
         count(d.bytes) AS sized,
         max(d.bytes) AS most,
-        sum(w.end_ticks - w.start_ticks)::BIGINT AS ticks,
-        sum(
+        try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS ticks,
+        try_cast(sum(
             CASE WHEN d.bytes IS NOT NULL THEN w.end_ticks - w.start_ticks END
-        )::BIGINT AS sized_ticks,
+        ) AS BIGINT) AS sized_ticks,
         min(d.bandwidth_gb_per_s) AS slowest,
         fsum(d.bandwidth_gb_per_s) / nullif(count(d.bandwidth_gb_per_s), 0) AS mean,
         max(d.bandwidth_gb_per_s) AS fastest,

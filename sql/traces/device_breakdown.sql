@@ -32,22 +32,24 @@ summed AS (
         d.device,
         d.run_index,
         d.step,
-        sum(d.ticks)::BIGINT AS ticks,
-        sum(
+        try_cast(sum(d.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(
             CASE WHEN d.computes OR d.communicates OR d.copies THEN 0 ELSE d.ticks END
-        )::BIGINT AS idle,
-        sum(CASE WHEN d.computes THEN d.ticks ELSE 0 END)::BIGINT AS compute,
-        sum(
+        ) AS BIGINT) AS idle,
+        try_cast(
+            sum(CASE WHEN d.computes THEN d.ticks ELSE 0 END) AS BIGINT
+        ) AS compute,
+        try_cast(sum(
             CASE
                 WHEN (d.communicates OR d.copies) AND NOT d.computes THEN d.ticks
                 ELSE 0
             END
-        )::BIGINT AS non_compute,
-        sum(CASE WHEN d.communicates THEN d.ticks ELSE 0 END)::BIGINT
+        ) AS BIGINT) AS non_compute,
+        try_cast(sum(CASE WHEN d.communicates THEN d.ticks ELSE 0 END) AS BIGINT)
             AS communication,
-        sum(
+        try_cast(sum(
             CASE WHEN d.communicates AND d.computes THEN d.ticks ELSE 0 END
-        )::BIGINT AS overlapped
+        ) AS BIGINT) AS overlapped
     FROM _device_activity((SELECT a.capture_id FROM target AS a), "by") AS d
     GROUP BY d.device, d.run_index, d.step
 )
@@ -100,7 +102,7 @@ summed AS (
         d.device,
         d.computes::INTEGER + 2 * d.communicates::INTEGER + 4 * d.copies::INTEGER
             AS place,
-        sum(d.ticks)::BIGINT AS ticks
+        try_cast(sum(d.ticks) AS BIGINT) AS ticks
     FROM _device_activity((SELECT a.capture_id FROM target AS a), 'device') AS d
     WHERE d.computes OR d.communicates OR d.copies
     GROUP BY 1, 2
@@ -161,7 +163,7 @@ summed AS (
         m.type,
         m.label,
         count(*) AS calls,
-        sum(m.ticks)::BIGINT AS ticks,
+        try_cast(sum(m.ticks) AS BIGINT) AS ticks,
         fsum((m.ticks - m.mean_ticks) * (m.ticks - m.mean_ticks)) AS squares,
         min(m.ticks) AS shortest,
         max(m.ticks) AS longest

@@ -110,8 +110,8 @@ by_op AS (
         i.cause,
         i.host_op,
         count(*) AS gaps,
-        sum(i.ticks)::BIGINT AS ticks,
-        sum(i.host_ticks)::BIGINT AS host_ticks,
+        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
         max(i.ticks) AS longest
     FROM _idle_causes(
         (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000, 0
@@ -133,8 +133,8 @@ causes AS (
         r.stream,
         r.cause,
         sum(r.gaps)::BIGINT AS gaps,
-        sum(r.ticks)::BIGINT AS ticks,
-        sum(r.host_ticks)::BIGINT AS host_ticks,
+        try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
         max(r.longest) AS longest,
         max(CASE WHEN r.place = 1 THEN r.host_op END) AS host_op
     FROM ranked AS r

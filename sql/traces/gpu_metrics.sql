@@ -106,7 +106,7 @@ SELECT
         AS start,
     t.length * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
         AS duration,
-    100 * t.amount / t.length AS value_percent,
+    100e0 * t.amount / t.length AS value_percent,
     a.unit
 FROM samples AS t
 CROSS JOIN target AS a

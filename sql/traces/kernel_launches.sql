@@ -141,8 +141,10 @@ totals AS (
         w.call,
         count(DISTINCT w.call_index) AS calls,
         count(*) AS events,
-        sum(CASE WHEN w.place = 1 THEN w.call_ticks ELSE 0 END)::BIGINT AS call_ticks,
-        sum(w.ticks)::BIGINT AS ticks,
+        try_cast(
+            sum(CASE WHEN w.place = 1 THEN w.call_ticks ELSE 0 END) AS BIGINT
+        ) AS call_ticks,
+        try_cast(sum(w.ticks) AS BIGINT) AS ticks,
         sum(w.is_short::INTEGER)::BIGINT AS short_events,
         sum(w.delay_ticks)::DOUBLE / count(*) AS mean_delay,
         quantile_cont(w.delay_ticks::DOUBLE, 0.5) AS p50_delay,

@@ -56,7 +56,7 @@ launched AS (
         o.end_ticks - o.start_ticks AS host_ticks,
         string_agg(w.label, ' | ' ORDER BY w.start_ticks, w.event_index) AS sequence,
         count(*) AS length,
-        sum(w.end_ticks - w.start_ticks)::BIGINT AS device_ticks
+        try_cast(sum(w.end_ticks - w.start_ticks) AS BIGINT) AS device_ticks
     FROM work AS w
     ASOF JOIN outermost AS o
         ON o.thread_index = w.call_thread AND w.call_start_ticks >= o.start_ticks
@@ -69,8 +69,8 @@ summed AS (
         l.sequence,
         l.length,
         count(*) AS calls,
-        sum(l.device_ticks)::BIGINT AS device_ticks,
-        sum(l.host_ticks)::BIGINT AS host_ticks
+        try_cast(sum(l.device_ticks) AS BIGINT) AS device_ticks,
+        try_cast(sum(l.host_ticks) AS BIGINT) AS host_ticks
     FROM launched AS l
     WHERE l.length >= min_length
     GROUP BY l.label, l.sequence, l.length

@@ -166,12 +166,16 @@ summed AS (
         sum(
             CASE WHEN n.is_device THEN d.total_ticks ELSE d.device_ticks END
         )::DOUBLE AS device_ticks,
-        sum(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END)::BIGINT
+        try_cast(sum(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END) AS BIGINT)
             AS self_memory,
-        sum(CASE WHEN n.is_device THEN 0 ELSE d.memory END)::BIGINT AS memory,
-        sum(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END)::BIGINT
+        try_cast(
+            sum(CASE WHEN n.is_device THEN 0 ELSE d.memory END) AS BIGINT
+        ) AS memory,
+        try_cast(
+            sum(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END) AS BIGINT
+        )
             AS self_device_memory,
-        sum(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END)::BIGINT
+        try_cast(sum(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END) AS BIGINT)
             AS device_memory
     FROM by_signature AS d
     JOIN named AS n ON n.signature_index = d.call_signature
@@ -199,7 +203,7 @@ unowned AS (
     UNION ALL
     SELECT
         '[memory]', count(*), 0,
-        sum(m.cpu_bytes)::BIGINT, sum(m.device_bytes)::BIGINT
+        try_cast(sum(m.cpu_bytes) AS BIGINT), try_cast(sum(m.device_bytes) AS BIGINT)
     FROM _memory_outside((SELECT w.capture_id FROM options AS w)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
@@ -238,11 +242,11 @@ SELECT
     s.calls,
     s.self_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS self_cpu_time,
-    100 * s.self_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
+    100e0 * s.self_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS self_cpu_percent,
     s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         AS cpu_time_total,
-    100 * s.total_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
+    100e0 * s.total_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS cpu_time_percent,
     s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
         / nullif(s.calls, 0) AS cpu_time_avg,

@@ -56,7 +56,7 @@ summed AS (
         c.device,
         c.op,
         c.number,
-        sum(c.bytes)::BIGINT AS bytes,
+        try_cast(sum(c.bytes) AS BIGINT) AS bytes,
         sum(c.allocations)::BIGINT AS allocations
     FROM changes AS c
     GROUP BY c.device, c.op, c.number

@@ -78,9 +78,9 @@ SELECT
     s.host_ticks * _multiplier(s.time_scale, s.unit)
         / _divisor(s.time_scale, s.unit) AS host_total_time,
     s.is_eligible AS tensor_cores_eligible,
-    coalesce(100 * s.tensor_self_ticks / nullif(s.device_self_ticks, 0), 0)
+    coalesce(100e0 * s.tensor_self_ticks / nullif(s.device_self_ticks, 0), 0)
         AS tensor_cores_self_percent,
-    coalesce(100 * s.tensor_ticks / nullif(s.device_ticks, 0), 0)
+    coalesce(100e0 * s.tensor_ticks / nullif(s.device_ticks, 0), 0)
         AS tensor_cores_total_percent,
     s.unit
 FROM summed AS s

@@ -78,7 +78,7 @@ stretches AS (
     FROM moments AS m
     WINDOW so_far AS (ORDER BY m.ticks ROWS UNBOUNDED PRECEDING)
 )
-SELECT b.start_ticks AS span_ticks, t.place, sum(t.length)::BIGINT AS ticks
+SELECT b.start_ticks AS span_ticks, t.place, try_cast(sum(t.length) AS BIGINT) AS ticks
 FROM stretches AS t
 ASOF JOIN spans AS b ON t.ticks >= b.start_ticks
 WHERE t.ticks < b.end_ticks
@@ -236,8 +236,8 @@ summed AS (
         NULL,
         NULL,
         p.place,
-        coalesce(sum(i.host_ticks), 0)::BIGINT,
-        coalesce(sum(i.device_ticks), 0)::BIGINT,
+        try_cast(coalesce(sum(i.host_ticks), 0) AS BIGINT),
+        try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT),
         coalesce(sum(i.events), 0)::BIGINT
     FROM places AS p
     LEFT JOIN in_spans AS i ON i.place = p.place

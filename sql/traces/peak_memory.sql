@@ -78,7 +78,11 @@ owned AS (
 ),
 rows_of_ops AS (
     SELECT
-        o.device, o.op, o.step, count(*) AS allocations, sum(o.bytes)::BIGINT AS bytes
+        o.device,
+        o.op,
+        o.step,
+        count(*) AS allocations,
+        try_cast(sum(o.bytes) AS BIGINT) AS bytes
     FROM owned AS o
     GROUP BY o.device, o.op, o.step
 ),
@@ -86,7 +90,7 @@ unseen AS (
     SELECT p.device, p.bytes - coalesce(r.bytes, 0) AS bytes
     FROM peaks AS p
     LEFT JOIN (
-        SELECT o.device, sum(o.bytes)::BIGINT AS bytes
+        SELECT o.device, try_cast(sum(o.bytes) AS BIGINT) AS bytes
         FROM rows_of_ops AS o
         GROUP BY o.device
     ) AS r ON r.device = p.device

@@ -130,7 +130,7 @@ SELECT
     s.launches,
     s.empty_ticks * _multiplier(a.time_scale, a.unit)
         / _divisor(a.time_scale, a.unit) AS empty_time,
-    100 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
+    100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
     s.weighted / nullif(s.ticks, 0) AS time_mean,
     s.full_ticks * _multiplier(a.time_scale, a.unit)
         / _divisor(a.time_scale, a.unit) AS full_time,

@@ -78,8 +78,8 @@ ranks AS (
         s.unit,
         count(*) AS steps,
         sum(s.ticks)::DOUBLE AS ticks,
-        sum(s.waited_ticks)::BIGINT AS waited_ticks,
-        sum(s.communication_ticks)::BIGINT AS communication_ticks
+        try_cast(sum(s.waited_ticks) AS BIGINT) AS waited_ticks,
+        try_cast(sum(s.communication_ticks) AS BIGINT) AS communication_ticks
     FROM steps AS s
     GROUP BY s.job, s.rank, s.time_scale, s.unit
 )

@@ -107,7 +107,7 @@ SELECT
     v.category,
     v.steps,
     v.time,
-    100 * v.time / nullif(
+    100e0 * v.time / nullif(
         max(CASE WHEN v.category = 'Step' THEN v.time END) OVER (), 0
     ) AS share_percent,
     v.unit

@@ -66,9 +66,13 @@ summed AS (
         w.run_index,
         w.op,
         count(*) AS kernels,
-        sum(w.ticks)::BIGINT AS ticks,
-        sum(CASE WHEN w.uses THEN w.ticks ELSE 0 END)::BIGINT AS tensor_ticks,
-        sum(CASE WHEN w.could AND NOT w.uses THEN w.ticks ELSE 0 END)::BIGINT
+        try_cast(sum(w.ticks) AS BIGINT) AS ticks,
+        try_cast(
+            sum(CASE WHEN w.uses THEN w.ticks ELSE 0 END) AS BIGINT
+        ) AS tensor_ticks,
+        try_cast(
+            sum(CASE WHEN w.could AND NOT w.uses THEN w.ticks ELSE 0 END) AS BIGINT
+        )
             AS missed_ticks
     FROM work AS w
     GROUP BY w.device, w.run_index, w.op

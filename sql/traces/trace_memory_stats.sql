@@ -99,8 +99,10 @@ self_memory AS MATERIALIZED (
         c.event_index,
         _memory_device(m.device_type, m.device) AS device,
         count(*) FILTER (WHERE m.bytes > 0) AS allocations,
-        coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0)::BIGINT AS allocated,
-        sum(m.bytes)::BIGINT AS increase
+        try_cast(
+            coalesce(sum(m.bytes) FILTER (WHERE m.bytes > 0), 0) AS BIGINT
+        ) AS allocated,
+        try_cast(sum(m.bytes) AS BIGINT) AS increase
     FROM _memory_calls((SELECT a.capture_id FROM target AS a)) AS i
     JOIN calls AS c ON c.event_index = i.call_index AND c.is_operator
     JOIN trace_memory AS m
@@ -134,13 +136,13 @@ summed AS (
         c.label AS name,
         coalesce(sum(k.allocations) FILTER (WHERE k.is_own), 0)::BIGINT
             AS self_allocations,
-        coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0)::BIGINT
+        try_cast(coalesce(sum(k.allocated) FILTER (WHERE k.is_own), 0) AS BIGINT)
             AS self_allocated_bytes,
-        coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0)::BIGINT
+        try_cast(coalesce(sum(k.increase) FILTER (WHERE k.is_own), 0) AS BIGINT)
             AS self_increase_bytes,
         sum(k.allocations)::BIGINT AS allocations,
-        sum(k.allocated)::BIGINT AS allocated_bytes,
-        sum(k.increase)::BIGINT AS increase_bytes
+        try_cast(sum(k.allocated) AS BIGINT) AS allocated_bytes,
+        try_cast(sum(k.increase) AS BIGINT) AS increase_bytes
     FROM with_ancestors AS k
     JOIN calls AS c ON c.event_index = k.at_index
     WHERE c.is_operator

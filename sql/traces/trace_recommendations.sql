@@ -53,7 +53,7 @@ used AS (
 ),
 tensors AS (
     SELECT
-        100 * sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
+        100e0 * sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
         / nullif(
             sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END), 0
         ) AS eligible_percent
@@ -155,13 +155,13 @@ recommendations AS (
         'memory of the device is nearly full',
         printf(
             '%.1f %% of %.1f GB were in use',
-            100 * p.bytes / d.memory_bytes,
+            100e0 * p.bytes / d.memory_bytes,
             d.memory_bytes / 1024 ** 3
         ),
         'gradient checkpointing, or automatic mixed precision'
     FROM peaks AS p
     JOIN devices AS d ON d.device = p.device
-    WHERE 100 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
+    WHERE 100e0 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
 )
 FROM recommendations;
 

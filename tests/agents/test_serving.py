@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -186,3 +187,47 @@ def test_a_client_that_ends_ends_the_server(tmp_path: Path) -> None:
         stdin.close()
         assert stderr.read() == b""
         assert server.wait(30) == 0
+
+
+def started(*options: str) -> subprocess.CompletedProcess[str]:
+    """A server whose client ends at once."""
+    command = [sys.executable, "-m", "etq", "mcp", *options]
+    return subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_a_warehouse_that_cannot_be_read_is_an_error_at_the_start(tmp_path: Path) -> None:
+    missing, junk = tmp_path / "lab.duckdb", tmp_path / "junk.duckdb"
+    junk.write_text("no database")
+    for path, error in ((missing, f"no such file; make a warehouse with: etq ingest FILE... --db {missing}"),
+                        (junk, "not a DuckDB database; name another file"),
+                        (tmp_path, "a folder; a warehouse is a file, or a lake that etq lake makes")):  # fmt: skip
+        done = started("--db", str(path))
+        assert (done.returncode, done.stdout, done.stderr) == (1, "", f"Error: {path}: {error}\n")
+
+
+def test_allowed_files_can_be_inspected_without_a_warehouse(tmp_path: Path) -> None:
+    missing = tmp_path / "lab.duckdb"
+    done = started("--db", str(missing), "--allow", str(tmp_path))
+    assert done.returncode == 0
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"Note: {missing}: no such file; make a warehouse with: etq ingest")
+
+
+def test_a_server_starts_while_a_writer_holds_the_warehouse(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path):
+        done = started("--db", str(path))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_address_that_cannot_be_bound_is_an_error(tmp_path: Path) -> None:
+    """The one line names what to change, and no token is printed for a server that doesn't start."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        done = started("--db", str(path), "--http", "--port", str(port))
+    assert done.stderr == f"Error: 127.0.0.1:{port}: address already in use; choose another --port\n"
+    done = started("--db", str(path), "--http", "--host", "192.0.2.1", "--port", "0")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "Error: 192.0.2.1:0: cannot assign requested address; choose another --host\n"

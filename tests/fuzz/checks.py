@@ -28,6 +28,7 @@ from etq.warehouse.warehouse import Capture, Warehouse
 from tests.conftest import CAPTURES
 from tests.fuzz.inputs import Input
 from tests.fuzz.originals import Original
+from tests.fuzz.parts import KIND, difference_of_parts, on_disk, small_parts, tables_in_parts
 
 # Seconds of processor time for one file, by all threads.
 MOST_SECONDS: Final = 1.0
@@ -108,6 +109,8 @@ def refused(error: EtqError) -> str:
 def read(given: Input) -> str | None:
     """Read a file without a warehouse. Returns the reason for a refusal, or None if it was read."""
     try:
+        if given.kind == KIND and (difference := difference_of_parts(given.content)) is not None:
+            raise FaultError(difference)
         with Seconds("reading"):
             for table, rows in _reading(given):
                 part = rows.rows if isinstance(rows, LazyBatch) else rows
@@ -121,7 +124,9 @@ def _reading(given: Input) -> Iterator[tuple[str, Any]]:
     content, kind = given.content, given.kind
     if kind == "record":
         yield from read_etrecord(content, "file")
-    elif kind == "program":
+    elif kind == KIND:
+        yield from tables_in_parts(content)
+    elif kind in ("program", "xnnpack"):
         yield from read_program(content, "file")
     elif kind == "metrics":
         yield from read_metrics(content, "file")
@@ -184,7 +189,7 @@ class Lab:
         self.clear()
         self._check_unchanged("taking a file out again")
         original = given.original
-        if way % 4 == 0 and original.kind in ("etdump", "record", "program", "debug", "prof_result"):
+        if way % 4 == 0 and original.kind in ("etdump", "record", "program", "xnnpack", "debug", "prof_result"):
             expected = self._state_of(original) if (original.kind, original.name) not in self._good else None
             known = self._good.setdefault((original.kind, original.name), expected or [])
             if self._state_of(original) != known:
@@ -203,7 +208,7 @@ class Lab:
             found = house.ingest_record(content, name="fuzz")
             if way % 2:
                 _tried(lambda: house.link(self.capture, found))
-        elif given.kind == "program":
+        elif given.kind in ("program", "xnnpack"):
             program = house.ingest_program(content, name="fuzz")
             if way % 2:
                 _tried(lambda: house.link(self.capture, program))
@@ -220,6 +225,10 @@ class Lab:
                 sidecar.unlink()
         elif beside is not None:
             house.ingest(content, name="fuzz", debug_buffer=beside, keep_values=way % 2 == 0)
+        elif given.kind == KIND:
+            with on_disk(content) as path, small_parts(content):
+                trace = house.ingest(path, name="fuzz")
+                _ask(house, trace, (TRACE_VIEWS[way % len(TRACE_VIEWS)],))
         else:
             views = (TRACE_VIEWS[way // 4 % len(TRACE_VIEWS)],) if given.kind == "trace" else VIEWS
             self._ingest_capture(content, way, views)

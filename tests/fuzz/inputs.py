@@ -10,16 +10,19 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from tests.fuzz.damage import blind
+from etq.ingest.program.delegate_rows import GRAPH_AT
+from etq.ingest.program.xnnpack_schema import HEADER
+from etq.ingest.trace.text import GZIP
+from tests.fuzz.damage import blind, edge
 from tests.fuzz.flatbuffer_damage import damage_flatbuffer
 from tests.fuzz.json_damage import VALUES, damage_json
-from tests.fuzz.originals import Original, kinds, originals
+from tests.fuzz.originals import Original, kinds, originals, xnnpack_blobs
 from tests.fuzz.zip_damage import bomb, damage_directory, damage_members
 
 # The number of inputs of each kind in a hundred.
 SHARES: Final = {
-    "etdump": 26, "log": 4, "prof_result": 10, "trace": 14, "record": 16, "program": 14, "debug": 6, "metrics": 5,
-    "sidecar": 5,
+    "etdump": 22, "log": 4, "prof_result": 8, "trace": 12, "parts": 6, "record": 14, "program": 10, "xnnpack": 8,
+    "debug": 6, "metrics": 5, "sidecar": 5,
 }  # fmt: skip
 _TIMES: Final = (1, 1, 1, 2, 3, 6)
 _ARGUMENTS: Final = (
@@ -84,6 +87,26 @@ def _flatbuffer(random: Random, original: Original) -> tuple[bytes, list[str]]:
     return bytes(data), told
 
 
+def _xnnpack(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    """Damage the graphs in a program's blobs, mostly those alone, and sometimes their headers."""
+    if random.random() < 0.1:
+        return _flatbuffer(random, original)
+    data, told = bytearray(original.content), []
+    for _ in range(random.choice(_TIMES)):
+        blob, size = random.choice(xnnpack_blobs(original.content))
+        start = int.from_bytes(data[blob + GRAPH_AT : blob + GRAPH_AT + 4], "little")
+        has_header = data[blob + 4 : blob + 8] == HEADER
+        if has_header and random.random() < 0.05:
+            at, width = random.choice(((4, 4), (8, 2), (10, 4), (14, 4)))
+            data[blob + at : blob + at + width] = edge(random, width)
+            told.append(f"{width} bytes at {at} of the header at {blob}")
+        start = blob + start if has_header and start < size else blob
+        good, damaged = original.content[start : blob + size], data[start : blob + size]
+        told.append(f"graph at {start}: {damage_flatbuffer(random, damaged, good)}")
+        data[start : blob + size] = damaged
+    return bytes(data), told
+
+
 def _log(random: Random, original: Original) -> tuple[bytes, list[str]]:
     if random.random() < 0.5:
         return _blindly_of(random, original)
@@ -140,6 +163,16 @@ def _trace(random: Random, original: Original) -> tuple[bytes, list[str]]:
     return content, told
 
 
+def _in_parts(random: Random, original: Original) -> tuple[bytes, list[str]]:
+    content, told = _trace(random, original)
+    if told[-1:] == ["gzip bomb"]:
+        # 32 MB in parts of 100 bytes would take longer than a hang.
+        content, told = _json(random, original)
+    if content[:2] != GZIP and random.random() < 0.3:
+        return gzip.compress(content, 1, mtime=0), [*told, "gzip"]
+    return content, told
+
+
 def _record(random: Random, original: Original) -> tuple[bytes, list[str]]:
     way = random.randrange(20)
     if way == 0:
@@ -157,8 +190,10 @@ _DAMAGES: Final = {
     "etdump": _flatbuffer,
     "debug": _flatbuffer,
     "program": _flatbuffer,
+    "xnnpack": _xnnpack,
     "log": _log,
     "trace": _trace,
+    "parts": _in_parts,
     "record": _record,
     "metrics": _json,
     "sidecar": _json,

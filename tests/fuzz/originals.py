@@ -11,13 +11,18 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from tests import launch_traces
+from etq.ingest.program.reader import read_program
+from etq.ingest.program.xnnpack_schema import BACKEND
+from tests import launch_traces, program_builders
 from tests.conftest import CAPTURES
+from tests.program_builders import method
 from tests.trace_builders import memory
 from tests.unit.test_metrics_reader import APP, GENERATION, RECORDS, log
 
 # Larger files find nothing that smaller ones don't, and take longer.
 LARGEST: Final = 260_000
+# Traces that are read in parts of a few hundred bytes.
+LARGEST_IN_PARTS: Final = 100_000
 CORPUS: Final = Path(__file__).parent / "corpus"
 
 
@@ -91,6 +96,38 @@ def _traces(kind: str) -> Iterator[Original]:
         yield Original(kind, f"rank_{rank}.json", made.trace())
 
 
+def _small_traces(kind: str) -> Iterator[Original]:
+    for each in originals("trace"):
+        if len(each.content) <= LARGEST_IN_PARTS:
+            yield Original(kind, each.name, each.content)
+
+
+@cache
+def xnnpack_blobs(program: bytes) -> list[tuple[int, int]]:
+    """The position and size of each blob of XNNPACK in a program."""
+    tables = dict(read_program(program, "file"))
+    return sorted(
+        {
+            (row["byte_offset"], row["blob_bytes"])
+            for row in tables["program_delegates"].to_pylist()
+            if row["backend"] == BACKEND
+        }
+    )
+
+
+def _with_xnnpack(kind: str) -> Iterator[Original]:
+    for name, path in _files(kind, "**/*.pte"):
+        content = path.read_bytes()
+        if xnnpack_blobs(content):
+            yield Original(kind, name, content)
+    graphs = json.loads(gzip.decompress((CAPTURES / "expected/xnnpack_graphs.json.gz").read_bytes()))
+    blob = base64.b64decode(graphs["every op"]["binary"])
+    delegates = [program_builders.delegate(BACKEND, 0, in_segment=True)]
+    yield Original(
+        kind, "every op", program_builders.program(method("forward", [], delegates=delegates), segments=[blob])
+    )
+
+
 def _debug(kind: str) -> Iterator[Original]:
     for name, path in _files(kind, "*/*_debug*.etdp"):
         buffer = path.with_suffix(".bin")
@@ -130,6 +167,8 @@ _READERS: Final[dict[str, Callable[[str], Iterator[Original]]]] = {
     "trace": _traces,
     "record": _plain("*/*.etrecord"),
     "program": _plain("*/*.pte"),
+    "xnnpack": _with_xnnpack,
+    "parts": _small_traces,
     "debug": _debug,
     "metrics": _metrics,
     "sidecar": _sidecars,

@@ -61,7 +61,7 @@ EVERY_KIND = {
 }
 
 
-class Convolutions(nn.Module):
+class Convolutions(nn.Module):  # type: ignore[misc]
     def __init__(self) -> None:
         super().__init__()
         self.convolution, self.linear = nn.Conv2d(3, 8, 3, padding=1), nn.Linear(8, 4)
@@ -71,7 +71,7 @@ class Convolutions(nn.Module):
         return torch.softmax(self.linear(found) * 2.5, -1)
 
 
-class Lists(nn.Module):
+class Lists(nn.Module):  # type: ignore[misc]
     """Ops that take or produce lists of tensors."""
 
     def forward(self, one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -97,7 +97,7 @@ def as_json(graph: bytes) -> Any:
 def main() -> None:
     found: dict[str, Any] = {}
     torch.manual_seed(0)
-    models = {
+    models: dict[str, tuple[Any, Any]] = {
         "convolutions": (Convolutions(), (torch.randn(1, 3, 8, 8),)),
         "lists": (Lists(), (torch.randn(4, 8), torch.randn(4, 8))),
     }

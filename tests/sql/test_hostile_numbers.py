@@ -1,0 +1,279 @@
+"""Files with impossible numbers in every field: each view has finite numbers or NULL, or refuses in etq's own words."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from functools import cache
+from typing import Any, Final
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import etq
+from etq.catalog import SqlObject, public_objects
+from etq.errors import FormatError
+from tests import builders, launch_traces
+from tests.sampling import examples
+from tests.trace_builders import event, memory, two_steps
+
+# JSON of numbers that no profiler writes, of other types, and of absurd texts.
+NUMBERS: Final = (
+    *("-1", "0", "-0.0", "1e308", "-1e308", "1e999", "-1e999", "1e-320", "1.5", "1e18", "4e15", "-4e15", "9.1e15"),
+    *("2147483647", "-2147483648", "9223372036854775807", "-9223372036854775808", "9223372036854775808"),
+    *("18446744073709551616", '"NaN"', '"inf"', '"-Infinity"', '"12.5 GB/s"', '"1e308"', "null", "true", "[]", "{}"),
+    *("[9223372036854775807,9223372036854775807,2]", "[-1,0]", "[[9223372036854775807,4611686018427387904],[2,3]]"),
+)
+# 64 bits of times and sizes.
+INTEGERS: Final = (0, 1, -1, 2**31, 2**53 + 1, 10**18, 2**62)
+_FAULTS: Final = re.compile(r"overflow|out of range|could not convert|can't be cast|INTERNAL", re.IGNORECASE)
+
+
+def _events() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Events with all arguments that are read, and the rest of a trace."""
+    events = [*launch_traces.training(1, rank=0, world_size=2).events[:40], *two_steps()]
+    events += [
+        memory(1500 + 700 * at, -512 if at % 3 == 2 else 256 << at, 1024 * at, type=at % 2, device=at % 2 - 1)
+        for at in range(6)
+    ]
+    on_device: Any = {"device": 0, "stream": 7}
+    launched: Any = {"grid": [1, 2, 3], "block": [4, 5, 6], "registers per thread": 16, "shared memory": 100}
+    occupied: Any = {"warps per SM": 2.5, "blocks": 1.5, "occupancy": 50}
+    module: Any = {"Python id": 1, "Python module id": 0}
+    inputs: Any = {"Input type": ["float", "float"], "Input Strides": [[4, 1], [2, 1]], "Concrete Inputs": ["", ""]}
+    thread: Any = {"Sequence number": 5, "Fwd thread id": 0}
+    wait: Any = {"wait_on_stream": 8, "wait_on_cuda_event_record_corr_id": 95}
+    for at in range(3):
+        copy: Any = {"bytes": 100 + at, "memory bandwidth (GB/s)": 12.5}
+        name = "Memcpy HtoD (Pageable -> Device)"
+        events.append(
+            event("gpu_memcpy", name, 3000 + 20 * at, 3010 + 20 * at, 7, correlation=90 + at, **on_device, **copy)
+        )
+        events.append(event("cuda_runtime", "cudaMemcpyAsync", 2900 + 20 * at, 2910 + 20 * at, correlation=90 + at))
+    events += [
+        event("kernel", "gemm", 3070, 3080, 7, correlation=97, **on_device, **launched, **occupied),
+        event("python_function", "nn.Module: Net_0", 0, 300, **module),
+        event("cpu_op", "aten::mm", 300, 320, external=77, shapes=[[8, 4], [4, 2]], **inputs, **thread),
+        event("cuda_sync", "Stream Wait Event", 3090, 3091, 7, correlation=96, **on_device, **wait),
+    ]
+    group = {"pg_name": "0", "pg_desc": "default_pg", "pg_size": 2}
+    device = {"id": 0, "name": "GPU", "totalGlobalMem": 2**34, "computeMajor": 8, "computeMinor": 0, "numSms": 80}
+    return events, {
+        "distributedInfo": {"rank": 0, "world_size": 2, "pg_config": [group]},
+        "deviceProperties": [device],
+    }
+
+
+EVENTS, AROUND = _events()
+# Each field of an event, and each of its arguments.
+FIELDS: Final = sorted(
+    {("", key) for key in ("ts", "dur", "pid", "tid")} | {("args", key) for each in EVENTS for key in each["args"]}
+)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> tuple[bytes, list[str]]:
+    """A trace in which some fields of some events have impossible values."""
+    events, around, told = json.loads(json.dumps(EVENTS)), json.loads(json.dumps(AROUND)), []
+    values: dict[str, str] = {}
+
+    def impossible() -> str:
+        mark = f"value {len(values)}"
+        values[f'"{mark}"'] = draw(st.sampled_from(NUMBERS))
+        return mark
+
+    for where, key in draw(st.lists(st.sampled_from(FIELDS), min_size=1, max_size=5)):
+        holders = [each[where] if where else each for each in events if key in (each[where] if where else each)]
+        most = draw(st.sampled_from((1, 2, len(holders))))
+        chosen = (
+            range(len(holders))
+            if most >= len(holders)
+            else [draw(st.integers(0, len(holders) - 1)) for _ in range(most)]
+        )
+        mark = impossible()
+        for at in chosen:
+            holders[at][key] = mark
+        told.append(f"{key} of {len(chosen)}")
+    if draw(st.integers(0, 3)) == 0:
+        [device] = around["deviceProperties"]
+        device[draw(st.sampled_from(sorted(device)))] = impossible()
+    text = json.dumps({"schemaVersion": 1, **around, "traceEvents": events})
+    for mark, value in values.items():
+        text = text.replace(mark, value)
+    return text.encode(), [f"{what} now {value}" for what, value in zip(told, values.values(), strict=False)]
+
+
+@st.composite
+def dumps(draw: st.DrawFn) -> tuple[bytes, list[str]]:
+    """An ETDump with impossible times, sizes and logged numbers."""
+    ticks = st.one_of(st.sampled_from(INTEGERS).map(lambda each: each % 2**64), st.integers(0, 1000))
+    small = st.sampled_from((0, 1, -1, 2**31 - 1, -(2**31)))
+    floats = st.sampled_from((0.0, -0.0, 1e308, -1e308, math.inf, -math.inf, math.nan, 5e-324, 2.0))
+
+    def slices() -> list[Any]:
+        def pair() -> tuple[int, int]:
+            return draw(ticks), draw(ticks)
+
+        return [
+            builders.execute(*pair()),
+            builders.operator_call(*pair()),
+            builders.kernel("addmm", *pair()),
+            builders.delegate_call(*pair(), 1),
+            builders.delegated("conv", *pair(), 1),
+            builders.framework("Method::init", *pair()),
+            builders.AllocationEvent(1, draw(ticks)),
+        ]
+
+    logged = [
+        builders.DebugEvent(name="x", value=draw(st.one_of(floats, st.sampled_from(INTEGERS), st.booleans()))),
+        builders.DebugEvent(
+            name="t", value=builders.Tensor(sizes=(draw(small), draw(small)), strides=(draw(small), 1))
+        ),
+    ]
+    runs = [builders.run("Execute", *slices(), allocators=("pool",)) for _ in range(draw(st.integers(1, 3)))]
+    return builders.dump(*runs, builders.run("Values", *logged)), [str(each) for each in runs]
+
+
+# Views that show a model's own values, which may be infinite.
+OF_VALUES: Final = ("logged_values",)
+# Values for the other required parameters of views.
+VALUES: Final = {"by": "'device'", "module": "'Net'"}
+CAPTURES: Final = dict.fromkeys(("capture", "new", "selector", "selectors", "captures"), "$capture")
+
+
+def call_of(view: SqlObject) -> str | None:
+    """A query of a view about one capture, or of a comparison of the good one with it; None for other views."""
+    values = {**CAPTURES, **VALUES, "base": "'good'"}
+    required = [parameter.name for parameter in view.parameters if parameter.default is None]
+    if view.kind != "table macro" or not set(required) & set(CAPTURES) or not set(required) <= set(values):
+        return None
+    return f"FROM {view.name}({', '.join(values[name] for name in required)})"
+
+
+class Lab:
+    """A warehouse with a good capture, and the views that answer about it."""
+
+    def __init__(self, good: bytes, other: bytes) -> None:
+        self.warehouse = etq.open()
+        self.warehouse.ingest(good, name="good")
+        calls = {each.name: call for each in public_objects() if (call := call_of(each)) and each.name not in OF_VALUES}
+        self.warehouse.ingest(other, name="hostile")
+        self.calls = {name: call for name, call in calls.items() if not isinstance(self.answer(call), duckdb.Error)}
+        self.warehouse.remove("hostile")
+
+    def answer(self, call: str) -> Any:
+        """The rows of a query, or the error of DuckDB."""
+        try:
+            return self.warehouse.connection.execute(call, {"capture": "hostile"}).fetchall()
+        except duckdb.Error as error:
+            return error
+
+    def faults(self, content: bytes) -> list[str]:
+        """What is wrong with the answers of views about a file; nothing if it is refused."""
+        try:
+            self.warehouse.ingest(content, name="hostile")
+        except FormatError:
+            return []
+        try:
+            return [f"{name}: {wrong}" for name, call in self.calls.items() if (wrong := fault_of(self.answer(call)))]
+        finally:
+            self.warehouse.remove("hostile")
+
+
+def fault_of(answer: Any) -> str | None:
+    """What is wrong with an answer: an error that is not etq's own, or a number that is not finite."""
+    if isinstance(answer, duckdb.Error):
+        is_own = isinstance(answer, duckdb.InvalidInputException) and not _FAULTS.search(str(answer))
+        return None if is_own else f"{type(answer).__name__}: {str(answer)[:300]}"
+    wrong = [row for row in answer if not is_finite(row)]
+    return str(wrong[0])[:300] if wrong else None
+
+
+def is_finite(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isfinite(value)
+    if isinstance(value, dict):
+        return all(map(is_finite, value.values()))
+    return all(map(is_finite, value)) if isinstance(value, (list, tuple)) else True
+
+
+def good_dump(runs: int) -> bytes:
+    kernels = (builders.kernel("addmm", 5, 30 + at) for at in range(runs))
+    return builders.dump(*(builders.run("Execute", builders.execute(0, 60), each) for each in kernels))
+
+
+@cache
+def lab(kind: str) -> Lab:
+    if kind == "dumps":
+        return Lab(good_dump(3), good_dump(4))
+    good = json.dumps({"schemaVersion": 1, **AROUND, "traceEvents": EVENTS}).encode()
+    return Lab(good, good + b" ")
+
+
+@pytest.mark.long
+@examples(30, few=6)
+@given(traces())
+def test_views_of_traces(made: tuple[bytes, list[str]]) -> None:
+    content, told = made
+    assert lab("traces").faults(content) == [], told
+
+
+@pytest.mark.long
+@examples(30, few=6)
+@given(dumps())
+def test_views_of_dumps(made: tuple[bytes, list[str]]) -> None:
+    content, told = made
+    assert lab("dumps").faults(content) == [], told
+
+
+def with_values(**values: str) -> bytes:
+    """The good trace in which these arguments have these values, written as JSON, wherever they are."""
+    events = json.loads(json.dumps(EVENTS))
+    keys = {"bandwidth": "memory bandwidth (GB/s)", "size": "bytes", "blocks": "blocks per SM", "allocated": "Bytes"}
+    for each in events:
+        each["args"] |= {keys[name]: f"value {name}" for name in values if keys[name] in each["args"]}
+    text = json.dumps({"schemaVersion": 1, "traceEvents": events})
+    for name, value in values.items():
+        text = text.replace(f'"value {name}"', value)
+    return text.encode()
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e999", '"NaN"'])
+def test_bandwidths_that_cannot_be_true_are_null(value: str) -> None:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(with_values(bandwidth=value, blocks=value))
+        query = "SELECT DISTINCT min_gb_per_s, mean_gb_per_s, max_gb_per_s FROM copy_totals($capture)"
+        assert warehouse.rows(query, capture=capture)[1] == [(None, None, None)]
+        query = "SELECT DISTINCT blocks_per_sm FROM device_events"
+        assert warehouse.rows(query)[1] == [(None,)]
+
+
+def test_sizes_that_cannot_be_true_are_null() -> None:
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(with_values(size=str(2**63 - 1), allocated=str(-(2**63))))
+        query = "SELECT DISTINCT bytes, max_bytes FROM copy_totals($capture)"
+        assert warehouse.rows(query, capture=capture)[1] == [(None, None)]
+        assert warehouse.rows("SELECT DISTINCT bytes FROM trace_memory")[1] == [(None,)]
+
+
+def test_shares_of_times_of_many_years() -> None:
+    """A hundred times 10**18 ticks exceeds 64 bits."""
+    ticks = 10**18
+    content = builders.dump(builders.run("Execute", builders.execute(0, ticks)))
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(content)
+        for view in ("op_totals", "execute_breakdown", "time_tree"):
+            query = f"SELECT DISTINCT share_percent, total_ticks FROM {view}($capture)"
+            assert warehouse.rows(query, capture=capture)[1] == [(100.0, ticks)], view
+
+
+def test_sums_of_sizes_beyond_64_bits_are_null() -> None:
+    allocations = [builders.AllocationEvent(1, 2**62) for _ in range(2)]
+    content = builders.dump(builders.run("Execute", builders.execute(0, 9), *allocations, allocators=("pool",)))
+    with etq.open() as warehouse:
+        capture = warehouse.ingest(content)
+        query = "SELECT allocations, total_bytes, largest_bytes FROM memory_totals($capture)"
+        assert warehouse.rows(query, capture=capture)[1] == [(2, None, 2**62)]
