@@ -295,11 +295,11 @@ def is_consistent(base: Floats, new: Floats) -> bool:
 
 def has_ranks(given: Sides, logs: Floats, disturbed: Flags) -> bool:
     """Whether the ranks of totals differ as they do; with all captures if more than a fifth of a side are left out."""
-    sides = [given.of(side, disturbed) for side in ("base", "new")]
-    change = hodges_lehmann(*(logs[side] for side in sides))[0]
-    if any(5 * side.sum() < 4 * given.of(name).sum() for side, name in zip(sides, ("base", "new"), strict=True)):
-        sides = [given.of("base"), given.of("new")]
-    _, low, high = hodges_lehmann(*(logs[side] for side in sides))
+    base, new = given.of("base", disturbed), given.of("new", disturbed)
+    change = hodges_lehmann(logs[base], logs[new])[0]
+    if 5 * base.sum() < 4 * given.of("base").sum() or 5 * new.sum() < 4 * given.of("new").sum():
+        base, new = given.of("base"), given.of("new")
+    _, low, high = hodges_lehmann(logs[base], logs[new])
     return low is None or high is None or (change * low > 0 and change * high > 0)
 
 
