@@ -125,7 +125,7 @@ both_tests AS (
         i.worst_score,
         i.score > 8 AND i.score > 1.5 * i.worst_score AS is_rare,
         -- Other ops were off as much, for a whole capture.
-        c.level <> 'total' AND i.score <= 2.5 * i.worst_of_ops AS is_possible,
+        c.level <> 'total' AND i.score <= 1.5 * i.worst_of_ops AS is_possible,
         i.history_captures,
         i.is_disturbed,
         (i.is_coarse AND abs(i.new_ticks - i.base_ticks) < 2 * i.resolution)
@@ -236,7 +236,7 @@ SELECT
         WHEN j.is_single THEN NULL
         WHEN abs(j.change) < j.smallest THEN NULL
         WHEN j.tested_p < j.used_alpha AND j.is_material THEN
-            'not clear in all captures: take more per side, at least 5, in turns'
+            'not clear in all captures: take at least 5 per side, better 10'
         WHEN j.tested_p < j.used_alpha THEN
             'changed, but only by ' || printf('%.2g', 100 * abs(j.change) * j.share)
             || ' % of the total'

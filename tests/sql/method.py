@@ -369,7 +369,7 @@ def single(given: Sides) -> dict[Any, Judged]:
         # Of other ops as large, or of those smaller.
         alike = (is_large == is_large[at])[:-1] & (shares[:-1] >= 0.001)
         is_op = at < len(precise) and bool(alike.any())
-        if verdict in ("slower", "faster") and is_op and score <= 2.5 * worst[:-1][alike].max() / used[at]:
+        if verdict in ("slower", "faster") and is_op and score <= 1.5 * worst[:-1][alike].max() / used[at]:
             verdict = f"possibly {verdict}"
         is_slow = common.disturbed[new] and common.off[new] > 0
         if at == len(precise) and is_slow and is_rare and change >= 0.1:
