@@ -5,9 +5,9 @@
 --   comparison: index of the comparison
 --   item: the op
 --   is_unmoved: whether it is in the group that moved least
---   middle: how far that group moved, common shift included, as a logarithm; NULL if there is no group
+--   middle: how far that group moved, common shift included, as a logarithm; NULL without a group
 --   other: mean of the ops that moved 4.5 % further up than that group, or further down, if these have a quarter of the weight; NULL if they don't
---   is_scattered: whether most ops, by weight, moved less than that group; or captures of a side differ so much that it can't be determined which ops moved less than others: those of that group or the others, or any if there is no group
+--   is_scattered: whether most ops, by weight, moved less than that group; or captures of a side differ so much that it can't be determined which ops moved less than others: those of that group or the others, or any without a group
 CREATE MACRO _op_groups(
     deviations  -- rows of comparison, capture_id, side, item, deviation from the op's median, and factor of the capture, as a list
 ) AS TABLE
