@@ -19,7 +19,7 @@
 --   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures for one
 --   change_high: upper end of that interval
 --   p: probability of a difference this large by chance
---   q: p, corrected for the number of ops: share of false positives among the ops with this q or less (Benjamini, Hochberg)
+--   q: p, corrected for the number of ops (Holm): probability of any false positive among the ops with this q or less
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
 --   is_below_resolution: whether the clock is coarse and the difference not more than its resolution
@@ -96,10 +96,10 @@ corrected AS (
         CASE
             WHEN NOT r.is_below_resolution THEN least(
                 1,
-                min(r.p * r.tests / r.rank) OVER (
+                max(r.p * (r.tests - r.rank + 1)) OVER (
                     PARTITION BY
                         r.comparison, r.level, r.p IS NULL OR r.is_below_resolution
-                    ORDER BY r.rank DESC
+                    ORDER BY r.rank
                     ROWS UNBOUNDED PRECEDING
                 )
             )

@@ -6,7 +6,8 @@
 -- standard deviation among ops were 1; slope_freedom is the part of it that is left. The
 -- state of the machine moves from side to side by as much as within a side: by twice its
 -- standard deviation at most, by twice the error of the mean if the sides were measured
--- in turns. The rest of a shift, as that of another clock, changes all ops by one ratio.
+-- in turns. A larger shift, as that of another clock, changes all ops by one ratio: the
+-- part that ops follow becomes smaller, and is 0 from twice that limit.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -184,8 +185,10 @@ sloped AS (
     SELECT
         w.*,
         coalesce(w.products / (w.factor_squares + w.prior_squares), 0) AS slope,
-        greatest(-w.most, least(w.most, w.new_factor - w.base_factor))
-            AS state_difference,
+        sign(w.new_factor - w.base_factor) * greatest(0, least(
+            abs(w.new_factor - w.base_factor),
+            2 * w.most - abs(w.new_factor - w.base_factor)
+        )) AS state_difference,
         coalesce(w.factor_squares / (w.factor_squares + w.prior_squares), 0)
             AS slope_freedom
     FROM weighed AS w

@@ -26,11 +26,11 @@
 --   log_ticks: natural logarithm of ticks; NULL if they are 0
 --   factor: logarithm of the capture's size factor; 0 if unknown
 --   has_factor: whether the size factor is known
---   is_scattered: whether it is unknown as most ops moved less than the group that moved least, or as two groups moved
+--   is_scattered: whether it is unknown as ops have no ratio in common, or as it can't be determined which of two groups moved
 --   off: deviation of the capture from its side, or from all captures if is_single, or has_factor is false and is_scattered, too, as a logarithm
 --   is_disturbed: whether the capture is disturbed
 --   is_single: whether each side is a single capture, compared with a history
---   other_shift: how far the group of ops moved that moved most, common shift included, as a logarithm; NULL if no two groups moved apart
+--   other_shift: how far the other group of ops moved, common shift included, as a logarithm; NULL if no two groups moved apart
 CREATE MACRO _normalized_samples(
     samples  -- rows of `_comparison_samples` or `_module_samples` as a list
 ) AS TABLE
@@ -153,13 +153,13 @@ used_deviations AS (
     FROM deviations AS d
     JOIN disturbed AS c
         ON c.comparison = d.comparison AND c.capture_id = d.capture_id
-    WHERE d.level = 'op' AND NOT c.is_disturbed AND NOT c.is_single
+    WHERE d.level = 'op' AND c.has_factor AND NOT c.is_disturbed AND NOT c.is_single
 ),
 op_groups AS MATERIALIZED (
     FROM _op_groups((SELECT list(u) FROM used_deviations AS u))
 ),
 groups AS (
-    SELECT DISTINCT g.comparison, g.middle, g.other, g.is_scattered FROM op_groups AS g
+    SELECT DISTINCT g.comparison, g.other, g.is_scattered FROM op_groups AS g
 ),
 second_factors AS (
     SELECT d.comparison, d.capture_id, median(d.deviation) AS factor
@@ -190,8 +190,7 @@ SELECT
     c.off,
     c.is_disturbed,
     c.is_single,
-    -- Peaks of the same group may be near each other.
-    CASE WHEN abs(g.other - g.middle) >= 0.03 THEN g.other END AS other_shift
+    g.other AS other_shift
 FROM logs AS l
 JOIN disturbed AS c
     ON c.comparison = l.comparison AND c.capture_id = l.capture_id

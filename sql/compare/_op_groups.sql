@@ -5,9 +5,9 @@
 --   comparison: index of the comparison
 --   item: the op
 --   is_unmoved: whether it is in the group that moved least
---   middle: how far that group moved, common shift included, as a logarithm
---   other: the same of the group that moved most
---   is_scattered: whether most ops, by weight, moved less than these groups, or two groups moved apart and captures of a side differ so much that it can't be determined which of them moved less
+--   middle: how far that group moved, common shift included, as a logarithm; NULL without a group
+--   other: mean of the ops that moved 4.5 % further up than that group, or further down, if these have a quarter of the weight; NULL if they don't
+--   is_scattered: whether most ops, by weight, moved less than that group; or captures of a side differ so much that it can't be determined which ops moved less than others: those of that group or the others, or any without a group
 CREATE MACRO _op_groups(
     deviations  -- rows of comparison, capture_id, side, item, deviation from the op's median, and factor of the capture, as a list
 ) AS TABLE
@@ -116,11 +116,10 @@ peaks AS (
         ) AS nearest_weight
     FROM nearby AS n
 ),
-chosen AS MATERIALIZED (
+chosen AS (
     SELECT
         p.comparison,
-        arg_min(p.middle, (abs(p.middle), p.item)) AS middle,
-        arg_max(p.middle, (abs(p.middle), p.item)) AS other
+        arg_min(p.middle, (abs(p.middle), p.item)) AS middle
     FROM peaks AS p
     -- Sums of the same ops may differ in their last digits.
     WHERE p.near_weight >= 0.999999 * p.nearest_weight
@@ -128,28 +127,48 @@ chosen AS MATERIALIZED (
         AND 4 * p.near_weight >= p.all_weight
     GROUP BY p.comparison
 ),
-scattered AS (
-    SELECT s.comparison
+compared AS MATERIALIZED (
+    SELECT
+        s.*,
+        c.middle,
+        f.error,
+        sum(s.weight) OVER in_all AS all_weight,
+        sum(s.weight) FILTER (WHERE abs(s.shift) < abs(c.middle) - 2 * s.width)
+            OVER in_all AS less_weight
     FROM scaled AS s
-    JOIN chosen AS c ON c.comparison = s.comparison
-    GROUP BY s.comparison
-    HAVING
-        2 * coalesce(
-            sum(s.weight) FILTER (WHERE abs(s.shift) < abs(c.middle) - 2 * s.width), 0
-        ) > sum(s.weight)
-    UNION ALL
-    SELECT c.comparison
-    FROM chosen AS c
-    JOIN shifts AS f ON f.comparison = c.comparison
-    WHERE abs(c.other - c.middle) >= 0.03
-        AND abs(c.other) - abs(c.middle) < 2 * f.error
+    JOIN shifts AS f ON f.comparison = s.comparison
+    LEFT JOIN chosen AS c ON c.comparison = s.comparison
+    WINDOW in_all AS (PARTITION BY s.comparison)
+),
+-- Of ops that moved further up and ops that moved further down, if both have a quarter
+-- of the weight, those that moved about as far as the group.
+others AS (
+    SELECT w.comparison, arg_min(w.mean, abs(abs(w.mean) - abs(w.middle))) AS other
+    FROM (
+        SELECT
+            c.comparison,
+            any_value(c.middle) AS middle,
+            sum(c.weight * c.shift) / sum(c.weight) AS mean
+        FROM compared AS c
+        WHERE abs(c.shift - c.middle) > 0.045
+        GROUP BY c.comparison, c.shift > c.middle
+        HAVING 4 * sum(c.weight) >= any_value(c.all_weight)
+    ) AS w
+    GROUP BY w.comparison
 )
 SELECT
-    s.comparison,
-    s.item,
-    abs(s.shift - c.middle) <= 2 * s.width AS is_unmoved,
+    c.comparison,
+    c.item,
+    coalesce(abs(c.shift - c.middle) <= 2 * c.width, false) AS is_unmoved,
     c.middle,
-    c.other,
-    s.comparison IN (SELECT t.comparison FROM scattered AS t) AS is_scattered
-FROM scaled AS s
-JOIN chosen AS c ON c.comparison = s.comparison;
+    o.other,
+    coalesce(
+        CASE
+            WHEN c.middle IS NULL THEN 2 * c.error >= 0.03
+            ELSE 2 * coalesce(c.less_weight, 0) > c.all_weight
+                OR abs(abs(o.other) - abs(c.middle)) < 2 * c.error
+        END,
+        false
+    ) AS is_scattered
+FROM compared AS c
+LEFT JOIN others AS o ON o.comparison = c.comparison;

@@ -99,18 +99,25 @@ both_tests AS (
         coalesce(s.share, i.share) AS share,
         s.resolution,
         s.is_below_resolution,
-        s.is_consistent,
+        -- A total differs by ranks, too; with all captures if many are left out.
+        s.is_consistent AND coalesce(c.level <> 'total' OR CASE
+            WHEN 5 * c.used_bases < 4 * c.bases OR 5 * c.used_news < 4 * c.news
+                THEN least(s.change * w.change_low, s.change * w.change_high)
+            ELSE least(s.change * s.change_low, s.change * s.change_high)
+        END > 0, true) AS is_consistent,
         s.captures_needed,
         coalesce(min_effect, CASE
             WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
         END) AS smallest,
         -- Without a common shift, ops are tested in addition to the total: half of
         -- alpha is left for them.
-        CASE WHEN t.has_factor THEN alpha ELSE alpha / 2 END AS used_alpha,
+        alpha / CASE WHEN t.has_factor THEN 1 ELSE 2 END AS used_alpha,
         t.slow_news,
         t.off,
         t.slow_news >= 2
         AND t.slow_news / c.news - t.slow_bases / c.bases > 0.2 AS is_uneven,
+        CASE c.level WHEN 'total' THEN s.p ELSE s.q END AS tested_p,
+        abs(s.change) * coalesce(s.share, i.share, 1) >= 0.0005 AS is_material,
         w.p AS all_p,
         w.change AS all_change,
         i.change AS single_change,
@@ -155,15 +162,10 @@ first_judged AS (
             WHEN coalesce(b.base_captures, 0) < 3 OR coalesce(b.new_captures, 0) < 3
                 THEN 'too few'
             WHEN b.is_below_resolution THEN 'can''t judge'
-            WHEN CASE b.level WHEN 'total' THEN b.p ELSE b.q END < b.used_alpha
-                AND b.is_consistent
-                AND abs(b.change) >= b.smallest
-                AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
+            WHEN abs(b.change) < b.smallest OR NOT b.is_material THEN '~'
+            WHEN b.tested_p < b.used_alpha AND b.is_consistent
                 THEN CASE WHEN b.change > 0 THEN 'slower' ELSE 'faster' END
-            WHEN b.p = 1
-                AND abs(b.change) >= b.smallest
-                AND abs(b.change) * coalesce(b.share, 1) >= 0.0005
-                THEN 'can''t judge'
+            WHEN b.p = 1 THEN 'can''t judge'
             ELSE '~'
         END AS kept_verdict
     FROM both_tests AS b
@@ -232,16 +234,13 @@ SELECT
         WHEN j.is_single AND abs(j.single_change) >= 0.02
             THEN _single_note(j.single_change, j.score, j.worst_score)
         WHEN j.is_single THEN NULL
-        WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < j.used_alpha
-            AND abs(j.change) >= j.smallest
-            AND abs(j.change) * coalesce(j.share, 1) >= 0.0005 THEN
-            'not in each of the few captures of a side: take at least 5 per side'
-        WHEN CASE j.level WHEN 'total' THEN j.p ELSE j.q END < j.used_alpha
-            AND abs(j.change) >= j.smallest THEN
+        WHEN abs(j.change) < j.smallest THEN NULL
+        WHEN j.tested_p < j.used_alpha AND j.is_material THEN
+            'not clear in all captures: take at least 5 per side, better 10'
+        WHEN j.tested_p < j.used_alpha THEN
             'changed, but only by ' || printf('%.2g', 100 * abs(j.change) * j.share)
             || ' % of the total'
-        WHEN abs(j.change) >= j.smallest
-            AND abs(j.change) * coalesce(j.share, 1) >= 0.0005 THEN
+        WHEN j.is_material THEN
             'within the noise' || coalesce(
                 '; ' || greatest(j.captures_needed, 3)
                 || ' captures per side would show a difference of this size', ''

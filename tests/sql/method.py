@@ -101,8 +101,9 @@ def common_of(given: Sides) -> Common:
 def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
     """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
-    Also whether the ops have no ratio in common: most of the weight moved less than that group; or whether two groups
-    moved apart, by distances that the machine's differences within the sides don't distinguish.
+    Also whether the ops have no ratio in common: most of the weight moved less than that group; or a quarter of it
+    moved 4.5 % further one way, and the machine's differences within the sides don't distinguish which of these two
+    moved less; or these differences are large and no group has a quarter of the weight.
     """
     states = np.zeros(len(factors))
     for side in (base, new):
@@ -127,11 +128,14 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     )
     groups = middles[is_peak & (near.sum(axis=1) >= LONELY) & (heights >= weights.sum() / 4)]
     if not len(groups):
-        return np.zeros(len(shifts), bool), False
+        return np.zeros(len(shifts), bool), bool(2 * error >= 0.03)
     least = groups[np.argmin(np.abs(groups))]
-    most = groups[np.argmax(np.abs(groups))]
     is_less = np.abs(shifts) < abs(least) - 2 * width
-    is_ambiguous = abs(most - least) >= 0.03 and abs(most) - abs(least) < 2 * error
+    is_ambiguous = False
+    for away in (shifts - least > 0.045, least - shifts > 0.045):
+        if 4 * weights[away].sum() >= weights.sum():
+            other = np.average(shifts[away], weights=weights[away])
+            is_ambiguous |= abs(abs(other) - abs(least)) < 2 * error
     return np.abs(shifts - least) <= 2 * width, bool(2 * weights[is_less].sum() > weights.sum() or is_ambiguous)
 
 
@@ -178,8 +182,10 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
     # What the machine's state may move from side to side: all ops follow the rest by one ratio.
     part = 1 / base.sum() + 1 / new.sum() if in_turns else 1.0
     most = float(2 * np.sqrt(states @ states / max(count - 2, 1) * part))
-    moved = min(max(between(factors), -most), most)
-    followed = factors - new * (between(factors) - moved)
+    # A larger shift is not the machine's variation; between, it is partly.
+    shift = between(factors)
+    moved = float(np.sign(shift)) * max(0.0, min(abs(shift), 2 * most - abs(shift)))
+    followed = factors - new * (shift - moved)
     if count > 3:
         squared = float(states @ states)
         ordinary = float(residuals @ states) / squared if squared else 0.0
@@ -195,6 +201,15 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
         count - 2 - round(used),
         1 / base.sum() + 1 / new.sum() + widened,
     )
+
+
+def holm(p: list[float]) -> Floats:
+    """The p-values corrected for their number."""
+    order = np.argsort(p, kind="stable")
+    corrected = np.empty(len(p))
+    stepped = np.array(p)[order] * np.arange(len(p), 0, -1)
+    corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
+    return corrected
 
 
 def is_interleaved(sides: list[str]) -> bool:
@@ -238,7 +253,7 @@ def several(given: Sides) -> dict[Any, Judged]:
             found[at].low -= given.resolution / float(before)  # type: ignore[operator]
             found[at].high += given.resolution / float(before)  # type: ignore[operator]
     asked = [at for at in found if not below[at] and found[at].p is not None]
-    for at, q in zip(asked, stats.false_discovery_control([found[at].p for at in asked]) if asked else [], strict=True):
+    for at, q in zip(asked, holm([float(found[at].p or 0) for at in asked]), strict=True):
         found[at].q = float(q)
     few = min(base.sum(), new.sum()) < LONELY
     alpha = 0.05 if common.has_factor else 0.025
@@ -254,7 +269,8 @@ def several(given: Sides) -> dict[Any, Judged]:
         each.verdict = _word(few, bool(below[at]) or is_constant, counts and is_material, each.change)
     smallest = 0.02 if is_interleaved(given.sides) else 0.03
     logs = np.log(given.totals)
-    found["total"] = _total(logs, base, new, smallest, few, alpha if is_consistent(logs[base], logs[new]) else 0)
+    is_clear = is_consistent(logs[base], logs[new]) and has_ranks(given, logs, common.disturbed)
+    found["total"] = _total(logs, base, new, smallest, few, alpha if is_clear else 0)
     if found["total"].verdict != "slower":
         all_base, all_new = given.of("base"), given.of("new")
         with_all = _total(logs, all_base, all_new, smallest, False, alpha)
@@ -275,6 +291,16 @@ def is_consistent(base: Floats, new: Floats) -> bool:
         if len(side) <= 4
     ]
     return all(each >= abs(change) / 2 for each in nearest)
+
+
+def has_ranks(given: Sides, logs: Floats, disturbed: Flags) -> bool:
+    """Whether the ranks of totals differ as they do; with all captures if more than a fifth of a side are left out."""
+    base, new = given.of("base", disturbed), given.of("new", disturbed)
+    change = hodges_lehmann(logs[base], logs[new])[0]
+    if 5 * base.sum() < 4 * given.of("base").sum() or 5 * new.sum() < 4 * given.of("new").sum():
+        base, new = given.of("base"), given.of("new")
+    _, low, high = hodges_lehmann(logs[base], logs[new])
+    return low is None or high is None or (change * low > 0 and change * high > 0)
 
 
 def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool, alpha: float) -> Judged:
