@@ -237,6 +237,11 @@ def explained(path: str, error: duckdb.Error) -> str:
     return next((text_of for words, text_of in known.items() if any(each in text for each in words)), message)
 
 
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether a query took more than DuckDB's limit of memory."""
+    return isinstance(error, duckdb.OutOfMemoryException)
+
+
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
     """Whether a file is not a database because its creator was killed; `remove` deletes such a file."""
     if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):

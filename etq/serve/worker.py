@@ -17,10 +17,9 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
-import duckdb
 import msgspec
 
-from etq.database.connection import is_lake_path
+from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.serve.answers import Answer, of_error
@@ -54,7 +53,7 @@ class Source:
                 return ask.of(self._opened_lake(state), arguments)
             return ask.of(_limited(self._opened.enter_context(open(self.path, read_only=True))), arguments)
         except EtqError as error:
-            if isinstance(error.__cause__, duckdb.OutOfMemoryException):
+            if is_out_of_memory(error.__cause__):
                 return of_error(TOO_LARGE, 500)
             return of_error(str(error), status_of(error))
         except MemoryError:

@@ -158,7 +158,7 @@ def test_a_program_that_did_not_run() -> None:
 def test_the_list_of_commands_has_the_whole_help_of_delegate_ops() -> None:
     lines = CliRunner().invoke(main, ["--help"], terminal_width=80).stdout.splitlines()
     [line] = [line for line in lines if line.split()[:1] == ["delegate-ops"]]
-    assert line.endswith("Show the ops of XNNPACK's graphs, their nodes and times.")
+    assert line.endswith("Show the ops of delegates' graphs, their nodes and times.")
 
 
 def test_the_ops_of_a_delegate() -> None:

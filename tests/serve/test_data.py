@@ -17,6 +17,7 @@ import pytest
 
 import etq
 from etq.report import report_of, trends_report_of
+from etq.serve import worker
 from etq.serve.answers import JSON, Answer
 from etq.serve.results import result_of
 from etq.warehouse.focus import focused
@@ -366,3 +367,16 @@ def test_answers_that_are_kept_are_bounded() -> None:
         kept.put(f"{number}{' ' * 10_000}", Answer(200, JSON, b""))
     assert tracemalloc.get_traced_memory()[0] < 1_000_000
     tracemalloc.stop()
+
+
+def test_a_question_beyond_the_limit_of_memory_says_to_choose_fewer(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "QUERY_MEMORY", "1MB")
+    source = worker.Source(str(server.path))
+    try:
+        answer = source.answer("trends", {}, None)
+    finally:
+        source.close()
+    assert answer.status == 500
+    assert b"takes too much memory; choose fewer captures" in answer.body
