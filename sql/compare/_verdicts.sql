@@ -99,8 +99,9 @@ both_tests AS (
         coalesce(s.share, i.share) AS share,
         s.resolution,
         s.is_below_resolution,
-        -- A total differs by ranks, too; with all captures if many are left out.
-        s.is_consistent AND coalesce(c.level <> 'total' OR CASE
+        -- The interval of a total, with all captures if many are left out, excludes 0,
+        -- too, unless alpha is larger than its 5 %.
+        s.is_consistent AND coalesce(c.level <> 'total' OR alpha > 0.05 OR CASE
             WHEN 5 * c.used_bases < 4 * c.bases OR 5 * c.used_news < 4 * c.news
                 THEN least(s.change * w.change_low, s.change * w.change_high)
             ELSE least(s.change * s.change_low, s.change * s.change_high)
