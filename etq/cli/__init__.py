@@ -85,6 +85,12 @@ class _Group(click.Group):
         try:
             return super().resolve_command(context, args)
         except click.exceptions.NoSuchCommand as error:
+            from etq.catalog import objects
+
+            name = error.command_name.replace("-", "_")
+            if name in objects() and objects()[name].is_public:
+                message = f"No such command {error.command_name!r}, but in SQL there is {name}: see etq views {name}"
+                raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULE_OF, ctx=context) from None
 

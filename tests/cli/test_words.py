@@ -72,6 +72,14 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
     assert [line for line in text.splitlines() if line.endswith("...")] == ["Usage: main [OPTIONS] COMMAND [ARGS]..."]
 
 
+@pytest.mark.parametrize("command", ["device-idle", "key_averages"])
+def test_a_view_that_is_no_command(command: str) -> None:
+    output = etq_says(command).output
+    view = command.replace("-", "_")
+    assert f"No such command '{command}', but in SQL there is {view}: see etq views {view}" in " ".join(output.split())
+    assert etq_says("views", view).exit_code == 0
+
+
 def test_mistyped_commands() -> None:
     assert "'ops'" in etq_says("opps").stderr and "'ingest'" in etq_says("ingset").stderr
     assert "'check'" in etq_says("lake", "chekc").stderr
