@@ -114,12 +114,16 @@ SELECT
     j.call_ticks,
     j.wait,
     CASE j.wait
-        WHEN 'dependency' THEN if(j.is_recorded, j.recorded_ticks, j.other_ticks)
+        WHEN 'dependency' THEN CASE
+            WHEN j.is_recorded THEN j.recorded_ticks ELSE j.other_ticks
+        END
         WHEN 'stream_delay' THEN j.stream_ticks
         WHEN 'launch_delay' THEN j.launch_ticks
     END AS from_ticks,
     CASE j.wait
-        WHEN 'dependency' THEN if(j.is_recorded, j.recorded_event, j.other_event)
+        WHEN 'dependency' THEN CASE
+            WHEN j.is_recorded THEN j.recorded_event ELSE j.other_event
+        END
         WHEN 'stream_delay' THEN j.stream_event
     END AS from_event
 FROM judged AS j;
