@@ -174,7 +174,7 @@ def copies(
 ) -> None:
     """Show what copies and fills of devices move, and how fast.
 
-    Synchronous are those whose call returned only when they had ended: the host waited for them.
+    A copy is synchronous if its call returned only after the copy had ended: the host waited for it.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
 

@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
@@ -105,7 +106,10 @@ def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[File | E
     """Start a process that reads a batch's only file, if it is a large trace of new content."""
     match files:
         case [File() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
-            return None if _known(connection, [file]) else OtherProcess(file.source)
+            if not _known(connection, [file]):
+                # Without processes or room for files, as the system's limits have it, the file is read here.
+                with suppress(OSError):
+                    return OtherProcess(file.source)
     return None
 
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import BinaryIO, Final
 
 import pyarrow as pa
@@ -34,12 +35,13 @@ def processes() -> int:
 
 
 class OtherProcess:
-    """A process that reads a trace."""
+    """A process that reads a trace. Raises `OSError` if the system can't start it."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._tables = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `tables` or `stop`
-        with _readable(source) as file:
+        with ExitStack() as stack:
+            self._tables = stack.enter_context(tempfile.TemporaryFile())
+            file = stack.enter_context(_readable(source))
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-m", __name__, source.uri],
                 stdin=file,
@@ -47,6 +49,8 @@ class OtherProcess:
                 stderr=subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
             )
+            stack.pop_all()
+            file.close()
 
     def tables(self) -> Iterator[tuple[str, Rows]]:
         """Yield the tables of the file, as `read_capture` does.
@@ -74,9 +78,11 @@ def _readable(source: Source) -> BinaryIO:
     """Return the content of a source as a file that another process can read."""
     if isinstance(source.content, LargeFile):
         return source.content.opened()
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - the caller closes it
-    file.write(source.content)
-    file.flush()
+    with ExitStack() as stack:
+        file = stack.enter_context(tempfile.TemporaryFile())
+        file.write(source.content)
+        file.flush()
+        stack.pop_all()
     return file
 
 

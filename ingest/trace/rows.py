@@ -92,10 +92,18 @@ class Slices:
         ends = starts + self.elapsed[self.steps]
         moment = np.where(self.call == NONE, self.start, self.start[self.call])
         step = np.searchsorted(starts, moment, side="right") - 1
-        around = _steps_around(ends)
         # After the end of a nested step, the step around it goes on.
-        while len(after := np.flatnonzero((step >= 0) & (moment > ends[step]))):
-            step[after] = around[step[after]]
+        around = [_steps_around(ends)]
+        while (around[-1] != NONE).any():  # of n nested steps: in log2(n) passes
+            last = around[-1]
+            around.append(np.where(last == NONE, NONE, last[last]))
+        for outer in reversed(around):
+            after = np.flatnonzero((step >= 0) & (moment > ends[step]))
+            next_step = outer[step[after]]
+            is_over = (next_step != NONE) & (moment[after] > ends[next_step])
+            step[after[is_over]] = next_step[is_over]
+        after = np.flatnonzero((step >= 0) & (moment > ends[step]))
+        step[after] = around[0][step[after]]
         return np.where(step >= 0, step, len(self.steps))
 
     def _parents(self, slack: Whole) -> Whole:

@@ -128,8 +128,9 @@ summed AS (
             sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT
         )
             AS forward_device_ticks,
-        sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks)::BIGINT
-            AS backward_device_ticks,
+        try_cast(
+            sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END * d.total_ticks) AS BIGINT
+        ) AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
     LEFT JOIN device_times AS d ON d.event_index = r.event_index

@@ -231,3 +231,6 @@ def test_an_address_that_cannot_be_bound_is_an_error(tmp_path: Path) -> None:
     done = started("--db", str(path), "--http", "--host", "192.0.2.1", "--port", "0")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "Error: 192.0.2.1:0: cannot assign requested address; choose another --host\n"
+    name = "a" * 64  # one more than parts of names have
+    done = started("--db", str(path), "--http", "--host", name, "--port", "0")
+    assert done.stderr == f"Error: {name}:0: not a host's name; choose another --host\n"

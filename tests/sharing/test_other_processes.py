@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import signal
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -132,3 +134,17 @@ def test_an_error_while_storing_ends_the_processes(started: list[Any]) -> None:
     with etq.open() as warehouse, pytest.raises(KeyboardInterrupt):
         warehouse.ingest_many(TRACES, progress=stop)
     assert started
+
+
+@pytest.mark.parametrize("where, name", [(subprocess, "Popen"), (tempfile, "TemporaryFile")])
+def test_without_processes_or_temporary_files_traces_are_read_here(
+    started: list[Any], monkeypatch: pytest.MonkeyPatch, where: Any, name: str
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(where, name, refused)
+    with etq.open() as warehouse:
+        warehouse.ingest_many(TRACES[:3])
+        assert number_of_captures(warehouse) == 3
+    assert not started

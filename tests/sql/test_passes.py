@@ -197,6 +197,34 @@ def test_a_slash_in_the_name_of_a_module(warehouse: Warehouse, tmp_path: Path) -
     assert traces.ask("backward_times", columns) == [("Net_0", 1, 1, 30, 7), ("Net_0/in/out_0", 1, 1, 18, 7)]
 
 
+@pytest.mark.parametrize("is_backward", [False, True])
+def test_sums_of_device_times_beyond_64_bits_are_null(warehouse: Warehouse, tmp_path: Path, is_backward: bool) -> None:
+    """Three kernels of 4 * 10**18 ns each, launched in one pass."""
+    traces = Traces(warehouse, tmp_path)
+    at, thread = (40, 2) if is_backward else (0, 1)
+    traces.take(
+        numbered("aten::mm", 0, 30, 3),
+        numbered("MmBackward0", 40, 70, 3, thread=2, forward=1),
+        *(
+            each
+            for number in range(3)
+            for each in (
+                event(
+                    "cuda_runtime",
+                    "cudaLaunchKernel",
+                    at + 9 * number,
+                    at + 9 * number + 5,
+                    thread,
+                    correlation=5 + number,
+                ),
+                event("kernel", "gemm", 90, 4 * 10**15, 7 + number, correlation=5 + number, device=0, stream=number),
+            )
+        ),
+    )
+    columns = "forward_device_time, backward_device_time"
+    assert traces.ask("backward_times", columns, by="op") == [(0, None) if is_backward else (None, 0)]
+
+
 def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
     """Threads at once: each moment counts for the first of the passes that any thread is in."""
     traces = Traces(warehouse, tmp_path)

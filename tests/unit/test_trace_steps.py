@@ -15,7 +15,7 @@ MOMENTS = st.integers(0, 30)
 
 
 @examples(100)
-@given(st.lists(st.tuples(MOMENTS, MOMENTS), max_size=6), st.lists(st.tuples(MOMENTS, MOMENTS), max_size=8))
+@given(st.lists(st.tuples(MOMENTS, MOMENTS), max_size=12), st.lists(st.tuples(MOMENTS, MOMENTS), max_size=8))
 def test_the_step_of_an_event(steps: list[tuple[int, int]], launches: list[tuple[int, int]]) -> None:
     """It is the last step to begin, of those that contain the event, or the launch of an event of a device; else none."""
     # Equal starts are in the order of the file.

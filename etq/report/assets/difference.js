@@ -208,7 +208,7 @@ etq.section("compared_ops", (parent, { rows }) => {
     ...etq.changeColumns(rows),
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total of base" },
     { name: "kind" },
-    { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
+    { name: "q", numeric: true, as: etq.probability, meaning: "the probability that any of those of this q or less is false" },
     { name: "note", class: "remark" },
   ], { name: "compared_ops" });
 });
