@@ -114,6 +114,7 @@ def _headline(target: Target) -> Section:
         tables |= traces.top_tables(target)
     if target.has_devices:
         tables["devices"] = target.table("FROM gpu_utilization($capture)")
+        tables |= traces.idle_cards(target)
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
     return Section("headline", "Overview", tables, facts, basis_of(target))
 

@@ -44,6 +44,23 @@ def top_tables(target: Target) -> dict[str, Table]:
     return {**tables, "top_kernels": kernels} if kernels is not None and on_devices else tables
 
 
+def idle_cards(target: Target) -> dict[str, Table]:
+    """Return how long each device was idle, with the cause that took most of it."""
+    rows = target.table(
+        """
+        SELECT d.device, d.idle, d.idle_percent, d.unit, c.cause, c.share_percent
+        FROM device_breakdown($capture, unit := $unit) AS d
+        LEFT JOIN device_idle_causes($capture, unit := $unit) AS c ON c.device IS NOT DISTINCT FROM d.device
+        WHERE d.idle > 0
+        QUALIFY row_number() OVER (PARTITION BY d.device ORDER BY c.total DESC NULLS LAST, c.cause) = 1
+        ORDER BY d.device
+        LIMIT $most
+        """,
+        most=TOP,
+    )
+    return {"idle": rows} if rows.length else {}
+
+
 def idle(target: Target) -> Section | None:
     """Return the section about why devices were idle: by cause, and gap by gap."""
     if not target.has_devices:

@@ -5,6 +5,7 @@ const LEAST = 76;
 const WIDEST = 210;
 const TITLE = 22;
 const CANVAS = 560;
+const [NARROW, LOW] = [600, 420];
 
 // An item is an op or a module, by its number in `GraphPlaces`.
 etq.GraphView = class {
@@ -16,6 +17,8 @@ etq.GraphView = class {
     this.left = 0;
     this.top = 0;
     this.hits = null;
+    this.high = null;
+    this.screen = null;
     this.chosen = -1;
     this.pointed = new Set();
     this.canvas = etq.element("canvas", { tabindex: 0, role: "application", "aria-label": options.title });
@@ -24,7 +27,33 @@ etq.GraphView = class {
     this.pen = this.canvas.getContext("2d");
     this.listen();
     new ResizeObserver(() => this.draw()).observe(this.box);
-    etq.onRedraw(() => this.drawNow());
+    etq.onRedraw(() => {
+      this.toPaper();
+      this.drawNow();
+    });
+  }
+
+  // Paper has what the screen has, and no empty room around a graph that is wholly in view.
+  toPaper() {
+    if (!etq.paper && this.screen) {
+      Object.assign(this, this.screen);
+      this.screen = null;
+    }
+    const wide = this.box.clientWidth;
+    if (!etq.paper || this.screen || !wide || !this.places) return;
+    const { scale, left, top, high } = this;
+    const root = this.places.count + this.places.root;
+    const [width, height] = [this.places.width[root], this.places.height[root]];
+    const shown = wide < NARROW ? LOW : CANVAS;
+    this.screen = { scale, left, top, high };
+    if (left <= 0 && top <= 0 && left + wide / scale >= width && top + shown / scale >= height) {
+      this.scale = Math.min((etq.paper - 16) / width, (CANVAS - 16) / height, 1.2);
+      this.high = Math.ceil(height * this.scale + 16);
+      [this.left, this.top] = [width / 2 - etq.paper / 2 / this.scale, -8 / this.scale];
+    } else {
+      this.scale *= etq.paper / wide;
+      this.high = Math.round((shown * etq.paper) / wide);
+    }
   }
 
   get width() {
@@ -32,7 +61,7 @@ etq.GraphView = class {
   }
 
   get height() {
-    return this.width < 600 ? 420 : CANVAS;
+    return this.high ?? (this.width < NARROW ? LOW : CANVAS);
   }
 
   show(places) {

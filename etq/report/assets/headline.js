@@ -7,6 +7,7 @@ etq.section("headline", (parent, tables, facts) => {
   for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1));
   if (coverage) coveredCard(cards, coverage);
   if (tables.steps) for (const row of tables.steps.rows()) cards.append(stepCard(tables.steps, row));
+  if (tables.idle) for (const row of tables.idle.rows()) cards.append(idleCard(tables.idle, row));
   if (!cards.children.length) {
     cards.append(
       etq.element("p", {
@@ -112,6 +113,14 @@ function stepCard(steps, row) {
   const count = `${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;
   const note = get("category") === "Step" ? `mean of ${count}` : `${etq.percent(get("share_percent"))} of a step`;
   return made(get("category") === "Step" ? "average step" : get("category"), etq.quantity(get("time"), get("unit")), note, "Time of the average step", get("category"));
+}
+
+// How long a device was idle, and mostly why: the section of idle devices has more.
+function idleCard(idle, row) {
+  const get = (name) => idle.get(row, name);
+  const cause = get("cause") === null ? "" : ` · ${etq.percent(get("share_percent"))} of it ${get("cause").replaceAll("_", " ")}`;
+  const note = `${etq.quantity(get("idle"), get("unit"))}${cause}`;
+  return made(get("device") === null ? "device idle" : `device ${get("device")} idle`, etq.percent(get("idle_percent")), note, "Part of the time from the device's first event to its last in which it ran nothing", "idle");
 }
 
 function made(title, value, note, meaning, name) {

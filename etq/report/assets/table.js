@@ -13,6 +13,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
   const body = etq.element("tbody");
   const more = etq.element("button", { type: "button", class: "quiet more", onclick: () => toggle() });
   const count = etq.element("span", { class: "muted count" });
+  const cut = etq.element("p", { class: "muted paper" });
   const head = etq.element("tr");
   for (const column of shown) head.append(heading(column, state, () => draw()));
   const grid = etq.element("table", { "data-name": name }, etq.element("thead", {}, head), body);
@@ -38,6 +39,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     for (const cell of head.children) cell.setAttribute("aria-sort", direction(cell.dataset.column));
     count.textContent =
       rows.length === kept.length ? `${etq.number(kept.length)} rows` : `${etq.number(rows.length)} of ${etq.number(kept.length)} rows`;
+    cut.textContent = rows.length > limit ? `The first ${limit} of ${etq.number(rows.length)} rows.` : "";
     more.hidden = rows.length <= first;
     more.textContent = state.all
       ? `Show the first ${first}${rows.length > AT_MOST ? ` (of ${etq.number(rows.length)}, ${AT_MOST} are shown: search for others)` : ""}`
@@ -75,7 +77,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     });
     bar.append(input, count);
   }
-  parent.append(bar, etq.element("div", { class: "wide" }, grid), more);
+  parent.append(bar, etq.element("div", { class: "wide" }, grid), more, cut);
   state.chosen = choose && kept.length ? (chosenRows().find((row) => !chosen || chosen(row)) ?? chosenRows()[0]) : null;
   draw();
   if (choose && state.chosen !== null) choose(state.chosen, true);

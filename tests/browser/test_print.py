@@ -1,0 +1,96 @@
+"""What a reader of a printed page sees: the text of its PDF, and how it was drawn for paper."""
+
+from __future__ import annotations
+
+import base64
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.browser.pages import cells, opened, written
+from tests.conftest import CAPTURES
+
+pytest.importorskip("selenium", reason="the browser is driven by the package selenium")
+
+from selenium.webdriver.chrome.webdriver import WebDriver
+
+
+def printed(browser: WebDriver, folder: Path) -> list[str]:
+    """The text of each page of the PDF, laid out as on paper."""
+    program = shutil.which("pdftotext")
+    if program is None:
+        pytest.skip("no pdftotext here: install poppler-utils")
+    path = folder / "page.pdf"
+    path.write_bytes(base64.b64decode(browser.execute_cdp_cmd("Page.printToPDF", {})["data"]))
+    done = subprocess.run([program, "-layout", path, "-"], check=True, capture_output=True, text=True)
+    return done.stdout.split("\f")
+
+
+def words(text: str) -> str:
+    """The text with single spaces."""
+    return " ".join(text.split())
+
+
+def test_a_trace_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
+    warehouse.ingest(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz", name="rank0")
+    opened(browser, written(warehouse, "rank0", tmp_path))
+    pages = printed(browser, tmp_path)
+    first = words(pages[0])
+    assert "average step" in first and "1,320 µs" in first
+    for op, time, calls in warehouse.sql(
+        "SELECT name, self_device_time, calls FROM key_averages('rank0', unit := 'us') "
+        "WHERE NOT is_device AND self_device_time > 0"
+    ).fetchall():
+        assert re.search(rf"{op} {time:,.0f} [\d,]+ {calls}\b", first)
+    text = words("\n".join(pages))
+    # Why the device waits is among the key figures: 1,405 us of 5,100, of which 1,068 for input data.
+    assert "27.55 %" in first and "76.01 % of it data loading" in first
+    # No word of a cause or a heading is broken, no control is on paper, and tables that are cut say so.
+    [(gaps,)] = warehouse.sql("SELECT count(*) FROM device_idle('rank0')").fetchall()
+    assert f"The first 15 of {gaps} rows." in text
+    assert "synchronization 290" in text and "gaps" in text
+    assert not re.search(r"Show all|Search|Theme|Reset", text)
+
+
+def test_a_long_table_has_its_headings_on_each_page(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
+    warehouse.ingest(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz", name="rank0")
+    opened(browser, written(warehouse, "rank0", tmp_path))
+    rows = len(cells(browser, "critical_parts"))
+    pages = [words(page) for page in printed(browser, tmp_path)]
+    [first] = [at for at, page in enumerate(pages) if "The longest parts" in page]
+    [last] = [at for at, page in enumerate(pages) if "Where the time goes" in page]
+    assert rows == 140 and last > first
+    assert all("kind name op duration" in page for page in pages[first:last])
+
+
+def test_a_dump_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
+    folder = CAPTURES / "transformer"
+    capture = warehouse.ingest(folder / "transformer_100runs.etdp", name="run")
+    warehouse.link(capture, warehouse.ingest_record(folder / "transformer.etrecord"))
+    opened(browser, written(warehouse, "run", tmp_path))
+    text = words("\n".join(printed(browser, tmp_path)))
+    assert "execute load" in text
+    for op, calls in warehouse.sql("SELECT op, calls FROM op_totals('run')").fetchall():
+        assert re.search(rf"{re.escape(op)} [\d.,]+ [\d.]+ % {calls:,}\b", text)
+
+
+def test_a_graph_on_paper_fits_and_comes_back(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:
+    folder = CAPTURES / "transformer"
+    capture = warehouse.ingest(folder / "transformer_100runs.etdp", name="run")
+    warehouse.link(capture, warehouse.ingest_record(folder / "transformer.etrecord"))
+    opened(browser, written(warehouse, "run", tmp_path))
+    size = "const each = document.querySelector('.graph canvas'); return [each.style.height, each.width]"
+    before = browser.execute_script(size)
+    browser.execute_script(
+        "addEventListener('beforeprint', () => {"
+        "const each = document.querySelector('.graph canvas');"
+        "window.onPaper = [parseInt(each.style.height), each.width / Math.min(devicePixelRatio, 2)]; })"
+    )
+    printed(browser, tmp_path)
+    height, width = browser.execute_script("return window.onPaper")
+    assert width == 680 and height < 300
+    assert browser.execute_script(size) == before == ["560px", before[1]]
