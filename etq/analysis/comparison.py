@@ -153,7 +153,7 @@ class Comparison:
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
             finding = verdict
             if verdict == "~":
-                finding = "no difference beyond the noise" if note else "no difference that counts"
+                finding = "not decided" if note else "no difference that counts"
             text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
             if change is not None:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")

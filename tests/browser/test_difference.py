@@ -272,7 +272,7 @@ def test_the_steps_of_two_traces(browser: WebDriver, tmp_path: Path) -> None:
         )[1]
     opened(browser, tmp_path / "steps.html")
     on_host, on_devices = browser.find_elements(By.CLASS_NAME, "stated")
-    assert "No difference beyond the noise" in on_host.text and "626.4 µs in base (10 steps)" in on_host.text
+    assert "Not decided" in on_host.text and "626.4 µs in base (10 steps)" in on_host.text
     assert "New is possibly slower" in on_devices.text and "by their steps alone" in on_devices.text
     counted = browser.find_elements(By.CSS_SELECTOR, ".legend.ops > span:has(.verdict)")
     shown = [" ".join(each.text.split()) for each in counted]

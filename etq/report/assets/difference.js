@@ -44,7 +44,7 @@ function stated(totals, row, hasMethods, sample, hasOps) {
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
     etq.element("div", { class: "value" },
       // With a note, there is a difference, but it may be noise.
-      etq.element("span", { text: verdict === "~" && get("note") !== null ? "No difference beyond the noise" : verdict === "~" && hasOps ? "No difference of the total that counts" : (STATED[verdict] ?? verdict ?? "") }),
+      etq.element("span", { text: verdict === "~" && get("note") !== null ? "Not decided" : verdict === "~" && hasOps ? "No difference of the total that counts" : (STATED[verdict] ?? verdict ?? "") }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: interval, title: "interval of 95 %" }) : null),
     etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
