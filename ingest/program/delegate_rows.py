@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, flags, integers, lists, numbers, texts
-from etq.ingest.flatbuffers.reader import Buffer, Tables
+from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Tables, TableType
 
 # More are refused: an op takes 20 bytes in a file, and 0.5 kB or more in memory.
 MOST_OPS: Final = 200_000
@@ -76,7 +76,21 @@ class ValueRows:
         )
 
 
-def graph_part(
+def graph_of(
+    buffer: Buffer, start: int, size: int, header: bytes, identifiers: Sequence[bytes], type: TableType, backend: str
+) -> Tables | None:
+    """Return the root table of a blob's graph; None if the blob has none.
+
+    Raises `FormatError` for a header or a reference that points outside of the blob.
+    """
+    part = _graph_part(buffer, start, size, header, identifiers, backend)
+    if part is None:
+        return None
+    at = np.array([part.start], np.int64)
+    return Tables(part, type, at + part.gather(at, REFERENCE, f"the reference to {backend}'s graph"))
+
+
+def _graph_part(
     buffer: Buffer, start: int, size: int, header: bytes, identifiers: Sequence[bytes], backend: str
 ) -> Buffer | None:
     """Return the part of the file that is a blob's graph, with or without a header; None if the blob has none."""

@@ -16,11 +16,11 @@ from typing import Any, Final
 import numpy as np
 
 from etq.errors import FormatError
-from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Positions, Tables
+from etq.ingest.flatbuffers.reader import Buffer, Positions, Tables
 from etq.ingest.flatbuffers.unions import members
 from etq.ingest.program import delegate_rows
 from etq.ingest.program import vulkan_schema as schema
-from etq.ingest.program.delegate_rows import OpRows, ValueRows, check_apart, check_few, graph_part
+from etq.ingest.program.delegate_rows import OpRows, ValueRows, check_apart, check_few, graph_of
 
 # Numbers, values and bytes of texts that all ops of a graph may take together.
 MOST_ARGUMENTS: Final = 2_000_000
@@ -33,11 +33,9 @@ def add_graph(buffer: Buffer, start: int, size: int, ops: OpRows, values: ValueR
 
     Raises `FormatError`, naming the byte, for a graph that is damaged or too large.
     """
-    part = graph_part(buffer, start, size, schema.HEADER, schema.IDENTIFIERS, "Vulkan")
-    if part is None:
+    graph = graph_of(buffer, start, size, schema.HEADER, schema.IDENTIFIERS, schema.GRAPH, "Vulkan")
+    if graph is None:
         return
-    at = np.array([part.start], np.int64)
-    graph = Tables(part, schema.GRAPH, at + part.gather(at, REFERENCE, "the reference to Vulkan's graph"))
     found, _ = graph.vector_of_tables("values", schema.VALUE)
     numbers = found.scalar("value_type")
     if ((numbers > 0) & (numbers <= len(schema.KINDS))).all():

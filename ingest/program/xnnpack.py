@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.errors import FormatError
-from etq.ingest.flatbuffers.reader import REFERENCE, Buffer, Positions, Tables
+from etq.ingest.flatbuffers.reader import Buffer, Positions, Tables
 from etq.ingest.flatbuffers.unions import members, union_kinds
 from etq.ingest.program import delegate_rows
 from etq.ingest.program import xnnpack_schema as schema
-from etq.ingest.program.delegate_rows import OpRows, ValueRows, check_apart, check_few, graph_part
+from etq.ingest.program.delegate_rows import OpRows, ValueRows, check_apart, check_few, graph_of
 
 _NAMES: Final = (None, *schema.OPS)
 # XNNPACK's tensors have at most 6 (XNN_MAX_TENSOR_DIMS). Vectors of ops have a number for each.
@@ -28,11 +28,9 @@ def add_graph(buffer: Buffer, start: int, size: int, ops: OpRows, values: ValueR
 
     Raises `FormatError`, naming the byte, for a graph that is damaged or too large.
     """
-    part = graph_part(buffer, start, size, schema.HEADER, schema.IDENTIFIERS, "XNNPACK")
-    if part is None:
+    graph = graph_of(buffer, start, size, schema.HEADER, schema.IDENTIFIERS, schema.GRAPH, "XNNPACK")
+    if graph is None:
         return
-    at = np.array([part.start], np.int64)
-    graph = Tables(part, schema.GRAPH, at + part.gather(at, REFERENCE, "the reference to XNNPACK's graph"))
     found, _ = graph.vector_of_tables("xvalues", schema.VALUE)
     if (found.scalar("xvalue_union_type") < len(schema.VALUE_KINDS)).all():
         ids = _add_values(values, start, found)

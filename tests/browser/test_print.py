@@ -20,7 +20,7 @@ from selenium.webdriver.chrome.webdriver import WebDriver
 
 
 def printed(browser: WebDriver, folder: Path) -> list[str]:
-    """The text of each page of the PDF, laid out as on paper."""
+    """The text of each page of the PDF, with its words placed as on paper."""
     program = shutil.which("pdftotext")
     if program is None:
         pytest.skip("no pdftotext here: install poppler-utils")

@@ -29,7 +29,7 @@ def main() -> int:
 
 def _write(seed: int, kind: str | None, folder: Path) -> int:
     found = made(seed, kind)
-    print("; ".join(found.told))
+    print("; ".join(found.edits))
     path = folder / f"{found.kind}-{seed}-{Path(found.original.name).name}"
     path.write_bytes(found.content)
     print(path)

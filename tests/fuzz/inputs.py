@@ -34,13 +34,13 @@ _ARGUMENTS: Final = (
 
 @dataclass(frozen=True)
 class Input:
-    """A damaged file, or a good one with a damaged one that belongs to it; `told` lists the edits."""
+    """A damaged file, or a good one with a damaged one that belongs to it; `edits` lists its edits."""
 
     kind: str
     original: Original
     content: bytes
     beside: bytes | None
-    told: tuple[str, ...]
+    edits: tuple[str, ...]
 
 
 def made(seed: int, kind: str | None = None) -> Input:
@@ -51,10 +51,10 @@ def made(seed: int, kind: str | None = None) -> Input:
     original = random.choice(originals(kind))
     beside = original.beside
     if beside is not None and random.random() < 0.3:
-        damaged, told = _blindly(random, beside, kind)
-        return Input(kind, original, original.content, damaged, (original.name, "buffer", *told))
-    content, told = _DAMAGES.get(kind, _blindly_of)(random, original)
-    return Input(kind, original, content, beside, (original.name, *told))
+        damaged, edits = _blindly(random, beside, kind)
+        return Input(kind, original, original.content, damaged, (original.name, "buffer", *edits))
+    content, edits = _DAMAGES.get(kind, _blindly_of)(random, original)
+    return Input(kind, original, content, beside, (original.name, *edits))
 
 
 def _other(random: Random, kind: str) -> bytes:
@@ -66,8 +66,8 @@ def _other(random: Random, kind: str) -> bytes:
 
 def _blindly(random: Random, content: bytes, kind: str) -> tuple[bytes, list[str]]:
     data = bytearray(content)
-    told = [blind(random, data, _other(random, kind)) for _ in range(random.choice(_TIMES))]
-    return bytes(data), told
+    edits = [blind(random, data, _other(random, kind)) for _ in range(random.choice(_TIMES))]
+    return bytes(data), edits
 
 
 def _blindly_of(random: Random, original: Original) -> tuple[bytes, list[str]]:
@@ -78,20 +78,20 @@ def _flatbuffer(random: Random, original: Original) -> tuple[bytes, list[str]]:
     if random.random() < 0.3:
         return _blindly_of(random, original)
     data = bytearray(original.content)
-    told = []
+    edits = []
     for _ in range(random.choice(_TIMES)):
         if random.random() < 0.9:
-            told.append(damage_flatbuffer(random, data, original.content))
+            edits.append(damage_flatbuffer(random, data, original.content))
         else:
-            told.append(blind(random, data, original.content))
-    return bytes(data), told
+            edits.append(blind(random, data, original.content))
+    return bytes(data), edits
 
 
 def _xnnpack(random: Random, original: Original) -> tuple[bytes, list[str]]:
     """Damage the graphs in a program's blobs, mostly those alone, and sometimes their headers."""
     if random.random() < 0.1:
         return _flatbuffer(random, original)
-    data, told = bytearray(original.content), []
+    data, edits = bytearray(original.content), []
     for _ in range(random.choice(_TIMES)):
         blob, size = random.choice(xnnpack_blobs(original.content))
         start = int.from_bytes(data[blob + GRAPH_AT : blob + GRAPH_AT + 4], "little")
@@ -99,22 +99,22 @@ def _xnnpack(random: Random, original: Original) -> tuple[bytes, list[str]]:
         if has_header and random.random() < 0.05:
             at, width = random.choice(((4, 4), (8, 2), (10, 4), (14, 4)))
             data[blob + at : blob + at + width] = edge(random, width)
-            told.append(f"{width} bytes at {at} of the header at {blob}")
+            edits.append(f"{width} bytes at {at} of the header at {blob}")
         start = blob + start if has_header and start < size else blob
         good, damaged = original.content[start : blob + size], data[start : blob + size]
-        told.append(f"graph at {start}: {damage_flatbuffer(random, damaged, good)}")
+        edits.append(f"graph at {start}: {damage_flatbuffer(random, damaged, good)}")
         data[start : blob + size] = damaged
-    return bytes(data), told
+    return bytes(data), edits
 
 
 def _log(random: Random, original: Original) -> tuple[bytes, list[str]]:
     if random.random() < 0.5:
         return _blindly_of(random, original)
     dump = next(each for each in originals("etdump") if each.name == original.name)
-    content, told = _flatbuffer(random, dump)
+    content, edits = _flatbuffer(random, dump)
     text = base64.b64encode(content).decode()
     width = random.choice((20, 64, 76, 80, 1000))
-    return "".join(f"I {text[at : at + width]}\n" for at in range(0, len(text), width)).encode(), told
+    return "".join(f"I {text[at : at + width]}\n" for at in range(0, len(text), width)).encode(), edits
 
 
 def _json(random: Random, original: Original) -> tuple[bytes, list[str]]:
@@ -125,20 +125,20 @@ def _json(random: Random, original: Original) -> tuple[bytes, list[str]]:
 
 def _arguments(random: Random, original: Original) -> tuple[bytes, list[str]]:
     """Replace values of a trace's devices, collectives, memory, steps and times; the JSON stays valid."""
-    made, told = original.content, []
+    made, edits = original.content, []
     for _ in range(random.choice(_TIMES)):
         # Rare keys are chosen as often as frequent ones.
         key = random.choice(_ARGUMENTS)
         places = [each.span(1) for each in re.finditer(rb'"' + key + rb'": ?("[^"]*"|-?[\d.]+)', made)]
         for start, stop in reversed(random.sample(places, min(len(places), random.choice((1, 1, 3, 100))))):
             value = random.choice(VALUES)
-            told.append(f"{key!r} at {start} now {value[:20]!r}")
+            edits.append(f"{key!r} at {start} now {value[:20]!r}")
             made = made[:start] + value + made[stop:]
-    return made, told[:20]
+    return made, edits[:20]
 
 
 def _trace(random: Random, original: Original) -> tuple[bytes, list[str]]:
-    content, told = _arguments(random, original) if random.random() < 0.4 else _json(random, original)
+    content, edits = _arguments(random, original) if random.random() < 0.4 else _json(random, original)
     way = random.randrange(10)
     if way == 0:
         content = b"\xef\xbb\xbf" + content
@@ -147,30 +147,30 @@ def _trace(random: Random, original: Original) -> tuple[bytes, list[str]]:
         content = content[: content.rfind(b"]") + 1]
     elif way == 2:
         squeezed = bytearray(gzip.compress(content, 1, mtime=0))
-        told.append("gzip, " + blind(random, squeezed, b""))
+        edits.append("gzip, " + blind(random, squeezed, b""))
         content = bytes(squeezed)
     elif way == 3:
         half = len(content) // 2
         content = gzip.compress(content[:half], 1, mtime=0) + gzip.compress(content[half:], 1, mtime=0)
-        told.append("gzip of two members")
+        edits.append("gzip of two members")
     elif way == 4 and random.random() < 0.1:
         content = gzip.compress(content + random.choice((b" ", b"\0", b"[")) * 2**25, 1, mtime=0)
-        told.append("gzip bomb")
+        edits.append("gzip bomb")
     elif way == 5:
         content = gzip.compress(content, 1, mtime=0)
         content = content[:-8] + zlib.crc32(b"x").to_bytes(4, "little") + content[-4:]
-        told.append("gzip with another sum")
-    return content, told
+        edits.append("gzip with another sum")
+    return content, edits
 
 
 def _in_parts(random: Random, original: Original) -> tuple[bytes, list[str]]:
-    content, told = _trace(random, original)
-    if told[-1:] == ["gzip bomb"]:
+    content, edits = _trace(random, original)
+    if edits[-1:] == ["gzip bomb"]:
         # 32 MB in parts of 100 bytes would take longer than a hang.
-        content, told = _json(random, original)
+        content, edits = _json(random, original)
     if content[:2] != GZIP and random.random() < 0.3:
-        return gzip.compress(content, 1, mtime=0), [*told, "gzip"]
-    return content, told
+        return gzip.compress(content, 1, mtime=0), [*edits, "gzip"]
+    return content, edits
 
 
 def _record(random: Random, original: Original) -> tuple[bytes, list[str]]:
@@ -181,8 +181,8 @@ def _record(random: Random, original: Original) -> tuple[bytes, list[str]]:
         return damage_members(random, original.content, random.choice((1, 1, 1, 2, 4)))
     data = bytearray(original.content)
     if way < 17:
-        told = damage_directory(random, data, random.choice(_TIMES))
-        return bytes(data), told
+        edits = damage_directory(random, data, random.choice(_TIMES))
+        return bytes(data), edits
     return _blindly_of(random, original)
 
 

@@ -77,7 +77,7 @@ FIELDS: Final = sorted(
 @st.composite
 def traces(draw: st.DrawFn) -> tuple[bytes, list[str]]:
     """A trace in which some fields of some events have impossible values."""
-    events, around, told = json.loads(json.dumps(EVENTS)), json.loads(json.dumps(AROUND)), []
+    events, around, changes = json.loads(json.dumps(EVENTS)), json.loads(json.dumps(AROUND)), []
     values: dict[str, str] = {}
 
     def impossible() -> str:
@@ -96,14 +96,14 @@ def traces(draw: st.DrawFn) -> tuple[bytes, list[str]]:
         mark = impossible()
         for at in chosen:
             holders[at][key] = mark
-        told.append(f"{key} of {len(chosen)}")
+        changes.append(f"{key} of {len(chosen)}")
     if draw(st.integers(0, 3)) == 0:
         [device] = around["deviceProperties"]
         device[draw(st.sampled_from(sorted(device)))] = impossible()
     text = json.dumps({"schemaVersion": 1, **around, "traceEvents": events})
     for mark, value in values.items():
         text = text.replace(mark, value)
-    return text.encode(), [f"{what} now {value}" for what, value in zip(told, values.values(), strict=False)]
+    return text.encode(), [f"{what} now {value}" for what, value in zip(changes, values.values(), strict=False)]
 
 
 @st.composite
@@ -217,16 +217,16 @@ def lab(kind: str) -> Lab:
 @examples(30, few=6)
 @given(traces())
 def test_views_of_traces(made: tuple[bytes, list[str]]) -> None:
-    content, told = made
-    assert lab("traces").faults(content) == [], told
+    content, changes = made
+    assert lab("traces").faults(content) == [], changes
 
 
 @pytest.mark.long
 @examples(30, few=6)
 @given(dumps())
 def test_views_of_dumps(made: tuple[bytes, list[str]]) -> None:
-    content, told = made
-    assert lab("dumps").faults(content) == [], told
+    content, changes = made
+    assert lab("dumps").faults(content) == [], changes
 
 
 def with_values(**values: str) -> bytes:
