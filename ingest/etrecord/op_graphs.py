@@ -29,6 +29,7 @@ from etq.ingest.etrecord.export_json import (
 from etq.ingest.etrecord.graph_values import NO_NODE, Tensors, TensorsOfValues, placed
 from etq.ingest.etrecord.interner import Origins, StringInterner, packed
 from etq.ingest.etrecord.nested_graphs import DELEGATE_CALL, Nested, graph_of, nested_graphs
+from etq.ingest.etrecord.node_names import NodeNames
 from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
 
@@ -72,7 +73,7 @@ class GraphRows:
         # One entry per program: its graph_id, the number of its nodes and the number of its values.
         self._counts: list[int] = []
         # One entry per node.
-        self._names: list[str | None] = []
+        self._names: list[str] = []
         self._subgraphs, self._targets, self._traces, self._stacks = (StringInterner() for _ in range(4))
         # One entry per value: its node (NO_NODE for inputs) and its position there; the number of its tensor; its name.
         self._value_places, self._value_tensors = array("i"), array("i")
@@ -119,12 +120,13 @@ class GraphRows:
         self._kinds.extend(kinds.get(name, "input") for name in inputs)
         values = {name: row for row, name in enumerate(inputs, len(self._value_names))}
         self._add_values(inputs, [at for position in range(len(inputs)) for at in (NO_NODE, position)], tensors)
-        number = 0
+        number, node_names = 0, NodeNames(inputs)
         for part in parts:
             left = part
             while left:
                 row = len(self._names)
                 added, nested = self._add_wires(row, left, tensors, values)
+                self._names += node_names.of(left[:added])
                 self._add_nodes(stored, row, left[:added], subgraph, place, number)
                 number, left = number + added, left[added:]
                 for at, each, signature in nested:
@@ -191,7 +193,6 @@ class GraphRows:
         self, stored: StoredGraph, first: int, nodes: list[Node], subgraph: str, place: str, number: int
     ) -> None:
         """Add nodes from row `first` on. For errors: the first one has this number in the graph at `place`."""
-        self._names += [node.name for node in nodes]
         self._subgraphs.extend([subgraph] * len(nodes))
         self._targets.extend([node.target for node in nodes])
         metadata = [node.metadata for node in nodes]

@@ -46,7 +46,7 @@ CREATE TABLE op_nodes (
     graph_id INTEGER NOT NULL,  -- the graph
     node_index INTEGER NOT NULL,  -- position in the graph, from 0, nested graphs included
     subgraph VARCHAR NOT NULL,  -- names of the nested graphs that contain it, joined by /; empty at the top
-    name VARCHAR,  -- name of the node; NULL in records without names of nodes
+    name VARCHAR,  -- name of the node; made of its result's or its op's where none is stored
     target VARCHAR NOT NULL,  -- what it calls, as written
     op_type VARCHAR NOT NULL,  -- the target without its Python module: aten.addmm.default
     op VARCHAR NOT NULL,  -- the op without namespace and overload, as kernels are named: addmm

@@ -102,6 +102,24 @@ def test_numbers_that_json_lacks() -> None:
     assert [json.loads(row["literal"]) for row in found] == ["-Infinity", "NaN", told[2][1], "Infinity"]
 
 
+def test_names_of_nodes_that_have_none() -> None:
+    """As `torch.fx` makes them: of the single result's, else of the op's, in lower case, numbered where it is taken."""
+    edge, torch_op = "executorch.exir.dialects.edge.ops.aten.topk.default", "torch.ops.aten.topk.default"
+    one, two = [{"as_tensor": {"name": "r"}}], [{"as_tensor": {"name": "v"}}, {"as_tensor": {"name": "topk_default"}}]
+    nodes = [
+        {"target": edge, "outputs": one},
+        {"target": edge, "outputs": two},
+        {"target": edge, "outputs": [{"as_tensors": [{"name": "w"}]}]},
+        {"target": torch_op, "outputs": two},
+        {"target": "torch.ops.higher_order.executorchCall", "outputs": []},
+        {"target": edge, "outputs": two, "name": "given"},
+    ]
+    graph = {"nodes": nodes, "inputs": [{"as_tensor": {"name": "aten_topk_default"}}]}
+    found = read(record({EDGE: {"graph_module": {"graph": graph}}}))["op_nodes"]
+    made = ["r", "aten_topk_default_1", "aten_topk_default_2", "topk_default_1", "executorch_call", "given"]
+    assert [row["name"] for row in found] == made
+
+
 def test_the_older_layout() -> None:
     path = shared_file("captures/upstream/example.etrecord")
     tables = read(path.read_bytes())
@@ -110,8 +128,8 @@ def test_the_older_layout() -> None:
         (1, "edge_dialect_exported_program", "forward", "edge_dialect_exported_program", None),
     ]
     assert [(row["name"], row["op_type"], row["source_line"], row["module_path"]) for row in tables["op_nodes"]] == [
-        (None, "aten.mul.Tensor", 18, None),
-        (None, "aten.mul.Tensor", 18, None),
+        ("mul", "aten.mul.Tensor", 18, None),
+        ("aten_mul_tensor", "aten.mul.Tensor", 18, None),
     ]
     columns = ("graph_id", "node_index", "value_name", "kind", "dtype", "sizes", "strides")
     assert [tuple(row[column] for column in columns) for row in tables["node_values"]] == [
