@@ -370,6 +370,7 @@ class Views:
         phase: str | None = ...,
         method: str | None = ...,
         runs: str = ...,
+        include_python_functions: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def launch_totals(
         self,

@@ -39,7 +39,8 @@ CREATE MACRO key_averages(
     steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
     method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    runs := 'all',  -- typical (only typical runs, see `typical_runs`) or all
+    include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
 ) AS TABLE
 WITH
 options AS MATERIALIZED (
@@ -147,6 +148,7 @@ named AS (
         _stored_unit(s.value_unit, w.time_scale) AS written
     FROM options AS w
     JOIN signatures AS s ON s.capture_id = w.capture_id
+    WHERE include_python_functions OR coalesce(s.category, '') <> 'python_function'
 ),
 summed AS (
     SELECT

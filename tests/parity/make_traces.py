@@ -2,6 +2,7 @@
 ops, and `lists`, of which ops take lists of tensors.
 
 ENV/bin/python tests/parity/make_traces.py tests/captures/torch [NAME...]    # in an environment with torch
+ENV/bin/python tests/parity/make_traces.py tests/captures/torch_2_15 python_functions    # with torch 2.15
 """
 
 from __future__ import annotations
@@ -60,8 +61,31 @@ PROGRAMS = {"memory_outside": memory_outside, "lists": lists}
 
 def main() -> None:
     folder = Path(sys.argv[1])
+    if sys.argv[2:] == ["python_functions"]:
+        make_python_functions(folder)
+        return
     for name in sys.argv[2:] or PROGRAMS:
         make(folder, name)
+
+
+def make_python_functions(folder: Path) -> None:
+    """What PyTorch 2.15 answers with and without Python functions, which other versions can't be asked for."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2))
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True, with_stack=True) as recorded:
+        for _ in range(2):
+            with record_function("forward"):
+                result = model(torch.randn(4, 8)).sum()
+            result.backward()
+    path = folder / "python_functions.pt.trace.json"
+    recorded.export_chrome_trace(str(path))
+    written = path.read_bytes().replace(f'"{path}"'.encode(), f'"./{path.name}"'.encode())
+    path.unlink()
+    packages = str(Path(torch.__file__).parents[1])
+    asked = {name: recorded.key_averages(include_python_functions=name == "with") for name in ("with", "without")}
+    answers = {name: [{**row, "stack": []} for row in rows(each)] for name, each in asked.items()}
+    content = json.dumps({**answers, "torch": torch.__version__}).replace(packages, ".").encode()
+    for file, each in ((path.name, written.replace(packages.encode(), b".")), ("python_functions.json", content)):
+        (folder / f"{file}.gz").write_bytes(gzip.compress(each, mtime=0))
 
 
 def make(folder: Path, name: str) -> None:

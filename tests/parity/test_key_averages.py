@@ -95,6 +95,22 @@ def test_shapes_of_lists_of_tensors(warehouse: Warehouse) -> None:
     }
 
 
+@pytest.mark.parametrize("which", ["with", "without"])
+def test_python_functions_have_rows_or_not(warehouse: Warehouse, which: str) -> None:
+    """As PyTorch 2.15 answers, which can be asked for both."""
+    folder = CAPTURES / "torch_2_15"
+    theirs = json.loads(gzip.decompress((folder / "python_functions.json.gz").read_bytes()))[which]
+    capture = warehouse.ingest(folder / "python_functions.pt.trace.json.gz")
+    times = "k.calls, k.self_cpu_time, k.cpu_time_total, coalesce(k.self_cpu_memory, 0), coalesce(k.cpu_memory, 0)"
+    query = f"SELECT k.name, {times} FROM key_averages($c, unit := 'us', include_python_functions := $included) AS k"
+    ours = {name: numbers for name, *numbers in warehouse.rows(query, c=capture, included=which == "with")[1]}
+    columns = ("count", "self_cpu_time_total", "cpu_time_total", "self_cpu_memory_usage", "cpu_memory_usage")
+    assert set(ours) == {row["key"] for row in theirs}
+    assert any(name.startswith("nn.Module: ") for name in ours) == (which == "with")
+    for row in theirs:
+        assert ours[row["key"]] == pytest.approx([row[column] for column in columns], rel=1e-12, abs=1e-8), row["key"]
+
+
 def test_flops_are_in_no_file(warehouse: Warehouse) -> None:
     """conv_infer was recorded with with_flops: torch has them in memory, but not in the trace."""
     assert any(row["flops"] for row in torch_says("conv_infer")["by_name"])
