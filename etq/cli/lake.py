@@ -62,7 +62,7 @@ def add(folder: str, **options: Any) -> None:
     from etq.lake import export
     from etq.lake.tables import Lake
 
-    Lake.at(folder).make()
+    is_there = Lake.at(folder).find()
     with tempfile.TemporaryDirectory() as aside:
         # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
@@ -73,7 +73,7 @@ def add(folder: str, **options: Any) -> None:
             click.echo(f"{printable(folder)}: nothing was added", err=True)
             raise
         finally:
-            if Path(options["db"]).exists():
+            if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
                 _print_added(folder, export(folder, options["db"]))
 
 
@@ -112,6 +112,15 @@ def compact(folder: str) -> None:
 
     before, after = compact(folder)
     click.echo(f"{printable(folder)}: {before} loads, now {after}", err=True)
+
+
+def _has_content(db: str) -> bool:
+    """Whether a warehouse has captures, records or programs."""
+    from etq.warehouse.warehouse import open
+
+    query = "SELECT 1 FROM captures UNION ALL SELECT 1 FROM records UNION ALL SELECT 1 FROM programs LIMIT 1"
+    with open(db, read_only=True) as warehouse:
+        return bool(warehouse.rows(query)[1])
 
 
 def _print_added(folder: str, added: Added) -> None:

@@ -109,6 +109,18 @@ def note_unaligned(warehouse: Warehouse, capture: str, selector: str) -> None:
         click.echo(printable(f"Note: {UNALIGNED.format(capture)}"), err=True)
 
 
+def note_below_clock(warehouse: Warehouse, selector: str, unit: str | None) -> None:
+    """Print a note if events within delegates take less than their clock can show."""
+    query = """
+        SELECT b.events, b.step, b.unit
+        FROM _delegates_below_clock(_capture_id($capture), (SELECT c.unit FROM _capture($capture, $unit) AS c)) AS b
+    """
+    for events, step, shown in warehouse.rows(query, capture=selector, unit=unit)[1]:
+        what = "1 event of a delegate takes" if events == 1 else f"{events} events of delegates take"
+        shortest = "it shows" if step is None else f"its step of {step:g} {shown}"
+        click.echo(f"Note: below the clock's resolution: {what} less time on average than {shortest}", err=True)
+
+
 def _reason(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:
     query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
     [(format,)] = warehouse.rows(query, capture=selector)[1]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.analysis.runs import check_method, has_one_method, left_out
-from etq.cli.no_rows import naming_other_view, needs_devices, note_no_rows, note_unaligned
+from etq.cli.no_rows import naming_other_view, needs_devices, note_below_clock, note_no_rows, note_unaligned
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
@@ -90,6 +90,7 @@ def show_view(
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":
             note_unaligned(warehouse, capture, selector)
+            note_below_clock(warehouse, selector, options.get("unit"))
         note_excluded_runs(warehouse, selector, view, options)
 
 
@@ -103,7 +104,7 @@ def views_for(view: str, options: Mapping[str, Any] | None = None) -> list[str]:
     given = {name: value for name, value in (options or {}).items() if value is not None}
     macros = {narrowed(view, format, given)[0].name: None for format in BY_FORMAT.get(view, {})} or [view]
     of_devices = ["device_events"] if needs_devices(view) else []
-    of_delegates = ["_has_unaligned_delegates"] if view == "delegate_graph" else []
+    of_delegates = ["_has_unaligned_delegates", "_delegates_below_clock"] if view == "delegate_graph" else []
     return [
         *macros,
         *about_method,

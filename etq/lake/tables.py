@@ -229,16 +229,28 @@ class Lake:
         return self._opened[table]
 
     def make(self) -> None:
-        """Create an empty lake, unless it exists. Raises `WarehouseError` for a file, and a folder with other files."""
+        """Create an empty lake, unless it exists. Raises `WarehouseError` as `find` does."""
+        if not self.find():
+            self.make_table("captures")
+
+    def find(self) -> bool:
+        """Whether the lake exists. Raises `WarehouseError` if none can be made: for a file, for a folder with other
+        files, and where nothing can be written.
+        """
         deltalake()
         if self.exists():
-            return
+            return True
         folder = Path(self.url)
-        if not self.is_remote and folder.exists() and not folder.is_dir():
+        if self.is_remote:
+            return False
+        if folder.exists() and not folder.is_dir():
             raise WarehouseError(f"{folder}: a file; a lake is a folder")
-        if not self.is_remote and folder.is_dir() and {each.name for each in folder.iterdir()} - {*tables_of(*KINDS)}:
+        if folder.is_dir() and {each.name for each in folder.iterdir()} - {*tables_of(*KINDS)}:
             raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
-        self.make_table("captures")
+        parent = next(each for each in (folder, *folder.parents) if each.exists())
+        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+            raise WarehouseError(f"{parent}: not a folder that can be written; name another for the lake")
+        return False
 
     def make_table(self, table: str) -> DeltaTable:
         """A table as it is now, created if it doesn't exist."""

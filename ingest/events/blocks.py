@@ -7,6 +7,7 @@ checked against every run with two comparisons per event, and computed again for
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 import numpy as np
@@ -124,12 +125,13 @@ class Blocks:
         structure = Structure(*(np.empty(len(codes), np.int32) for _ in range(4)))
         begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
         again = wrapped.copy()
-        by_pattern: dict[int, list[int]] = {}
+        # Patterns of one shape have the same order: all runs of a shape are filled at once.
+        by_order: dict[int, list[int]] = {}
         for at, pattern in enumerate(patterns):
-            by_pattern.setdefault(id(pattern), []).append(at)
-        for runs in by_pattern.values():
-            pattern = patterns[runs[0]]
-            again[runs] |= _fill(structure, pattern, start, begins[runs], is_all=len(by_pattern) == 1)
+            by_order.setdefault(id(pattern.order), []).append(at)
+        for runs in by_order.values():
+            of_order = [patterns[run] for run in runs]
+            again[runs] |= _fill(structure, of_order, start, begins[runs], is_all=len(by_order) == 1)
         for run in np.flatnonzero(again).tolist():
             here = slice(int(begins[run]), int(ends[run]))
             by_end = None if ended is None else ended[here]
@@ -211,7 +213,7 @@ class Blocks:
             | (0 if logged == NOWHERE else identity(codes[logged]) + 1)
             for profile, logged in of_slots
         ]
-        return self._blocks.setdefault((name, bundled, np.array(signatures, np.int64).tobytes()), len(self._blocks))
+        return self._blocks.setdefault((name, bundled, array("q", signatures).tobytes()), len(self._blocks))
 
     def _signature(self, block: int, slot: int, code: int) -> int:
         """Return the row of a signature; adds it if it is new."""
@@ -243,11 +245,14 @@ def _same_as_before(codes: Indexes, ends: Indexes) -> list[bool]:
     return [False, *(by_run[1:] == by_run[:-1]).all(axis=1).tolist()]
 
 
-def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes, is_all: bool) -> npt.NDArray[np.bool_]:
-    """Write a pattern into each of its runs, which begin at `begins`; return for which runs its parents don't hold.
+def _fill(
+    structure: Structure, patterns: list[Pattern], start: Ticks, begins: Indexes, is_all: bool
+) -> npt.NDArray[np.bool_]:
+    """Write the patterns of runs, which begin at `begins`, into these; return for which runs the parents don't hold.
 
-    `is_all` is true if these runs are all runs, one after the other.
+    The patterns differ in their signatures alone. `is_all` is true if these runs are all runs, one after the other.
     """
+    pattern = patterns[0]
     length = len(pattern.signature)
     if not length:
         return np.zeros(len(begins), np.bool_)
@@ -255,8 +260,10 @@ def _fill(structure: Structure, pattern: Pattern, start: Ticks, begins: Indexes,
         is_all, start = True, start[begins[0] : begins[0] + length]
         structure = Structure(*(each[begins[0] : begins[0] + length] for each in structure.arrays()))
     places = np.s_[:] if is_all else begins[:, None] + np.arange(length)
+    are_equal = all(each is pattern for each in patterns)
+    signatures = pattern.signature if are_equal else np.stack([each.signature for each in patterns])
     for into, values in (
-        (structure.signature, pattern.signature),
+        (structure.signature, signatures),
         (structure.occurrence, pattern.occurrence),
         (structure.parent, pattern.parent),
         (structure.execute, pattern.execute),

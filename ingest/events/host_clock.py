@@ -24,6 +24,7 @@ class HostClock:
         self.has_wrapped = False
         self._wraps = 0
         self._backward = 0
+        self._beyond_63_bits = 0
         self._is_beyond_32_bits = False
 
     def wrapped_runs(
@@ -35,6 +36,7 @@ class HostClock:
         marks the events on the host's clock.
         """
         wrapped = np.zeros(len(ends), np.bool_)
+        self._beyond_63_bits += int(np.count_nonzero(start < 0))
         if not self._is_beyond_32_bits and is_host.any():
             end = start + elapsed
             # Times of 2**63 and more are negative here.
@@ -93,4 +95,7 @@ class HostClock:
         impossible = self._backward - (self._wraps if bits == 32 else 0)
         if impossible:
             found.append(("impossible times", f"{impossible} events end before they start; their duration is null"))
+        if self._beyond_63_bits:
+            where = "start at 2**63 ticks or later, which no clock reaches"
+            found.append(("impossible times", f"{self._beyond_63_bits} events {where}; their start is negative"))
         return found

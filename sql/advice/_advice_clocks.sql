@@ -95,3 +95,31 @@ SELECT
 FROM target AS a
 CROSS JOIN counted AS c
 LEFT JOIN largest AS l ON l.is_delegate = c.is_delegate;
+
+-- The events within delegates that take less on average than a step of their clock:
+-- their times are 0, or a step in some calls.
+-- Columns:
+--   events: number of such events, of one slot each
+--   step: step of the clock, in unit; NULL if no coarse step was found, or all durations are zero
+--   unit: unit of step
+CREATE MACRO _delegates_below_clock(
+    capture_key,  -- key of a capture
+    unit  -- unit of results: one that `_capture` has checked
+) AS TABLE
+SELECT count(*) AS events, d.step, d.unit
+FROM (
+    SELECT e.signature_index, c.step, c.unit
+    FROM _advice_clocks(capture_key, unit) AS c
+    JOIN captures AS a ON a.capture_id = capture_key
+    JOIN events AS e
+        ON e.capture_id = a.capture_id
+        AND e.kind = 'delegate'
+        AND e.value_unit = 'ticks'
+        AND e.clock <> 'synthetic'
+    WHERE c.is_delegate
+    GROUP BY e.signature_index, c.step, c.unit, a.time_scale
+    HAVING sum(e.duration_ticks) = 0
+        OR sum(e.duration_ticks) * _multiplier(a.time_scale, c.unit)
+        < c.step * count(e.duration_ticks) * _divisor(a.time_scale, c.unit)
+) AS d
+GROUP BY d.step, d.unit;

@@ -47,10 +47,14 @@ SELECT
     END AS severity,
     'Outside of kernels and delegates, the median run takes '
     || _advice_time(t.tax, t.unit) || ' of ' || _advice_time(t.execute, t.unit)
-    || ' (' || _advice_percent(t.share_percent) || '), tracing included: '
-    || _advice_time(t.each_event, t.unit) || ' for each of its '
-    || _advice_count(t.events, 'event') || ', '
+    || ' (' || _advice_percent(t.share_percent) || '), tracing included'
     || CASE
+        WHEN t.each_event IS NULL THEN '.'
+        ELSE ': ' || _advice_time(t.each_event, t.unit) || ' for each of its '
+            || _advice_count(t.events, 'event') || ', '
+    END
+    || CASE
+        WHEN t.each_event IS NULL THEN ''
         WHEN t.is_tracing THEN 'about what logging one event costs: tracing is the '
             || 'likely reason.'
         WHEN t.is_tracing IS NULL THEN 'and this clock does not show how much of it is '

@@ -29,7 +29,7 @@ by_op AS (
         i.cause,
         i.host_op,
         count(*) AS gaps,
-        sum(i.ticks)::BIGINT AS ticks,
+        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         max(i.ticks) AS longest
     -- The longest launch delay is that of `device_idle_causes`.
     FROM _idle_causes(capture_key, 'device', 10000, 0) AS i
@@ -40,7 +40,7 @@ causes AS (
         b.device,
         b.cause,
         sum(b.gaps)::BIGINT AS gaps,
-        sum(b.ticks)::BIGINT AS ticks,
+        try_cast(sum(b.ticks) AS BIGINT) AS ticks,
         max(b.longest) AS longest,
         arg_max(b.host_op, (b.ticks, b.host_op)) FILTER (WHERE b.host_op IS NOT NULL)
             AS host_op

@@ -35,7 +35,7 @@ CREATE MACRO _advice_count(
     word  -- the noun in the singular
 ) AS (
     CASE
-        WHEN number = round(number) THEN format('{:,}', number::BIGINT)
+        WHEN number = round(number) THEN format('{:,.0f}', number::DOUBLE)
         ELSE _advice_number(number)
     END || ' ' || word || CASE WHEN number = 1 THEN '' ELSE 's' END
 );

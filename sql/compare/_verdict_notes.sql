@@ -9,12 +9,12 @@ CREATE MACRO _unstable_note(
 ) AS (
     CASE
         WHEN is_single THEN
-            'all ops of new took ' || round(100 * (exp(off) - 1))::BIGINT
+            'all ops of new took ' || printf('%.0f', 100 * (exp(off) - 1))
             || ' % more than in its history, by this build or by a disturbed machine: '
             || 'take 2 more captures of base and of new'
         WHEN is_uneven THEN
             slow_news || ' of ' || news || ' captures of new took '
-            || round(100 * (exp(off) - 1))::BIGINT || ' % more than the others and '
+            || printf('%.0f', 100 * (exp(off) - 1)) || ' % more than the others and '
             || 'are left out of the change: measure both again, in turns'
         ELSE
             '+' || printf('%.1f', 100 * all_change) || ' % with disturbed captures, '
@@ -67,5 +67,6 @@ CREATE MACRO _clock_note(
 ) AS (
     'below the clock''s resolution: it counts in steps of ' || _length(resolution)
     || ', and this takes ' || _length(base_ticks) || ': changes under '
-    || ceil(100 * resolution / base_ticks)::BIGINT || ' % cannot be measured'
+    || printf('%.0f', ceil(100 * resolution / base_ticks)::DOUBLE)
+    || ' % cannot be measured'
 );

@@ -100,15 +100,16 @@ checked AS (
             (SELECT count(*) FROM executing AS x) || ' runs of ' || a.name
             || ' execute, which ' || CASE (SELECT count(*) FROM fitting AS f)
                 WHEN 0 THEN 'doesn''t fit' ELSE 'fits in more than one way' END
-            || ' the ' || (SELECT sum(g.prompt)::BIGINT FROM generations AS g)
+            || ' the ' || (SELECT printf('%.0f', sum(g.prompt)) FROM generations AS g)
             || ' tokens of prompts and '
-            || (SELECT sum(g.generated)::BIGINT FROM generations AS g)
+            || (SELECT printf('%.0f', sum(g.generated)) FROM generations AS g)
             || ' generated in ' || (SELECT count(*) FROM generations AS g)
             || ' generations, which take '
             || (
-                SELECT array_to_string(
-                    list(DISTINCT w.number::BIGINT ORDER BY w.number::BIGINT), ', '
-                )
+                SELECT array_to_string(list_transform(
+                    list(DISTINCT w.number ORDER BY w.number),
+                    lambda n: printf('%.0f', n)
+                ), ', ')
                 FROM ways AS w
             ) || ' runs; set the phases: etq phase ' || a.name
             || ' decode --runs FIRST-LAST'

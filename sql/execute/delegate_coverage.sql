@@ -65,7 +65,7 @@ fallbacks AS (
         k.method,
         k.op_type,
         sum(k.calls)::BIGINT AS calls,
-        try_cast(sum(k.self_ticks) AS BIGINT) AS ticks,
+        sum(k.self_ticks) AS ticks,
         max_by(k.source, (k.self_ticks, k.source)) AS worst_source,
         max_by(k.module_path, (k.self_ticks, k.module_path)) AS worst_module
     FROM kernels AS k
@@ -86,7 +86,7 @@ SELECT
     c.delegated,
     c.not_delegated,
     coalesce(f.calls, 0) AS calls,
-    coalesce(f.ticks, 0) * _multiplier(a.time_scale, a.unit)
+    try_cast(coalesce(f.ticks, 0) AS BIGINT) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
     100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,

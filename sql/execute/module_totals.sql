@@ -57,8 +57,8 @@ times AS MATERIALIZED (
     SELECT
         t.method,
         t.module_path,
-        try_cast(sum(t.calls) AS BIGINT) AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
+        sum(t.calls) AS calls,
+        sum(t.self_ticks) AS ticks,
         CASE
             WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
         END AS mapping
@@ -86,13 +86,14 @@ added AS (
         p.module_path,
         p.module_class,
         p.depth,
-        coalesce(sum(t.ticks) FILTER (
+        try_cast(coalesce(sum(t.ticks) FILTER (
             WHERE t.module_path = p.module_path
-        ), 0)::BIGINT AS self_ticks,
-        coalesce(sum(t.ticks), 0)::BIGINT AS total_ticks,
-        coalesce(sum(t.calls) FILTER (
+        ), 0) AS BIGINT) AS self_ticks,
+        coalesce(sum(t.ticks), 0) AS exact_ticks,
+        try_cast(coalesce(sum(t.ticks), 0) AS BIGINT) AS total_ticks,
+        try_cast(coalesce(sum(t.calls) FILTER (
             WHERE t.module_path = p.module_path
-        ), 0)::BIGINT AS calls,
+        ), 0) AS BIGINT) AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
     FROM paths AS p
     LEFT JOIN times AS t
@@ -109,7 +110,7 @@ SELECT
     / _divisor(a.time_scale, a.unit) AS self_time,
     d.total_ticks * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
-    100e0 * d.total_ticks / nullif(
+    100e0 * d.exact_ticks / nullif(
         (SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     d.mapping,

@@ -54,7 +54,7 @@ node_times AS (
         coalesce(
             sum(t.calls) FILTER (WHERE f.kind <> 'delegate_call'), sum(t.calls)
         )::BIGINT AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
+        sum(t.self_ticks) AS ticks
     FROM times AS t
     JOIN firsts AS f ON f.signature_index = t.signature_index
     GROUP BY f.graph_id, f.node_index
@@ -79,7 +79,7 @@ SELECT
     p.source_line,
     b.backend,
     coalesce(o.calls, 0) AS calls,
-    coalesce(o.ticks, 0) * _multiplier(a.time_scale, a.unit)
+    try_cast(coalesce(o.ticks, 0) AS BIGINT) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS self_time,
     100e0 * coalesce(o.ticks, 0) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0

@@ -37,7 +37,7 @@ times AS (
         t.source_file,
         t.source_line,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS ticks
+        sum(t.self_ticks) AS ticks
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
@@ -49,13 +49,13 @@ SELECT
     t.source_file,
     t.source_line,
     t.calls,
-    t.ticks * _multiplier(a.time_scale, a.unit)
+    try_cast(t.ticks AS BIGINT) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS total,
     100e0 * t.ticks / nullif(
         (SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0
     ) AS share_percent,
     a.unit AS unit,
-    t.ticks AS total_ticks
+    try_cast(t.ticks AS BIGINT) AS total_ticks
 FROM times AS t
 CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.source, t.method;

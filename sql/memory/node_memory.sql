@@ -59,10 +59,13 @@ made AS (
         m.method,
         m.first_instruction,
         count(*) AS tensors,
-        CASE WHEN count(*) = count(m.size_bytes) THEN sum(m.size_bytes) END::BIGINT
-            AS size_bytes,
-        coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0)::BIGINT
-            AS peak_size_bytes
+        CASE
+            WHEN count(*) = count(m.size_bytes)
+                THEN try_cast(sum(m.size_bytes) AS BIGINT)
+        END AS size_bytes,
+        try_cast(
+            coalesce(sum(m.size_bytes) FILTER (WHERE m.is_live_at_peak), 0) AS BIGINT
+        ) AS peak_size_bytes
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
     JOIN target AS a ON true
     JOIN program_values AS v
@@ -83,7 +86,7 @@ SELECT
     s.step AS instruction,
     coalesce(m.tensors, 0) AS tensors,
     CASE WHEN m.method IS NULL THEN 0 ELSE m.size_bytes END AS size_bytes,
-    coalesce(m.peak_size_bytes, 0) AS peak_size_bytes
+    CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes
 FROM target AS a
 CROSS JOIN run_by AS r
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = r.graph_id

@@ -20,7 +20,7 @@ added AS (
         r.run_index,
         r.name,
         s.allocator_id,
-        sum(s.size_bytes)::BIGINT AS bytes,
+        try_cast(sum(s.size_bytes) AS BIGINT) AS bytes,
         min(s.event_index) AS first_index
     FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.iteration = 0

@@ -36,7 +36,7 @@ times AS (
         CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END
             AS kind,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
-        try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
+        sum(t.self_ticks) AS self_ticks
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
@@ -51,12 +51,12 @@ SELECT
     t.op,
     t.kind,
     t.calls,
-    t.self_ticks * _multiplier(a.time_scale, a.unit)
+    try_cast(t.self_ticks AS BIGINT) * _multiplier(a.time_scale, a.unit)
     / _divisor(a.time_scale, a.unit) AS self_time,
     100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
         AS share_percent,
     a.unit AS unit,
-    t.self_ticks
+    try_cast(t.self_ticks AS BIGINT) AS self_ticks
 FROM times AS t
 CROSS JOIN target AS a
 ORDER BY t.self_ticks DESC, t.method, t.module_path, t.op, t.kind;

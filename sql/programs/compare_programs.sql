@@ -75,7 +75,8 @@ WHERE i.kind = 'kernel'
 GROUP BY i.method, i.op, i.overload
 UNION ALL
 SELECT
-    'delegate', d.method, d.backend, count(*), sum(d.blob_bytes)::BIGINT
+    'delegate', d.method, d.backend, count(*),
+    try_cast(sum(d.blob_bytes) AS BIGINT)
 FROM program_delegates AS d
 JOIN target AS a ON a.program_id = d.program_id
 GROUP BY d.method, d.backend
@@ -85,6 +86,7 @@ FROM planned_buffers AS b
 JOIN target AS a ON a.program_id = b.program_id
 WHERE b.buffer_index > 0
 UNION ALL
-SELECT 'part', NULL, s.part, sum(s.number)::BIGINT, sum(s.bytes)::BIGINT
+SELECT
+    'part', NULL, s.part, sum(s.number)::BIGINT, try_cast(sum(s.bytes) AS BIGINT)
 FROM program_size(program) AS s
 GROUP BY s.part;

@@ -144,14 +144,14 @@ levels AS (
     GROUP BY p.method, p.step
 ),
 peaks AS (
-    SELECT l.method, l.step, l.bytes::BIGINT AS bytes
+    SELECT l.method, l.step, try_cast(l.bytes AS BIGINT) AS bytes
     FROM levels AS l
     QUALIFY row_number() OVER (
         PARTITION BY l.method ORDER BY l.bytes DESC, l.step
     ) = 1
 ),
 planned AS (
-    SELECT b.program_id, b.method, sum(b.size_bytes)::BIGINT AS bytes
+    SELECT b.program_id, b.method, try_cast(sum(b.size_bytes) AS BIGINT) AS bytes
     FROM planned_buffers AS b
     JOIN target AS a ON a.program_id = b.program_id AND a.method = b.method
     WHERE b.buffer_index > 0

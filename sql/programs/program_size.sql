@@ -110,7 +110,7 @@ SELECT
     p.item,
     p.methods,
     p.number,
-    p.bytes::BIGINT AS bytes,
+    try_cast(p.bytes AS BIGINT) AS bytes,
     100e0 * p.bytes / a.byte_size AS share_percent
 FROM parts AS p
 CROSS JOIN target AS a

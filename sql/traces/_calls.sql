@@ -149,8 +149,8 @@ moments AS (
 running AS (
     SELECT
         m.at_ticks,
-        sum(m.cpu) OVER (ORDER BY m.at_ticks)::BIGINT AS cpu,
-        sum(m.device) OVER (ORDER BY m.at_ticks)::BIGINT AS device
+        sum(m.cpu) OVER (ORDER BY m.at_ticks) AS cpu,
+        sum(m.device) OVER (ORDER BY m.at_ticks) AS device
     FROM moments AS m
 ),
 target AS (
@@ -170,8 +170,8 @@ target AS (
 SELECT
     a.run_index,
     a.event_index,
-    coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS cpu_bytes,
-    coalesce(u.device, 0) - coalesce(b.device, 0) AS device_bytes
+    try_cast(coalesce(u.cpu, 0) - coalesce(b.cpu, 0) AS BIGINT) AS cpu_bytes,
+    try_cast(coalesce(u.device, 0) - coalesce(b.device, 0) AS BIGINT) AS device_bytes
 FROM target AS a
 ASOF LEFT JOIN running AS u ON a.end_ticks >= u.at_ticks
 ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;

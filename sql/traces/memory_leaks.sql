@@ -80,7 +80,7 @@ SELECT
     s.step,
     h.number,
     h.allocations::BIGINT AS allocations,
-    h.bytes::BIGINT AS bytes
+    try_cast(h.bytes AS BIGINT) AS bytes
 FROM held AS h
 JOIN steps AS s ON s.number = h.number
 QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;

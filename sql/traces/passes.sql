@@ -224,8 +224,8 @@ summed AS (
         s.run_index,
         s.step,
         b.place,
-        (e.host_ticks - b.host_ticks)::BIGINT AS host_ticks,
-        (e.device_ticks - b.device_ticks)::BIGINT AS device_ticks,
+        try_cast(e.host_ticks - b.host_ticks AS BIGINT) AS host_ticks,
+        try_cast(e.device_ticks - b.device_ticks AS BIGINT) AS device_ticks,
         (e.events - b.events)::BIGINT AS events
     FROM steps AS s
     JOIN before AS b ON b.ticks = s.start_ticks

@@ -168,3 +168,23 @@ def test_the_ops_of_a_delegate() -> None:
     rows = json.loads(result.stdout)
     assert [row["op"] for row in rows] == ["FullyConnected", "FullyConnected", "Add"] * 3 + ["FullyConnected"]
     assert [row["node_name"] for row in rows[:3]] == ["aten_linear_default", "aten_linear_default_1", "aten_add_tensor"]
+
+
+def test_times_of_delegates_below_the_clocks_resolution_have_a_note() -> None:
+    """XNNPACK's clock counts microseconds: of 11 ops, 6 take less on average. By the file: sum below 1000 ns a call."""
+    dump = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump, name="run")
+        query = """
+            SELECT e.signature_index, e.end_ticks - e.start_ticks
+            FROM events AS e JOIN signatures AS s USING (capture_id, signature_index) WHERE s.kind = 'delegate'
+        """
+        times: dict[int, list[int]] = {}
+        for event, ticks in warehouse.rows(query)[1]:
+            times.setdefault(event, []).append(ticks)
+    below = sum(sum(each) < 1000 * len(each) for each in times.values())
+    arguments = ["delegate-ops", dump, "--pte", str(CAPTURES / "convnet_xnn/convnet_xnn.pte")]
+    note = f"Note: below the clock's resolution: {below} events of delegates take less time on average than its step of"
+    assert below == 6
+    for unit, step in ((), "1 us"), (("--unit", "ns"), "1000 ns"):
+        assert f"{note} {step}\n" in CliRunner().invoke(main, [*arguments, *unit]).stderr

@@ -13,9 +13,11 @@ from typing import Any
 
 import duckdb
 import pytest
+from click.testing import CliRunner
 
 import etq
 from etq import catalog
+from etq.cli import main
 from etq.errors import WarehouseError
 from etq.lake import Added, add, check, compact, export, is_lake, state, tables
 from etq.lake.compacting import _groups
@@ -320,3 +322,27 @@ def test_a_writer_that_is_killed_leaves_nothing_of_the_lake(tmp_path: Path, even
         assert all(found == events[sha256] for sha256, _, found, _ in contents(lake))
     compact(lake, leave_seconds=-1)
     assert check(lake) == []
+
+
+def test_files_that_cannot_be_read_make_no_lake(tmp_path: Path) -> None:
+    """A lake that exists stays as it is; one is made with the first file that can be read."""
+    lake, damaged = tmp_path / "new/lake", tmp_path / "damaged.etdp"
+    damaged.write_bytes(b"junk")
+    runner = CliRunner()
+    for path in (tmp_path / "missing.etdp", damaged):
+        assert runner.invoke(main, ["lake", "add", str(lake), str(path)]).exit_code == 1
+        assert [each.name for each in tmp_path.iterdir()] == [damaged.name]
+    dump = CAPTURES / "mlp/mlp_1run.etdp"
+    assert runner.invoke(main, ["lake", "add", str(lake), str(damaged), str(dump)]).exit_code == 1
+    assert runner.invoke(main, ["lake", "add", str(lake), str(damaged)]).exit_code == 1
+    with etq.open(lake) as warehouse:
+        assert warehouse.rows("SELECT name FROM captures")[1] == [("mlp_1run",)]
+
+
+def test_a_lake_within_a_file_is_refused_before_files_are_read(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    command = ["lake", "add", str(tmp_path / "file/lake"), str(CAPTURES / "mlp/mlp_1run.etdp")]
+    result = CliRunner().invoke(main, command)
+    assert (result.exit_code, result.output) == (
+        1, f"Error: {tmp_path / 'file'}: not a folder that can be written; name another for the lake\n"
+    )  # fmt: skip

@@ -305,6 +305,13 @@ def test_findings_of_the_file() -> None:
     assert advice_on([wrapped])["wrapped clock"]["severity"] == "low"
 
 
+def test_the_tax_of_runs_without_further_events() -> None:
+    row = advice_on([run("Execute", execute(10, 20), kernel("add", 12, 18))] * 2)["framework tax"]
+    assert row["finding"] == (
+        "Outside of kernels and delegates, the median run takes 10.0 ns of 10.0 ns (100 %), tracing included."
+    )
+
+
 def test_times_with_logged_values_are_not_judged() -> None:
     value = DebugEvent(Tensor(6, (1,), (0,), 0), instruction_id=0)
     runs = [replace(each, events=(value, *each.events)) for each in runs_of(("addmm", 9001), *WORK)]

@@ -16,9 +16,12 @@ from hypothesis import strategies as st
 import etq
 from etq.catalog import SqlObject, public_objects
 from etq.errors import FormatError
+from etq.warehouse.warehouse import Warehouse
 from tests import builders, launch_traces
+from tests.conftest import CAPTURES as FOLDER
 from tests.sampling import examples
-from tests.trace_builders import event, memory, two_steps
+from tests.trace_builders import event, memory, trace, two_steps
+from tests.warehouses import empty_warehouse
 
 # JSON of numbers that no profiler writes, of other types, and of absurd texts.
 NUMBERS: Final = (
@@ -277,3 +280,97 @@ def test_sums_of_sizes_beyond_64_bits_are_null() -> None:
         capture = warehouse.ingest(content)
         query = "SELECT allocations, total_bytes, largest_bytes FROM memory_totals($capture)"
         assert warehouse.rows(query, capture=capture)[1] == [(2, None, 2**62)]
+
+
+def linked_mlp(warehouse: Warehouse) -> None:
+    folder = FOLDER / "mlp"
+    warehouse.ingest(folder / "mlp_100runs.etdp", name="run", etrecord=folder / "mlp.etrecord", pte=folder / "mlp.pte")
+
+
+@pytest.mark.parametrize(
+    ("view", "keys", "time"),
+    [
+        ("module_totals", "method, module_path", "total"),
+        ("module_ops", "(method, module_path), (op, kind)", "self_time"),
+        ("source_totals", "method, source", "total"),
+        ("node_totals", "graph_id, node_index", "self_time"),
+        ("delegate_coverage", "method, op_type", "total"),
+    ],
+)
+def test_shares_of_modules_do_not_depend_on_the_size_of_times(view: str, keys: str, time: str) -> None:
+    """What takes more than 64 bits of ticks has no time, and the share that it has with shorter times."""
+    query = f"SELECT {keys}, share_percent, {time} IS NULL FROM {view}('run', runs := 'all')"
+    with empty_warehouse() as warehouse:
+        linked_mlp(warehouse)
+        shares = {row[:2]: row[2] for row in warehouse.rows(query)[1]}
+        # Times within each run, so that the longest run takes 4e18 ticks.
+        warehouse.connection.execute("""
+            WITH begins AS (SELECT t.run_index, min(t.start_ticks) AS begin FROM event_ticks AS t GROUP BY ALL),
+            factor AS (SELECT 4e18::BIGINT // max(t.elapsed_ticks) AS factor FROM event_ticks AS t)
+            UPDATE event_ticks AS e
+            SET start_ticks = (e.start_ticks - b.begin) * f.factor, elapsed_ticks = e.elapsed_ticks * f.factor
+            FROM begins AS b, factor AS f WHERE b.run_index = e.run_index
+        """)
+        rows = warehouse.rows(query)[1]
+        assert {row[:2]: row[2] for row in rows} == pytest.approx(shares)
+        assert any(row[3] for row in rows)
+
+
+def test_planned_memory_of_nodes_beyond_64_bits_is_null() -> None:
+    with empty_warehouse() as warehouse:
+        linked_mlp(warehouse)
+        warehouse.connection.execute("UPDATE program_values SET byte_size = 4611686018427387904")
+        query = "SELECT DISTINCT tensors, size_bytes FROM node_memory('run') ORDER BY tensors"
+        # 2**62 for 1 tensor; 2 or more have no sum below 2**63.
+        found = warehouse.rows(query)[1]
+        assert found == [(tensors, {0: 0, 1: 2**62}.get(tensors)) for tensors, _ in found]
+        assert max(found)[0] > 1
+
+
+def test_memory_of_a_prof_result_beyond_64_bits_is_null() -> None:
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(FOLDER / "prof_result/two_blocks_interleaved.prof_result.bin", name="run")
+        warehouse.connection.execute("UPDATE allocations SET size_bytes = 9223372036854775807")
+        query = "SELECT total_bytes FROM prof_result_memory('run')"
+        assert set(warehouse.rows(query)[1]) == {(2**63 - 1,), (None,)}
+
+
+def test_memory_within_a_call_beyond_64_bits_is_null() -> None:
+    """1025 allocations of 2**53 - 1 bytes are more than 2**63 - 1, and 1024 are not."""
+    for number, total in ((1024, 1024 * (2**53 - 1)), (1025, None)):
+        allocations = [memory(10 + at, 2**53 - 1, 1024) for at in range(number)]
+        with empty_warehouse() as warehouse:
+            warehouse.ingest(trace(event("cpu_op", "aten::empty", 0, 10_000), *allocations), name="run")
+            assert warehouse.rows("SELECT cpu_memory FROM key_averages('run')")[1] == [(total,)]
+
+
+def test_times_from_two_to_the_63rd_on_are_a_finding() -> None:
+    """Their durations are right, and their start is a negative number."""
+    begin = 2**63
+    late = builders.run("Execute", builders.kernel("add", begin, begin + 30), builders.execute(begin, begin + 60))
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(builders.dump(late), name="late")
+        assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
+            (
+                "impossible times",
+                "2 events start at 2**63 ticks or later, which no clock reaches; their start is negative",
+            )
+        ]
+        query = "SELECT duration_ticks, start_ticks FROM events ORDER BY duration_ticks"
+        assert warehouse.rows(query)[1] == [(30, -(2**63)), (60, -(2**63))]
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("_advice_count(1e22, 'run')", "10,000,000,000,000,000,000,000 runs"),
+        ("_advice_count(1, 'run')", "1 run"),
+        ("_advice_count(12345, 'run')", "12,345 runs"),
+        ("_unstable_note(false, true, 1, 2, ln(1e30), 0.1) LIKE '1 of 2 captures of new took %'", True),
+        ("_unstable_note(true, false, 1, 2, ln(1e30), 0.1) LIKE 'all ops of new took %'", True),
+        ("_clock_note(1e15, 1e-6) LIKE '% changes under 1000000000000000%'", True),
+    ],
+)
+def test_numbers_in_texts_have_no_limit(expression: str, expected: str | bool) -> None:
+    with empty_warehouse() as warehouse:
+        assert warehouse.rows(f"SELECT {expression}")[1] == [(expected,)]

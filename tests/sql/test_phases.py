@@ -203,6 +203,11 @@ def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]],
             "5 runs of llm execute, which doesn't fit the 9 tokens of prompts and 114 generated in 1 generations, which "
             "take 114, 115, 122, 123 runs; set the phases: etq phase llm decode --runs FIRST-LAST",
         ),
+        (
+            [(9, 2**63 - 1)],
+            "5 runs of llm execute, which doesn't fit the 9 tokens of prompts and 9223372036854775808 generated in 1 "
+            "generations, which take 9223372036854775808 runs; set the phases",
+        ),
         ([(2, 4)], "5 runs of llm execute, which fits in more than one way the 2 tokens of prompts and 4 generated"),
     ],
 )
