@@ -67,7 +67,6 @@ def test_captures_are_listed_in_the_order_of_ingest(pair: tuple[Warehouse, Wareh
     assert [name for (name,) in lake.rows(query)[1]] == [name for (name,) in warehouse.rows(query)[1]] == names
 
 
-
 def arguments(each: catalog.SqlObject, capture: str) -> dict[str, str] | None:
     """The arguments of a macro; None if it isn't about a capture."""
     known = {
