@@ -46,8 +46,8 @@ _numbers: Final = count(1)
 class Comparison:
     """Two sides in a warehouse, and the options of their comparison.
 
-    The comparison is computed once, when a part is first requested, into a temporary table of the connection, which
-    `close` drops.
+    The comparison and each part of it are computed once, when they are first requested, into temporary tables of the
+    connection, which `close` drops.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class Comparison:
         self.new = new
         self.options = options
         self.step_name = step_name
+        # The temporary tables, by what they were computed from.
         self._computed: dict[tuple[Any, ...], str] = {}
         if step_name is not None:
             history = options.get("history")
@@ -83,31 +84,44 @@ class Comparison:
         `other` are options that replace those of the comparison. Raises `QueryError` if the sides can't be compared.
         """
         options = self.options | other
+        query = f"SELECT {columns} FROM {self._part(part, options)}"
+        if limit is not None:
+            query += f" LIMIT {int(limit)}"
+        return self.warehouse.rows(query)
+
+    def _part(self, part: str, options: Mapping[str, Any]) -> str:
+        """Return the name of the temporary table with the rows of a part, of which several sections need some."""
         if part in _MADE:
             macro, lists, names = _MADE[part]
-            computed = self._table(options)
             passed = _given(options, names)
+            computed = self._table(options)
             call = f"{macro}({', '.join(f'(SELECT {each} FROM {computed})' for each in lists)}{_named(passed)})"
+            key: tuple[Any, ...] = (part, computed, *passed.items())
         else:
             passed = _given(options, _TAKEN[part])
             call = f"{VIEWS[part]}($base, $new{_named(passed)})"
+            key = (part, *passed.items())
             passed |= {"base": self.base, "new": self.new}
-        query = f"SELECT {columns} FROM {call}"
-        if limit is not None:
-            query += f" LIMIT {int(limit)}"
-        return self.warehouse.rows(query, **passed)
+        return self._kept(key, call, passed)
 
     def _table(self, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the comparison for these options."""
         passed = _given(options, _COMPARED)
-        key = tuple(passed.items())
+        macro = "_comparison" if self._has_traces else "_comparison_of_runtime"
+        call = f"{macro}($base, $new{_named(passed)})"
+        return self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new})
+
+    def _kept(self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any]) -> str:
+        """Return the name of the temporary table with the rows of a call, which is made once."""
         if key not in self._computed:
             name = f"_computed_comparison_{next(_numbers)}"
-            macro = "_comparison" if self.warehouse.rows(HAS_TRACES)[1] else "_comparison_of_runtime"
-            query = f"CREATE TEMP TABLE {name} AS FROM {macro}($base, $new{_named(passed)})"
-            self.warehouse.rows(query, base=self.base, new=self.new, **passed)
+            self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments)
             self._computed[key] = name
         return self._computed[key]
+
+    @cached_property
+    def _has_traces(self) -> bool:
+        return bool(self.warehouse.rows(HAS_TRACES)[1])
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
         """Return the values of a part's column `of`, each with its verdict if it has one."""

@@ -25,7 +25,7 @@ from etq.serve.state import State
 from etq.version import VERSION
 
 # Bytes of answers that are kept, of all and of one.
-MOST_KEPT: Final = 48 * 2**20
+MOST_KEPT: Final = 24 * 2**20
 MOST_OF_ONE: Final = 12 * 2**20
 # Bytes that an entry takes in addition to its answer: without them, short answers would never be dropped.
 OVERHEAD: Final = 1000

@@ -10,6 +10,7 @@ from etq.database.connection import check_path, expanded, is_lake_path
 from etq.errors import EtqError
 from etq.listening import bound
 from etq.serve.guard import Access
+from etq.serve.memory import give_back
 from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
@@ -66,3 +67,4 @@ def _check(path: str) -> None:
         check_path(path)
     with open_warehouse(path, read_only=True):
         pass
+    give_back()  # the server itself opens no warehouse again

@@ -7,13 +7,11 @@ has taken much memory.
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import os
 import signal
 import struct
 import sys
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,6 +21,7 @@ from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.serve.answers import Answer, of_error
+from etq.serve.memory import give_back, keep_little
 from etq.serve.pool import LENGTHS
 from etq.serve.questions import QUESTIONS, status_of
 from etq.warehouse.warehouse import Warehouse, open
@@ -75,6 +74,7 @@ class Source:
 def _limited(warehouse: Warehouse) -> Warehouse:
     try:
         warehouse.connection.execute(f"SET memory_limit = '{QUERY_MEMORY}'")
+        keep_little(warehouse.connection)
     except Exception as error:
         raise WarehouseError(f"{warehouse.path}: {error}") from error
     return warehouse
@@ -99,18 +99,10 @@ def main() -> None:
         del answer
         # After the answer, which needn't wait for it. The next question does.
         source.close()
-        _give_back()
+        give_back()
         if _megabytes() > MEGABYTES:
             break
     os._exit(0)
-
-
-def _give_back() -> None:
-    """Return free memory to the system, where the C library can."""
-    gc.collect()
-    if sys.platform == "linux":
-        with suppress(OSError, AttributeError):
-            ctypes.CDLL(None).malloc_trim(0)
 
 
 def _megabytes() -> float:

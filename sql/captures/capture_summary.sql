@@ -36,4 +36,4 @@ SELECT
     left(c.sha256, 12) AS sha256,
     c.uri
 FROM captures AS c
-ORDER BY c.capture_id;
+ORDER BY c.ingested_at, c.capture_id;

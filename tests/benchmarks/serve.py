@@ -176,19 +176,27 @@ def hammer(served: Served, names: list[str]) -> None:
                 status = served.get(KEPT[kind % len(KEPT)])
             with lock:
                 statuses.append(status)
-                if len(statuses) % 50 == 0:
-                    greatest.append(served.megabytes())
 
+    def watch() -> None:
+        while not ended.wait(0.1):
+            greatest.append(served.megabytes())
+
+    ended = threading.Event()
+    watching = threading.Thread(target=watch)
+    watching.start()
     begin = time.perf_counter()
     threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    taken = time.perf_counter() - begin
+    ended.set()
+    watching.join()
     errors = Counter(status for status in statuses if status != 200)
     wrong = f"{errors.total()} errors" + (f" ({dict(errors)})" if errors else "")
     print(
-        f"{'':4}{len(statuses):,} requests by {CLIENTS} clients at once: {time.perf_counter() - begin:.0f} s, {wrong}; "
+        f"{'':4}{len(statuses):,} requests by {CLIENTS} clients at once: {taken:.0f} s, {wrong}; "
         f"memory {served.megabytes():.0f} MB, greatest {max(greatest):.0f}, required 300"
     )
 

@@ -61,6 +61,14 @@ def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warehouse, 
             yield warehouse, opened
 
 
+def test_captures_are_listed_in_the_order_of_ingest(pair: tuple[Warehouse, Warehouse]) -> None:
+    """Keys of a lake's captures are hashes."""
+    query = "SELECT name FROM capture_summary"
+    warehouse, lake = pair
+    names = [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY capture_id")[1]]
+    assert [name for (name,) in lake.rows(query)[1]] == [name for (name,) in warehouse.rows(query)[1]] == names
+
+
 def arguments(each: catalog.SqlObject, capture: str) -> dict[str, str] | None:
     """The arguments of a macro; None if it isn't about a capture."""
     known = {

@@ -361,12 +361,20 @@ def test_answers_that_are_kept_are_bounded() -> None:
         kept.put(str(number), Answer(200, JSON, b""))
     assert kept.get("4999") is None and kept.get("5000") is not None
     kept.put("0", Answer(200, JSON, b"0" * (MOST_KEPT // 4)))
-    assert kept.get("17000") is None and kept.get(str(most)) is not None
+    assert kept.get(str(5000 + most // 5)) is None and kept.get(str(most)) is not None
     tracemalloc.start()
     for number in range(1000):
         kept.put(f"{number}{' ' * 10_000}", Answer(200, JSON, b""))
     assert tracemalloc.get_traced_memory()[0] < 1_000_000
     tracemalloc.stop()
+
+
+def test_the_memory_of_a_query_is_returned_when_it_ends(server: Server) -> None:
+    """By default DuckDB keeps up to 512 MB."""
+    with etq.open(server.path, read_only=True) as lab:
+        limited = worker._limited(lab)
+        query = "SELECT current_setting('allocator_bulk_deallocation_flush_threshold')"
+        assert limited.rows(query)[1] == [("1.0 MiB",)]
 
 
 def test_a_question_beyond_the_limit_of_memory_says_to_choose_fewer(

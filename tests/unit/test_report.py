@@ -150,6 +150,23 @@ def test_a_query_of_several_sections_runs_once(warehouse: Warehouse, monkeypatch
 
 
 @pytest.mark.long
+def test_each_part_of_a_comparison_is_computed_once(warehouse: Warehouse, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, end in (("a", 9), ("b", 5)):
+        warehouse.ingest(dump(run("Execute", kernel("add", 1, end), execute(0, 10))), name=name)
+    computed: list[str] = []
+    rows = warehouse.rows
+
+    def recorded(query: str, **given: object) -> tuple[list[str], list[tuple[Any, ...]]]:
+        computed.extend(re.findall("_compared_[a-z]+.*", query))
+        return rows(query, **given)
+
+    monkeypatch.setattr(warehouse, "rows", recorded)
+    etq.report.page_of(warehouse, ["a", "b"])
+    assert computed and len(computed) == len(set(computed))
+    assert rows("FROM duckdb_tables() WHERE table_name LIKE '_computed%'")[1] == []
+
+
+@pytest.mark.long
 def test_in_python(warehouse: Warehouse, tmp_path: Path) -> None:
     warehouse.ingest(dump(run("Execute", kernel("add", 1, 9), execute(0, 10))), name="run")
     etq.report.write(warehouse, ["run"], tmp_path / "run.html")

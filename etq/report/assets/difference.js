@@ -59,7 +59,7 @@ function ofOps(verdicts) {
   const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "more calls", "fewer calls", "other shapes", "~", "too few", "can't judge", "conditions differ"];
   const others = Object.keys(verdicts).filter((verdict) => verdict && verdict !== "null" && !order.includes(verdict));
   const counts = [...order, ...others].filter((verdict) => verdicts[verdict]).map((verdict) =>
-    etq.element("span", {}, etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
+    etq.element("span", {}, verdict in etq.words ? etq.element("span", { class: "verdict same", text: etq.words[verdict] }) : etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
   return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
 }
 
@@ -138,7 +138,8 @@ etq.section("changes", (parent, { ops }) => {
   // An interval that is much wider than any change is cut at the edge.
   const most = Math.max(1, ...shown.map((row) => Math.abs(get(row, "change_percent"))));
   const reach = Math.min(Math.max(1, ...ends.map(Math.abs)), 2.5 * most) * 1.05;
-  const place = (value) => `${50 + 50 * Math.max(-1, Math.min(1, value / reach))}%`;
+  // A circle at an end is whole on narrow screens, too.
+  const place = (value) => `calc(50% + (50% - .35rem) * ${Math.max(-1, Math.min(1, value / reach))})`;
   const list = etq.element("div", { class: "dots", role: "list" });
   for (const row of shown) list.append(dot(get, row, place));
   const scale = etq.element("div", { class: "dot-row scale muted", "aria-hidden": "true" }, etq.element("span"),
