@@ -94,58 +94,41 @@ work AS (
     LEFT JOIN launching AS p ON p.process = d.process
     WHERE d.kind <> 'Runtime'
 ),
--- Of the processes that launched work.
 reached AS (
     SELECT r.process AS launched_by, r.correlation_id, r.start_ticks, r.event_index
     FROM slices AS r
-    WHERE r.kind = 'Runtime'
-        AND r.correlation_id > 0
-        AND r.process IN (SELECT w.launched_by FROM work AS w)
+    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
     UNION ALL
     SELECT '', r.correlation_id, r.start_ticks, r.event_index
     FROM slices AS r
-    WHERE r.kind = 'Runtime'
-        AND r.correlation_id > 0
-        AND EXISTS (FROM work AS w WHERE w.launched_by = '')
+    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
 ),
-ids AS MATERIALIZED (
-    SELECT
-        r.launched_by,
-        r.correlation_id,
-        min(r.event_index) AS call_index,
-        min(r.start_ticks) < max(r.start_ticks) AS is_repeated
-    FROM reached AS r
-    GROUP BY r.launched_by, r.correlation_id
-),
--- Calls with the same id, which are few, and their work. Not by an ASOF join, whose
--- time grows with the number of rows that DuckDB expects: many times too many among
--- other traces.
-moments AS (
+calls AS (
     SELECT
         r.launched_by,
         r.correlation_id,
         r.start_ticks,
-        0 AS place,
-        min(r.event_index) AS call_index,
-        NULL::INTEGER AS event_index
+        min(r.event_index) AS event_index
     FROM reached AS r
-    SEMI JOIN (FROM ids AS i WHERE i.is_repeated) AS i
-        ON i.launched_by = r.launched_by AND i.correlation_id = r.correlation_id
     GROUP BY r.launched_by, r.correlation_id, r.start_ticks
+),
+-- Not by an ASOF join, whose time grows with the number of rows that DuckDB expects:
+-- many times too many among other traces.
+moments AS (
+    SELECT
+        c.launched_by,
+        c.correlation_id,
+        c.start_ticks,
+        0 AS place,
+        c.event_index AS call_index,
+        NULL::INTEGER AS event_index
+    FROM calls AS c
     UNION ALL
     SELECT d.launched_by, d.correlation_id, d.start_ticks, 1, NULL, d.event_index
     FROM work AS d
-    SEMI JOIN (FROM ids AS i WHERE i.is_repeated) AS i
-        ON i.launched_by = d.launched_by AND i.correlation_id = d.correlation_id
+    WHERE d.correlation_id > 0
 ),
 paired AS (
-    SELECT d.event_index, i.call_index
-    FROM work AS d
-    JOIN ids AS i
-        ON i.launched_by = d.launched_by
-        AND i.correlation_id = d.correlation_id
-        AND NOT i.is_repeated
-    UNION ALL
     SELECT
         m.event_index,
         coalesce(
