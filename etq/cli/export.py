@@ -41,6 +41,10 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
     "--run", "runs", type=click.IntRange(0), multiple=True, metavar="N",
     help="chrome, speedscope: only that run_index; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--counters", is_flag=True, default=None,
+    help="chrome, of PyTorch traces: add counters: queue lengths of streams, bandwidth of copies.",
+)  # fmt: skip
 @click.option("--by", type=click.Choice(OPS_BY), help="hud: add ops, grouped as in etq ops.")
 @click.option("--method", metavar="NAME", help="model-explorer: the method, if several ran.")
 @click.option("--graph", type=click.Choice(GRAPHS), help="model-explorer: the graph.  [default: the first]")

@@ -37,9 +37,9 @@ FORMATS: Final = {
         "trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again",
         (
             *("timeline", "event_ops", "labels", "_selected_runs", "threads", "trace_events", "op_arguments"),
-            *("device_events", "trace_memory", "trace_devices"),
+            *("device_events", "trace_memory", "trace_devices", "_trace_counters"),
         ),
-        ("runs",),
+        ("runs", "counters"),
     ),
     "speedscope": Format(
         "profile for https://www.speedscope.app: flame charts, one a run",
@@ -70,6 +70,8 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
     import duckdb
 
     target = warehouse.capture(capture) if isinstance(capture, str) else capture
+    if "counters" in options and target.format != "torch_trace":
+        raise QueryError(f"{target.name} is not a PyTorch trace: only traces have counters; leave out counters")
     try:
         yield from _writer(to, target.format)(warehouse, target, options)
     except duckdb.Error as error:

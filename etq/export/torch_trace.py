@@ -72,7 +72,11 @@ PROPERTIES: Final = {
 
 
 def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """Yield the text of the trace; if options select steps, only their events are included."""
+    """Yield the text of the trace; if options select steps, only their events are included, but counters of all
+    steps.
+    """
+    options = dict(options)
+    has_counters = options.pop("counters", False)
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
     labels = known.get("labels", {})
@@ -91,6 +95,10 @@ def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -
     if not options:
         for rows in blocks(warehouse, _MEMORY, parameters):
             yield separator + ",\n".join(_of_memory(rows, threads))
+            separator = ",\n"
+    if has_counters:
+        for rows in blocks(warehouse, _COUNTERS, {"capture": capture.sha256}):
+            yield separator + ",\n".join(_of_counters(rows))
             separator = ",\n"
     if named := _thread_names(warehouse, capture):
         yield separator + ",\n".join(named)
@@ -127,6 +135,13 @@ _MEMORY: Final = f"""
 """
 
 
+_COUNTERS: Final = """
+    SELECT c.process, c.counter, c.series, c.at_ticks, c.value
+    FROM _trace_counters(_capture_id($capture)) AS c
+    ORDER BY c.counter, c.series, c.at_ticks, c.process
+"""
+
+
 def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, str]) -> Iterator[str]:
     columns = rows.to_pydict()
     encoded_columns = [
@@ -158,6 +173,14 @@ def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
         args = encoded(stated({**known, "Addr": None if row["address"] is None else int(row["address"])}))
         place = f'{threads[row["thread_index"]]}"ts":{microseconds(row["at_ticks"])}'
         yield f'{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"args":{args}}}'
+
+
+def _of_counters(rows: pa.RecordBatch) -> Iterator[str]:
+    for row in rows.to_pylist():
+        place = f'"pid":{_as_written(row["process"])},"tid":0,"ts":{microseconds(row["at_ticks"])}'
+        # A viewer has a track for each name.
+        name = encoded(f"{row['counter']}, {row['series']}")
+        yield f'{{"ph":"C","name":{name},{place},"args":{{"value":{encoded(row["value"])}}}}}'
 
 
 def _names(warehouse: Answers, capture: Capture) -> dict[int, str]:

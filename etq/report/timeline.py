@@ -52,7 +52,7 @@ RUNS: Final = """
 # Events of a backend are shown within their call; events without a known position in time are left out.
 EVENTS: Final = """
     SELECT
-        t.run_index, t.signature_index, CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END AS lane,
+        t.run_index, t.signature_index, {lane} AS lane,
         t.depth, t.start, t.duration, x.exclusive, t.is_estimated, x.inclusive AS value, x.unit AS value_unit{more}
     FROM (
         FROM timeline($capture, runs := $runs, unit := $unit) AS t
@@ -63,8 +63,23 @@ EVENTS: Final = """
     ORDER BY t.run_index, lane, t.depth, t.start
 """
 
-# Columns that a trace records for each call.
-CALLS: Final = """
+LANE: Final = "CASE WHEN t.thread_index IS NULL THEN 'host' ELSE t.track END"
+# Of a trace, streams of devices that have no name in the file by their numbers.
+LANE_OF_TRACE: Final = f"coalesce(n.lane, {LANE})"
+
+# Names of streams, and columns that a trace records for each call.
+OF_TRACE: Final = """
+    LEFT JOIN (
+        SELECT e.thread_index, min('device ' || d.device || ', stream ' || d.stream) AS lane
+        FROM captures AS c
+        JOIN device_events AS d ON d.capture_id = c.capture_id
+        JOIN trace_events AS e
+            ON e.capture_id = d.capture_id AND e.run_index = d.run_index AND e.event_index = d.event_index
+        JOIN threads AS h ON h.capture_id = e.capture_id AND h.thread_index = e.thread_index
+        WHERE c.sha256 = $capture AND h.thread_name IS NULL
+        GROUP BY e.thread_index
+        HAVING count(DISTINCT d.device || ' ' || d.stream) = 1
+    ) AS n ON n.thread_index = t.thread_index
     LEFT JOIN captures AS c ON c.sha256 = $capture
     LEFT JOIN op_arguments AS a
         ON a.capture_id = c.capture_id AND a.run_index = t.run_index AND a.event_index = t.event_index"""
@@ -100,8 +115,8 @@ def timeline_section(ask: Callable[..., Table], is_trace: bool, most: int = MOST
     if len(chosen) == 1 and events > most:
         kept = f"QUALIFY row_number() OVER (ORDER BY t.duration DESC, t.event_index) <= {most:d}"
         notes.append(f"Of run {chosen[0]} it has the {most:,} longest events, of {events:,}.")
-    more, joined = (", a.shapes", CALLS) if is_trace else ("", "")
-    lain = ask(EVENTS.format(more=more, joined=joined, kept=kept), runs=chosen)
+    lane, more, joined = (LANE_OF_TRACE, ", a.shapes", OF_TRACE) if is_trace else (LANE, "", "")
+    lain = ask(EVENTS.format(lane=lane, more=more, joined=joined, kept=kept), runs=chosen)
     tables = {"runs": runs, "events": lain, "signatures": ask(SIGNATURES)}
     return Section("timeline", "Timeline", tables, {"runs": chosen}, " ".join(notes) or None)
 

@@ -30,6 +30,10 @@ INSERT_MEMORY: Final = "128MB"
 # less. All other work takes these megabytes.
 _THREADS: Final = 8
 _ROOM: Final = 160
+# The rollups of a trace join its host and device events: with less memory for each event, DuckDB writes the joined rows
+# to disk, which takes twice the time. Larger traces than these megabytes hold do so.
+_BYTES_PER_EVENT: Final = 900
+_MOST_ROOM: Final = 768
 
 # Columns of `captures` that refer to records and programs by key.
 Links = Sequence[tuple[str, int]]
@@ -137,8 +141,9 @@ def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCaptu
     for column, to in links:
         link_many(connection, [*keyed], column, to)
     ensure_ingest_order(connection, first)
-    _make_room(connection, sum(len(each.source.content) for each in captures))
-    fill_rollups(connection, first, first + len(captures) - 1, is_new=True)
+    last = first + len(captures) - 1
+    _make_room(connection, sum(len(each.source.content) for each in captures), first, last)
+    fill_rollups(connection, first, last, is_new=True)
     return [*keyed]
 
 
@@ -258,12 +263,21 @@ def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
         connection.execute(f"SET memory_limit = '{before}'; RESET VARIABLE memory_is_little")
 
 
-def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int) -> None:
-    """Raise the memory limit for a large file: its rollups sort the times of all ops, which DuckDB can't do on disk."""
-    query = "SELECT getvariable('memory_is_little'), current_setting('threads')"
-    [(is_little, threads)] = connection.execute(query).fetchall()
+def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int, first: int, last: int) -> None:
+    """Raise the memory limit for large captures, given by the size of their files and the range of their capture_ids.
+
+    Their rollups sort the times of all ops, which DuckDB can't do on disk.
+    """
+    query = f"""
+        SELECT
+            getvariable('memory_is_little'),
+            current_setting('threads'),
+            (SELECT count(*) FROM trace_events AS t WHERE t.capture_id BETWEEN {first:d} AND {last:d})
+    """
+    [(is_little, threads, events)] = connection.execute(query).fetchall()
     size = byte_size >> 20
-    megabytes = min(size, _ROOM + size * threads // _THREADS)
+    for_trace = min(events * _BYTES_PER_EVENT >> 20, _MOST_ROOM)
+    megabytes = max(min(size, _ROOM + size * threads // _THREADS), for_trace)
     if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
         connection.execute(f"SET memory_limit = '{megabytes}MB'")
 
@@ -338,7 +352,7 @@ def _read_again(
     for column, key in (("program_id", program_id), ("record_id", record_id)):
         if key is not None:
             link_many(connection, [capture_id], column, key)
-    _make_room(connection, len(source.content))
+    _make_room(connection, len(source.content), capture_id, capture_id)
     fill_rollups(connection, capture_id)
 
 

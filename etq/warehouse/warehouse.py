@@ -638,6 +638,7 @@ class Warehouse(Views):
         A file whose name ends in .gz is compressed. An existing file is replaced when the new one is complete.
 
         runs     list of run_index: only these runs (chrome, speedscope)
+        counters whether to add counters: queue lengths of streams, bandwidth of copies (chrome, of PyTorch traces)
         by       the grouping of ops, as in `op_totals`; adds the times of ops (hud)
         method   method of the graph (model-explorer); by default the one that ran
         graph    edge_dialect_exported_program, the default, or exported_program (model-explorer)

@@ -6,7 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Final
+from math import nextafter
+from types import NoneType
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -67,7 +69,7 @@ def device_events(entries: Entries, at: Whole, run: Whole, calls: Whole) -> pa.R
             "run_index": numbers(run.astype(np.int32)),
             "event_index": numbers(at.astype(np.int32)),
             "device": _held([each.device for each in details]),
-            "stream": _held([_stream_of(each.stream) for each in details], np.int64),
+            "stream": _held(_streams([each.stream for each in details]), np.int64),
             "grid": _as_written([each.grid for each in details]),
             "block": _as_written([each.block for each in details]),
             "registers_per_thread": _held([each.registers for each in details]),
@@ -125,6 +127,11 @@ def _add_sizes(entries: Entries, details: Sequence[DeviceArguments], calls: Whol
         details[place].bytes = size if size is None or size >= 0 else None
 
 
+def _streams(written: list[int | str | None]) -> Sequence[int | str | None]:
+    """Return streams, as numbers where their numbers are written as texts, as of other ids."""
+    return [*map(_stream_of, written)] if str in set(map(type, written)) else written
+
+
 def _stream_of(written: int | str | None) -> int | str | None:
     """Return the number of a stream that is written as a text, as of other ids; else what is written."""
     is_number = isinstance(written, str) and written.isascii() and written.isdecimal() and len(written) < 20
@@ -173,8 +180,8 @@ def _integers(parts: Sequence[msgspec.Raw], dtype: type[np.signedinteger] = np.i
 def _counts(parts: Sequence[msgspec.Raw]) -> pa.Array:
     """Return numbers of elements; other values become null."""
     written = _written(parts)
-    known = {each: _plain(each) for each in set(written)}
-    return _sizes([number if isinstance(number := known[each], int) else None for each in written])
+    known = {each: number if isinstance(number := _plain(each), int) else None for each in set(written)}
+    return _sizes([known[each] for each in written])
 
 
 def _written(parts: Sequence[msgspec.Raw]) -> list[bytes]:
@@ -192,23 +199,42 @@ def _plain(written: bytes) -> int | str | None:
 
 
 def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
-    """Return numbers that fit the column's type; other values, which a file may contain, become null."""
-    try:
-        return pa.array(values, pa.from_numpy_dtype(dtype))
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
-        held = [int(each) if isinstance(each, int) and least <= each <= most else None for each in values]
-        return pa.array(held, pa.from_numpy_dtype(dtype))
+    """Return integers that fit the column's type; other values, which a file may contain, become null."""
+    return _between(values, int, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max), dtype)
 
 
 def _floats(values: Sequence[float | None]) -> pa.Array:
     """Return numbers; those that can't be true, such as infinity, become null."""
-    return pa.array([each if each is not None and abs(each) < MOST else None for each in values], pa.float64())
+    return _between(values, float, -nextafter(MOST, 0), nextafter(MOST, 0), np.float64)
 
 
 def _sizes(values: Sequence[int | None]) -> pa.Array:
     """Return sizes in bytes, or numbers of elements; those that can't be true become null."""
-    return pa.array([each if each is not None and abs(each) < MOST_BYTES else None for each in values], pa.int64())
+    return _between(values, int, 1 - MOST_BYTES, MOST_BYTES - 1, np.int64)
+
+
+def _between(
+    values: Sequence[float | str | None],
+    kind: type[int] | type[float],
+    least: float,
+    most: float,
+    dtype: type[np.signedinteger] | type[np.float64],
+) -> pa.Array:
+    """Return numbers of this type, from `least` to `most`; other values become null.
+
+    `pyarrow.array` would import pandas in each process that reads a trace.
+    """
+    kinds = set(map(type, values))
+    if kinds == {NoneType}:
+        return pa.nulls(len(values), pa.from_numpy_dtype(dtype))
+    known: list[Any] = [each if type(each) is kind else None for each in values] if kinds != {kind} else [*values]
+    try:
+        found = np.array([0 if each is None else each for each in known], np.int64 if kind is int else np.float64)
+    except OverflowError:
+        fitting = [each if each is not None and least <= each <= most else None for each in known]
+        return _between(fitting, kind, least, most, dtype)
+    is_null = np.array([each is None for each in known], np.bool_) | ~((found >= least) & (found <= most))
+    return numbers(np.where(is_null, 0, found).astype(dtype), is_null if is_null.any() else None)
 
 
 def _as_written(parts: Sequence[msgspec.Raw]) -> pa.Array:

@@ -2,7 +2,7 @@
 -- the start of the recording to its end: what it takes there limits what a faster op
 -- can save.
 -- Columns:
---   rule: critical_path
+--   rule: critical path
 --   severity: as in `advice`, by the share of the path
 --   finding: as in `advice`
 --   evidence: as in `advice`
@@ -33,7 +33,7 @@ shares AS (
     JOIN _path_totals(capture_key, NULL, NULL) AS t ON true
 )
 SELECT
-    'critical_path' AS rule,
+    'critical path' AS rule,
     _advice_severity(s.share) AS severity,
     _advice_percent(s.share) || ' of the critical path is '
     || CASE s.op

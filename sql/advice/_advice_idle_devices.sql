@@ -2,7 +2,7 @@
 -- the time from its first event to the end of its last. Causes are those of
 -- `device_idle_causes`; unknown ones have no remedy.
 -- Columns:
---   rule: device_idle
+--   rule: device idle
 --   severity: as in `advice`, by the share of the device's time
 --   finding: as in `advice`
 --   evidence: as in `advice`
@@ -61,7 +61,7 @@ shares AS (
     CROSS JOIN clock AS t
 )
 SELECT
-    'device_idle' AS rule,
+    'device idle' AS rule,
     _advice_severity(s.share) AS severity,
     coalesce('device ' || s.device, 'the device') || CASE s.cause
         WHEN 'data_loading' THEN ' waits for input data'

@@ -14,7 +14,7 @@ CREATE MACRO _trace_advice(
     unit  -- unit of time
 ) AS TABLE
 SELECT
-    r.rule,
+    replace(r.rule, '_', ' ') AS rule,
     'medium' AS severity,
     r.finding,
     r.evidence,
@@ -33,9 +33,9 @@ FROM _advice_critical_path(capture_key, unit);
 -- `_advice_...` with its thresholds and their reasons. Shares of ops and modules
 -- are of typical runs, see `typical_runs`, unless all are requested; other runs
 -- have their own rules. For a PyTorch trace, the findings are those of
--- `trace_recommendations`; device_idle: a cause of idle time, as in
+-- `trace_recommendations`; device idle: a cause of idle time, as in
 -- `device_idle_causes`, that takes a twentieth of a device's time or more, from its
--- first event to the end of its last; and critical_path: an op that has a fifth or
+-- first event to the end of its last; and critical path: an op that has a fifth or
 -- more of the critical path, as in `critical_ops`. No rows: no rule applies.
 -- Engines: duckdb (its sentences round numbers as C's printf does, and Java's format doesn't)
 -- Columns:
@@ -43,8 +43,8 @@ FROM _advice_critical_path(capture_key, unit);
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits
 --   finding: what was found, as a sentence
 --   evidence: ops, instructions, lines, runs or views that the finding is based on
---   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for device_idle and critical_path, time in the whole trace; NULL for findings that are not about time
---   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device_idle, of the device's time; for critical_path, of the path; NULL for findings that are not about time
+--   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for device idle and critical path, time in the whole trace; NULL for findings that are not about time
+--   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; NULL for findings that are not about time
 --   remedy: what to do
 --   unit: unit of time_at_stake and of the times in the texts; NULL for the findings of `trace_recommendations`
 CREATE MACRO advice(

@@ -12,10 +12,10 @@
 --   is_owned: for a device event, whether an op or annotation launched it
 --   start_ticks: clock at its start; for a device event at the start of the call that launched it, if the trace has one
 --   self_ticks: device time of what it launched itself, in ticks
---   total_ticks: for a host event device time with that of its children; for a device event its duration, in ticks
+--   total_ticks: for a host event device time with that of its children, NULL for an op if only launching events are; for a device event its duration, in ticks
 CREATE MACRO _launched_times(
     capture_key,  -- key of a capture
-    hosts  -- all host events; or launching: annotations, modules and those that launched something themselves
+    hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
 ) AS TABLE
 WITH
 owners AS MATERIALIZED (
@@ -71,7 +71,6 @@ traced AS (
     WHERE hosts = 'all'
         OR s.slice IN ('Annotation', 'Module')
         OR e.event_index IN (SELECT l.event_index FROM launched AS l)
-        OR e.event_index IN (SELECT w.owner_index FROM self_times AS w)
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
@@ -110,6 +109,17 @@ JOIN classified AS s ON s.signature_index = o.signature_index
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
+WHERE hosts = 'all' OR s.slice IN ('Annotation', 'Module')
+UNION ALL
+-- The total of such an op, which needs an order of all ops, is not computed.
+SELECT
+    e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
+    e.start_ticks, w.ticks, NULL
+FROM self_times AS w
+JOIN event_ticks AS e
+    ON e.capture_id = capture_key AND e.event_index = w.owner_index
+JOIN classified AS s ON s.signature_index = e.signature_index
+WHERE hosts <> 'all' AND s.slice NOT IN ('Annotation', 'Module')
 UNION ALL
 SELECT
     d.run_index, d.event_index, d.kind, d.label, NULL, false, true,

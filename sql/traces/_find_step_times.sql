@@ -174,7 +174,7 @@ timed AS MATERIALIZED (
         END AS kind
     FROM _launched_times(capture_key, 'launching') AS d
     WHERE d.is_on_device
-        OR d.total_ticks + d.self_ticks > 0
+        OR coalesce(d.total_ticks, 0) + d.self_ticks > 0
         AND d.slice IN ('Operator', 'Annotation', 'Module')
         AND NOT d.is_helper
         AND d.label IS DISTINCT FROM step_name

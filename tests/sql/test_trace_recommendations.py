@@ -43,11 +43,11 @@ def test_advice_on_a_trace_is_what_is_recommended_and_why_devices_are_idle(trace
     host = "in 4 parts, 0.0 % of it on devices, 100 % on the host; etq critical-path lists the ops"
     relu = "in 5 parts, 67 % of it on devices, 17 % on the host; mostly the kernel relu_kernel; etq critical-path lists the ops"
     assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
-        ("critical_path", "high", host, 82, "us"),
-        ("device_idle", "high", waits, 60, "us"),
-        ("critical_path", "high", relu, 60, "us"),
-        ("gpu_utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None),
-        ("device_idle", "medium", "in 1 gap of 10.0 us; etq gaps lists them", 10, "us"),
+        ("critical path", "high", host, 82, "us"),
+        ("device idle", "high", waits, 60, "us"),
+        ("critical path", "high", relu, 60, "us"),
+        ("gpu utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None),
+        ("device idle", "medium", "in 1 gap of 10.0 us; etq gaps lists them", 10, "us"),
     ]
 
 
@@ -67,7 +67,7 @@ def test_advice_has_the_causes_of_idle_devices(warehouse: Warehouse, name: str) 
         if cause != "unknown" and share >= 5:
             expected.append(("high" if share >= 20 else "medium", pytest.approx(total), pytest.approx(share), "us"))
     assert expected
-    query = "SELECT severity, time_at_stake, share_percent, unit FROM advice('run') WHERE rule = 'device_idle'"
+    query = "SELECT severity, time_at_stake, share_percent, unit FROM advice('run') WHERE rule = 'device idle'"
     assert warehouse.rows(query)[1] == sorted(expected, key=lambda row: -row[1].expected)
 
 

@@ -1,0 +1,83 @@
+-- One change of a counter of a trace, as a trace with counters has it: the number of
+-- waiting events of a stream, as in `queue_lengths`, and the sum of the bandwidths of
+-- the copies or fills of one name that run at once, as in HolisticTraceAnalysis. Of
+-- several changes at once, the last.
+-- Columns:
+--   process: process of the device's events, as the trace names it
+--   counter: Queue length, or Memory bandwidth (GB/s)
+--   series: the device, and the stream or the name of the copies
+--   at_ticks: clock at the change
+--   value: the value from then on
+CREATE MACRO _trace_counters(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+processes AS (
+    SELECT d.device, min(h.process) AS process
+    FROM device_events AS d
+    JOIN trace_events AS t
+        ON t.capture_id = d.capture_id
+        AND t.run_index = d.run_index
+        AND t.event_index = d.event_index
+    JOIN threads AS h
+        ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index
+    WHERE d.capture_id = capture_key
+    GROUP BY d.device
+),
+queues AS (
+    SELECT
+        q.device,
+        coalesce('stream ' || q.stream, 'no stream') AS name,
+        q.at_ticks,
+        arg_max(q.length, q.place)::DOUBLE AS value
+    FROM _queue_changes(capture_key) AS q
+    GROUP BY q.device, q.stream, q.at_ticks
+),
+copies AS (
+    SELECT
+        w.device,
+        w.label,
+        w.start_ticks,
+        w.end_ticks,
+        d.bandwidth_gb_per_s AS speed
+    FROM _device_work(capture_key) AS w
+    JOIN device_events AS d
+        ON d.capture_id = capture_key AND d.event_index = w.event_index
+    WHERE w.kind <> 'Kernel'
+        AND w.start_ticks < w.end_ticks
+        AND d.bandwidth_gb_per_s IS NOT NULL
+),
+changes AS (
+    SELECT c.device, c.label, c.speed, c.start_ticks AS at_ticks, 1 AS change
+    FROM copies AS c
+    UNION ALL
+    SELECT c.device, c.label, c.speed, c.end_ticks, -1
+    FROM copies AS c
+),
+running AS (
+    SELECT
+        c.device,
+        c.label,
+        c.at_ticks,
+        fsum(c.speed * c.change) OVER so_far AS value,
+        sum(c.change) OVER so_far AS number
+    FROM changes AS c
+    WINDOW so_far AS (PARTITION BY c.device, c.label ORDER BY c.at_ticks)
+)
+SELECT
+    p.process,
+    'Queue length' AS counter,
+    coalesce('device ' || q.device || ' ', '') || q.name AS series,
+    q.at_ticks,
+    q.value
+FROM queues AS q
+JOIN processes AS p ON p.device IS NOT DISTINCT FROM q.device
+UNION ALL
+SELECT DISTINCT
+    p.process,
+    'Memory bandwidth (GB/s)',
+    coalesce('device ' || r.device || ' ', '') || r.label,
+    r.at_ticks,
+    CASE WHEN r.number = 0 THEN 0 ELSE r.value END
+FROM running AS r
+JOIN processes AS p ON p.device IS NOT DISTINCT FROM r.device;
