@@ -287,11 +287,13 @@ def main() -> None:
             rates[name] |= comparison_rates(fleet, arguments.draws)
         if arguments.only != "comparisons":
             rates[name] |= rates_of_series.series_rates(fleet, arguments.draws, arguments.beside)
-    print("in percent".ljust(64), *(f"{name[-24:]:>24}" for name in rates), "worst".rjust(24))
-    for rate in dict.fromkeys(rate for each in rates.values() for rate in each):
+    names = list(dict.fromkeys(rate for each in rates.values() for rate in each))
+    width = max(map(len, names))
+    print("in percent".ljust(width), *(f"{name[-24:]:>24}" for name in rates), "worst".rjust(24))
+    for rate in names:
         values = {name: each.get(rate, float("nan")) for name, each in rates.items()}
         of_fleets = [f"{value:24.1f}" for value in values.values()]
-        print(rate.ljust(64), *of_fleets, worst_of(rate, values)[-24:].rjust(24))
+        print(rate.ljust(width), *of_fleets, worst_of(rate, values)[-24:].rjust(24))
 
 
 if __name__ == "__main__":

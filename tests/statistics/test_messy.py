@@ -117,7 +117,8 @@ def test_what_other_ops_did_is_only_possibly_slower() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ops", "factor", "verdict"), [(1, 1.4, "slower"), (2, 1.4, "slower"), (3, 1.4, "possibly slower"), (3, 2.4, "slower")]
+    ("ops", "factor", "verdict"),
+    [(1, 1.4, "slower"), (2, 1.4, "slower"), (3, 1.4, "possibly slower"), (3, 2.4, "slower")],
 )
 def test_three_ops_of_one_capture_are_only_possibly_slower(ops: int, factor: float, verdict: str) -> None:
     """Several ops may deviate together for a whole capture, but not by a factor of 2."""
