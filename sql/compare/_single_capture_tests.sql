@@ -3,7 +3,8 @@
 -- in units of the op's usual variation there: the greater of the standard
 -- deviations by median deviation and by successive differences, shrunk towards the
 -- median op's, and at least 0.3 %. If the level of the history changed for good, what
--- is before that is put on the new level.
+-- is before that is put on the new level. A change is rare if it is more than 8 such
+-- units and more than 1.5 times the op's greatest change in the history.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module
@@ -14,7 +15,8 @@
 --   change: ratio of new to base, less 1, without the common shift; for the total, with it
 --   score: difference in standard deviations
 --   worst_score: greatest score of two successive captures of the history
---   worst_of_ops: greatest difference of two successive captures of the history, of any op of 1 % of the total or more, for smaller items of any op of 0.1 to 1 %, in standard deviations of this item
+--   is_rare: whether the difference is rare for this item
+--   is_shared: whether other ops differ as much: in the history, by two thirds of this difference, any op of 1 % of the total or more, for smaller items any op of 0.1 to 1 %; or two other ops have a rare difference now, and this one is of an op and less than a factor of 2, as an op may be slower for a whole capture and others with it
 --   history_captures: number of captures of the history that have it; disturbed captures are excluded
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
@@ -133,37 +135,68 @@ shrunk AS (
         GROUP BY p.comparison, p.level
     ) AS t
         ON t.comparison = s.comparison AND t.level = s.level
+),
+scored AS (
+    SELECT
+        b.comparison,
+        b.level,
+        b.scope,
+        b.item,
+        b.ticks AS base_ticks,
+        n.ticks AS new_ticks,
+        n.value - b.value AS difference,
+        abs(n.value - b.value) / sqrt(2) / h.used_spread AS score,
+        h.worst_step / h.used_spread AS worst_score,
+        max(CASE
+            WHEN b.level = 'op' AND b.ticks >= 0.001 * t.ticks THEN h.worst_step
+        END) OVER (PARTITION BY b.comparison, b.ticks >= 0.01 * t.ticks)
+        / h.used_spread AS worst_of_ops,
+        coalesce(h.captures, 0) AS history_captures,
+        b.ticks / t.ticks AS share,
+        greatest(b.resolution, n.resolution) AS resolution,
+        b.is_coarse OR n.is_coarse AS is_coarse,
+        b.is_disturbed OR n.is_disturbed AS is_disturbed
+    FROM valued AS b
+    JOIN valued AS n
+        ON n.comparison = b.comparison
+        AND n.level = b.level
+        AND n.item = b.item
+        AND n.side = 'new'
+    LEFT JOIN shrunk AS h
+        ON h.comparison = b.comparison AND h.level = b.level AND h.item = b.item
+    LEFT JOIN valued AS t
+        ON t.comparison = b.comparison
+        AND t.scope = b.scope
+        AND t.side = 'base'
+        AND t.level = 'total'
+    WHERE b.side = 'base'
+),
+rated AS (
+    SELECT s.*, s.score > 8 AND s.score > 1.5 * s.worst_score AS is_rare
+    FROM scored AS s
 )
 SELECT
-    b.comparison,
-    b.level,
-    b.scope,
-    b.item,
-    b.ticks AS base_ticks,
-    n.ticks AS new_ticks,
-    exp(n.value - b.value) - 1 AS change,
-    abs(n.value - b.value) / sqrt(2) / h.used_spread AS score,
-    h.worst_step / h.used_spread AS worst_score,
-    max(CASE
-        WHEN b.level = 'op' AND b.ticks >= 0.001 * t.ticks THEN h.worst_step
-    END) OVER (PARTITION BY b.comparison, b.ticks >= 0.01 * t.ticks) / h.used_spread
-        AS worst_of_ops,
-    coalesce(h.captures, 0) AS history_captures,
-    b.ticks / t.ticks AS share,
-    greatest(b.resolution, n.resolution) AS resolution,
-    b.is_coarse OR n.is_coarse AS is_coarse,
-    b.is_disturbed OR n.is_disturbed AS is_disturbed
-FROM valued AS b
-JOIN valued AS n
-    ON n.comparison = b.comparison
-    AND n.level = b.level
-    AND n.item = b.item
-    AND n.side = 'new'
-LEFT JOIN shrunk AS h
-    ON h.comparison = b.comparison AND h.level = b.level AND h.item = b.item
-LEFT JOIN valued AS t
-    ON t.comparison = b.comparison
-    AND t.scope = b.scope
-    AND t.side = 'base'
-    AND t.level = 'total'
-WHERE b.side = 'base';
+    r.comparison,
+    r.level,
+    r.scope,
+    r.item,
+    r.base_ticks,
+    r.new_ticks,
+    exp(r.difference) - 1 AS change,
+    r.score,
+    r.worst_score,
+    r.is_rare,
+    r.level <> 'total' AND (
+        coalesce(r.score <= 1.5 * r.worst_of_ops, false)
+        OR r.level = 'op'
+        AND r.is_rare
+        AND abs(r.difference) < ln(2)
+        AND count(*) FILTER (WHERE r.is_rare) OVER (PARTITION BY r.comparison, r.level)
+            >= 3
+    ) AS is_shared,
+    r.history_captures,
+    r.share,
+    r.resolution,
+    r.is_coarse,
+    r.is_disturbed
+FROM rated AS r;

@@ -124,9 +124,8 @@ both_tests AS (
         i.change AS single_change,
         i.score,
         i.worst_score,
-        i.score > 8 AND i.score > 1.5 * i.worst_score AS is_rare,
-        -- Other ops were off as much, for a whole capture.
-        c.level <> 'total' AND i.score <= 1.5 * i.worst_of_ops AS is_possible,
+        i.is_rare,
+        i.is_shared,
         i.history_captures,
         i.is_disturbed,
         (i.is_coarse AND abs(i.new_ticks - i.base_ticks) < 2 * i.resolution)
@@ -156,7 +155,7 @@ first_judged AS (
                 WHEN b.is_rare
                     AND abs(b.single_change) >= greatest(0.1, coalesce(min_effect, 0))
                     AND abs(b.single_change) * coalesce(b.share, 1) >= 0.001
-                    THEN CASE WHEN b.is_possible THEN 'possibly ' ELSE '' END
+                    THEN CASE WHEN b.is_shared THEN 'possibly ' ELSE '' END
                         || CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
                 ELSE '~'
             END

@@ -355,13 +355,13 @@ def single(given: Sides) -> dict[Any, Judged]:
     worst = steps.max(axis=0)
     shares = times[base] / given.totals[base]
     is_large = shares >= 0.01
+    differences = values[new] - values[base]
+    scores = np.abs(differences) / np.sqrt(2) / used
+    rare = (scores > 8) & (scores > 1.5 * worst / used)
     found: dict[Any, Judged] = {}
-    for at in range(values.shape[1]):
-        difference = values[new, at] - values[base, at]
+    for at, (difference, score, is_rare) in enumerate(zip(differences, scores, rare, strict=True)):
         change = float(np.exp(difference) - 1)
-        score = float(abs(difference) / np.sqrt(2) / used[at])
-        share = float(times[base, at] / given.totals[base])
-        is_rare = score > 8 and score > 1.5 * steps[:, at].max() / used[at]
+        share = float(shares[at])
         below = bool(coarse[at]) and abs(times[new, at] - times[base, at]) < 2 * given.resolution
         counts = is_rare and abs(change) >= 0.1 and abs(change) * share >= 0.001
         is_unknown = bool(common.disturbed[base] or common.disturbed[new]) or below
@@ -369,10 +369,12 @@ def single(given: Sides) -> dict[Any, Judged]:
         # Of other ops as large, or of those smaller.
         alike = (is_large == is_large[at])[:-1] & (shares[:-1] >= 0.001)
         is_op = at < len(precise) and bool(alike.any())
-        if verdict in ("slower", "faster") and is_op and score <= 1.5 * worst[:-1][alike].max() / used[at]:
+        is_with_others = at < len(precise) and rare[:-1].sum() >= 3 and abs(difference) < np.log(2)
+        is_as_in_history = is_op and score <= 1.5 * worst[:-1][alike].max() / used[at]
+        if verdict in ("slower", "faster") and (is_with_others or is_as_in_history):
             verdict = f"possibly {verdict}"
         is_slow = common.disturbed[new] and common.off[new] > 0
         if at == len(precise) and is_slow and is_rare and change >= 0.1:
             verdict = "unstable"
-        found[at if at < len(precise) else "total"] = Judged(verdict, change, share=share, score=score)
+        found[at if at < len(precise) else "total"] = Judged(verdict, change, share=share, score=float(score))
     return found

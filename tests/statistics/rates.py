@@ -2,7 +2,8 @@
 
 A FOLDER has captures of one program in the order of time; by default these are the fleets that are kept here. Beside
 etq's are the rates of other methods on the same draws: a Mann-Whitney test of each op at 5 % (as benchstat does), the
-same on all runs pooled, and a threshold of 5 % on medians; with --beside, for series those of Otava and ruptures.
+same on all runs pooled, and a threshold of 5 % on medians; with --beside, for series those of Otava and ruptures. The
+last column is the fleet with the worst rate.
 """
 
 from __future__ import annotations
@@ -72,14 +73,17 @@ def share(held: Sequence[bool]) -> float:
 
 
 def found_and_others(
-    fleet: Fleet, draws: Sequence[Captures], planted: Sequence[Sequence[int]], factor: float
+    fleet: Fleet, draws: Sequence[Captures], planted: Sequence[Sequence[int]], factor: float, least_share: float = 0.03
 ) -> tuple[float, float, float]:
-    """The shares of planted ops found, of comparisons that blame other ops, and of intervals that cover the truth."""
+    """The shares of planted ops found, of comparisons that blame other ops, and of intervals that cover the truth.
+
+    Of the planted ops, those of `least_share` of the total or more.
+    """
     made = [Draw(each, slower_ops(ops, factor)) for each, ops in zip(draws, planted, strict=True)]
     found, others, covered = [], [], []
     for verdicts, ops in zip(judged(fleet, made), planted, strict=True):
         names = {fleet.items[at] for at in ops}
-        large = {fleet.items[at] for at in ops if fleet.shares[at] >= 0.03}
+        large = {fleet.items[at] for at in ops if fleet.shares[at] >= least_share}
         found += [verdicts[name].verdict == "slower" for name in large]
         others.append(bool(blamed(verdicts) - names - {"DELEGATE_CALL@0"}))
         covered += [
@@ -142,6 +146,10 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
         of_op = found_and_others(fleet, draws, planted, factor)
         for what, value in zip(("found", "others blamed", "interval has it"), of_op, strict=True):
             rates[f"op +{100 * factor - 100:.0f} %, {name}: {what}"] = value
+    small = [at for at, share_of_total in enumerate(fleet.shares) if 0.01 <= share_of_total < 0.03]
+    if small:
+        of_small = [[small[k % len(small)]] for k in range(count)]
+        rates[f"op of 1 to 3 % +5 %, {name}: found"] = found_and_others(fleet, draws, of_small, 1.05, 0.01)[0]
     plants = [slower_ops(ops, 1.05) for ops in planted]
     for method, of_ops in OTHERS.items():
         found = [of_ops(fleet, each, plant)[ops[0]] for each, plant, ops in zip(draws, plants, planted, strict=True)]
@@ -250,6 +258,18 @@ OTHERS: Final = {
 }
 
 
+def worst_of(rate: str, values: Rates) -> str:
+    """The fleet with the lowest rate of what is right, or the highest of what is wrong; - if no rate is known."""
+    known = {name: value for name, value in values.items() if not np.isnan(value)}
+    # A planted change is slower or possibly slower: more of the second alone is neither better nor worse.
+    if not known or "possibly" in rate:
+        return "-"
+    is_right = any(word in rate for word in (": found", ": reported", "interval has it", "both ends within"))
+    # What other methods report of series without a change is wrong.
+    is_right = is_right and "unchanged" not in rate
+    return (min if is_right else max)(known, key=known.__getitem__)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, help="folders of captures, each a fleet")
@@ -267,9 +287,13 @@ def main() -> None:
             rates[name] |= comparison_rates(fleet, arguments.draws)
         if arguments.only != "comparisons":
             rates[name] |= rates_of_series.series_rates(fleet, arguments.draws, arguments.beside)
-    print("in percent".ljust(64), *(f"{name[-24:]:>24}" for name in rates))
-    for rate in dict.fromkeys(rate for each in rates.values() for rate in each):
-        print(rate.ljust(64), *(f"{each.get(rate, float('nan')):24.1f}" for each in rates.values()))
+    names = list(dict.fromkeys(rate for each in rates.values() for rate in each))
+    width = max(map(len, names))
+    print("in percent".ljust(width), *(f"{name[-24:]:>24}" for name in rates), "worst".rjust(24))
+    for rate in names:
+        values = {name: each.get(rate, float("nan")) for name, each in rates.items()}
+        of_fleets = [f"{value:24.1f}" for value in values.values()]
+        print(rate.ljust(width), *of_fleets, worst_of(rate, values)[-24:].rjust(24))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sampling import thinned
-from tests.statistics.fleet import Draw, fleet_of, judged, slower_in_all, slower_op
+from tests.statistics.fleet import Draw, fleet_of, judged, slower_in_all, slower_op, slower_ops
 from tests.statistics.rates import found_and_others, halves, in_turn, some_of_new
 
 # Rates need many draws.
@@ -114,6 +114,19 @@ def test_what_other_ops_did_is_only_possibly_slower() -> None:
     judgement = verdicts[fleet.items[first]]
     assert judgement.verdict == "possibly slower"
     assert judgement.note is not None and "measure 3 more" in judgement.note
+
+
+@pytest.mark.parametrize(
+    ("ops", "factor", "verdict"),
+    [(1, 1.4, "slower"), (2, 1.4, "slower"), (3, 1.4, "possibly slower"), (3, 2.4, "slower")],
+)
+def test_three_ops_of_one_capture_are_only_possibly_slower(ops: int, factor: float, verdict: str) -> None:
+    """Several ops may deviate together for a whole capture, but not by a factor of 2."""
+    fleet = fleet_of("mlp")
+    chosen = fleet.large()[:ops]
+    sides = ["history"] * 18 + ["base", "new"]
+    [verdicts] = judged(fleet, [Draw(list(enumerate(sides)), slower_ops(chosen, factor))])
+    assert {verdicts[fleet.items[op]].verdict for op in chosen} == {verdict}
 
 
 def test_a_few_captures_must_agree() -> None:
