@@ -328,7 +328,7 @@ class _Record:
             }
             if lost := sorted(named - rows.handles_of(ids) - {0}):
                 shown = ", ".join(map(str, lost[:5])) + (", …" if len(lost) > 5 else "")
-                self._find("lost handles", f"{len(lost)} debug handles of method {method} belong to no node: {shown}")
+                self._find("lost handles", f"debug handles of method {method} without a node: {len(lost)} ({shown})")
 
 
 def _decode(content: bytes | memoryview, type: Any) -> Any:

@@ -309,7 +309,7 @@ def test_handles_that_no_node_has() -> None:
         }
     )
     # 0 is unset. Handles within delegates are kept as they are, and so are instructions: a record has no program.
-    assert findings(data) == [("lost handles", "6 debug handles of method forward belong to no node: 3, 4, 5, 6, 7, …")]
+    assert findings(data) == [("lost handles", "debug handles of method forward without a node: 6 (3, 4, 5, 6, 7, …)")]
     tables = read(data)
     assert tables["records"] == [{"export_graph_id": None, "is_complete": True}]
     assert [tuple(row.values()) for row in tables["delegates"]] == [("forward", 888, "B", None, True)]
