@@ -33,10 +33,8 @@ def empty() -> Iterator[Warehouse]:
 
 def test_p_of_student_is_that_of_scipy(empty: Warehouse) -> None:
     statistics = [0.0, 1e-9, 0.01, 0.3, 1.0, 1.96, 2.5, -3.7, 6.0, 12.0, 50.0, -700.0]
-    rows = empty.rows(
-        "SELECT t, f, _student_p(t, f) FROM (SELECT unnest($t) AS t), (SELECT unnest(range(1, 201)) AS f)",
-        t=statistics,
-    )[1]
+    query = "SELECT t, f, _student_p(t, f) FROM (SELECT unnest($t) AS t), (SELECT unnest(range(1, 201)) AS f)"
+    rows = empty.rows(query, t=statistics)[1]
     assert len(rows) == 200 * len(statistics)
     t, freedom, p = np.array(rows, dtype=float).T
     expected = 2 * stats.t.sf(np.abs(t), freedom)

@@ -28,6 +28,7 @@ PARAMETERS = {
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",
     "base_stage", "new_stage", "reference", "step_name", "op", "min_length", "full_length",
+    "include_python_functions",
 }  # fmt: skip
 # Arguments of the rules of advice: the rows of other macros as a list.
 EVIDENCE = {
