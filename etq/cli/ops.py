@@ -53,6 +53,7 @@ TORCH_TABLE: Final = {
 @click.argument("capture")
 @click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping of ops.")
 @click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
+@click.option("--no-python-functions", is_flag=True, help="Of a trace: leave out Python functions and modules.")
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -63,6 +64,7 @@ def ops(
     capture: str,
     by: str | None,
     sort_by: str | None,
+    no_python_functions: bool,
     unit: str | None,
     db: str,
     format: str | None,
@@ -87,6 +89,10 @@ def ops(
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+        if no_python_functions:
+            if not is_trace:
+                raise EtqError(f"{capture}: an ETDump has no Python functions; leave out --no-python-functions")
+            arguments["include_python_functions"] = False
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         columns = _columns(warehouse, selector, by) if is_trace else "*"

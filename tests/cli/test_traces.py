@@ -36,6 +36,17 @@ def test_a_folder_of_workers(tmp_path: Path) -> None:
         ).fetchall() == [(3,)]
 
 
+def test_ops_without_python_functions() -> None:
+    trace = str(CAPTURES / "torch_2_15" / "python_functions.pt.trace.json.gz")
+    every, some = (
+        {row["name"] for row in json.loads(etq_says("ops", trace, "--format", "json", *more).stdout)}
+        for more in ((), ("--no-python-functions",))
+    )
+    assert some < every and "nn.Module: Linear_0" in every - some and {"aten::addmm", "forward"} <= some
+    refused = etq_says("ops", str(CAPTURES / "mlp" / "mlp.etdp"), "--no-python-functions")
+    assert refused.exit_code == 1 and "an ETDump has no Python functions" in refused.stderr
+
+
 def test_ranks_of_a_job(tmp_path: Path) -> None:
     """The folder's ranks get the job as a label; missing and duplicate ranks of the job are listed."""
     folder, db = tmp_path / "ranks", str(tmp_path / "lab.duckdb")
