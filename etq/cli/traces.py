@@ -31,7 +31,7 @@ def steps(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show what each step of a PyTorch Profiler trace was spent on.
+    """Show how the time of each step was spent.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
 
