@@ -31,10 +31,14 @@ SELECT
     t.thread_index AS call_thread,
     h.process
 FROM _launches(capture_key, 'all') AS l
-LEFT JOIN device_events AS d
-    ON d.capture_id = capture_key AND d.event_index = l.event_index
-LEFT JOIN trace_events AS t
-    ON t.capture_id = capture_key AND t.event_index = l.call_index
+LEFT JOIN (
+    SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key
+) AS d
+    ON d.event_index = l.event_index
+LEFT JOIN (
+    SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+) AS t
+    ON t.event_index = l.call_index
 LEFT JOIN threads AS h
     ON h.capture_id = capture_key AND h.thread_index = t.thread_index;
 

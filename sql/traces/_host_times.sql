@@ -20,8 +20,10 @@ CREATE MACRO _launching_threads(
 ) AS TABLE
 SELECT DISTINCT t.thread_index, h.process
 FROM _launches(capture_key, 'all') AS l
-JOIN trace_events AS t
-    ON t.capture_id = capture_key AND t.event_index = l.call_index
+JOIN (
+    SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+) AS t
+    ON t.event_index = l.call_index
 JOIN threads AS h
     ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index;
 

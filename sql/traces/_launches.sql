@@ -71,7 +71,10 @@ slices AS MATERIALIZED (
         FROM device_events AS d
         WHERE d.capture_id = capture_key
     ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN (
+        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+    ) AS e
+        ON e.capture_id = a.capture_id
     JOIN trace_events AS t
         ON t.capture_id = e.capture_id
         AND t.run_index = e.run_index

@@ -85,10 +85,8 @@ summed AS (
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS l
     LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
         ON n.event_index = l.event_index
-    LEFT JOIN event_ticks AS e
-        ON e.capture_id = a.capture_id AND e.event_index = n.annotation_index
-    LEFT JOIN signatures AS s
-        ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
+        ON s.event_index = n.annotation_index
     GROUP BY s.family, l.label
 )
 SELECT

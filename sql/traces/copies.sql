@@ -40,10 +40,8 @@ CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _device_work((SELECT a.capture_id FROM target AS a)) AS w
 JOIN device_events AS d
     ON d.capture_id = a.capture_id AND d.event_index = w.event_index
-LEFT JOIN event_ticks AS e
-    ON e.capture_id = a.capture_id AND e.event_index = w.call_index
-LEFT JOIN signatures AS s
-    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
+    ON s.event_index = w.call_index
 WHERE w.kind <> 'Kernel'
 ORDER BY w.start_ticks, w.event_index;
 

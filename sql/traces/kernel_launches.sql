@@ -29,10 +29,23 @@ SELECT
     w.call_end_ticks - w.call_start_ticks AS call_ticks,
     count(*) OVER (PARTITION BY w.call_index) AS launched
 FROM _device_work(capture_key) AS w
-JOIN event_ticks AS e
-    ON e.capture_id = capture_key AND e.event_index = w.call_index
+JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
+
+-- The label of each event of a capture. The capture is chosen before the join, so that
+-- a query that looks labels up reads no other capture.
+-- Columns:
+--   event_index: the event, unique within its capture
+--   label: its label
+--   family: its label without what differs from call to call
+CREATE MACRO _event_labels(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT e.event_index, s.label, s.family
+FROM (
+    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+) AS e
 JOIN signatures AS s
-    ON s.capture_id = capture_key AND s.signature_index = e.signature_index;
+    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index;
 
 -- One device event of a trace with the call that launched it. Events without a
 -- recorded launch have no row. One call may launch many events, as that of a CUDA
@@ -88,20 +101,20 @@ SELECT
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launched_work((SELECT a.capture_id FROM target AS a)) AS l
-JOIN trace_events AS t
-    ON t.capture_id = a.capture_id AND t.event_index = l.event_index
+JOIN (
+    SELECT i.event_index, i.correlation_id
+    FROM trace_events AS i
+    WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
+) AS t
+    ON t.event_index = l.event_index
 JOIN _device_owners((SELECT a.capture_id FROM target AS a)) AS o
     ON o.event_index = l.event_index
-LEFT JOIN event_ticks AS e
-    ON e.capture_id = a.capture_id AND e.event_index = o.op_index
-LEFT JOIN signatures AS s
-    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
+    ON s.event_index = o.op_index
 LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
     ON n.event_index = l.event_index
-LEFT JOIN event_ticks AS i
-    ON i.capture_id = a.capture_id AND i.event_index = n.annotation_index
-LEFT JOIN signatures AS m
-    ON m.capture_id = i.capture_id AND m.signature_index = i.signature_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS m
+    ON m.event_index = n.annotation_index
 ORDER BY l.start_ticks, l.event_index;
 
 -- The launches of a trace by the name of the call, see `kernel_launches`: how long

@@ -54,10 +54,8 @@ work AS (
     JOIN device_events AS d
         ON d.capture_id = a.capture_id AND d.event_index = o.event_index
     LEFT JOIN eligible AS l ON l.event_index = o.event_index
-    LEFT JOIN event_ticks AS e
-        ON e.capture_id = a.capture_id AND e.event_index = o.op_index
-    LEFT JOIN signatures AS g
-        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
+        ON g.event_index = o.op_index
     WHERE _work_type(o.kind, o.label) = 'computation'
 ),
 summed AS (

@@ -102,7 +102,7 @@ def test_slow_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.Monkey
     pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
     from etq.serve.connections import Connection
 
-    monkeypatch.setattr(Connection, "receiving", 0.3)
+    monkeypatch.setattr(Connection, "receiving", 4)
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     with serving(path) as server, ExitStack() as opened:

@@ -88,3 +88,4 @@ def test_a_trace_without_the_option_has_no_counters(tmp_path: Path) -> None:
 def test_other_captures_have_no_counters() -> None:
     with pytest.raises(QueryError, match="is not a PyTorch trace: only traces have counters"):
         exported(CAPTURES / "mlp" / "mlp.etdp", counters=True)
+    assert exported(CAPTURES / "mlp" / "mlp.etdp", counters=False)
