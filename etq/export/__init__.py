@@ -70,7 +70,7 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
     import duckdb
 
     target = warehouse.capture(capture) if isinstance(capture, str) else capture
-    if options.get("counters") and target.format != "torch_trace":
+    if target.format != "torch_trace" and options.pop("counters", False):
         raise QueryError(f"{target.name} is not a PyTorch trace: only traces have counters; leave out counters")
     try:
         yield from _writer(to, target.format)(warehouse, target, options)
