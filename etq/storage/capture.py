@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -24,8 +25,9 @@ from etq.storage.naming import check_name, check_name_is_free, free_name
 from etq.storage.sources import Source
 from etq.version import VERSION
 
-# Memory limit of DuckDB while a file is inserted: without a limit, it caches everything that it has written to disk.
-INSERT_MEMORY: Final = "128MB"
+# Memory limit of DuckDB, in megabytes, while a file is inserted: without a limit, it caches everything that it has
+# written to disk.
+INSERT_MEMORY: Final = 128
 # With this many threads, sorting the times takes as many bytes as the file has; with fewer threads, proportionally
 # less. All other work takes these megabytes.
 _THREADS: Final = 8
@@ -34,6 +36,10 @@ _ROOM: Final = 160
 # to disk, which takes twice the time. Larger traces than these megabytes hold do so.
 _BYTES_PER_EVENT: Final = 900
 _MOST_ROOM: Final = 768
+# Units of memory limits as DuckDB prints them.
+_BYTES: Final[dict[str, int]] = {
+    unit: 1024**power for power, unit in enumerate(("bytes", "KiB", "MiB", "GiB", "TiB", "PiB"))
+}
 
 # Columns of `captures` that refer to records and programs by key.
 Links = Sequence[tuple[str, int]]
@@ -255,31 +261,44 @@ def store_once(
 @contextmanager
 def in_little_memory(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
     """Limit DuckDB's memory to `INSERT_MEMORY` in the with block, except for a database in memory."""
-    before = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]
-    connection.execute(f"SET memory_limit = '{INSERT_MEMORY}'; SET VARIABLE memory_is_little = true")
+    before = _byte_size(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+    most = max(before // 10**6, 1)
+    connection.execute(f"SET memory_limit = '{min(INSERT_MEMORY, most)}MB'; SET VARIABLE most_memory = {most}")
     try:
         yield
     finally:
-        connection.execute(f"SET memory_limit = '{before}'; RESET VARIABLE memory_is_little")
+        connection.execute(f"SET memory_limit = '{before}B'; RESET VARIABLE most_memory")
+
+
+def _byte_size(limit: str) -> int:
+    """Return the least number of bytes that DuckDB prints as this memory limit, such as 1.8 GiB.
+
+    DuckDB cuts off all but one digit, in whole numbers of the smaller unit: 1.8 GiB is 1 GiB and 820 MiB or more. A
+    larger number would exceed the limit that was set, a smaller one would lower it each time that it is set again.
+    """
+    number, unit = limit.split()
+    whole, _, tenth = number.partition(".")
+    return int(whole) * _BYTES[unit] + math.ceil(int(tenth or 0) * 1024 / 10) * _BYTES[unit] // 1024
 
 
 def _make_room(connection: duckdb.DuckDBPyConnection, byte_size: int, first: int, last: int) -> None:
-    """Raise the memory limit for large captures, given by the size of their files and the range of their capture_ids.
+    """Raise the memory limit for large captures, given by the size of their files and the range of their capture_ids,
+    up to the connection's own limit.
 
     Their rollups sort the times of all ops, which DuckDB can't do on disk.
     """
     query = f"""
         SELECT
-            getvariable('memory_is_little'),
+            getvariable('most_memory'),
             current_setting('threads'),
             (SELECT count(*) FROM trace_events AS t WHERE t.capture_id BETWEEN {first:d} AND {last:d})
     """
-    [(is_little, threads, events)] = connection.execute(query).fetchall()
+    [(most, threads, events)] = connection.execute(query).fetchall()
     size = byte_size >> 20
     for_trace = min(events * _BYTES_PER_EVENT >> 20, _MOST_ROOM)
     megabytes = max(min(size, _ROOM + size * threads // _THREADS), for_trace)
-    if is_little and megabytes > int(INSERT_MEMORY.removesuffix("MB")):
-        connection.execute(f"SET memory_limit = '{megabytes}MB'")
+    if most is not None and megabytes > INSERT_MEMORY:
+        connection.execute(f"SET memory_limit = '{min(megabytes, most)}MB'")
 
 
 def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:

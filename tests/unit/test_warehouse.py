@@ -15,6 +15,7 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.database import rollups
 from etq.errors import FormatError, QueryError, WarehouseError
 from etq.storage import capture as storing
 from etq.version import SCHEMA_VERSION
@@ -306,7 +307,7 @@ def test_a_file_that_cannot_be_read(warehouse: Warehouse, tmp_path: Path) -> Non
 def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(storing, "INSERT_MEMORY", "16MB")
+    monkeypatch.setattr(storing, "INSERT_MEMORY", 16)
     events = make_dump.write(tmp_path / "large.etdp", 1_010_000)
     with etq.open(tmp_path / "lab.duckdb") as warehouse:
         warehouse.ingest(tmp_path / "large.etdp")
@@ -315,7 +316,40 @@ def test_a_file_that_is_large_for_the_memory_is_ingested_with_its_rollups(
             "SELECT sum(o.calls), max(o.calls) FILTER (WHERE o.op_index = 0) FROM op_times AS o"
         )[1]
         assert calls > executes > 1000
-        assert warehouse.rows("SELECT getvariable('memory_is_little')")[1] == [(None,)]
+        assert warehouse.rows("SELECT getvariable('most_memory')")[1] == [(None,)]
+
+
+@pytest.mark.parametrize("limit", ["60MB", "2GB"])
+def test_ingest_stays_within_the_memory_limit_of_the_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    monkeypatch.setattr(storing, "_ROOM", 1000)
+    original = rollups.fill_rollups
+    limits = []
+
+    def filled(connection: duckdb.DuckDBPyConnection, first: int, last: int, *, is_new: bool) -> None:
+        limits.append(connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+        original(connection, first, last, is_new=is_new)
+
+    monkeypatch.setattr(storing, "fill_rollups", filled)
+    make_dump.write(tmp_path / "large.etdp", 2_000_000)
+    megabytes = (tmp_path / "large.etdp").stat().st_size >> 20
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.connection.execute(f"SET memory_limit = '{limit}'")
+        warehouse.ingest(tmp_path / "large.etdp")
+    with duckdb.connect() as connection:
+        connection.execute(f"SET memory_limit = '{59 if limit == '60MB' else megabytes}MB'")
+        assert limits == [connection.execute("SELECT current_setting('memory_limit')").fetchall()[0][0]]
+
+
+@pytest.mark.parametrize("limit", ["60MB", "777MB", "1GB", "2GB", "3100MB", "18.7GiB", "1.5TB"])
+def test_many_ingests_leave_the_memory_limit_of_the_connection(tmp_path: Path, limit: str) -> None:
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.connection.execute(f"SET memory_limit = '{limit}'")
+        before = warehouse.rows("SELECT current_setting('memory_limit')")[1]
+        for number in range(5):
+            warehouse.ingest(dump(run("Execute", execute(0, 10), kernel("add", 1, 2 + number))))
+        assert warehouse.rows("SELECT current_setting('memory_limit')")[1] == before
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
