@@ -12,18 +12,26 @@ CREATE MACRO event_blocks(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id FROM _capture(capture, NULL) AS c
+),
 block_runs AS (
     SELECT
-        r.capture_id,
         r.block_index,
         r.name,
         r.bundled_input_index,
         count(*) AS runs,
         min(r.run_index) AS first_run,
         max(r.run_index) AS last_run
-    FROM _capture(capture, NULL) AS a
+    FROM target AS a
     JOIN runs AS r ON r.capture_id = a.capture_id
-    GROUP BY r.capture_id, r.block_index, r.name, r.bundled_input_index
+    GROUP BY r.block_index, r.name, r.bundled_input_index
+),
+block_events AS (
+    SELECT s.block_index, count(DISTINCT s.slot) AS events
+    FROM signatures AS s
+    WHERE s.capture_id = (SELECT a.capture_id FROM target AS a)
+    GROUP BY s.block_index
 )
 SELECT
     b.block_index,
@@ -31,11 +39,8 @@ SELECT
     b.runs,
     b.first_run,
     b.last_run,
-    (
-        SELECT count(DISTINCT s.slot)
-        FROM signatures AS s
-        WHERE s.capture_id = b.capture_id AND s.block_index = b.block_index
-    ) AS events,
+    coalesce(s.events, 0) AS events,
     b.bundled_input_index
 FROM block_runs AS b
+LEFT JOIN block_events AS s ON s.block_index = b.block_index
 ORDER BY b.block_index;

@@ -39,10 +39,9 @@ timed AS (
             AS is_additive,
         e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN events AS e ON e.capture_id = a.capture_id
-    JOIN runs AS r
-        ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+    FROM _capture_events(capture_key) AS e
+    JOIN (SELECT r.* FROM runs AS r WHERE r.capture_id = capture_key) AS r
+        ON r.run_index = e.run_index
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         steps, phase, _known_method(capture_key, method), runs

@@ -1,3 +1,27 @@
+-- The clock at an event's end; NULL beyond 64 bits.
+CREATE MACRO _end_ticks(
+    start_ticks,  -- clock at the start
+    elapsed_ticks  -- end less start, as recorded
+) AS (
+    try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT)
+);
+
+-- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL
+-- where its times are impossible.
+CREATE MACRO _duration_ticks(
+    start_ticks,  -- clock at the start
+    elapsed_ticks,  -- end less start, as recorded
+    clock_bits  -- bits of the clock
+) AS (
+    CASE
+        WHEN elapsed_ticks >= 0 THEN elapsed_ticks
+        WHEN clock_bits = 32
+            AND elapsed_ticks > -4294967296
+            AND start_ticks BETWEEN 0 AND 4294967295
+            THEN elapsed_ticks + 4294967296
+    END
+);
+
 -- One timed event of any capture with all its columns: name, place, time, and unit.
 -- In raw ticks; `event_times` converts them.
 -- Columns:
@@ -50,14 +74,8 @@ SELECT
     coalesce(t.parent_run_index, t.run_index) AS parent_run_index,
     t.execute_index,
     t.start_ticks,
-    try_cast(t.start_ticks::HUGEINT + t.elapsed_ticks AS BIGINT) AS end_ticks,
-    CASE
-        WHEN t.elapsed_ticks >= 0 THEN t.elapsed_ticks
-        WHEN c.clock_bits = 32
-            AND t.elapsed_ticks > -4294967296
-            AND t.start_ticks BETWEEN 0 AND 4294967295
-            THEN t.elapsed_ticks + 4294967296
-    END AS duration_ticks,
+    _end_ticks(t.start_ticks, t.elapsed_ticks) AS end_ticks,
+    _duration_ticks(t.start_ticks, t.elapsed_ticks, c.clock_bits) AS duration_ticks,
     s.value_unit,
     s.clock,
     t.is_detached
@@ -65,3 +83,54 @@ FROM event_ticks AS t
 JOIN signatures AS s
     ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
 JOIN captures AS c ON c.capture_id = t.capture_id;
+
+-- One event of a capture, with columns of `events`. Each table is filtered before it
+-- is joined, so that no rows of other captures are read, also in a lake, whose files
+-- state no numbers of distinct values.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events; unique in a trace
+--   signature_index: the event's signature, in `signatures`
+--   block_index: the event block
+--   slot: position of the event among those of its block
+--   occurrence: index of the event's occurrence in its run, from 0
+--   category: category in a trace; NULL for a dump's events
+--   label: display name
+--   instruction_id: the instruction; NULL where none is named
+--   parent_index: event_index of the event that contains it; NULL where none does
+--   parent_run_index: run of that event
+--   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+--   duration_ticks: from start to end; NULL where the times are impossible
+--   value_unit: unit of duration_ticks
+--   clock: host, delegate, synthetic
+--   is_detached: whether its time is in no total
+CREATE MACRO _capture_events(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    e.run_index,
+    e.event_index,
+    e.signature_index,
+    s.block_index,
+    s.slot,
+    e.occurrence,
+    s.category,
+    s.label,
+    s.instruction_id,
+    e.parent_index,
+    coalesce(e.parent_run_index, e.run_index) AS parent_run_index,
+    e.execute_index,
+    e.start_ticks,
+    _end_ticks(e.start_ticks, e.elapsed_ticks) AS end_ticks,
+    _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
+    s.value_unit,
+    s.clock,
+    e.is_detached
+FROM (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+JOIN (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+    ON s.signature_index = e.signature_index
+CROSS JOIN (
+    SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key
+) AS c;

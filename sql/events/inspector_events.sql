@@ -53,8 +53,7 @@ timed AS (
         e.event_index,
         e.start_ticks,
         e.duration_ticks
-    FROM events AS e
-    JOIN target AS a ON a.capture_id = e.capture_id
+    FROM _capture_events(capture_key) AS e
     JOIN selected AS r ON r.run_index = e.run_index
 ),
 -- Only for repeats := 'last': occurrences that are followed by another.

@@ -25,7 +25,7 @@ target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
 selected AS (
-    SELECT r.run_index, r.block_index, r.scope
+    SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r
     JOIN target AS a ON a.capture_id = r.capture_id
     WHERE _is_selected_run(
@@ -39,6 +39,7 @@ statistics AS (
         e.block_index,
         e.slot,
         e.occurrence,
+        any_value(r.name) AS event_block_name,
         any_value(r.scope) AS method,
         any_value(e.label) AS event_name,
         any_value(e.instruction_id) AS instruction_id,
@@ -49,8 +50,7 @@ statistics AS (
             e.duration_ticks::DOUBLE,
             CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
         ) AS results
-    FROM events AS e
-    JOIN target AS a ON a.capture_id = e.capture_id
+    FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
     JOIN selected AS r ON r.run_index = e.run_index
     WHERE CASE
         WHEN _are_quantiles(quantiles) THEN true
@@ -70,11 +70,7 @@ unnested AS (
 )
 SELECT
     u.block_index,
-    (
-        SELECT any_value(r.name)
-        FROM runs AS r
-        WHERE r.capture_id = a.capture_id AND r.block_index = u.block_index
-    ) AS event_block_name,
+    u.event_block_name,
     u.method,
     u.slot,
     u.occurrence,

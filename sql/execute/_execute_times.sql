@@ -44,8 +44,9 @@ SELECT
         AS execute_ticks,
     t.is_additive
 FROM _self_times(capture_key, steps, phase, method, runs) AS t
-CROSS JOIN (SELECT capture_key AS capture_id) AS a
-JOIN signatures AS s
-    ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+-- Filters read the capture's rows alone, also of a lake of many captures.
+JOIN (SELECT s.* FROM signatures AS s WHERE s.capture_id = capture_key) AS s
+    ON s.signature_index = t.signature_index
+JOIN (SELECT r.run_index, r.scope FROM runs AS r WHERE r.capture_id = capture_key) AS r
+    ON r.run_index = t.run_index
 WHERE t.execute_index IS NOT NULL;

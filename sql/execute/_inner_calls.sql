@@ -10,23 +10,23 @@ CREATE MACRO _inner_calls(
 WITH RECURSIVE
 calls AS (
     SELECT
-        s.capture_id,
         s.chain_index,
         s.instruction_id,
         t.run_index,
         t.event_index,
         t.parent_index,
         t.execute_index
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND s.kind = 'delegate_call'
-    JOIN event_ticks AS t
-        ON t.capture_id = s.capture_id AND t.signature_index = s.signature_index
+    FROM (
+        SELECT i.* FROM signatures AS i
+        WHERE i.capture_id = capture_key AND i.kind = 'delegate_call'
+    ) AS s
+    JOIN (
+        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+    ) AS t ON t.signature_index = s.signature_index
 ),
 -- Calls that an execute doesn't contain directly, with all their parents.
 ancestors AS (
     SELECT
-        c.capture_id,
         c.run_index,
         c.event_index,
         c.chain_index,
@@ -36,17 +36,15 @@ ancestors AS (
     WHERE c.parent_index <> c.execute_index
     UNION ALL
     SELECT
-        k.capture_id,
         k.run_index,
         k.event_index,
         k.chain_index,
         k.instruction_id,
         t.parent_index
     FROM ancestors AS k
-    JOIN event_ticks AS t
-        ON t.capture_id = k.capture_id
-        AND t.run_index = k.run_index
-        AND t.event_index = k.above
+    JOIN (
+        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+    ) AS t ON t.run_index = k.run_index AND t.event_index = k.above
     WHERE t.parent_index IS NOT NULL
 )
 SELECT DISTINCT k.run_index, k.event_index

@@ -79,7 +79,7 @@ in_modules AS (
         SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id
     ) AS a
     CROSS JOIN _attributed_times(
-        CASE parted_by WHEN 'module' THEN capture_key END,
+        (SELECT CASE parted_by WHEN 'module' THEN capture_key END),
         steps, phase, method, runs
     ) AS t
     JOIN signatures AS s
@@ -105,7 +105,7 @@ classified_times AS (
         SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
     ) AS a
     CROSS JOIN _self_times(
-        CASE parted_by WHEN 'event' THEN capture_key END,
+        (SELECT CASE parted_by WHEN 'event' THEN capture_key END),
         steps, phase, method, runs
     ) AS t
     JOIN runs AS r

@@ -101,7 +101,7 @@ timed AS MATERIALIZED (
         AND coalesce(s.category, '') <> 'Trace'
         AND NOT EXISTS (
             FROM device_events AS d
-            WHERE d.capture_id = a.capture_id
+            WHERE d.capture_id = capture_key
                 AND d.run_index = t.run_index
                 AND d.event_index = t.event_index
         )

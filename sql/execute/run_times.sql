@@ -38,11 +38,11 @@ run_taxes AS (
     JOIN runs AS r
         ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     JOIN (
-        SELECT q.capture_id, q.scope, min(q.run_index) AS first_run
+        SELECT q.scope, min(q.run_index) AS first_run
         FROM runs AS q
-        GROUP BY q.capture_id, q.scope
-    ) AS f
-        ON f.capture_id = r.capture_id AND f.scope = r.scope
+        WHERE q.capture_id = capture_key
+        GROUP BY q.scope
+    ) AS f ON f.scope = r.scope
 ),
 blocks AS (
     SELECT t.block_index, t.phase, median(t.execute) AS middle

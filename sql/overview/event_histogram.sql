@@ -36,9 +36,9 @@ durations AS (
         e.value_unit,
         e.duration_ticks::DOUBLE AS ticks
     FROM target AS a
-    JOIN events AS e ON e.capture_id = a.capture_id
-    JOIN runs AS r
-        ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN _capture_events((SELECT a.capture_id FROM target AS a)) AS e
+        ON e.run_index = r.run_index
     WHERE e.duration_ticks IS NOT NULL
         AND _is_selected_run(
             r.iteration, r.phase, r.scope, r.is_typical,

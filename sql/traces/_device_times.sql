@@ -116,8 +116,9 @@ SELECT
     e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
     e.start_ticks, w.ticks, NULL
 FROM self_times AS w
-JOIN event_ticks AS e
-    ON e.capture_id = capture_key AND e.event_index = w.owner_index
+JOIN (
+    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+) AS e ON e.event_index = w.owner_index
 JOIN classified AS s ON s.signature_index = e.signature_index
 WHERE hosts <> 'all' AND s.slice NOT IN ('Annotation', 'Module')
 UNION ALL
@@ -167,8 +168,7 @@ module_calls AS MATERIALIZED (
             WHEN e.category = 'python_function' AND starts_with(e.label, 'nn.Module: ')
                 THEN substr(e.label, 12)
         END AS module
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN events AS e ON e.capture_id = a.capture_id
+    FROM _capture_events(capture_key) AS e
     WHERE e.category IS NOT NULL
 ),
 event_modules AS (

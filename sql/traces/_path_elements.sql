@@ -46,9 +46,16 @@ events_of_path AS MATERIALIZED (
         WHERE p.event_index IS NOT NULL
         GROUP BY p.event_index
     ) AS p
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.event_index = p.event_index
+    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.event_index = p.event_index
     JOIN kinds AS k ON k.signature_index = e.signature_index
+),
+-- Read once instead of for each level of nesting.
+parents AS MATERIALIZED (
+    SELECT e.event_index, e.parent_index, k.kind = 'op' AS is_op
+    FROM event_ticks AS e
+    JOIN kinds AS k ON k.signature_index = e.signature_index
+    WHERE e.capture_id = capture_key
 ),
 -- The ancestors of host events, and of launches, up to an op.
 ancestors AS (
@@ -65,20 +72,18 @@ ancestors AS (
     UNION ALL
     SELECT
         c.from_index,
-        CASE WHEN k.kind = 'op' THEN e.event_index END,
+        CASE WHEN e.is_op THEN e.event_index END,
         e.parent_index
     FROM ancestors AS c
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.event_index = c.parent_index
-    JOIN kinds AS k ON k.signature_index = e.signature_index
+    JOIN parents AS e ON e.event_index = c.parent_index
     WHERE c.op_index IS NULL
 ),
 -- Without a launch, the first op with the same external id, as in `_device_owners`.
 unlaunched AS MATERIALIZED (
     SELECT e.event_index, t.external_id
     FROM events_of_path AS e
-    JOIN trace_events AS t
-        ON t.capture_id = capture_key AND t.event_index = e.event_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = e.event_index
     WHERE e.is_device
         AND e.call_index IS NULL
         AND t.external_id > 0
@@ -91,10 +96,10 @@ ops AS (
     UNION ALL
     SELECT u.event_index, min(t.event_index)
     FROM unlaunched AS u
-    JOIN trace_events AS t
-        ON t.capture_id = capture_key AND t.external_id = u.external_id
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.event_index = t.event_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.external_id = u.external_id
+    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.event_index = t.event_index
     JOIN kinds AS k ON k.signature_index = e.signature_index AND k.kind = 'op'
     GROUP BY u.event_index
 )

@@ -61,16 +61,13 @@ slices AS MATERIALIZED (
 -- The stream of a synchronization with one stream, by the id of its call.
 streams AS (
     SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
-    FROM signatures AS s
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
-    JOIN device_events AS d
-        ON d.capture_id = e.capture_id AND d.event_index = e.event_index
-    WHERE s.capture_id = capture_key
-        AND s.category = 'cuda_sync'
-        AND starts_with(s.label, 'Stream Sync')
+    FROM _capture_events(capture_key) AS e
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = e.event_index
+    JOIN (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+        ON d.event_index = e.event_index
+    WHERE e.category = 'cuda_sync'
+        AND starts_with(e.label, 'Stream Sync')
         AND d.stream >= 0
         AND t.correlation_id > 0
     GROUP BY t.correlation_id
@@ -161,8 +158,8 @@ classes AS MATERIALIZED (
             ) WHEN 1 THEN 1 ELSE 0 END
         ) > count(*) AS is_backward
     FROM gaps AS g
-    JOIN trace_events AS t
-        ON t.capture_id = capture_key AND t.event_index = g.event_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = g.event_index
     JOIN threads AS h
         ON h.capture_id = capture_key AND h.thread_index = g.thread_index
     GROUP BY g.thread_index, h.process

@@ -56,11 +56,10 @@ nearby AS MATERIALIZED (
         h.is_annotation,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    FROM (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN hosts AS h ON h.signature_index = e.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = e.event_index
     JOIN spans AS p
         ON p.thread_index = t.thread_index
         AND p.start_ticks < e.start_ticks + e.elapsed_ticks

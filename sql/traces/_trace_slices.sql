@@ -139,10 +139,9 @@ FROM classified AS k
 JOIN (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
 ) AS e ON e.signature_index = k.signature_index
-JOIN trace_events AS t
-    ON t.capture_id = e.capture_id
-    AND t.run_index = e.run_index
-    AND t.event_index = e.event_index
+JOIN (
+    SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
 
 -- One event of a trace with a kind in torch-tb-profiler.
@@ -199,8 +198,7 @@ CREATE MACRO _recording(
     capture_key  -- key of a capture
 ) AS TABLE
 SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
-FROM (SELECT capture_key AS capture_id) AS a
-JOIN events AS e ON e.capture_id = a.capture_id
+FROM _capture_events(capture_key) AS e
 WHERE e.end_ticks >= e.start_ticks
     AND CASE
         WHEN e.category IN ('user_annotation', 'gpu_user_annotation')

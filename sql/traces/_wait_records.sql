@@ -16,24 +16,20 @@ CREATE MACRO _wait_records(
 WITH
 records AS MATERIALIZED (
     SELECT
-        s.label,
-        e.start_ticks + e.elapsed_ticks AS end_ticks,
+        e.label,
+        e.end_ticks,
         t.correlation_id,
         coalesce(d.device, -1) AS device,
         coalesce(d.stream, -1) AS stream,
         d.wait_stream,
         d.wait_correlation_id
-    FROM device_events AS d
-    JOIN event_ticks AS e
-        ON e.capture_id = d.capture_id AND e.event_index = d.event_index
-    JOIN signatures AS s
-        ON s.capture_id = d.capture_id AND s.signature_index = e.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = d.capture_id AND t.event_index = d.event_index
-    WHERE d.capture_id = capture_key
-        AND d.wait_stream >= 0
+    FROM (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    JOIN _capture_events(capture_key) AS e ON e.event_index = d.event_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = d.event_index
+    WHERE d.wait_stream >= 0
         AND d.wait_correlation_id > 0
-        AND s.category = 'cuda_sync'
+        AND e.category = 'cuda_sync'
         AND t.correlation_id > 0
 ),
 calls AS MATERIALIZED (
@@ -43,13 +39,10 @@ calls AS MATERIALIZED (
         UNION
         SELECT r.wait_correlation_id FROM records AS r
     ) AS i
-    JOIN trace_events AS t
-        ON t.capture_id = capture_key AND t.correlation_id = i.correlation_id
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.event_index = t.event_index
-    JOIN signatures AS s
-        ON s.capture_id = capture_key AND s.signature_index = e.signature_index
-    WHERE _slice_kind(s.category, s.label, 'all') = 'Runtime'
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.correlation_id = i.correlation_id
+    JOIN _capture_events(capture_key) AS e ON e.event_index = t.event_index
+    WHERE _slice_kind(e.category, e.label, 'all') = 'Runtime'
 )
 SELECT
     r.label,

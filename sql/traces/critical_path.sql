@@ -52,16 +52,16 @@ CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _path_elements(
     (SELECT a.capture_id FROM target AS a), step, step_name
 ) AS p
-LEFT JOIN trace_events AS t
-    ON t.capture_id = a.capture_id AND t.event_index = p.event_index
+LEFT JOIN (
+    SELECT i.* FROM trace_events AS i
+    WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
+) AS t ON t.event_index = p.event_index
 LEFT JOIN threads AS h
     ON h.capture_id = a.capture_id AND h.thread_index = p.thread_index
 LEFT JOIN device_events AS d
     ON d.capture_id = a.capture_id AND d.event_index = p.event_index
-LEFT JOIN event_ticks AS e
-    ON e.capture_id = a.capture_id AND e.event_index = p.op_index
-LEFT JOIN signatures AS s
-    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
+    ON s.event_index = p.op_index
 ORDER BY p.start_ticks;
 
 -- What one op has on the critical path, see `critical_path`: by how much the step would

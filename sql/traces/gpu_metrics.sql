@@ -21,8 +21,7 @@ target AS MATERIALIZED (
 -- event.
 marked AS (
     SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
-    FROM target AS a
-    JOIN events AS e ON e.capture_id = a.capture_id
+    FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
     WHERE e.category = 'Trace' AND e.label = 'PyTorch Profiler (0)'
 ),
 bounds AS (

@@ -44,8 +44,9 @@ SELECT e.event_index, s.label, s.family
 FROM (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
 ) AS e
-JOIN signatures AS s
-    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index;
+JOIN (
+    SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key
+) AS s ON s.signature_index = e.signature_index;
 
 -- One device event of a trace with the call that launched it. Events without a
 -- recorded launch have no row. One call may launch many events, as that of a CUDA

@@ -28,10 +28,7 @@ owned AS MATERIALIZED (
     SELECT l.device, g.label AS op, l.bytes, l.at_ticks, l.until_ticks
     FROM _allocations(capture_key) AS l
     LEFT JOIN _memory_calls(capture_key) AS c ON c.event_index = l.event_index
-    LEFT JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.event_index = c.call_index
-    LEFT JOIN signatures AS g
-        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = c.call_index
     WHERE l.bytes > 0
 ),
 -- What changes until the end of each step; ticks of its end count for the step.

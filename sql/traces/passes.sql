@@ -103,12 +103,12 @@ launched AS MATERIALIZED (
         t.thread_index,
         e.start_ticks
     FROM _device_owners(capture_key) AS o
-    LEFT JOIN trace_events AS t
-        ON t.capture_id = capture_key
-        AND t.event_index = coalesce(o.call_index, o.owner_index)
-    LEFT JOIN event_ticks AS e
-        ON e.capture_id = capture_key
-        AND e.event_index = coalesce(o.call_index, o.owner_index)
+    LEFT JOIN (
+        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+    ) AS t ON t.event_index = coalesce(o.call_index, o.owner_index)
+    LEFT JOIN (
+        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+    ) AS e ON e.event_index = coalesce(o.call_index, o.owner_index)
 ),
 asked AS (
     SELECT l.event_index, l.thread_index, l.start_ticks, p.place

@@ -69,11 +69,8 @@ owned AS (
     FROM held AS h
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c
         ON c.event_index = h.event_index
-    LEFT JOIN event_ticks AS e
-        ON e.capture_id = (SELECT a.capture_id FROM target AS a)
-        AND e.event_index = c.call_index
-    LEFT JOIN signatures AS g
-        ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
+    LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
+        ON g.event_index = c.call_index
     ASOF LEFT JOIN steps AS s ON h.at_ticks >= s.start_ticks
 ),
 rows_of_ops AS (
