@@ -8,13 +8,28 @@ all.
 from __future__ import annotations
 
 import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-from etq.lake.adding import add, export
-from etq.lake.changes import Change, changes
-from etq.lake.checking import Fault, check
-from etq.lake.compacting import compact
-from etq.lake.publishing import Added
 from etq.lake.tables import Lake
+
+if TYPE_CHECKING:
+    from etq.lake.adding import add, export
+    from etq.lake.changes import Change, changes
+    from etq.lake.checking import Fault, check
+    from etq.lake.compacting import compact
+    from etq.lake.publishing import Added
+
+__all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake"]
+
+# Reading a lake needs none of these modules, which import the readers of profiling files.
+_LAZY = {
+    **dict.fromkeys(("add", "export"), "adding"),
+    **dict.fromkeys(("Change", "changes"), "changes"),
+    **dict.fromkeys(("Fault", "check"), "checking"),
+    "compact": "compacting",
+    "Added": "publishing",
+}
 
 
 def is_lake(path: str | os.PathLike[str]) -> bool:
@@ -22,4 +37,11 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
     return Lake.at(path).exists()
 
 
-__all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake"]
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(f"etq.lake.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'etq.lake' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

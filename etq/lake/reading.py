@@ -35,12 +35,11 @@ def connect(
         schema.create(connection)
         _create_views(connection, state)
         connection.execute("DROP VIEW _table_bytes")
-        connection.create_function("_bytes_of_table", lambda name: sum(each.bytes for each in state.of(name)),
-                                   ["VARCHAR"], "BIGINT")  # fmt: skip
         names = ", ".join(map(quoted, state.files))
+        sizes = ", ".join(str(sum(each.bytes for each in state.of(name))) for name in state.files)
         connection.execute(
-            f"CREATE VIEW _table_bytes AS SELECT t.name AS table_name, _bytes_of_table(t.name) AS bytes "
-            f"FROM (SELECT unnest([{names}]) AS name) AS t"
+            f"CREATE VIEW _table_bytes AS "
+            f"SELECT unnest([{names}]::VARCHAR[]) AS table_name, unnest([{sizes}]::BIGINT[]) AS bytes"
         )
         if not external_access:
             allow_only_files(connection, state)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -85,3 +87,14 @@ def test_events_of_other_captures_are_not_read(lake: Warehouse, capture: str) ->
     asked = {(view, table): rows for (view, table), rows in read.items() if table in TABLES}
     assert len(asked) > len(VIEWS) / 2
     assert {key: rows for key, rows in asked.items() if rows > sizes[key[1]][0] + VECTORS} == {}
+
+
+def test_opening_a_lake_imports_no_readers_of_files(tmp_path: Path) -> None:
+    add(tmp_path / "lake", lambda warehouse: warehouse.ingest(CAPTURES / "mlp" / "mlp_100runs.etdp"))
+    script = (
+        "import sys, etq; print(etq.open(sys.argv[1]).rows('SELECT name FROM captures')[1]); "
+        "print({'numpy', 'pyarrow', 'etq.ingest.registry'} & set(sys.modules))"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "lake")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[('mlp_100runs',)]\nset()\n"
