@@ -6,13 +6,20 @@ Each function rewrites one difference, in place. They run before `etq.spark.dial
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from sqlglot import exp
 
 from etq.errors import QueryError
 
 Node = TypeVar("Node", bound=exp.Expr)
+
+_OPPOSITES: Final[dict[type[exp.Expr], type[exp.Binary]]] = {
+    exp.GTE: exp.LT,
+    exp.GT: exp.LTE,
+    exp.LTE: exp.GT,
+    exp.LT: exp.GTE,
+}
 
 
 def rewritten(query: exp.Query) -> exp.Query:
@@ -88,28 +95,29 @@ def _aliases_in_windows(query: exp.Query) -> None:
 
 
 def _nearest_rows(query: exp.Query) -> None:
-    """Rewrite ASOF joins, which take the last row up to a time:
-    each row of the other side gets the time of the next row.
+    """Rewrite ASOF joins, which take the last row up to a time, or the first from it on:
+    each row of the other side gets the time of the row after it, or before it.
     """
     for join in _all(query, exp.Join):
         if join.method.upper() != "ASOF":
             continue
         other, on = join.this, join.args["on"]
         conditions = list(on.flatten()) if isinstance(on, exp.And) else [on]
-        (inequality,) = [each for each in conditions if isinstance(each, (exp.GTE, exp.GT))]
+        (inequality,) = [each for each in conditions if isinstance(each, exp.Binary) and type(each) in _OPPOSITES]
+        is_first = isinstance(inequality, (exp.LTE, exp.LT))
         alias, time = other.alias_or_name, inequality.expression
         keys = [side.copy() for each in conditions if each is not inequality for side in (each.this, each.expression)]
         keys = [each for each in keys if isinstance(each, exp.Column) and each.table == alias]
         following = exp.Window(
             this=exp.Lead(this=time.copy()),
             partition_by=keys,
-            order=exp.Order(expressions=[exp.Ordered(this=time.copy())]),
+            order=exp.Order(expressions=[exp.Ordered(this=time.copy(), desc=is_first)]),
         )
         source = exp.select(exp.Column(this=exp.Star(), table=exp.to_identifier(alias)), exp.alias_(following, "_next"))
         subquery = source.from_(other.copy()).subquery(alias)
         end = exp.column("_next", alias)
-        before = exp.LT if isinstance(inequality, exp.GTE) else exp.LTE
-        within = exp.or_(end.is_(exp.null()), before(this=inequality.this.copy(), expression=end.copy()))
+        opposite = _OPPOSITES[type(inequality)]
+        within = exp.or_(end.is_(exp.null()), opposite(this=inequality.this.copy(), expression=end.copy()))
         join.set("method", None)
         join.set("this", subquery)
         join.set("on", exp.and_(*(each.copy() for each in conditions), within))
