@@ -1,7 +1,7 @@
 -- The operator class of a delegate's kernel family or of an op. If a delegate has
 -- no map, its events are aligned with its nodes by this class. Families are
--- XNNPACK's names of its operators; ops are ATen's. NULL for ops without a class:
--- relu, batch norm and similar ones are fused into other kernels.
+-- XNNPACK's names of its operators; ops are ATen's. NULL for ops without a class,
+-- such as batch norm, which is fused into other kernels.
 CREATE MACRO _operator_class(
     name  -- a kernel family (`Convolution (NHWC, F32) IGEMM`) or an op (`convolution`)
 ) AS (
@@ -34,8 +34,33 @@ CREATE MACRO _operator_class(
         WHEN regexp_matches(name, '^Multiply ') OR name = 'mul' THEN 'mul'
         WHEN regexp_matches(name, '^Divide ') OR name = 'div' THEN 'div'
         WHEN regexp_matches(name, '^Sigmoid ') OR name = 'sigmoid' THEN 'sigmoid'
-        WHEN regexp_matches(name, '^Tanh ') OR name = 'tanh' THEN 'tanh'
-        WHEN regexp_matches(name, '^(?:Gelu|GELU) ') OR name = 'gelu' THEN 'gelu'
+        WHEN regexp_matches(name, '^(?:Approx)?G(?:elu|ELU) ') OR name = 'gelu'
+            THEN 'gelu'
+        ELSE _elementwise_class(string_split(name, ' (')[1])
+    END
+);
+
+-- The same, of kernels and ops that compute each element by itself, without the
+-- types in the kernel's name. An activation that only limits values is a clamp.
+CREATE MACRO _elementwise_class(
+    name  -- the first part of a kernel family (`HardSwish`), or an op (`hardswish`)
+) AS (
+    CASE
+        WHEN name IN ('Clamp', 'clamp', 'relu', 'relu6', 'hardtanh') THEN 'clamp'
+        WHEN name IN ('TanH', 'Tanh', 'tanh') THEN 'tanh'
+        WHEN name IN ('Ceiling', 'ceil') THEN 'ceil'
+        WHEN name IN ('Negate', 'neg') THEN 'neg'
+        WHEN name IN ('Sine', 'sin') THEN 'sin'
+        WHEN name IN ('Cosine', 'cos') THEN 'cos'
+        WHEN name IN ('Square Root', 'sqrt') THEN 'sqrt'
+        WHEN name IN ('Reciprocal Square Root', 'rsqrt') THEN 'rsqrt'
+        WHEN name IN ('Square', 'Power', 'pow') THEN 'pow'
+        WHEN name IN ('LeakyReLU', 'leaky_relu') THEN 'leaky_relu'
+        WHEN name IN ('PReLU', 'prelu', '_prelu_kernel') THEN 'prelu'
+        WHEN name IN ('Resize Bilinear', 'upsample_bilinear2d') THEN 'resize'
+        WHEN lower(name) IN (
+            'abs', 'elu', 'exp', 'floor', 'hardswish', 'log', 'maximum', 'minimum'
+        ) THEN lower(name)
     END
 );
 
@@ -85,7 +110,8 @@ call_nodes AS (
         n.graph_id,
         n.node_index,
         n.debug_handle,
-        _operator_class(p.op) AS class
+        _operator_class(p.op) AS class,
+        contains(p.op, 'batch_norm') AS is_batch_norm
     FROM _instruction_events(capture_key) AS e
     JOIN signature_nodes AS n
         ON n.capture_id = capture_key AND n.signature_index = e.signature_index
@@ -95,6 +121,37 @@ call_nodes AS (
         AND p.node_index = n.node_index
     WHERE e.kind = 'delegate_call' AND n.is_own
 ),
+-- Clamps of the results of these nodes are fused into their kernels, unless other
+-- nodes use the results, too.
+clamping_nodes AS (
+    SELECT n.record_id, n.method, n.instruction_id, n.graph_id, n.node_index
+    FROM call_nodes AS n
+    JOIN op_edges AS x
+        ON x.record_id = n.record_id
+        AND x.graph_id = n.graph_id
+        AND x.from_node = n.node_index
+    WHERE n.is_batch_norm
+        OR n.class IN (
+            'convolution', 'linear', 'add', 'sub', 'mul', 'div', 'pooling'
+        )
+    GROUP BY ALL
+    HAVING count(DISTINCT x.to_node) = 1
+),
+fused_nodes AS (
+    SELECT DISTINCT n.record_id, n.method, n.instruction_id, n.graph_id, n.node_index
+    FROM call_nodes AS n
+    JOIN op_edges AS x
+        ON x.record_id = n.record_id
+        AND x.graph_id = n.graph_id
+        AND x.to_node = n.node_index
+    JOIN clamping_nodes AS c
+        ON c.record_id = n.record_id
+        AND c.method = n.method
+        AND c.instruction_id = n.instruction_id
+        AND c.graph_id = n.graph_id
+        AND c.node_index = x.from_node
+    WHERE n.class = 'clamp'
+),
 placed_nodes AS (
     SELECT
         n.*,
@@ -103,6 +160,12 @@ placed_nodes AS (
             ORDER BY n.node_index
         ) AS place
     FROM call_nodes AS n
+    ANTI JOIN fused_nodes AS f
+        ON f.record_id = n.record_id
+        AND f.method = n.method
+        AND f.instruction_id = n.instruction_id
+        AND f.graph_id = n.graph_id
+        AND f.node_index = n.node_index
     WHERE n.class IS NOT NULL
 ),
 matched AS (

@@ -198,6 +198,13 @@ class Weights(nn.Module):  # type: ignore[misc]
         return torch.relu(functional.linear(x.clone(), weight)).expand(2, -1, -1) + 0
 
 
+class Activations(nn.Linear):  # type: ignore[misc]
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().forward(functional.hardtanh(torch.topk(torch.relu(super().forward(x)), 16)[0]))
+        y = torch.tanh(torch.relu(y) + y)
+        return functional.leaky_relu(y) * torch.sqrt(torch.abs(y))
+
+
 class Decoder(nn.Module):  # type: ignore[misc]
     def __init__(self, mlp: Mlp) -> None:
         super().__init__()
@@ -301,6 +308,7 @@ KINDS: dict[str, Callable[[], Made]] = {
     "views_half": lambda: in_steps(*exported(Views(), torch.randn(8, 16)), Other(every_second)),
     "weights": lambda: at_once(*exported(Weights(), torch.randn(4, 16)), XnnpackPartitioner()),
     "two_methods": two_methods,
+    "activations": lambda: at_once(*exported(Activations(16, 16), torch.randn(4, 16)), XnnpackPartitioner()),
 }
 
 
@@ -336,14 +344,7 @@ def pack(path: Path) -> None:
 def compiled(runtime: Path, into: Path) -> Path:
     """The other backend, for that runtime."""
     include, library = runtime / "executorch/include", into / "other_backend.so"
-    flags = [
-        "-std=c++17",
-        "-O1",
-        "-fPIC",
-        "-shared",
-        "-DET_EVENT_TRACER_ENABLED",
-        "-DC10_USING_CUSTOM_GENERATED_MACROS",
-    ]
+    flags = "-std=c++17 -O1 -fPIC -shared -DET_EVENT_TRACER_ENABLED -DC10_USING_CUSTOM_GENERATED_MACROS".split()
     flags += [f"-I{include}", f"-I{include}/executorch/runtime/core/portable_type/c10"]
     linked = [f"-L{runtime}/executorch/lib", "-lexecutorch", f"-Wl,-rpath,{runtime}/executorch/lib"]
     source = Path(__file__).with_name("delegation_backend.cpp")

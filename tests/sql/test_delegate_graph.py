@@ -20,7 +20,7 @@ from tests.warehouses import empty_warehouse
 
 NAMES = (
     *("convnet_xnn", "mlp_xnn", "attention", "causal", "conv_quantized", "conv_two_backends", "decomposed", "lstm"),
-    *("mlp_dynamic", "mlp_four_bits", "two_methods", "weights"),
+    *("mlp_dynamic", "mlp_four_bits", "two_methods", "weights", "activations"),
 )
 
 
@@ -110,6 +110,30 @@ def test_handles_and_times(warehouse: Warehouse, name: str) -> None:
     assert {event: row[6] for event, row in zip(events, (row for row in rows if row[5] is not None), strict=True)} == {
         event: logged[event] for event in events
     }
+
+
+# Events within calls of XNNPACK that are aligned with a node by the record alone, of those with a node in the blobs.
+ALIGNED = {
+    **{"convnet_xnn": (9, 9), "mlp_xnn": (10, 10), "weights": (5, 5), "activations": (10, 10)},
+    **{"decomposed": (18, 21), "conv_two_backends": (9, 9)},
+}
+
+
+@pytest.mark.parametrize("name", thinned(ALIGNED, ["activations", "conv_two_backends"]))
+def test_nodes_by_the_record_alone_are_those_of_the_blobs(warehouse: Warehouse, name: str) -> None:
+    """Operators of XNNPACK that the record's nodes are matched with have the debug handles of these nodes."""
+    linked(warehouse, name)
+    query = """
+        SELECT g.event_name, g.node_name, n.node_name FROM delegate_graph('run') AS g
+        LEFT JOIN inspector_events('run') AS e
+            ON e.instruction_id = g.instruction_id AND e.event_name = g.event_name AND e.is_delegated_op
+        LEFT JOIN event_nodes('run') AS n ON n.block_index = e.block_index AND n.slot = e.slot
+        WHERE g.node_name IS NOT NULL AND NOT regexp_matches(g.event_name, '^(Transpose|Copy|Convert) ')
+    """
+    rows = warehouse.rows(query)[1]
+    aligned = [row for row in rows if row[2] is not None]
+    assert all(ours == blobs for _, blobs, ours in aligned)
+    assert (len(aligned), len(rows)) == ALIGNED[name]
 
 
 def test_without_a_record_ops_have_events_but_no_nodes(warehouse: Warehouse) -> None:
