@@ -30,6 +30,49 @@ CREATE MACRO _slice_kind(
     END
 );
 
+-- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
+-- of its attribute.
+CREATE MACRO _module_name(
+    label  -- label of the module's call
+) AS (
+    CASE
+        WHEN starts_with(label, '[pl][module]')
+            THEN substr(label, strpos(label, ': ') + 2)
+        ELSE substr(label, 12)
+    END
+);
+
+-- Names of the calls of modules in a trace: of nn.Modules that are Python functions
+-- (`with_stack`), or, in traces without them, of the annotations that Lightning's
+-- profiler writes around modules, as in `[pl][module]torch.nn.Linear: encoder.0`.
+-- Columns:
+--   signature_index: signature of the calls
+--   module: as in `_module_name`
+CREATE MACRO _module_signatures(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+named AS (
+    SELECT
+        s.signature_index,
+        _slice_kind(s.category, s.label, 'all') AS kind,
+        s.label
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.category IS NOT NULL
+        AND NOT _is_device_event(s.category)
+        AND (
+            starts_with(s.label, 'nn.Module: ')
+            OR starts_with(s.label, '[pl][module]') AND strpos(s.label, ': ') > 0
+        )
+)
+SELECT n.signature_index, _module_name(n.label) AS module
+FROM named AS n
+WHERE n.kind = 'Module'
+    OR n.kind IN ('Annotation', 'Operator')
+    AND starts_with(n.label, '[pl][module]')
+    AND NOT EXISTS (FROM named AS m WHERE m.kind = 'Module');
+
 -- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
 -- none.
 CREATE MACRO _step_number(
@@ -70,7 +113,7 @@ CREATE MACRO _is_communication(
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
---   kind: as in `_slice_kind`
+--   kind: as in `_slice_kind`; Module: as in `_module_signatures`
 --   is_device: whether it is an event of a device, as in `_is_device_event`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
@@ -93,6 +136,7 @@ known AS (
         s.label,
         _is_device_event(s.category) AS is_device,
         CASE
+            WHEN m.module IS NOT NULL AND categories IN ('all', 'older') THEN 'Module'
             WHEN categories IN ('all', 'older')
                 THEN _slice_kind(s.category, s.label, categories)
             ELSE error(
@@ -101,6 +145,8 @@ known AS (
         END AS kind
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
+    LEFT JOIN _module_signatures(capture_key) AS m
+        ON m.signature_index = s.signature_index
     WHERE s.category IS NOT NULL
 ),
 -- Few rows, materialized without the capture: with a condition on it between them,
@@ -150,7 +196,7 @@ WHERE e.elapsed_ticks >= 0;
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
---   kind: as in `_slice_kind`
+--   kind: as in `_classified_slices`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
 --   thread_index: its thread
