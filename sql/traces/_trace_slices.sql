@@ -42,36 +42,44 @@ CREATE MACRO _module_name(
     END
 );
 
+-- Whether a host event is an annotation that Lightning's profiler writes around a
+-- module, as in `[pl][module]torch.nn.Linear: encoder.0`.
+CREATE MACRO _is_lightning_module(
+    kind,  -- as in `_slice_kind`
+    label  -- label of the event
+) AS (
+    kind IN ('Annotation', 'Operator')
+    AND starts_with(label, '[pl][module]')
+    AND strpos(label, ': ') > 0
+);
+
 -- Names of the calls of modules in a trace: of nn.Modules that are Python functions
--- (`with_stack`), or, in traces without them, of the annotations that Lightning's
--- profiler writes around modules, as in `[pl][module]torch.nn.Linear: encoder.0`.
+-- (`with_stack`), or, in traces without them, of Lightning's annotations.
 -- Columns:
 --   signature_index: signature of the calls
 --   module: as in `_module_name`
 CREATE MACRO _module_signatures(
     capture_key  -- key of a capture
 ) AS TABLE
-WITH
-named AS (
-    SELECT
-        s.signature_index,
-        _slice_kind(s.category, s.label, 'all') AS kind,
-        s.label
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.category IS NOT NULL
-        AND NOT _is_device_event(s.category)
-        AND (
-            starts_with(s.label, 'nn.Module: ')
-            OR starts_with(s.label, '[pl][module]') AND strpos(s.label, ': ') > 0
-        )
-)
 SELECT n.signature_index, _module_name(n.label) AS module
-FROM named AS n
-WHERE n.kind = 'Module'
-    OR n.kind IN ('Annotation', 'Operator')
-    AND starts_with(n.label, '[pl][module]')
-    AND NOT EXISTS (FROM named AS m WHERE m.kind = 'Module');
+FROM (
+    SELECT
+        k.signature_index,
+        k.label,
+        k.kind = 'Module' AS is_module,
+        _is_lightning_module(k.kind, k.label) AS is_lightning,
+        bool_or(k.kind = 'Module') OVER () AS has_modules
+    FROM (
+        SELECT
+            s.signature_index,
+            s.label,
+            _slice_kind(s.category, s.label, 'all') AS kind
+        FROM (SELECT capture_key AS capture_id) AS a
+        JOIN signatures AS s ON s.capture_id = a.capture_id
+        WHERE s.category IS NOT NULL AND NOT _is_device_event(s.category)
+    ) AS k
+) AS n
+WHERE n.is_module OR n.is_lightning AND NOT coalesce(n.has_modules, false);
 
 -- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
 -- none.
@@ -136,7 +144,6 @@ known AS (
         s.label,
         _is_device_event(s.category) AS is_device,
         CASE
-            WHEN m.module IS NOT NULL AND categories IN ('all', 'older') THEN 'Module'
             WHEN categories IN ('all', 'older')
                 THEN _slice_kind(s.category, s.label, categories)
             ELSE error(
@@ -145,9 +152,22 @@ known AS (
         END AS kind
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
-    LEFT JOIN _module_signatures(capture_key) AS m
-        ON m.signature_index = s.signature_index
     WHERE s.category IS NOT NULL
+),
+-- As in `_module_signatures`.
+with_modules AS (
+    SELECT
+        k.signature_index,
+        k.label,
+        k.is_device,
+        CASE
+            WHEN _is_lightning_module(k.kind, k.label)
+                AND NOT coalesce(bool_or(k.kind = 'Module') OVER (), false)
+                AND NOT k.is_device
+                THEN 'Module'
+            ELSE k.kind
+        END AS kind
+    FROM known AS k
 ),
 -- Few rows, materialized without the capture: with a condition on it between them,
 -- DuckDB may join all signatures to all of `trace_events` first.
@@ -162,7 +182,7 @@ classified AS MATERIALIZED (
         AND _is_data_loader(k.label) AS is_data_loader,
         k.kind IN ('Operator', 'Annotation', 'Python')
         AND _is_communication(k.label, categories) AS is_communication
-    FROM known AS k
+    FROM with_modules AS k
     WHERE k.kind IS NOT NULL
 )
 SELECT
