@@ -72,9 +72,7 @@ PROPERTIES: Final = {
 
 
 def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
-    """Yield the text of the trace; if options select steps, only their events are included, but counters of all
-    steps.
-    """
+    """Yield the text of the trace; if options select steps, only their events and the counters of their time."""
     options = dict(options)
     has_counters = options.pop("counters", False)
     known = about(warehouse, capture)
@@ -97,7 +95,7 @@ def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -
             yield separator + ",\n".join(_of_memory(rows, threads))
             separator = ",\n"
     if has_counters:
-        for rows in blocks(warehouse, _COUNTERS, {"capture": capture.sha256}):
+        for rows in blocks(warehouse, _counters(options), parameters):
             yield separator + ",\n".join(_of_counters(rows))
             separator = ",\n"
     if named := _thread_names(warehouse, capture):
@@ -135,11 +133,21 @@ _MEMORY: Final = f"""
 """
 
 
-_COUNTERS: Final = """
-    SELECT c.process, c.counter, c.series, c.at_ticks, c.value
-    FROM _trace_counters(_capture_id($capture)) AS c
-    ORDER BY c.counter, c.series, c.at_ticks, c.process
-"""
+def _counters(options: dict[str, Any]) -> str:
+    """Changes of counters; if options select steps, those between the first and the last moment of one of them."""
+    within = f"""
+        SEMI JOIN (
+            SELECT min(t.start_ticks) AS start_ticks, max(t.start_ticks + t.elapsed_ticks) AS end_ticks
+            FROM _selected_runs($capture{arguments(options)}) AS r
+            JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
+            GROUP BY t.run_index
+        ) AS s ON c.at_ticks >= s.start_ticks AND c.at_ticks <= s.end_ticks
+    """
+    return f"""
+        SELECT c.process, c.counter, c.series, c.at_ticks, c.value
+        FROM _trace_counters(_capture_id($capture)) AS c {within if options else ""}
+        ORDER BY c.counter, c.series, c.at_ticks, c.process
+    """
 
 
 def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, str]) -> Iterator[str]:

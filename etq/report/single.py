@@ -151,7 +151,7 @@ def _breakdown(target: Target) -> Section | None:
             """
         )
         facts = {"separator": "/", "what": "self time on the host", "leaves": "ops", "has_devices": target.has_devices}
-        return Section("breakdown", "Where the time goes", {"leaves": leaves}, facts)
+        return Section("breakdown", "Where the time goes", {"leaves": leaves, **traces.nested_times(target)}, facts)
     if not target.has_executes:
         missing = "Nothing was executed in this capture, so it has no time to break down."
         return Section("breakdown", "Where the time goes", missing=missing)

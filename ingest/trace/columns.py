@@ -23,6 +23,8 @@ NO_ARGUMENTS: Final = Arguments()
 NOTHING: Final = PlainEvent()
 # Phases of entries that are not slices and need no finding: metadata, instants, flows.
 _QUIET_PHASES: Final = frozenset("Misft")
+# Counters that `etq export --counters` computed from the events, as it would again.
+_COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
 
 class Numbered(defaultdict[Any, int]):
@@ -136,6 +138,8 @@ class TraceColumns:
             self._open[self.threads[event.pid, event.tid]].append((at, event))
         elif event.ph == "E":
             self._close(event)
+        elif event.ph == "C" and event.name.startswith(_COMPUTED_COUNTERS):
+            return
         elif event is not NOTHING and event.ph not in _QUIET_PHASES:
             self.leave_out(f"phase {event.ph}")
 

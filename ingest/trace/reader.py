@@ -86,7 +86,9 @@ def _labels_of(written: msgspec.Raw) -> dict[str, str]:
     for each in _value_of(list[msgspec.Raw], info.pg_config) or ():
         group = _value_of(ProcessGroup, each) or ProcessGroup()
         # The label separates groups by spaces.
-        name = NOT_IN_GROUPS.sub("_", str(group.pg_desc or group.pg_name or "")[:100])
+        # What PyTorch calls a group that was made without a description.
+        described = None if group.pg_desc == "undefined" else group.pg_desc
+        name = NOT_IN_GROUPS.sub("_", str(described or group.pg_name or group.pg_desc or "")[:100])
         processes = group.pg_size or group.group_size or 0
         if name and 0 < processes <= MOST_PROCESSES:
             groups.append(f"{name}:{processes}")

@@ -190,7 +190,13 @@ threaded AS (
         e.event_index,
         e.thread_index,
         coalesce(h.process_name || ' ', '') || h.process || ', '
-        || coalesce(h.thread_name, h.thread) AS track
+        || CASE
+            WHEN h.thread_name IS NOT NULL THEN h.thread_name
+            WHEN h.thread = h.process THEN 'main thread'
+            WHEN h.process_name IS NOT NULL AND regexp_matches(h.thread, '^[0-9]+$')
+                THEN 'thread ' || h.thread
+            ELSE h.thread
+        END AS track
     FROM target AS a
     JOIN trace_events AS e ON e.capture_id = a.capture_id
     JOIN threads AS h

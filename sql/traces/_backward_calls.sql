@@ -114,13 +114,10 @@ CREATE MACRO _event_module_paths(
 ) AS TABLE
 WITH RECURSIVE
 known AS (
-    SELECT
-        s.signature_index,
-        CASE
-            WHEN _slice_kind(s.category, s.label, 'all') = 'Module'
-                THEN substr(s.label, 12)
-        END AS module
+    SELECT s.signature_index, m.module
     FROM signatures AS s
+    LEFT JOIN _module_signatures(capture_key) AS m
+        ON m.signature_index = s.signature_index
     WHERE s.capture_id = capture_key
         AND s.category IS NOT NULL
         AND NOT _is_device_event(s.category)

@@ -1,3 +1,26 @@
+-- The innermost lines of Python that called an op, without those that torch leaves
+-- out: how it gets into its backward pass and its tests.
+CREATE MACRO _called_from(
+    call_stack,  -- stack of the trace, the innermost line first, separated by semicolons
+    stack_depth  -- number of lines
+) AS (
+    array_to_string(
+        list_slice(
+            list_filter(
+                string_split(call_stack, ';'),
+                lambda n: n <> '' AND NOT regexp_matches(
+                    n,
+                    'autograd/__init__.*(_make_grads|backward)|torch/tensor.*backward|'
+                    || '_internal/common_utils.*prof_(callable|func_call|meth_call)'
+                )
+            ),
+            1,
+            stack_depth
+        ),
+        ';'
+    )
+);
+
 -- Whether torch's tables exclude an event: the profiler's own helper events.
 CREATE MACRO _is_profiler_helper(
     label,  -- the event's label

@@ -149,11 +149,12 @@ FROM _launched_times(capture_key, 'all') AS d
 WHERE NOT d.is_owned;
 
 -- The innermost nn.Module that contains one event of a trace; for the call of a
--- module, the module itself. Only for traces with Python functions.
+-- module, the module itself. Only for traces that name modules, see
+-- `_module_signatures`.
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   module: the module as named in the trace, without `nn.Module: `
+--   module: the module, as in `_module_signatures`
 CREATE MACRO _trace_event_modules(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -164,11 +165,10 @@ module_calls AS MATERIALIZED (
         e.event_index,
         e.parent_run_index,
         e.parent_index,
-        CASE
-            WHEN e.category = 'python_function' AND starts_with(e.label, 'nn.Module: ')
-                THEN substr(e.label, 12)
-        END AS module
+        m.module
     FROM _capture_events(capture_key) AS e
+    LEFT JOIN _module_signatures(capture_key) AS m
+        ON m.signature_index = e.signature_index
     WHERE e.category IS NOT NULL
 ),
 event_modules AS (

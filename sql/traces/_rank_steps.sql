@@ -6,7 +6,7 @@
 --   capture: the trace's name
 --   ticks: time from the start of the step to its end on the host, in ticks
 --   computation_ticks: time of the kernels of computation that it launched, in ticks
---   communication_ticks: time of the kernels of communication that it launched, in ticks
+--   communication_ticks: time of the kernels of communication that it launched, or without kernels of the collectives of gloo, in ticks
 --   waited_ticks: communication less the least of the step's ranks, in ticks
 --   waits_for: as in `rank_steps`
 --   time_scale: unit of one tick
@@ -51,6 +51,24 @@ work AS (
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
+    GROUP BY k.capture_id, e.run_index
+    UNION ALL
+    -- Collectives on the host last until the last process has come, as kernels do.
+    SELECT
+        k.capture_id, e.run_index, 0, try_cast(sum(e.elapsed_ticks) AS BIGINT)
+    FROM ranks AS k
+    JOIN signatures AS s
+        ON s.capture_id = k.capture_id
+        AND starts_with(s.label, 'gloo:')
+        AND NOT _is_device_event(s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE e.elapsed_ticks >= 0
+        AND NOT EXISTS (
+            FROM signatures AS d
+            WHERE d.capture_id = k.capture_id
+                AND _slice_kind(d.category, d.label, 'all') = 'Kernel'
+        )
     GROUP BY k.capture_id, e.run_index
 ),
 joined AS (

@@ -30,6 +30,57 @@ CREATE MACRO _slice_kind(
     END
 );
 
+-- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
+-- of its attribute.
+CREATE MACRO _module_name(
+    label  -- label of the module's call
+) AS (
+    CASE
+        WHEN starts_with(label, '[pl][module]')
+            THEN substr(label, strpos(label, ': ') + 2)
+        ELSE substr(label, 12)
+    END
+);
+
+-- Whether a host event is an annotation that Lightning's profiler writes around a
+-- module, as in `[pl][module]torch.nn.Linear: encoder.0`.
+CREATE MACRO _is_lightning_module(
+    kind,  -- as in `_slice_kind`
+    label  -- label of the event
+) AS (
+    kind IN ('Annotation', 'Operator')
+    AND starts_with(label, '[pl][module]')
+    AND strpos(label, ': ') > 0
+);
+
+-- Names of the calls of modules in a trace: of nn.Modules that are Python functions
+-- (`with_stack`), or, in traces without them, of Lightning's annotations.
+-- Columns:
+--   signature_index: signature of the calls
+--   module: as in `_module_name`
+CREATE MACRO _module_signatures(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT n.signature_index, _module_name(n.label) AS module
+FROM (
+    SELECT
+        k.signature_index,
+        k.label,
+        k.kind = 'Module' AS is_module,
+        _is_lightning_module(k.kind, k.label) AS is_lightning,
+        bool_or(k.kind = 'Module') OVER () AS has_modules
+    FROM (
+        SELECT
+            s.signature_index,
+            s.label,
+            _slice_kind(s.category, s.label, 'all') AS kind
+        FROM (SELECT capture_key AS capture_id) AS a
+        JOIN signatures AS s ON s.capture_id = a.capture_id
+        WHERE s.category IS NOT NULL AND NOT _is_device_event(s.category)
+    ) AS k
+) AS n
+WHERE n.is_module OR n.is_lightning AND NOT coalesce(n.has_modules, false);
+
 -- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
 -- none.
 CREATE MACRO _step_number(
@@ -70,7 +121,7 @@ CREATE MACRO _is_communication(
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
---   kind: as in `_slice_kind`
+--   kind: as in `_slice_kind`; Module: as in `_module_signatures`
 --   is_device: whether it is an event of a device, as in `_is_device_event`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
@@ -103,6 +154,21 @@ known AS (
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.category IS NOT NULL
 ),
+-- As in `_module_signatures`.
+with_modules AS (
+    SELECT
+        k.signature_index,
+        k.label,
+        k.is_device,
+        CASE
+            WHEN _is_lightning_module(k.kind, k.label)
+                AND NOT coalesce(bool_or(k.kind = 'Module') OVER (), false)
+                AND NOT k.is_device
+                THEN 'Module'
+            ELSE k.kind
+        END AS kind
+    FROM known AS k
+),
 -- Few rows, materialized without the capture: with a condition on it between them,
 -- DuckDB may join all signatures to all of `trace_events` first.
 classified AS MATERIALIZED (
@@ -116,7 +182,7 @@ classified AS MATERIALIZED (
         AND _is_data_loader(k.label) AS is_data_loader,
         k.kind IN ('Operator', 'Annotation', 'Python')
         AND _is_communication(k.label, categories) AS is_communication
-    FROM known AS k
+    FROM with_modules AS k
     WHERE k.kind IS NOT NULL
 )
 SELECT
@@ -149,7 +215,7 @@ WHERE e.elapsed_ticks >= 0;
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
---   kind: as in `_slice_kind`
+--   kind: as in `_classified_slices`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
 --   thread_index: its thread

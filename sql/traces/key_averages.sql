@@ -96,11 +96,8 @@ by_signature AS (
     SELECT
         c.call_signature,
         CASE WHEN w.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-        CASE
-            WHEN w.parted_by = 'stack' THEN array_to_string(
-                list_slice(string_split(t.call_stack, ';'), 1, stack_depth), ';'
-            )
-        END AS stack,
+        CASE WHEN w.parted_by = 'stack' THEN _called_from(t.call_stack, stack_depth) END
+            AS stack,
         n.module,
         count(*) FILTER (WHERE c.is_call) AS calls,
         sum(c.self_ticks) AS self_ticks,

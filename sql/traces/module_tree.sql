@@ -7,7 +7,7 @@
 -- Lightning's modules have no rows of their own.
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
---   module: name of the module, which ends in a number within its class
+--   module: name of the module, which ends in a number within its class; of Lightning the path of its attribute
 --   depth: number of modules that contain it
 --   calls: number of calls
 --   operators: number of ops that are its children
@@ -55,12 +55,12 @@ placed AS (
     JOIN calls AS m ON m.event_index = a.at_index AND m.kind = 'Module'
 ),
 pathed AS (
-    SELECT c.event_index, substr(c.label, 12) AS module_path, 0 AS depth
+    SELECT c.event_index, _module_name(c.label) AS module_path, 0 AS depth
     FROM calls AS c
     WHERE c.kind = 'Module'
         AND c.event_index NOT IN (SELECT p.event_index FROM placed AS p)
     UNION ALL
-    SELECT c.event_index, q.module_path || '/' || substr(c.label, 12), q.depth + 1
+    SELECT c.event_index, q.module_path || '/' || _module_name(c.label), q.depth + 1
     FROM pathed AS q
     JOIN placed AS p ON p.above_index = q.event_index
     JOIN calls AS c ON c.event_index = p.event_index
@@ -77,7 +77,7 @@ within AS (
 summed AS (
     SELECT
         q.module_path,
-        any_value(substr(c.label, 12)) AS module,
+        any_value(_module_name(c.label)) AS module,
         any_value(q.depth) AS depth,
         count(*) AS calls,
         coalesce(sum(w.operators), 0)::BIGINT AS operators,

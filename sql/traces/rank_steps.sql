@@ -9,7 +9,7 @@
 --   capture: the trace's name
 --   duration: time from the start of the step to its end on the host
 --   computation: time of the kernels of computation that the step launched
---   communication: time of the kernels of communication (NCCL, RCCL) that it launched
+--   communication: time of the kernels of communication (NCCL, RCCL) that it launched; of a trace without kernels, time of the collectives of gloo
 --   waited: communication less the least of the step's ranks; an estimate of the wait for others
 --   waits_for: rank with the least communication in the step; NULL if the step has a single rank, no communication, or if all ranks have the same
 --   unit: the requested unit of time
@@ -44,7 +44,7 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   waited_for: time that the other ranks waited for it in these steps, on average
 --   waited: time that it waited for others
 --   mean_duration: mean duration of its steps on the host
---   communication: time of its kernels of communication
+--   communication: time of its kernels of communication, or without kernels of the collectives of gloo
 --   unit: the requested unit of time
 CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures

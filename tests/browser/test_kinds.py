@@ -91,6 +91,21 @@ def test_a_trace(show: Show, warehouse: Warehouse) -> None:
     assert events == warehouse.sql("SELECT count(*) FROM event_times('run')").fetchall()[0][0] == 868
 
 
+def test_a_trace_without_modules_shows_events_within_events(show: Show, warehouse: Warehouse) -> None:
+    """Its icicle has the nodes of `time_tree` with their times; with modules it has modules and ops."""
+    warehouse.ingest(CAPTURES / "torch/mlp_train.pt.trace.json.gz", name="run")
+    nodes = show("run").execute_script("""
+        const names = etq.icicle.rows.flatMap((row) => Array.from(row.ids, (id) => etq.icicle.options.label(id)));
+        return {extent: etq.icicle.extent, names};
+    """)
+    [(total,)] = warehouse.rows("SELECT t.total FROM time_tree('run', runs := 'all') AS t WHERE t.depth = 0")[1]
+    assert nodes["extent"][1] == pytest.approx(total)
+    wide = "SELECT t.name FROM time_tree('run', runs := 'all') AS t WHERE t.depth > 0 AND t.share_percent >= 0.02"
+    expected = [name for (name,) in warehouse.rows(wide)[1]]
+    assert sorted(nodes["names"]) == sorted(["(all)", *expected])
+    assert len(expected) > len(set(expected))
+
+
 def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     """Causes of idle time, work types, launches and collectives are those of the views; the longest ops come first."""
     warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="run")

@@ -50,7 +50,7 @@ _MORE = {
     "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
-    "key_averages": ["'mlp_train', \"by\" := 'shape'", "'gpu'"],
+    "key_averages": ["'mlp_train', \"by\" := 'shape'", "'gpu'", "'mlp_train', \"by\" := 'stack'"],
     "memory_totals": ["'memory'"],
     "model_map": ["'mlp', 'pair_mlp'"],
     "node_costs": ["'mlp'", "'convnet_xnn'"],

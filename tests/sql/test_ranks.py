@@ -12,6 +12,7 @@ from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
 from tests.launch_traces import ALL_REDUCE, Machine, message
 from tests.sampling import thinned
+from tests.trace_builders import event, trace
 
 
 def job(seed: int, ranks: int, steps: int) -> tuple[list[Machine], dict[tuple[int, int], int], dict[int, int]]:
@@ -41,6 +42,31 @@ def store(warehouse: Warehouse, folder: Path, made: list[Machine], name: str) ->
         path = folder / f"{name}{machine.rank}.pt.trace.json"
         path.write_bytes(machine.trace())
         warehouse.ingest(path, labels={"job": name, "rank": str(machine.rank)})
+
+
+def test_collectives_of_gloo_wait_as_kernels_do(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Ranks without devices: the one with the least time in collectives is waited for; with kernels these alone count."""
+    for rank, (first, second) in enumerate([(50, 90), (30, 120), (80, 70)]):
+        events = [
+            event("user_annotation", "ProfilerStep#0", 0, 200),
+            event("user_annotation", "gloo:all_reduce", 100, 100 + first, 2),
+            event("user_annotation", "ProfilerStep#1", 200, 400),
+            event("user_annotation", "gloo:all_reduce", 250, 250 + second - 10, 2),
+            event("user_annotation", "gloo:barrier", 380, 390, 2),
+        ]
+        kernel = event("kernel", "gemm", 20, 60, 7, device=0)
+        for job, more in (("host", []), ("device", [kernel])):
+            path = tmp_path / f"{job}{rank}.pt.trace.json"
+            path.write_bytes(trace(*events, *more))
+            warehouse.ingest(path, labels={"job": job, "rank": str(rank)})
+    query = "SELECT r.step, r.rank, r.communication, r.waited, r.waits_for FROM rank_steps($s) AS r"
+    assert warehouse.rows(query, s="job=host")[1] == [
+        (0, 0, 50, 20, 1), (0, 1, 30, 0, 1), (0, 2, 80, 50, 1), (1, 0, 90, 20, 2), (1, 1, 120, 50, 2), (1, 2, 70, 0, 2),
+    ]  # fmt: skip
+    query = "SELECT s.rank, s.waited_for, s.waited, s.communication FROM stragglers('job=host') AS s"
+    assert warehouse.rows(query)[1] == [(1, 35, 50, 150), (2, 35, 50, 150), (0, 0, 40, 140)]
+    query = "SELECT sum(r.communication) FROM rank_steps($s) AS r"
+    assert warehouse.rows(query, s="job=device")[1] == [(0,)]
 
 
 @pytest.mark.parametrize(("seed", "ranks", "steps"), thinned([(1, 4, 6), (2, 2, 3), (3, 1, 2)], [2]))

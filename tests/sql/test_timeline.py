@@ -9,7 +9,7 @@ from tests.asserts import DELEGATED, TWO_OPERATORS, assert_error, assert_query
 from tests.builders import delegate_call, delegated, dump, execute, framework, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.sampling import IS_WHOLE
-from tests.trace_builders import trace, two_steps
+from tests.trace_builders import event, trace, two_steps
 from tests.warehouses import empty_warehouse
 
 PLACES = "event_name, track, depth, run_start, start, duration, is_estimated, logged, logged_unit"
@@ -206,6 +206,14 @@ def test_a_trace_has_a_track_for_each_thread(warehouse: Warehouse) -> None:
         (1, 100.0, "ProfilerStep#5", "python 100, main", 0, None, 0.0, 100.0),
         (1, 100.0, "relu_kernel", "0, 7", 0, None, 80.0, 40.0),
     ]
+
+
+def test_threads_without_names_are_not_two_numbers(warehouse: Warehouse) -> None:
+    name = {"ph": "M", "name": "process_name", "pid": 100, "args": {"name": "python"}}
+    ops = [event("cpu_op", "aten::add", 0, 5, thread) for thread in (100, 101)]
+    warehouse.ingest(trace(name, *ops), name="test")
+    query = "SELECT t.track FROM timeline('test') AS t ORDER BY t.event_index"
+    assert warehouse.rows(query)[1] == [("python 100, main thread",), ("python 100, thread 101",)]
 
 
 def test_a_linked_record_tells_the_backend() -> None:

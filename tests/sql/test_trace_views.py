@@ -298,6 +298,23 @@ ALLOCATING = {
 }
 
 
+def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> None:
+    """As `_filter_stack_entry` of torch.autograd.profiler_util: lines of the same caller are one row."""
+    backward = "torch/autograd/__init__.py(255): backward;torch/_tensor.py(566): backward;net.py(9): train;"
+    made = "torch/autograd/__init__.py(91): _make_grads;" + backward
+    older = "torch/tensor.py(200): backward;torch/_tensor.py(566): backward;net.py(9): train;"
+    other = "torch/autograd/__init__.py(91): grad;torch/_tensor.py(566): backward;net.py(9): train;"
+    traces.take(
+        *(event("cpu_op", "aten::ones_like", 10 * at, 10 * at + 5, **{"Call stack": stack})
+          for at, stack in enumerate((backward, made, older, other, "net.py(9): train;", "net.py(9): train")))
+    )  # fmt: skip
+    assert sorted(traces.ask("key_averages", "stack, calls", by="stack", stack_depth=2)) == [
+        ("net.py(9): train", 2),
+        ("torch/_tensor.py(566): backward;net.py(9): train", 3),
+        ("torch/autograd/__init__.py(91): grad;torch/_tensor.py(566): backward", 1),
+    ]
+
+
 def test_modules_of_a_real_trace(warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "torch/transformer_stack.pt.trace.json.gz", name="t")
     rows = warehouse.module_tree("t").fetchall()

@@ -31,6 +31,10 @@ def test_a_rank_is_a_label(warehouse: Warehouse, tmp_path: Path) -> None:
             "default_pg:8 mesh_tp:2",
         ),
         ([{"pg_name": "0", "backend_config": "cuda:nccl", "ranks": [], "group_size": 4, "group_count": 1}], "0:4"),
+        (
+            [{"pg_name": "1", "pg_desc": "undefined", "pg_size": 2}, {"pg_desc": "undefined", "pg_size": 4}],
+            "1:2 undefined:4",
+        ),
         ([{"pg_name": 7, "pg_size": 2}, {"pg_desc": "\x1b[31m", "pg_size": 2}, {"pg_size": 3}], "7:2 __31m:2"),
         ([{"pg_name": "0", "pg_size": 4}, {"pg_name": [1], "pg_size": 2}, 5, {"pg_desc": 6, "pg_size": 2}], "0:4 6:2"),
         ([{"pg_name": "007", "pg_size": 10**30}, {"pg_name": "1", "pg_size": -2}], None),

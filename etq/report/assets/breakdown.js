@@ -1,14 +1,17 @@
 // Where the time went: an icicle from the model through its modules to ops, as wide as they took; what belongs to no op
-// stands apart, grey, on the right. A trace with devices has a second one, of the device time that ops launched.
+// stands apart, grey, on the right. A trace without modules has events within events instead. A trace with devices has a
+// second one, of the device time that ops launched.
 
 etq.section("breakdown", (parent, tables, facts) => {
   const { leaves } = tables;
   const onDevices = tree(leaves, facts.separator, "self_device_time");
+  const onHost = tables.nested?.length ? nestedTree(tables.nested) : tree(leaves, facts.separator, "self_time");
+  const ofHost = tables.nested?.length ? { ...facts, leaves: "ops, calls and annotations" } : facts;
   if (!facts.has_devices || !onDevices[0].total) {
-    etq.icicle = icicle(parent, tree(leaves, facts.separator, "self_time"), leaves, facts);
+    etq.icicle = icicle(parent, onHost, leaves, ofHost);
   } else {
     parent.append(etq.element("h3", { text: "On the host" }));
-    etq.icicle = icicle(parent, tree(leaves, facts.separator, "self_time"), leaves, facts);
+    etq.icicle = icicle(parent, onHost, leaves, ofHost);
     parent.append(etq.element("h3", { text: "On devices, by the op that launched it" }));
     etq.deviceIcicle = icicle(parent, onDevices, leaves, { ...facts, what: "device time", apart: "launched by no op" });
   }
@@ -124,6 +127,20 @@ function tree(leaves, separator, time) {
   }
   root.name = "(all)";
   root.colour = "module";
+  const nodes = [];
+  place(root, 0, 0, -1, nodes);
+  return nodes;
+}
+
+// Nodes with their place, of events within events: each row is a node.
+function nestedTree(rows) {
+  const root = node("(all)", "", "module", 0);
+  for (const row of rows.rows()) {
+    let at = root;
+    for (const part of rows.get(row, "path").split("\u001f")) at = child(at, part, "", "kernel");
+    at.calls += rows.get(row, "calls") ?? 0;
+    at.own += rows.get(row, "self_time") ?? 0;
+  }
   const nodes = [];
   place(root, 0, 0, -1, nodes);
   return nodes;
