@@ -32,8 +32,7 @@ started AS (
 )
 SELECT
     _memory_device(m.device_type, m.device) AS device,
-    (m.at_ticks - s.ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS time,
+    _in_unit(m.at_ticks - s.ticks, a.time_scale, a.unit) AS time,
     m.bytes,
     m.total_allocated AS allocated_bytes,
     m.total_reserved AS reserved_bytes,

@@ -105,8 +105,7 @@ all_rows AS (
 SELECT
     r.device,
     p.bytes AS peak_bytes,
-    (p.at_ticks - s.ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS peak_time,
+    _in_unit(p.at_ticks - s.ticks, a.time_scale, a.unit) AS peak_time,
     r.op,
     r.step,
     r.allocations,
