@@ -18,17 +18,7 @@ target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 started AS (
-    SELECT least(
-        (
-            SELECT r.start_ticks
-            FROM _recording((SELECT a.capture_id FROM target AS a)) AS r
-        ),
-        (
-            SELECT min(m.at_ticks)
-            FROM target AS a
-            JOIN trace_memory AS m ON m.capture_id = a.capture_id
-        )
-    ) AS ticks
+    SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 )
 SELECT
     _memory_device(m.device_type, m.device) AS device,
