@@ -66,7 +66,8 @@ def record(*nodes: Node, maps: Maps | None = None) -> bytes:
         "delegate_map": json.dumps(
             {
                 "forward": {
-                    str(each): {"name": maps.backend, "delegate_map": told} for each, told in maps.delegates.items()
+                    str(each): {"name": maps.backend, "delegate_map": delegate_map}
+                    for each, delegate_map in maps.delegates.items()
                 }
             }
         ),

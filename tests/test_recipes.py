@@ -136,7 +136,7 @@ def by_node(key: Callable[[dict[str, str]], str | None]) -> list[tuple[str, Any]
     with zipfile.ZipFile(RUN.with_name("transformer.etrecord")) as record:
         handles = json.loads(record.read("debug_handle_map"))["forward"]
         nodes = json.loads(record.read("edge_dialect_exported_program/forward"))["graph_module"]["graph"]["nodes"]
-    told = {
+    places = {
         (each["metadata"].get("debug_handle"), each["target"].split(".")[-2]): key(each["metadata"])
         for each in nodes
         if "stack_trace" in each["metadata"]
@@ -144,7 +144,7 @@ def by_node(key: Callable[[dict[str, str]], str | None]) -> list[tuple[str, Any]
     found: dict[str, float] = defaultdict(float)
     for run in typical(RUN):
         for op, instruction, took in kernels(run):
-            if (place := told.get((str(handles[str(instruction)]), op))) is not None:
+            if (place := places.get((str(handles[str(instruction)]), op))) is not None:
                 found[place] += took / 1000
     return [(place, pytest.approx(us)) for place, us in sorted(found.items(), key=lambda each: -each[1])]
 

@@ -8,27 +8,16 @@ from typing import Any
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, schedule_options, unit_option, warehouse_option
-from etq.cli.showing import show_view
-from etq.cli.targets import file_options, pop_file_options
-from etq.cli.views import view_command
+from etq.cli.options import schedule_options
+from etq.cli.views import show, view_command, view_options
 
 
 @main.command()
-@click.argument("capture")
 @click.option("--wide", is_flag=True, help="Print one row per step, with a column per category.")
-@output_options
-@unit_option(None)
-@warehouse_option
-@file_options
+@view_options
 def steps(
     capture: str,
     wide: bool,
-    db: str,
-    unit: str | None,
-    format: str | None,
-    output: str | None,
-    force: bool,
     **options: Any,
 ) -> None:
     """Show how the time of each step was spent.
@@ -40,29 +29,17 @@ def steps(
     etq steps train.pt.trace.json.gz --unit ms
     etq steps train.pt.trace.json.gz --wide
     """
-    view = "wide_steps" if wide else "step_breakdown"
-    show_view(view, capture, db, (format, output, force), pop_file_options(options), unit=unit)
+    show("wide_steps" if wide else "step_breakdown", capture, options)
 
 
 @main.command("critical-path")
-@click.argument("capture")
 @click.option("--step", type=int, help="Number of a step; with --step-name, of a call of it, from 0.  [default: all]")
 @click.option("--step-name", metavar="NAME", help="An annotation or op whose calls are the steps.")
 @click.option("--parts", is_flag=True, help="Print each part of the path, in the order of time.")
-@output_options
-@unit_option(None)
-@warehouse_option
-@file_options
+@view_options
 def critical_path(
     capture: str,
-    step: int | None,
-    step_name: str | None,
     parts: bool,
-    db: str,
-    unit: str | None,
-    format: str | None,
-    output: str | None,
-    force: bool,
     **options: Any,
 ) -> None:
     """Show which ops determine how long a step takes.
@@ -78,18 +55,11 @@ def critical_path(
     """
     query = """SELECT p.kind, p.name, p.op, p.device, p.stream, p.start, p.duration, p.share_percent, p.correlation_id,
     p.unit FROM {view} AS p"""
-    show_view(
-        "critical_path" if parts else "critical_ops",
-        capture,
-        db,
-        (format, output, force),
-        pop_file_options(options),
-        query=query if parts else "FROM {view}",
-        people_query=None if parts else "SELECT o.* REPLACE (coalesce(o.op, '(no event)') AS op) FROM {view} AS o",
-        step=step,
-        step_name=step_name,
-        unit=unit,
-    )
+    people_query = "SELECT o.* REPLACE (coalesce(o.op, '(no event)') AS op) FROM {view} AS o"
+    if parts:
+        show("critical_path", capture, options, query=query)
+    else:
+        show("critical_ops", capture, options, people_query=people_query)
 
 
 view_command(
@@ -111,25 +81,16 @@ view_command(
 
 
 @main.command()
-@click.argument("capture")
 @click.option(
     "--by",
     type=click.Choice(("kernel", "annotation")),
     help="By name, or by name and the annotation that launched them.  [default: kernel]",
 )
 @schedule_options
-@output_options
-@unit_option(None)
-@warehouse_option
-@file_options
+@view_options
 def kernels(
     capture: str,
     by: str | None,
-    db: str,
-    unit: str | None,
-    format: str | None,
-    output: str | None,
-    force: bool,
     **options: Any,
 ) -> None:
     """Show the kernels that devices ran in a PyTorch trace.
@@ -144,32 +105,21 @@ def kernels(
     etq kernels train.pt.trace.json.gz --unit ms
     etq kernels train.pt.trace.json.gz --by annotation
     """
-    read_options = pop_file_options(options)
-    view = "kernel_table"
-    people_query = None
-    if by == "annotation":
-        if any(value is not None for value in options.values()):
-            raise click.UsageError("--by annotation is of the whole trace; it goes without options that select steps")
-        view, options = "annotation_kernels", {}
-        people_query = "SELECT k.* REPLACE (coalesce(k.annotation, '(no annotation)') AS annotation) FROM {view} AS k"
-    show_view(view, capture, db, (format, output, force), read_options, people_query=people_query, unit=unit, **options)
+    if by != "annotation":
+        show("kernel_table", capture, options)
+        return
+    if (options.pop("steps"), options.pop("phase")) != (None, None):
+        raise click.UsageError("--by annotation is of the whole trace; it goes without options that select steps")
+    people_query = "SELECT k.* REPLACE (coalesce(k.annotation, '(no annotation)') AS annotation) FROM {view} AS k"
+    show("annotation_kernels", capture, options, people_query=people_query)
 
 
 @main.command()
-@click.argument("capture")
 @click.option("--each", is_flag=True, help="Print each copy and fill, in the order of time.")
-@output_options
-@unit_option(None)
-@warehouse_option
-@file_options
+@view_options
 def copies(
     capture: str,
     each: bool,
-    db: str,
-    unit: str | None,
-    format: str | None,
-    output: str | None,
-    force: bool,
     **options: Any,
 ) -> None:
     """Show what copies and fills of devices move, and how fast.
@@ -182,8 +132,7 @@ def copies(
     etq copies run --db lab.duckdb
     etq copies train.pt.trace.json.gz --each --limit 20
     """
-    view = "copies" if each else "copy_totals"
-    show_view(view, capture, db, (format, output, force), pop_file_options(options), unit=unit)
+    show("copies" if each else "copy_totals", capture, options)
 
 
 def _sequence_options(command: Callable[..., Any]) -> Callable[..., Any]:

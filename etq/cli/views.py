@@ -15,6 +15,21 @@ from etq.errors import EtqError, printable
 from etq.render.writers import write
 
 
+def view_options(command: Callable[..., Any], has_unit: bool = True) -> Callable[..., Any]:
+    """Add the argument and the options of a command that prints a view; the command passes the options to `show`."""
+    decorated: Callable[..., Any] = warehouse_option(file_options(command))
+    return click.argument("capture")(output_options(unit_option(None)(decorated) if has_unit else decorated))
+
+
+def show(view: str, capture: str, options: dict[str, Any], **of_view: Any) -> None:
+    """Print a view of a capture. `options` are those of the command; those that `view_options` didn't add, and
+    `of_view`, are the arguments of `show_view`.
+    """
+    read_options = pop_file_options(options)
+    output = options.pop("format"), options.pop("output"), options.pop("force")
+    show_view(view, capture, options.pop("db"), output, read_options, **options, **of_view)
+
+
 def view_command(
     name: str,
     view: str,
@@ -32,31 +47,19 @@ def view_command(
     the view has times.
     """
 
-    def command(capture: str, db: str, format: str | None, output: str | None, force: bool, **options: Any) -> None:
-        read_options = pop_file_options(options)
-        show_view(
-            view,
-            capture,
-            db,
-            (format, output, force),
-            read_options,
-            query=query,
-            people_query=people_query,
-            long=long,
-            **options,
-        )
+    def command(capture: str, **options: Any) -> None:
+        show(view, capture, options, query=query, people_query=people_query, long=long)
 
     command.__doc__ = f"{text}\n\nCAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.\n\n"
     command.__doc__ += f"\b\netq {name} run --db lab.duckdb" + ("" if example is None else f"\netq {name} {example}")
-    decorated: Callable[..., Any] = warehouse_option(file_options(command))
-    decorated = output_options(unit_option(None)(decorated) if has_unit else decorated)
+    decorated = view_options(command, has_unit)
     if choosing is not None:
         decorated = choosing(decorated)
     if view == "framework_tax":
         decorated = click.option(
             "--baseline", metavar="CAPTURE", help="A capture of the same program at level method_only."
         )(decorated)
-    main.command(name)(click.argument("capture")(decorated))
+    main.command(name)(decorated)
 
 
 view_command(

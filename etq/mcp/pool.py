@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import anyio
 
+from etq import processes
+
 # How many calls run at once, and how many idle processes are kept.
 AT_ONCE: Final = 4
 IDLE: Final = 2
@@ -65,12 +67,12 @@ class Pool:
 
 async def _started() -> anyio.abc.Process:
     return await anyio.open_process(
-        [sys.executable, "-P", "-m", "etq.mcp.worker"],
+        processes.command("etq.mcp.worker"),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=None,
         start_new_session=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+        env=processes.environment(),
     )
 
 

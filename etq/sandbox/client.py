@@ -8,13 +8,13 @@ import pickle
 import selectors
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from etq import processes
 from etq.database.connection import expanded
 from etq.database.locking import seconds_to_wait
 from etq.errors import QueryError, WarehouseError
@@ -84,7 +84,7 @@ def _done(request: bytes, seconds: float, most: int) -> subprocess.CompletedProc
     Ends it, and raises `TimeoutExpired` or `_TooMuchError`, when it takes longer or sends more bytes than it may.
     """
     deadline = time.monotonic() + seconds
-    command = [sys.executable, "-P", "-m", "etq.sandbox.worker"]
+    command = processes.command("etq.sandbox.worker")
     pipe = subprocess.PIPE
     with subprocess.Popen(command, bufsize=0, stdin=pipe, stdout=pipe, stderr=pipe, env=_environment()) as process:
         try:
@@ -98,7 +98,7 @@ def _done(request: bytes, seconds: float, most: int) -> subprocess.CompletedProc
 
 def _environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {
-        "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
+        "PYTHONPATH": processes.search_path(),
         # Each arena of the allocator takes a large part of the address space.
         "MALLOC_ARENA_MAX": "2",
     }

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import struct
-import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
 
+from etq import processes
 from etq.errors import EtqError
 from etq.serve.answers import Answer, of_error
 
@@ -98,13 +97,12 @@ class Pool:
 
     async def _started(self) -> asyncio.subprocess.Process:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "etq.serve.worker", self._path),
+            *processes.command("etq.serve.worker", self._path),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             limit=2**20,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each),
-                 "MALLOC_ARENA_MAX": "2"},
-        )  # fmt: skip
+            env=processes.environment(MALLOC_ARENA_MAX="2"),
+        )
         self._all.add(process)
         return process
 

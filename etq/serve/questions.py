@@ -118,7 +118,7 @@ def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
 EXECUTES: Final = """
     SELECT
         e.capture,
-        e.ticks * _multiplier(e.time_scale, e.unit) / _divisor(e.time_scale, e.unit) AS execute,
+        _in_unit(e.ticks, e.time_scale, e.unit) AS execute,
         e.unit
     FROM (
         SELECT

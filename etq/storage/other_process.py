@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from etq.ingest.arrow import Rows
 from etq.ingest.registry import is_json, read_capture
+from etq.processes import command, environment
 from etq.storage.large_file import LargeFile
 from etq.storage.sources import Source
 
@@ -43,11 +44,11 @@ class OtherProcess:
             self._tables = stack.enter_context(tempfile.TemporaryFile())
             file = stack.enter_context(_readable(source))
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", __name__, source.uri],
+                command(__name__, source.uri),
                 stdin=file,
                 stdout=self._tables,
                 stderr=subprocess.DEVNULL,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(each for each in sys.path if each)},
+                env=environment(),
             )
             stack.pop_all()
             file.close()

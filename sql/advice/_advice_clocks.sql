@@ -88,9 +88,8 @@ SELECT
     c.is_delegate,
     c.events,
     c.zeros,
-    l.step * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit) AS step,
-    c.middle * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS middle,
+    _in_unit(l.step, a.time_scale, a.unit) AS step,
+    _in_unit(c.middle, a.time_scale, a.unit) AS middle,
     a.unit AS unit
 FROM target AS a
 CROSS JOIN counted AS c

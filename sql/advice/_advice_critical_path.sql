@@ -25,8 +25,7 @@ shares AS (
     SELECT
         t.*,
         100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share,
-        t.ticks * _multiplier(c.time_scale, time_unit)
-            / _divisor(c.time_scale, time_unit) AS total,
+        _in_unit(t.ticks, c.time_scale, time_unit) AS total,
         t.host_ticks::DOUBLE / t.ticks AS host_part,
         t.device_ticks::DOUBLE / t.ticks AS device_part
     FROM clock AS c

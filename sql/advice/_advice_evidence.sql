@@ -156,9 +156,7 @@ SELECT
     END AS source,
     o.is_opened,
     o.calls / n.runs AS calls,
-    o.ticks::DOUBLE / n.runs
-    * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS per_run,
+    _in_unit(o.ticks::DOUBLE / n.runs, a.time_scale, a.unit) AS per_run,
     100 * o.ticks::DOUBLE / nullif(sum(o.ticks) OVER (), 0) AS share_percent,
     a.unit AS unit
 FROM target AS a

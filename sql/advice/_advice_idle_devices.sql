@@ -52,10 +52,8 @@ shares AS (
     SELECT
         c.*,
         100 * c.ticks::DOUBLE / nullif(s.ticks, 0) AS share,
-        c.ticks * _multiplier(t.time_scale, time_unit)
-            / _divisor(t.time_scale, time_unit) AS total,
-        c.longest * _multiplier(t.time_scale, time_unit)
-            / _divisor(t.time_scale, time_unit) AS longest_time
+        _in_unit(c.ticks, t.time_scale, time_unit) AS total,
+        _in_unit(c.longest, t.time_scale, time_unit) AS longest_time
     FROM causes AS c
     JOIN spans AS s ON s.device IS NOT DISTINCT FROM c.device
     CROSS JOIN clock AS t

@@ -30,9 +30,9 @@ CREATE MACRO _display_unit(
     END
 );
 
--- Factor for showing a value in a unit: value * _multiplier / _divisor. One of the
--- two is 1, so a whole number of ticks is rounded only once, at the division by a
--- power of ten.
+-- Factor for showing a value in a unit: value * _multiplier / _divisor, see
+-- `_in_unit`. One of the two is 1, so a whole number of ticks is rounded only once, at
+-- the division by a power of ten.
 CREATE MACRO _multiplier(
     written,  -- unit that the value is stored in
     unit  -- ns, us, ms, s, cycles
@@ -46,4 +46,13 @@ CREATE MACRO _divisor(
     unit  -- ns, us, ms, s, cycles
 ) AS (
     greatest(coalesce(_nanoseconds(unit) // _nanoseconds(written), 1), 1)::DOUBLE
+);
+
+-- A value in the unit in which it is shown.
+CREATE MACRO _in_unit(
+    value,  -- the value
+    written,  -- unit that the value is stored in
+    unit  -- ns, us, ms, s, cycles
+) AS (
+    value * _multiplier(written, unit) / _divisor(written, unit)
 );

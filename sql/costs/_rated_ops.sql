@@ -233,9 +233,8 @@ SELECT
     r.instruction_id,
     r.module_path,
     r.calls,
-    r.ticks * _multiplier(r.written, r.unit) / _divisor(r.written, r.unit) AS total,
-    r.ticks / r.calls * _multiplier(r.written, r.unit) / _divisor(r.written, r.unit)
-        AS avg,
+    _in_unit(r.ticks, r.written, r.unit) AS total,
+    _in_unit(r.ticks / r.calls, r.written, r.unit) AS avg,
     CASE
         WHEN r.is_additive
             THEN 100e0 * r.ticks / nullif((SELECT e.ticks FROM executes AS e), 0)

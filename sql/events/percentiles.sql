@@ -78,8 +78,7 @@ SELECT
     u.instruction_id,
     u.runs,
     u.quantile,
-    u.result * _multiplier(_stored_unit(u.value_unit, a.time_scale), a.unit)
-    / _divisor(_stored_unit(u.value_unit, a.time_scale), a.unit) AS value,
+    _in_unit(u.result, _stored_unit(u.value_unit, a.time_scale), a.unit) AS value,
     _display_unit(_stored_unit(u.value_unit, a.time_scale), a.unit) AS unit
 FROM unnested AS u
 CROSS JOIN target AS a

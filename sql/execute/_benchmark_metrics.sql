@@ -24,8 +24,7 @@ executes AS (
     SELECT
         r.method,
         list(
-            e.execute_ticks * _multiplier(c.time_scale, a.unit)
-            / _divisor(c.time_scale, a.unit)
+            _in_unit(e.execute_ticks, c.time_scale, a.unit)
             ORDER BY e.run_index
         ) AS samples,
         any_value(a.unit) AS unit

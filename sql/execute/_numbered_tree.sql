@@ -163,10 +163,8 @@ SELECT
     i.kind,
     i.module_path,
     i.calls,
-    coalesce(i.self_ticks, 0) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS self_time,
-    i.total_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
+    _in_unit(coalesce(i.self_ticks, 0), a.time_scale, a.unit) AS self_time,
+    _in_unit(i.total_ticks, a.time_scale, a.unit) AS total,
     100e0 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
     a.unit AS unit,
     i.self_ticks,

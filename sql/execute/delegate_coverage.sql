@@ -86,8 +86,7 @@ SELECT
     c.delegated,
     c.not_delegated,
     coalesce(f.calls, 0) AS calls,
-    try_cast(coalesce(f.ticks, 0) AS BIGINT) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
+    _in_unit(try_cast(coalesce(f.ticks, 0) AS BIGINT), a.time_scale, a.unit) AS total,
     100e0 * coalesce(f.ticks, 0) / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,
     f.worst_source,

@@ -190,8 +190,7 @@ SELECT
     coalesce(n.name, f.name) AS node_name,
     e.event_name,
     coalesce(e.calls, 0) AS calls,
-    e.ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS self_time,
+    _in_unit(e.ticks, a.time_scale, a.unit) AS self_time,
     100e0 * e.ticks / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,

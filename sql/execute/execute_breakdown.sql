@@ -107,10 +107,8 @@ SELECT
     d.chain_index,
     d.instruction_id,
     d.calls,
-    d.total_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
-    d.total_ticks / x.number * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS per_execute,
+    _in_unit(d.total_ticks, a.time_scale, a.unit) AS total,
+    _in_unit(d.total_ticks / x.number, a.time_scale, a.unit) AS per_execute,
     100e0 * d.total_ticks / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,
     d.total_ticks

@@ -106,10 +106,8 @@ SELECT
     d.module_class,
     d.depth,
     d.calls,
-    d.self_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS self_time,
-    d.total_ticks * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
+    _in_unit(d.self_ticks, a.time_scale, a.unit) AS self_time,
+    _in_unit(d.total_ticks, a.time_scale, a.unit) AS total,
     100e0 * d.exact_ticks / nullif(
         (SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,

@@ -79,8 +79,8 @@ SELECT
     p.source_line,
     b.backend,
     coalesce(o.calls, 0) AS calls,
-    try_cast(coalesce(o.ticks, 0) AS BIGINT) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS self_time,
+    _in_unit(try_cast(coalesce(o.ticks, 0) AS BIGINT), a.time_scale, a.unit)
+        AS self_time,
     100e0 * coalesce(o.ticks, 0) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,

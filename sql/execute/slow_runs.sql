@@ -104,12 +104,9 @@ SELECT
     m.op,
     m.kind,
     m.instruction_id,
-    m.typical * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS typical,
-    m.slow * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS slow,
-    (m.slow - m.typical) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS excess,
+    _in_unit(m.typical, a.time_scale, a.unit) AS typical,
+    _in_unit(m.slow, a.time_scale, a.unit) AS slow,
+    _in_unit(m.slow - m.typical, a.time_scale, a.unit) AS excess,
     100 * (m.slow - m.typical)
     / nullif(sum(m.slow - m.typical) OVER (PARTITION BY m.block_index, m.phase), 0)
         AS excess_percent,

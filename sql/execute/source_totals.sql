@@ -49,8 +49,7 @@ SELECT
     t.source_file,
     t.source_line,
     t.calls,
-    try_cast(t.ticks AS BIGINT) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS total,
+    _in_unit(try_cast(t.ticks AS BIGINT), a.time_scale, a.unit) AS total,
     100e0 * t.ticks / nullif(
         (SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0
     ) AS share_percent,

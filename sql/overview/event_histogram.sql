@@ -95,16 +95,20 @@ SELECT
     b.occurrence,
     b.bin,
     any_value(
-        CASE WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width END
-        * _multiplier(_stored_unit(b.value_unit, a.time_scale), a.unit)
-        / _divisor(_stored_unit(b.value_unit, a.time_scale), a.unit)
+        _in_unit(
+            CASE
+                WHEN b.is_beyond THEN b.first_beyond ELSE b.smallest + b.bin * b.width
+            END,
+            _stored_unit(b.value_unit, a.time_scale), a.unit
+        )
     ) AS low,
     any_value(
-        CASE
-            WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width
-        END
-        * _multiplier(_stored_unit(b.value_unit, a.time_scale), a.unit)
-        / _divisor(_stored_unit(b.value_unit, a.time_scale), a.unit)
+        _in_unit(
+            CASE
+                WHEN b.is_beyond THEN b.largest ELSE b.smallest + (b.bin + 1) * b.width
+            END,
+            _stored_unit(b.value_unit, a.time_scale), a.unit
+        )
     ) AS high,
     count(*) AS runs,
     any_value(b.is_beyond) AS is_beyond,

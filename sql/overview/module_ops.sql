@@ -51,8 +51,7 @@ SELECT
     t.op,
     t.kind,
     t.calls,
-    try_cast(t.self_ticks AS BIGINT) * _multiplier(a.time_scale, a.unit)
-    / _divisor(a.time_scale, a.unit) AS self_time,
+    _in_unit(try_cast(t.self_ticks AS BIGINT), a.time_scale, a.unit) AS self_time,
     100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
         AS share_percent,
     a.unit AS unit,

@@ -198,15 +198,7 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        -- The step of the clock, as seen: the greatest power of 1000 of which at least half
-        -- of the times are multiples. Zeros don't count.
-        CASE
-            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000000 = 0)
-                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000000
-            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000 = 0)
-                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000
-            ELSE 1
-        END AS resolution
+        _common_resolution(p.ticks) AS resolution
     FROM phases AS p
     GROUP BY p.capture_id, p.first_signature, p.phase
 )

@@ -40,16 +40,37 @@ CREATE MACRO _step_item(
     END
 );
 
--- The value that one time is a multiple of: 1, 1000 or 1000000.
-CREATE MACRO _resolution(
-    ticks  -- the time, in ticks
-) AS (
-    CASE
-        WHEN ticks > 0 AND ticks % 1000000 = 0 THEN 1000000
-        WHEN ticks > 0 AND ticks % 1000 = 0 THEN 1000
-        ELSE 1
-    END
-);
+-- One row of `step_times` of a trace, once for all phases and once for the phase of its
+-- step, if it has one.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the step, in `runs`
+--   scope: what the steps are
+--   kind: kind of `step_times`
+--   label: name of the op, annotation, module or kernel
+--   calls: number of calls
+--   ticks: time of these calls in ticks
+--   phase: phase of the step; NULL: all
+CREATE MACRO _phase_step_times(
+    capture_key  -- key of the capture
+) AS TABLE
+SELECT
+    t.capture_id,
+    t.run_index,
+    t.scope,
+    t.kind,
+    t.label,
+    t.calls,
+    t.ticks,
+    NULL AS phase
+FROM step_times AS t
+WHERE t.capture_id = capture_key
+UNION ALL
+SELECT
+    t.capture_id, t.run_index, t.scope, t.kind, t.label, t.calls, t.ticks, r.phase
+FROM step_times AS t
+JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+WHERE t.capture_id = capture_key AND r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from
 -- `step_times`.
@@ -81,16 +102,6 @@ CREATE MACRO _find_trace_op_times(
     capture_key  -- key of the capture
 ) AS TABLE
 WITH
-phases AS (
-    SELECT t.*, NULL AS phase
-    FROM step_times AS t
-    WHERE t.capture_id = capture_key
-    UNION ALL
-    SELECT t.*, r.phase
-    FROM step_times AS t
-    JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
-    WHERE t.capture_id = capture_key AND r.phase IS NOT NULL
-),
 numbers AS (
     SELECT
         p.capture_id,
@@ -102,14 +113,8 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
-        CASE
-            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000000 = 0)
-                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000000
-            WHEN 2 * count(*) FILTER (WHERE p.ticks > 0 AND p.ticks % 1000 = 0)
-                >= greatest(1, count(*) FILTER (WHERE p.ticks > 0)) THEN 1000
-            ELSE 1
-        END AS resolution
-    FROM phases AS p
+        _common_resolution(p.ticks) AS resolution
+    FROM _phase_step_times(capture_key) AS p
     WHERE p.kind NOT IN ('module', 'device_module')
     GROUP BY p.capture_id, p.phase, p.scope, p.kind, p.label
 ),
@@ -167,17 +172,6 @@ ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 CREATE MACRO _find_trace_module_times(
     capture_key  -- key of the capture
 ) AS TABLE
-WITH
-phases AS (
-    SELECT t.*, NULL AS phase
-    FROM step_times AS t
-    WHERE t.capture_id = capture_key
-    UNION ALL
-    SELECT t.*, r.phase
-    FROM step_times AS t
-    JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
-    WHERE t.capture_id = capture_key AND r.phase IS NOT NULL
-)
 SELECT
     p.capture_id,
     p.phase,
@@ -188,7 +182,7 @@ SELECT
     quantile_cont(p.ticks::DOUBLE, 0.25) AS p25,
     quantile_cont(p.ticks::DOUBLE, 0.5) AS p50,
     quantile_cont(p.ticks::DOUBLE, 0.9) AS p90
-FROM phases AS p
+FROM _phase_step_times(capture_key) AS p
 WHERE p.kind IN ('module', 'device_module')
 GROUP BY p.capture_id, p.phase, p.scope, p.label
 ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;

@@ -1,3 +1,14 @@
+-- The start of a trace whose memory was recorded, which may be before its first event.
+-- Columns:
+--   ticks: clock at the start of the recording, or at its first allocation or release if that is earlier
+CREATE MACRO _memory_start(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT least(
+    (SELECT r.start_ticks FROM _recording(capture_key) AS r),
+    (SELECT min(m.at_ticks) FROM trace_memory AS m WHERE m.capture_id = capture_key)
+) AS ticks;
+
 -- One allocation or release of a trace, and until when the memory is held: an address
 -- is held until it is released, or allocated anew if the release was not seen.
 -- Columns:

@@ -93,15 +93,11 @@ SELECT
     s.annotation,
     s.event,
     s.calls,
-    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
-    s.ticks::DOUBLE / s.calls * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS mean,
-    s.shortest * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS min,
-    s.longest * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS max,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
+    _in_unit(s.shortest, a.time_scale, a.unit) AS min,
+    _in_unit(s.longest, a.time_scale, a.unit) AS max,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

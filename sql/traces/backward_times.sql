@@ -142,14 +142,10 @@ SELECT
     s.backward,
     s.forward_calls,
     s.backward_calls,
-    s.forward_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS forward_host_time,
-    s.backward_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS backward_host_time,
-    s.forward_device_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS forward_device_time,
-    s.backward_device_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS backward_device_time,
+    _in_unit(s.forward_ticks, a.time_scale, a.unit) AS forward_host_time,
+    _in_unit(s.backward_ticks, a.time_scale, a.unit) AS backward_host_time,
+    _in_unit(s.forward_device_ticks, a.time_scale, a.unit) AS forward_device_time,
+    _in_unit(s.backward_device_ticks, a.time_scale, a.unit) AS backward_device_time,
     a.unit
 FROM summed AS s
 JOIN target AS a ON a.by_module IS NOT NULL

@@ -120,10 +120,8 @@ SELECT
     k.rank,
     k.name AS capture,
     coalesce(r.collectives, 0) AS collectives,
-    (r.ticks - m.ticks) * _multiplier(k.time_scale, k.unit)
-        / _divisor(k.time_scale, k.unit) AS clock_offset,
-    s.ticks * _multiplier(k.time_scale, k.unit) / _divisor(k.time_scale, k.unit)
-        AS spread,
+    _in_unit(r.ticks - m.ticks, k.time_scale, k.unit) AS clock_offset,
+    _in_unit(s.ticks, k.time_scale, k.unit) AS spread,
     k.unit
 FROM ranks AS k
 LEFT JOIN reached AS r ON r.capture_id = k.capture_id

@@ -26,10 +26,8 @@ SELECT
     w.stream,
     w.label AS event,
     s.label AS call,
-    (w.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS start,
-    (w.end_ticks - w.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS duration,
+    _in_unit(w.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
+    _in_unit(w.end_ticks - w.start_ticks, a.time_scale, a.unit) AS duration,
     d.bytes,
     d.bandwidth_gb_per_s,
     contains(w.label, 'Pageable') AS is_pageable,
@@ -100,11 +98,10 @@ SELECT
     s.least AS min_bytes,
     s.bytes / nullif(s.sized, 0) AS mean_bytes,
     s.most AS max_bytes,
-    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     -- Bytes per nanosecond.
     s.bytes / nullif(
-        s.sized_ticks * _multiplier(a.time_scale, 'ns') / _divisor(a.time_scale, 'ns'),
+        _in_unit(s.sized_ticks, a.time_scale, 'ns'),
         0
     ) AS bandwidth_gb_per_s,
     s.slowest AS min_gb_per_s,

@@ -38,10 +38,8 @@ SELECT
     h.thread,
     d.device,
     d.stream,
-    (p.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS start,
-    (p.end_ticks - p.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS duration,
+    _in_unit(p.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
+    _in_unit(p.end_ticks - p.start_ticks, a.time_scale, a.unit) AS duration,
     100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks)
         AS share_percent,
     t.correlation_id,
@@ -94,15 +92,11 @@ totals AS (
 )
 SELECT
     t.op,
-    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
+    _in_unit(t.ticks, a.time_scale, a.unit) AS total,
     100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share_percent,
-    t.host_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS host,
-    t.device_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS device,
-    (t.ticks - t.host_ticks - t.device_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS delay,
+    _in_unit(t.host_ticks, a.time_scale, a.unit) AS host,
+    _in_unit(t.device_ticks, a.time_scale, a.unit) AS device,
+    _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.time_scale, a.unit) AS delay,
     t.kernel,
     t.parts,
     a.unit

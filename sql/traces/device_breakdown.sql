@@ -57,20 +57,13 @@ SELECT
     s.device,
     s.run_index,
     s.step,
-    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
-    s.idle * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS idle,
-    s.compute * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS compute,
-    s.non_compute * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS non_compute,
-    s.communication * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS communication,
-    s.overlapped * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS overlapped,
-    (s.communication - s.overlapped) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS exposed,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.idle, a.time_scale, a.unit) AS idle,
+    _in_unit(s.compute, a.time_scale, a.unit) AS compute,
+    _in_unit(s.non_compute, a.time_scale, a.unit) AS non_compute,
+    _in_unit(s.communication, a.time_scale, a.unit) AS communication,
+    _in_unit(s.overlapped, a.time_scale, a.unit) AS overlapped,
+    _in_unit(s.communication - s.overlapped, a.time_scale, a.unit) AS exposed,
     100 * s.idle::DOUBLE / s.ticks AS idle_percent,
     100 * s.compute::DOUBLE / s.ticks AS compute_percent,
     100 * s.non_compute::DOUBLE / s.ticks AS non_compute_percent,
@@ -114,8 +107,7 @@ SELECT
         'computation and memory', 'communication and memory',
         'computation, communication and memory'
     ][s.place] AS types,
-    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / sum(s.ticks) OVER (PARTITION BY s.device)
         AS share_percent,
     a.unit
@@ -174,21 +166,16 @@ SELECT
     s.type,
     s.label AS event,
     s.calls,
-    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (PARTITION BY s.type), 0)
         AS share_percent,
-    s.ticks::DOUBLE / s.calls * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS mean,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS mean,
     CASE
         WHEN s.calls = 1 THEN 0
-        ELSE sqrt(s.squares / (s.calls - 1)) * _multiplier(a.time_scale, a.unit)
-            / _divisor(a.time_scale, a.unit)
+        ELSE _in_unit(sqrt(s.squares / (s.calls - 1)), a.time_scale, a.unit)
     END AS stddev,
-    s.shortest * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS min,
-    s.longest * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS max,
+    _in_unit(s.shortest, a.time_scale, a.unit) AS min,
+    _in_unit(s.longest, a.time_scale, a.unit) AS max,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

@@ -57,20 +57,16 @@ SELECT
     i.stream,
     i.run_index,
     s.step,
-    (i.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS start,
-    i.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS duration,
+    _in_unit(i.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
+    _in_unit(i.ticks, a.time_scale, a.unit) AS duration,
     100 * i.ticks::DOUBLE / sum(i.ticks) OVER (PARTITION BY i.device, i.stream)
         AS share_percent,
     i.cause,
     i.host_op,
     i.next_label AS next_event,
     i.waited_label AS waited_for,
-    i.host_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS host_time,
-    (i.ticks - i.host_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS queued_time,
+    _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(i.ticks - i.host_ticks, a.time_scale, a.unit) AS queued_time,
     i.hta_cause,
     a.unit
 FROM causes AS i
@@ -145,16 +141,12 @@ SELECT
     c.stream,
     c.cause,
     c.gaps,
-    c.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
+    _in_unit(c.ticks, a.time_scale, a.unit) AS total,
     100 * c.ticks::DOUBLE / sum(c.ticks) OVER (PARTITION BY c.device, c.stream)
         AS share_percent,
-    c.ticks::DOUBLE / c.gaps * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS mean,
-    c.longest * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS max,
-    c.host_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS host_time,
+    _in_unit(c.ticks::DOUBLE / c.gaps, a.time_scale, a.unit) AS mean,
+    _in_unit(c.longest, a.time_scale, a.unit) AS max,
+    _in_unit(c.host_ticks, a.time_scale, a.unit) AS host_time,
     c.host_op,
     a.unit
 FROM causes AS c

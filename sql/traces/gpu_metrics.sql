@@ -101,10 +101,8 @@ samples AS (
 SELECT
     t.device,
     t.metric,
-    t.at_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS start,
-    t.length * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS duration,
+    _in_unit(t.at_ticks, a.time_scale, a.unit) AS start,
+    _in_unit(t.length, a.time_scale, a.unit) AS duration,
     100e0 * t.amount / t.length AS value_percent,
     a.unit
 FROM samples AS t

@@ -85,17 +85,14 @@ SELECT
     s.label AS op,
     m.label AS annotation,
     l.launched,
-    (l.start_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS start,
-    l.call_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS call_duration,
-    greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0)
-        * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS launch_delay,
-    (l.start_ticks - l.call_start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS latency,
-    l.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS duration,
+    _in_unit(l.start_ticks - r.start_ticks, a.time_scale, a.unit) AS start,
+    _in_unit(l.call_ticks, a.time_scale, a.unit) AS call_duration,
+    _in_unit(
+        greatest(l.start_ticks - l.call_start_ticks - l.call_ticks, 0),
+        a.time_scale, a.unit
+    ) AS launch_delay,
+    _in_unit(l.start_ticks - l.call_start_ticks, a.time_scale, a.unit) AS latency,
+    _in_unit(l.ticks, a.time_scale, a.unit) AS duration,
     l.ticks * l.launched < l.call_ticks AS is_short,
     t.correlation_id,
     a.unit
@@ -170,19 +167,13 @@ SELECT
     t.call,
     t.calls,
     t.events,
-    t.call_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS call_time,
-    t.call_ticks::DOUBLE / t.calls * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS mean_call,
-    t.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS device_time,
+    _in_unit(t.call_ticks, a.time_scale, a.unit) AS call_time,
+    _in_unit(t.call_ticks::DOUBLE / t.calls, a.time_scale, a.unit) AS mean_call,
+    _in_unit(t.ticks, a.time_scale, a.unit) AS device_time,
     t.short_events,
-    t.mean_delay * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS mean_delay,
-    t.p50_delay * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS p50_delay,
-    t.max_delay * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS max_delay,
+    _in_unit(t.mean_delay, a.time_scale, a.unit) AS mean_delay,
+    _in_unit(t.p50_delay, a.time_scale, a.unit) AS p50_delay,
+    _in_unit(t.max_delay, a.time_scale, a.unit) AS max_delay,
     a.unit
 FROM totals AS t
 CROSS JOIN target AS a

@@ -80,10 +80,8 @@ SELECT
     s.sequence,
     s.length,
     s.calls,
-    s.device_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS device_time,
-    s.host_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS host_time,
+    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
+    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

@@ -80,14 +80,10 @@ SELECT
     _uses_tensor_cores(s.label, categories) AS tensor_cores_used,
     s.is_eligible AS tensor_cores_eligible,
     s.calls,
-    s.ticks * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
-        AS total,
-    s.ticks / s.calls * _multiplier(s.time_scale, s.unit)
-        / _divisor(s.time_scale, s.unit) AS mean,
-    s.longest * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
-        AS max,
-    s.shortest * _multiplier(s.time_scale, s.unit) / _divisor(s.time_scale, s.unit)
-        AS min,
+    _in_unit(s.ticks, s.time_scale, s.unit) AS total,
+    _in_unit(s.ticks / s.calls, s.time_scale, s.unit) AS mean,
+    _in_unit(s.longest, s.time_scale, s.unit) AS max,
+    _in_unit(s.shortest, s.time_scale, s.unit) AS min,
     CASE WHEN t.has_blocks THEN coalesce(s.blocks / nullif(s.ticks, 0), 0) END
         AS blocks_per_sm,
     CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END

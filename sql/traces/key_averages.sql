@@ -239,21 +239,17 @@ SELECT
     s.module,
     s.is_device,
     s.calls,
-    s.self_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
-        AS self_cpu_time,
+    _in_unit(s.self_ticks, s.written, w.unit) AS self_cpu_time,
     100e0 * s.self_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS self_cpu_percent,
-    s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
-        AS cpu_time_total,
+    _in_unit(s.total_ticks, s.written, w.unit) AS cpu_time_total,
     100e0 * s.total_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
         AS cpu_time_percent,
-    s.total_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
+    _in_unit(s.total_ticks, s.written, w.unit)
         / nullif(s.calls, 0) AS cpu_time_avg,
-    s.self_device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
-        AS self_device_time,
-    s.device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
-        AS device_time_total,
-    s.device_ticks * _multiplier(s.written, w.unit) / _divisor(s.written, w.unit)
+    _in_unit(s.self_device_ticks, s.written, w.unit) AS self_device_time,
+    _in_unit(s.device_ticks, s.written, w.unit) AS device_time_total,
+    _in_unit(s.device_ticks, s.written, w.unit)
         / nullif(s.calls, 0) AS device_time_avg,
     s.self_memory AS self_cpu_memory,
     s.memory AS cpu_memory,

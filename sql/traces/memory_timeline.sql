@@ -18,22 +18,11 @@ target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 started AS (
-    SELECT least(
-        (
-            SELECT r.start_ticks
-            FROM _recording((SELECT a.capture_id FROM target AS a)) AS r
-        ),
-        (
-            SELECT min(m.at_ticks)
-            FROM target AS a
-            JOIN trace_memory AS m ON m.capture_id = a.capture_id
-        )
-    ) AS ticks
+    SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 )
 SELECT
     _memory_device(m.device_type, m.device) AS device,
-    (m.at_ticks - s.ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS time,
+    _in_unit(m.at_ticks - s.ticks, a.time_scale, a.unit) AS time,
     m.bytes,
     m.total_allocated AS allocated_bytes,
     m.total_reserved AS reserved_bytes,

@@ -134,11 +134,9 @@ paired AS (
         coalesce(d.module_path, t.module_path) AS module_path,
         coalesce(d.op, t.op) AS op,
         d.calls / k.runs AS etdump_calls,
-        d.ticks / k.runs * _multiplier(k.time_scale, k.unit)
-            / _divisor(k.time_scale, k.unit) AS etdump_time,
+        _in_unit(d.ticks / k.runs, k.time_scale, k.unit) AS etdump_time,
         t.calls / n.passes AS trace_calls,
-        t.ticks / n.passes * _multiplier('ns', k.unit) / _divisor('ns', k.unit)
-            AS trace_time,
+        _in_unit(t.ticks / n.passes, 'ns', k.unit) AS trace_time,
         k.unit
     FROM device AS d
     FULL JOIN torch AS t ON t.module_path = d.module_path AND t.op = d.op

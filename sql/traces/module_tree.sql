@@ -99,17 +99,15 @@ SELECT
     s.depth,
     s.calls,
     s.operators,
-    s.host_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS host_total_time,
-    s.host_self_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS host_self_time,
-    s.device_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS device_total_time,
-    s.device_self_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS device_self_time,
-    CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END / s.calls
-        * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS mean_time,
+    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_total_time,
+    _in_unit(s.host_self_ticks, a.time_scale, a.unit) AS host_self_time,
+    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_total_time,
+    _in_unit(s.device_self_ticks, a.time_scale, a.unit) AS device_self_time,
+    _in_unit(
+        CASE WHEN s.device_ticks > 0 THEN s.device_ticks ELSE s.host_ticks END
+            / s.calls,
+        a.time_scale, a.unit
+    ) AS mean_time,
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a

@@ -69,14 +69,10 @@ SELECT
     s.name,
     s.shapes,
     s.calls,
-    s.device_self_ticks * _multiplier(s.time_scale, s.unit)
-        / _divisor(s.time_scale, s.unit) AS device_self_time,
-    s.device_ticks * _multiplier(s.time_scale, s.unit)
-        / _divisor(s.time_scale, s.unit) AS device_total_time,
-    s.host_self_ticks * _multiplier(s.time_scale, s.unit)
-        / _divisor(s.time_scale, s.unit) AS host_self_time,
-    s.host_ticks * _multiplier(s.time_scale, s.unit)
-        / _divisor(s.time_scale, s.unit) AS host_total_time,
+    _in_unit(s.device_self_ticks, s.time_scale, s.unit) AS device_self_time,
+    _in_unit(s.device_ticks, s.time_scale, s.unit) AS device_total_time,
+    _in_unit(s.host_self_ticks, s.time_scale, s.unit) AS host_self_time,
+    _in_unit(s.host_ticks, s.time_scale, s.unit) AS host_total_time,
     s.is_eligible AS tensor_cores_eligible,
     coalesce(100e0 * s.tensor_self_ticks / nullif(s.device_self_ticks, 0), 0)
         AS tensor_cores_self_percent,

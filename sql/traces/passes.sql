@@ -248,13 +248,13 @@ SELECT
     s.run_index,
     s.step,
     ['backward', 'optimizer', 'data_loading', 'forward', 'other'][s.place] AS pass,
-    s.host_ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS host_time,
+    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
     100 * s.host_ticks::DOUBLE
         / nullif(sum(s.host_ticks) OVER (PARTITION BY s.run_index), 0) AS host_percent,
-    CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END
-        * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS device_time,
+    _in_unit(
+        CASE WHEN (SELECT count(*) FROM launched AS d) > 0 THEN s.device_ticks END,
+        a.time_scale, a.unit
+    ) AS device_time,
     100 * s.device_ticks::DOUBLE
         / nullif(sum(s.device_ticks) OVER (PARTITION BY s.run_index), 0)
         AS device_percent,

@@ -22,17 +22,7 @@ target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
 ),
 started AS (
-    SELECT least(
-        (
-            SELECT r.start_ticks
-            FROM _recording((SELECT a.capture_id FROM target AS a)) AS r
-        ),
-        (
-            SELECT min(m.at_ticks)
-            FROM target AS a
-            JOIN trace_memory AS m ON m.capture_id = a.capture_id
-        )
-    ) AS ticks
+    SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 ),
 memory AS MATERIALIZED (
     SELECT m.* FROM _allocations((SELECT a.capture_id FROM target AS a)) AS m
@@ -102,8 +92,7 @@ all_rows AS (
 SELECT
     r.device,
     p.bytes AS peak_bytes,
-    (p.at_ticks - s.ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS peak_time,
+    _in_unit(p.at_ticks - s.ticks, a.time_scale, a.unit) AS peak_time,
     r.op,
     r.step,
     r.allocations,

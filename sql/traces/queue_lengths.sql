@@ -63,12 +63,10 @@ target AS MATERIALIZED (
 SELECT
     q.device,
     q.stream,
-    (q.at_ticks - r.start_ticks) * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS at,
+    _in_unit(q.at_ticks - r.start_ticks, a.time_scale, a.unit) AS at,
     q.change,
     q.length,
-    q.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS duration,
+    _in_unit(q.ticks, a.time_scale, a.unit) AS duration,
     a.unit
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
@@ -128,12 +126,10 @@ SELECT
     s.device,
     s.stream,
     s.launches,
-    s.empty_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS empty_time,
+    _in_unit(s.empty_ticks, a.time_scale, a.unit) AS empty_time,
     100e0 * s.empty_ticks / nullif(s.ticks, 0) AS empty_percent,
     s.weighted / nullif(s.ticks, 0) AS time_mean,
-    s.full_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS full_time,
+    _in_unit(s.full_ticks, a.time_scale, a.unit) AS full_time,
     s.changes,
     s.total / s.changes AS mean,
     CASE

@@ -22,14 +22,10 @@ SELECT
     r.step,
     r.rank,
     r.capture,
-    r.ticks * _multiplier(r.time_scale, r.unit) / _divisor(r.time_scale, r.unit)
-        AS duration,
-    r.computation_ticks * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS computation,
-    r.communication_ticks * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS communication,
-    r.waited_ticks * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS waited,
+    _in_unit(r.ticks, r.time_scale, r.unit) AS duration,
+    _in_unit(r.computation_ticks, r.time_scale, r.unit) AS computation,
+    _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,
+    _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
     r.waits_for,
     r.unit
 FROM _rank_steps(selector, unit) AS r
@@ -88,14 +84,10 @@ SELECT
     r.rank,
     r.steps,
     coalesce(w.steps, 0) AS waited_for_steps,
-    coalesce(w.ticks, 0) * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS waited_for,
-    r.waited_ticks * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS waited,
-    r.ticks / r.steps * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS mean_duration,
-    r.communication_ticks * _multiplier(r.time_scale, r.unit)
-        / _divisor(r.time_scale, r.unit) AS communication,
+    _in_unit(coalesce(w.ticks, 0), r.time_scale, r.unit) AS waited_for,
+    _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
+    _in_unit(r.ticks / r.steps, r.time_scale, r.unit) AS mean_duration,
+    _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,
     r.unit
 FROM ranks AS r
 LEFT JOIN waited AS w

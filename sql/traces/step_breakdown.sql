@@ -20,8 +20,7 @@ SELECT
         'Kernel', 'Memcpy', 'Memset', 'Communication', 'Runtime', 'DataLoader',
         'CPU Exec', 'Other'
     ][t.place] AS category,
-    t.ticks * _multiplier(c.time_scale, a.unit) / _divisor(c.time_scale, a.unit)
-        AS time,
+    _in_unit(t.ticks, c.time_scale, a.unit) AS time,
     100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
     a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a

@@ -81,13 +81,10 @@ SELECT
     t.step,
     s.op,
     s.kernels,
-    s.ticks * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS kernel_time,
-    s.tensor_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS tensor_time,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS kernel_time,
+    _in_unit(s.tensor_ticks, a.time_scale, a.unit) AS tensor_time,
     100 * s.tensor_ticks::DOUBLE / nullif(s.ticks, 0) AS tensor_percent,
-    s.missed_ticks * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS missed_time,
+    _in_unit(s.missed_ticks, a.time_scale, a.unit) AS missed_time,
     100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent,
     a.unit
 FROM summed AS s

@@ -88,12 +88,9 @@ SELECT
     c.base_calls,
     c.new_calls,
     c.new_calls - c.base_calls AS calls_difference,
-    c.base_ticks * _multiplier(c.time_scale, c.unit) / _divisor(c.time_scale, c.unit)
-        AS base_time,
-    c.new_ticks * _multiplier(c.time_scale, c.unit) / _divisor(c.time_scale, c.unit)
-        AS new_time,
-    (c.new_ticks - c.base_ticks) * _multiplier(c.time_scale, c.unit)
-        / _divisor(c.time_scale, c.unit) AS time_difference,
+    _in_unit(c.base_ticks, c.time_scale, c.unit) AS base_time,
+    _in_unit(c.new_ticks, c.time_scale, c.unit) AS new_time,
+    _in_unit(c.new_ticks - c.base_ticks, c.time_scale, c.unit) AS time_difference,
     c.unit
 FROM counted AS c
 ORDER BY abs(c.new_ticks - c.base_ticks) DESC, c.name, c.is_device;

@@ -54,24 +54,15 @@ quartiles AS (
 SELECT
     s.run_index,
     s.step,
-    s.total * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS total,
-    s.kernel * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS kernel,
-    s.memcpy * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS memcpy,
-    s.memset * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS memset,
-    s.communication * _multiplier(a.time_scale, a.unit)
-        / _divisor(a.time_scale, a.unit) AS communication,
-    s.runtime * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS runtime,
-    s.data_loader * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS data_loader,
-    s.cpu_exec * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS cpu_exec,
-    s.other * _multiplier(a.time_scale, a.unit) / _divisor(a.time_scale, a.unit)
-        AS other,
+    _in_unit(s.total, a.time_scale, a.unit) AS total,
+    _in_unit(s.kernel, a.time_scale, a.unit) AS kernel,
+    _in_unit(s.memcpy, a.time_scale, a.unit) AS memcpy,
+    _in_unit(s.memset, a.time_scale, a.unit) AS memset,
+    _in_unit(s.communication, a.time_scale, a.unit) AS communication,
+    _in_unit(s.runtime, a.time_scale, a.unit) AS runtime,
+    _in_unit(s.data_loader, a.time_scale, a.unit) AS data_loader,
+    _in_unit(s.cpu_exec, a.time_scale, a.unit) AS cpu_exec,
+    _in_unit(s.other, a.time_scale, a.unit) AS other,
     coalesce(
         s.log_ticks > q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)), false
     ) AS is_slow,

@@ -63,7 +63,7 @@ def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
     assert complaints(browser) == []
 
 
-def told(text: str) -> float | None:
+def shown_number(text: str) -> float | None:
     """A number of a table that compares: its sign is a minus sign."""
     text = re.sub("[\N{NO-BREAK SPACE}%µs ]|,", "", text.replace("\N{MINUS SIGN}", "-"))
     return float(text) if text else None
@@ -87,8 +87,10 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
     stated = page.find_element(By.CSS_SELECTOR, "main > section:first-child .stated")
     assert stated.get_dom_attribute("data-verdict") == "slower"
     assert stated.text.startswith("New is slower")
-    assert told(stated.find_element(By.CLASS_NAME, "change").text) == pytest.approx(total["change_percent"], abs=0.051)
-    interval = [told(each) for each in stated.find_element(By.CLASS_NAME, "interval").text.split(" to ")]
+    assert shown_number(stated.find_element(By.CLASS_NAME, "change").text) == pytest.approx(
+        total["change_percent"], abs=0.051
+    )
+    interval = [shown_number(each) for each in stated.find_element(By.CLASS_NAME, "interval").text.split(" to ")]
     assert interval == [pytest.approx(total[end], abs=0.051) for end in ("low_percent", "high_percent")]
     titles = [each.text for each in page.find_elements(By.CSS_SELECTOR, "section > h2")]
     parts = ["Captures", "Largest changes", "Where they differ", "Modules", "Ops", "Metrics", "Start-up"]
@@ -124,7 +126,7 @@ def test_tables_are_what_the_views_say(page: WebDriver, lab: Warehouse, name: st
         assert cell[at["verdict"]] == row["verdict"]
         for column in ("change_percent", "base", "new", "difference", "share_percent"):
             near_it = near(row[column]) if "percent" not in column else pytest.approx(row[column], abs=0.051)
-            assert told(cell[at[column]]) == (None if row[column] is None else near_it), (cell, column)
+            assert shown_number(cell[at[column]]) == (None if row[column] is None else near_it), (cell, column)
 
 
 def test_the_planted_op_is_shown(page: WebDriver) -> None:
@@ -132,7 +134,7 @@ def test_the_planted_op_is_shown(page: WebDriver) -> None:
     first, *others = page.find_elements(By.CSS_SELECTOR, ".dots .dot-row:not(.scale)")
     assert OP in first.text and f"{MODULE} @{INSTRUCTION}" in first.text
     assert first.get_dom_attribute("data-verdict") == "slower"
-    assert told(first.find_element(By.CLASS_NAME, "dot-value").text) == pytest.approx(100 * (FACTOR - 1), abs=5)
+    assert shown_number(first.find_element(By.CLASS_NAME, "dot-value").text) == pytest.approx(100 * (FACTOR - 1), abs=5)
     assert {each.get_dom_attribute("data-verdict") for each in others} == {"~"}
     marked = page.execute_script(
         "return etq.parts.rows.flatMap((row) => [...row.ids]).map(etq.partsTold).filter((node) => node.verdict === 'slower').map((node) => [node.name, node.path])"
@@ -193,7 +195,7 @@ def test_tables_sort_and_are_searched(page: WebDriver) -> None:
         'document.querySelector(\'table[data-name="compared_ops"] th[data-column="share_percent"] button\').click()'
     )
     at = columns_of(page, "compared_ops").index("share_percent")
-    shares = [told(row[at]) or 0 for row in cells(page, "compared_ops")]
+    shares = [shown_number(row[at]) or 0 for row in cells(page, "compared_ops")]
     assert shares == sorted(shares, reverse=True) and len(set(shares)) > 3
     page.find_element(By.CSS_SELECTOR, '#compared_ops input[type="search"]').send_keys("slower")
     assert [row[0] for row in cells(page, "compared_ops")] == [OP]

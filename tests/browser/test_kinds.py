@@ -258,9 +258,9 @@ def test_events_on_a_clock_of_their_own_are_said_to_be_estimated(show: Show, war
         const spans = etq.timeline, row = spans.rows[2];
         return [...row.ids].map((id, at) => [spans.options.label(id), row.starts[at], Object.fromEntries(spans.options.describe(id))]);
     """
-    (first, start, told), _ = page.execute_script(script)
+    (first, start, second), _ = page.execute_script(script)
     assert (first, start) == ("conv", pytest.approx(0.01))
-    assert "estimated" in told["place"]
+    assert "estimated" in second["place"]
 
 
 def test_a_run_is_chosen_by_its_name(show: Show, warehouse: Warehouse) -> None:

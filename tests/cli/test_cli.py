@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import subprocess
 import sys
@@ -20,7 +19,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import etq
-from etq import cli
+from etq import cli, processes
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
@@ -292,15 +291,15 @@ def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
 
 def test_version_tells_what_answers_depend_on() -> None:
     """Each library's version as the library reports it, and the schema version of a warehouse."""
-    told = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
+    lines = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
     with empty_warehouse() as warehouse:
         [(schema,)] = warehouse.rows("SELECT schema_version FROM warehouse")[1]
-    versions = dict(line.split(maxsplit=1) for line in told[1:])
+    versions = dict(line.split(maxsplit=1) for line in lines[1:])
     expected = {
         "schema": str(schema), "Python": platform.python_version(), "duckdb": duckdb.__version__,
         "pyarrow": pa.__version__, "numpy": np.__version__, "msgspec": msgspec.__version__,
     }  # fmt: skip
-    assert told[0] == f"etq, version {etq.__version__}"
+    assert lines[0] == f"etq, version {etq.__version__}"
     assert expected.items() <= versions.items()
     assert platform.system() in versions["platform"]
 
@@ -314,7 +313,7 @@ def test_start_up_imports_only_what_a_command_uses() -> None:
             f"CliRunner().invoke(main, {list(arguments)!r}, catch_exceptions=False)\n"
             f"print(' '.join(sorted({heavy!r} & set(sys.modules))))"
         )
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+        environment = processes.environment()
         ran = subprocess.run(
             [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
         )
@@ -371,9 +370,9 @@ def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...],
 
 
 def test_a_view_that_has_nothing_says_so(lab: str) -> None:
-    told = etq_says("steps", "run", "--db", lab)
+    result = etq_says("steps", "run", "--db", lab)
     assert (
-        told.stderr
+        result.stderr
         == "Note: step_breakdown has no rows for run, which is of format etdump; for that there is etq breakdown\n"
     )
     assert etq_says("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"

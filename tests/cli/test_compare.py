@@ -152,10 +152,10 @@ def test_tables_for_machines(labs: dict[str, str], tmp_path: Path) -> None:
     assert (len(rows), rows[0]["op"], rows[0]["verdict"]) == (24, "permute_copy", "slower")
     path = tmp_path / "modules.parquet"
     assert compare(labs["op"], "--what", "modules", "-o", str(path)).exit_code == 0
-    told = (
+    module_paths = (
         duckdb.connect().execute(f"SELECT module_path FROM '{path}' WHERE verdict = 'slower' ORDER BY ALL").fetchall()
     )
-    assert told == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
+    assert module_paths == [("",), ("block1",), ("block1.down",), ("block1.down.linear",)]
 
 
 @pytest.mark.long
@@ -188,7 +188,7 @@ def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lab", "options", "status", "told"),
+    ("lab", "options", "status", "expected_lines"),
     [
         ("same", ("--fail-on", "slower"), 0, []),
         pytest.param("same", ("--fail-on", "slower", "--fail-on", "unclear"), 0, [], marks=pytest.mark.long),
@@ -211,10 +211,12 @@ def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
         ("op", ("--fail-on", "slower", "--metric", "speed", "--metric", "peak"), 3, ["Regression: speed"]),
     ],
 )
-def test_gates(labs: dict[str, str], lab: str, options: tuple[str, ...], status: int, told: list[str]) -> None:
+def test_gates(
+    labs: dict[str, str], lab: str, options: tuple[str, ...], status: int, expected_lines: list[str]
+) -> None:
     result = compare(labs[lab], "--what", "captures", *options)
     lines = [line for line in result.stderr.splitlines() if not line.startswith("Note: ")]
-    assert (result.exit_code, lines) == (status, told)
+    assert (result.exit_code, lines) == (status, expected_lines)
     assert result.stdout.startswith("what")
 
 
@@ -345,6 +347,6 @@ def test_names_of_any_letters(tmp_path: Path) -> None:
 def test_a_record_of_another_program_is_told_of(folders: Path) -> None:
     files = (str(folders / "base"), str(folders / "build=new"))
     wrong = str(CAPTURES / "convnet/convnet.etrecord")
-    told = compare("none.duckdb", "--etrecord", wrong, sides=files).stderr.splitlines()
-    assert len(told) == 6 and all(line.startswith("Warning: 0") and "foreign record" in line for line in told)
+    lines = compare("none.duckdb", "--etrecord", wrong, sides=files).stderr.splitlines()
+    assert len(lines) == 6 and all(line.startswith("Warning: 0") and "foreign record" in line for line in lines)
     assert "foreign" not in compare("none.duckdb", "--etrecord", RECORD, sides=files).stderr

@@ -62,7 +62,7 @@ def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     of_traces = (
         'flops is for ETDumps, and this is a PyTorch trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'
     )
-    for argument, told in (
+    for argument, message in (
         ("bare", "Error: bare has no ETRecord, which has the shapes; link one with: etq link bare RECORD\n"),
         ("none", "Error: no capture matches none; the nearest are bare, run, trace\n"),
         (CONVNET, f"Error: {CONVNET}: has no shapes; give the ETRecord of its program\n"),
@@ -71,7 +71,7 @@ def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
         ("trace", f"Error: trace: {of_traces}\n"),
     ):
         result = etq_says("flops", argument, "--db", lab)
-        assert (result.exit_code, result.stderr, result.stdout) == (1, told, "")
+        assert (result.exit_code, result.stderr, result.stdout) == (1, message, "")
 
 
 def test_flops_tell_what_they_lack(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def _same_peaks(lab: str, one: tuple[str, str], other: tuple[str, str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (("--peak-flops", "fast"), "'fast' is not a rate; write it like 20G, 20e9 or 20GFLOP/s"),
         (("--peak-flops", "20m"), "'20m' is not a rate"),
@@ -144,7 +144,7 @@ def _same_peaks(lab: str, one: tuple[str, str], other: tuple[str, str]) -> None:
         (("--peak-bandwidth", "15GFLOP/s"), "'15GFLOP/s' is not a rate"),
     ],
 )
-def test_what_is_no_rate(arguments: tuple[str, str], told: str) -> None:
+def test_what_is_no_rate(arguments: tuple[str, str], message: str) -> None:
     result = etq_says("roofline", CONVNET, "--etrecord", RECORD, *arguments)
     assert result.exit_code == 2
-    assert told in result.stderr
+    assert message in result.stderr

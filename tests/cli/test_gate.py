@@ -128,6 +128,6 @@ def test_git_bisect_finds_the_slow_commit(sides: Path, tmp_path: Path) -> None:
         commits.append(run(git, "rev-parse", "HEAD").strip())
     run(git, "bisect", "start", commits[7], commits[0])
     script = f"sh measure || exit $?; etq gate {sides}/good {sides}/new --bisect"
-    told = run(git, "bisect", "run", "sh", "-c", script)
-    assert f"{commits[5]} is the first bad commit" in told
+    output = run(git, "bisect", "run", "sh", "-c", script)
+    assert f"{commits[5]} is the first bad commit" in output
     assert f"# skip: [{commits[3]}]" in run(git, "bisect", "log")

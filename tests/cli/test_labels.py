@@ -220,8 +220,8 @@ def test_phases_are_said_and_asked(lab: str, tmp_path: Path) -> None:
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log({**GENERATION, "generated_tokens": 99}))
     etq_says("metric", "llm", "--from", str(logcat), "--db", lab)
-    told = etq_says("phase", "llm", "--from-metrics", "--db", lab)
-    assert (told.exit_code, told.stderr) == (0, "llm: 1 load, 1 prefill, 99 decode\n")
+    result = etq_says("phase", "llm", "--from-metrics", "--db", lab)
+    assert (result.exit_code, result.stderr) == (0, "llm: 1 load, 1 prefill, 99 decode\n")
 
 
 def test_phases_that_are_none(stored: str) -> None:

@@ -176,16 +176,16 @@ def test_captures_flow_in(here: Path) -> None:
 
 @pytest.mark.long
 def test_from_python(here: Path) -> None:
-    told: list[tuple[int, str]] = []
+    reported: list[tuple[int, str]] = []
     planned = plan.Plan("p", captures=1, folder="files")
     plan.run(
         planned,
         command(here),
         "lab.duckdb",
         labels={"device": "pc"},
-        on_capture=lambda _, measured: told.append((measured.step.number, measured.capture.name)),
+        on_capture=lambda _, measured: reported.append((measured.step.number, measured.capture.name)),
     )
-    assert told == [(1, "p-01-A"), (2, "p-02-B")]
+    assert reported == [(1, "p-01-A"), (2, "p-02-B")]
     assert [step.path for step in planned.steps] == ["files/p-01-A.etdp", "files/p-02-B.etdp"]
     with pytest.raises(etq.EtqError, match="the label plan is the plan's own"):
         plan.run(plan.Plan("q"), command(here), "lab.duckdb", labels={"plan": "q"})

@@ -153,13 +153,13 @@ def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
     assert alone.stderr.splitlines()[1:] == [
         "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
     ]
-    told = etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
-    assert told.stderr == "2 calls of OtherBackend\n"
+    from_files = etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
+    assert from_files.stderr == "2 calls of OtherBackend\n"
     expected = {"aten.bmm.default": (2, 0), "aten.expand_copy.default": (0, 4), "aten.view_copy.default": (0, 14)}
     run = etq_says(
         "coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json"
     )
-    for result in (told, run):
+    for result in (from_files, run):
         rows = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(result.stdout)}
         assert {op: rows[op] for op in expected} == expected
 

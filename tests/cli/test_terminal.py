@@ -38,8 +38,8 @@ def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, 
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     command = [sys.executable, "-m", "etq", *arguments]
-    told = theirs if with_messages else subprocess.DEVNULL
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=told, env=environment(**given)) as process:
+    stderr = theirs if with_messages else subprocess.DEVNULL
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=stderr, env=environment(**given)) as process:
         os.close(theirs)
         written = b""
         while True:
@@ -246,9 +246,9 @@ def test_bars() -> None:
 def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
     """A text that doesn't fit a line continues on the next; nothing is shortened."""
     arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
-    told = plain(on_terminal(*arguments, width=width))
-    assert all(len(line) <= width for line in told.splitlines()) and "…" not in told
-    words = " ".join(told.split())
+    text = plain(on_terminal(*arguments, width=width))
+    assert all(len(line) <= width for line in text.splitlines()) and "…" not in text
+    words = " ".join(text.split())
     for row in csv_rows(piped(*arguments, "--format", "csv")):
         assert f"{row['severity']} {row['rule']}" in words
         for column in ("finding", "evidence", "remedy"):

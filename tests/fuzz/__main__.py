@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tests.fuzz.inputs import SHARES, made
-from tests.fuzz.runner import INGESTED, Plan, run, told
+from tests.fuzz.runner import INGESTED, Plan, run, summary
 
 
 def main() -> int:
@@ -23,7 +23,7 @@ def main() -> int:
     if given.write is not None:
         return _write(given.seed, given.kind, given.write)
     report = run(Plan(given.seed, given.count, given.kind, given.ingested), given.jobs, watch=True)
-    print(told(report, given.refusals))
+    print(summary(report, given.refusals))
     return 1 if report.failures else 0
 
 

@@ -43,7 +43,7 @@ def main() -> None:
             refusal = "failed"
             is_slow = isinstance(error, checks.SlowError)
             failure = str(error) if isinstance(error, checks.FaultError) else checks.kind_of_error(error)
-            say({"failure": failure, "seed": seed, "told": list(given.edits), "is_slow": is_slow})
+            say({"failure": failure, "seed": seed, "edits": list(given.edits), "is_slow": is_slow})
             lab.close()
             lab = checks.Lab()
         counts[f"{given.kind} read"] += refusal is None

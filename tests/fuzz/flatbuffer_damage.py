@@ -112,8 +112,8 @@ def damage_flatbuffer(random: Random, data: bytearray, original: bytes) -> str:
         _text,
         _share,
     ]
-    told = random.choice(edits)(random, data, found)
-    return told or "nothing"
+    edit = random.choice(edits)(random, data, found)
+    return edit or "nothing"
 
 
 def _put(data: bytearray, at: int, value: bytes) -> None:

@@ -64,18 +64,18 @@ class Child:
         self.seeds = seeds
         self.at = seeds.start - 1
         self.since = 0.0
-        self.told = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        self.output = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         command = [*plan.child, str(seeds.start), str(seeds.stop), str(plan.ingested)]
         command += [plan.kind] if plan.kind else []
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
-        self.process = subprocess.Popen(command, cwd=ROOT, stdout=self.told, stderr=self.errors, env=environment)
+        self.process = subprocess.Popen(command, cwd=ROOT, stdout=self.output, stderr=self.errors, env=environment)
         self._read = 0
         self._rest = b""
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """The output since the last call."""
-        descriptor = self.told.fileno()
+        descriptor = self.output.fileno()
         while part := os.pread(descriptor, 2**20, self._read):
             self._read += len(part)
             *whole, self._rest = (self._rest + part).split(b"\n")
@@ -92,7 +92,7 @@ class Child:
 
     def close(self) -> None:
         """Close the process's output files."""
-        self.told.close()
+        self.output.close()
         self.errors.close()
 
     def last_words(self) -> str:
@@ -166,7 +166,7 @@ def _again(failure: dict[str, Any], plan: Plan) -> bool:
     return bool(again.failures)
 
 
-def told(report: Report, refusals: bool) -> str:
+def summary(report: Report, refusals: bool) -> str:
     """The report as text."""
     lines = []
     kinds = sorted({name.rpartition(" ")[0] for name in report.counts})
@@ -182,7 +182,7 @@ def told(report: Report, refusals: bool) -> str:
         f"slowest: {report.slowest[0]:.2f} s (seed {report.slowest[1]}); memory at most {report.largest >> 20} MB"
     )
     for each in report.failures:
-        lines.append(f"FAILED seed {each['seed']}: {each['failure']} {each.get('told', '')}")
+        lines.append(f"FAILED seed {each['seed']}: {each['failure']} {each.get('edits', '')}")
     if refusals:
         lines += [f"{count:7} {text}" for text, count in report.refusals.most_common()]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from etq.errors import FormatError, WarehouseError
 from tests.fuzz import checks, runner
 from tests.fuzz.inputs import SHARES, Input, made
 from tests.fuzz.originals import Original, corpus, originals
-from tests.fuzz.runner import Plan, run, told
+from tests.fuzz.runner import Plan, run, summary
 from tests.sampling import IS_WHOLE
 
 CHILD = """
@@ -41,11 +41,11 @@ def test_damaged_files_are_read_or_refused() -> None:
     count = 2000 if IS_WHOLE else 350
     report = run(Plan(0, count, ingested=11 if IS_WHOLE else 3), jobs=1)
     # If other tests run at the same time, any input may be slow.
-    assert [each for each in report.failures if not each.get("is_slow")] == [], told(report, False)
+    assert [each for each in report.failures if not each.get("is_slow")] == [], summary(report, False)
     assert sum(report.counts[f"{kind} inputs"] for kind in SHARES) == count
     for kind in SHARES:
         inputs, read, ingested = (report.counts[f"{kind} {what}"] for what in ("inputs", "read", "ingested"))
-        assert 0 < read < inputs and ingested, f"of {kind} some are read, others refused: {told(report, False)}"
+        assert 0 < read < inputs and ingested, f"of {kind} some are read, others refused: {summary(report, False)}"
 
 
 @pytest.mark.parametrize("original", corpus(), ids=lambda each: each.name)

@@ -43,7 +43,7 @@ def packed(members: Members, method: int = zipfile.ZIP_STORED, comment: bytes = 
 def damage_members(random: Random, data: bytes, times: int) -> tuple[bytes, list[str]]:
     """The zip of a record, whose members and their names are edited, packed again as a good zip."""
     members = list(members_of(data))
-    told: list[str] = []
+    edits_made: list[str] = []
     for _ in range(times):
         at = random.randrange(len(members))
         name, content = members[at]
@@ -54,38 +54,38 @@ def damage_members(random: Random, data: bytes, times: int) -> tuple[bytes, list
             name, content = members[at]
             made, edits = damage_json(random, content, random.choice((1, 1, 2, 5)))
             members[at] = name, made
-            told += [f"{name}: {each}" for each in edits]
+            edits_made += [f"{name}: {each}" for each in edits]
         elif what == 7:
             members[at] = random.choice(_NAMES), content
-            told.append(f"{name} renamed {members[at][0][:30]!r}")
+            edits_made.append(f"{name} renamed {members[at][0][:30]!r}")
         elif what == 8:
             members.insert(random.randrange(len(members) + 1), (name, random.choice(members)[1]))
-            told.append(f"{name} twice")
+            edits_made.append(f"{name} twice")
         elif what == 9 and len(members) > 1:
             del members[at]
-            told.append(f"{name} gone")
+            edits_made.append(f"{name} gone")
         elif what == 10:
             members += [(f"{random.choice(_NAMES)[:20]}{number}", b"{}") for number in range(random.choice((1, 300)))]
-            told.append("more members")
+            edits_made.append("more members")
         else:
             members[at] = name, random.choice(members)[1]
-            told.append(f"{name} has another's content")
+            edits_made.append(f"{name} has another's content")
     method = random.choice((0,) * 20 + (zipfile.ZIP_DEFLATED,) * 5 + (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA))
-    return packed(members, method, random.choice((b"", b"", b"x", b"PK\x05\x06" * 10))), told
+    return packed(members, method, random.choice((b"", b"", b"x", b"PK\x05\x06" * 10))), edits_made
 
 
 def damage_directory(random: Random, data: bytearray, times: int) -> list[str]:
     """Edit numbers in entries of the directory, in local headers and in the directory's end."""
     places = [at for mark in (b"PK\x01\x02", b"PK\x03\x04", b"PK\x05\x06") for at in _found(bytes(data), mark)]
-    told = []
+    edits_made = []
     for _ in range(times):
         at = random.choice(places)
         # Flags, methods, sizes and offsets are 2 or 4 bytes, at even places of 22, 30 or 46 bytes.
         place, width = at + random.randrange(4, 46, 2), random.choice((2, 4))
         value = random.choice((edge(random, width), struct.pack("<I", len(data) - at)[:width]))
         data[place : place + width] = value
-        told.append(f"{width} bytes of a header at {place}")
-    return told
+        edits_made.append(f"{width} bytes of a header at {place}")
+    return edits_made
 
 
 def _found(data: bytes, mark: bytes) -> list[int]:
@@ -105,10 +105,10 @@ def bomb(random: Random, data: bytes) -> tuple[bytes, list[str]]:
     content = filling * (random.choice((2**20, _BOMB)) // len(filling))
     members[at] = members[at][0], content
     made = bytearray(packed(members, zipfile.ZIP_DEFLATED))
-    told = [f"{members[at][0]} is {len(content)} bytes of {filling!r}"]
+    edits_made = [f"{members[at][0]} is {len(content)} bytes of {filling!r}"]
     if random.random() < 0.5:
         name = members[at][0].encode()
         entry = made.rindex(name) - 46
         made[entry + 24 : entry + 28] = edge(random, 4)
-        told.append("whose size lies")
-    return bytes(made), told
+        edits_made.append("whose size lies")
+    return bytes(made), edits_made

@@ -30,8 +30,8 @@ def test_what_is_damaged_is_told(tmp_path: Path) -> None:
     whole = ticks.read_bytes()
     ticks.write_bytes(whole[: len(whole) // 2])
     runs.unlink()
-    told = {(fault.file, fault.what.split(":")[0]) for fault in check(lake)}
-    assert told == {(str(ticks), "damaged"), (str(runs), "missing")}
+    faults = {(fault.file, fault.what.split(":")[0]) for fault in check(lake)}
+    assert faults == {(str(ticks), "damaged"), (str(runs), "missing")}
     with pytest.raises(WarehouseError, match=r"lake: .*"):
         etq.open(lake)
     [signatures] = (lake / "signatures").glob("load_id=*/*.parquet")

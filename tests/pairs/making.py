@@ -260,7 +260,7 @@ class _Trace:
         category, name = draw(
             st.sampled_from((("kernel", "gemm"), ("kernel", "relu_kernel"), ("gpu_memcpy", "Memcpy HtoD")))
         )
-        told = (
+        details = (
             {"blocks": draw(st.sampled_from((0.5, 2.0))), "occupancy": draw(st.sampled_from((0, 40)))}
             if category == "kernel"
             else {}
@@ -268,7 +268,7 @@ class _Trace:
         device = int(stream >= 20)
         self.events.append(
             trace_builders.event(
-                category, name, begin, self.free[stream], stream, device=device, stream=stream, **ids, **told
+                category, name, begin, self.free[stream], stream, device=device, stream=stream, **ids, **details
             )
         )
         return until

@@ -253,13 +253,13 @@ def typical_runs(asked: Asked) -> Sides:
     by_block: defaultdict[int, list[int]] = defaultdict(list)
     for run in dump.executing:
         by_block[dump.blocks[run]].append(run)
-    told, expected = judged(asked), {}
+    judgements, expected = judged(asked), {}
     for block, runs in by_block.items():
         times = {run: time for run in runs if (time := dump.executing[run]) is not None}
-        typical = [times[run] for run in runs if told[run][1] and run in times]
-        others = [(times[run], told[run][2]) for run in runs if not told[run][1] and run in times]
+        typical = [times[run] for run in runs if judgements[run][1] and run in times]
+        others = [(times[run], judgements[run][2]) for run in runs if not judgements[run][1] and run in times]
         expected[block,] = [
-            *(asked.scopes[runs[0]], len(runs), sum(told[run][1] for run in runs)),
+            *(asked.scopes[runs[0]], len(runs), sum(judgements[run][1] for run in runs)),
             *(
                 sum(middle is not None and time >= middle for time, middle in others),
                 sum(middle is not None and time < middle for time, middle in others),
@@ -274,9 +274,9 @@ def typical_runs(asked: Asked) -> Sides:
 def slow_runs(asked: Asked) -> Sides:
     columns = "block_index, phase, op, kind, instruction_id, typical, slow, excess, typical_runs, slow_runs"
     found = keyed(asked.view("slow_runs", columns, unit="ns"), 5)
-    dump, told = asked.dump, judged(asked)
+    dump, judgements = asked.dump, judged(asked)
     sides: defaultdict[Any, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
-    for run, (_, is_typical, middle) in told.items():
+    for run, (_, is_typical, middle) in judgements.items():
         time, place = dump.executing[run], (dump.blocks[run], phase_of(run, len(dump.runs)))
         if is_typical:
             sides[place][0].append(run)

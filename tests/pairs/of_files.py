@@ -53,12 +53,12 @@ def program(name: str) -> Any:
 )
 def program_size(asked: Asked) -> Sides:
     found = asked.rows("SELECT part, number, bytes, share_percent FROM program_size($name)", name=asked.name)
-    told = program(asked.name)
-    constants = [size for size in told["constant_buffer"] if size]
+    program_json = program(asked.name)
+    constants = [size for size in program_json["constant_buffer"] if size]
     by_part: defaultdict[str, int] = defaultdict(int)
     for part, _, size, _ in found:
         by_part[part] += size
-    blobs = {each["processed"]["index"] for plan in told["execution_plan"] for each in plan["delegates"]}
+    blobs = {each["processed"]["index"] for plan in program_json["execution_plan"] for each in plan["delegates"]}
     return {
         "bytes": sum(row[2] for row in found),
         "share": sum(row[3] for row in found),
@@ -68,7 +68,7 @@ def program_size(asked: Asked) -> Sides:
     }, {
         "bytes": len(asked.data),
         "share": 100.0,
-        "delegate": sum(told["backend_delegate_data"][blob] for blob in blobs),
+        "delegate": sum(program_json["backend_delegate_data"][blob] for blob in blobs),
         "constants": len(constants),
         "none is negative": True,
     }
@@ -133,15 +133,15 @@ def node_costs(asked: Asked) -> Sides:
     flops = {(f"{stage}/{method}", name): flops for stage, method, name, flops, *_ in rows}
     expected = {(graph, name): count for graph, nodes in counted.items() for name, count in nodes.items()}
     written = {name: size for stage, method, name, _, size, *_ in rows if stage.startswith("edge") and size}
-    told = _bytes_written(asked.record)
+    bytes_written = _bytes_written(asked.record)
     found = [row[5] for row in rows if row[3] is not None and row[6]]
     return [
         {key: flops.get(key) for key in expected},
-        {name: size for name, size in written.items() if name in told},
+        {name: size for name, size in written.items() if name in bytes_written},
         found,
     ], [
         expected,
-        {name: told[name] for name in written if name in told},
+        {name: bytes_written[name] for name in written if name in bytes_written},
         [row[3] / (row[4] + row[6]) for row in rows if row[3] is not None and row[6]],
     ]
 
@@ -163,9 +163,9 @@ def _bytes_written(path: Path) -> dict[str, int]:
     for node in graph["nodes"]:
         values = [each["as_tensor"]["name"] for each in node["outputs"] if "as_tensor" in each]
         if len(values) == len(node["outputs"]) == 1:
-            told = graph["tensor_values"][values[0]]
-            sizes = [size["as_int"] for size in told["sizes"]]
-            found[node["name"]] = int(np.prod(sizes, dtype=int)) * BYTES_OF[told["dtype"]]
+            tensor = graph["tensor_values"][values[0]]
+            sizes = [size["as_int"] for size in tensor["sizes"]]
+            found[node["name"]] = int(np.prod(sizes, dtype=int)) * BYTES_OF[tensor["dtype"]]
     return found
 
 
@@ -225,8 +225,8 @@ def _logged(value: Any, data: bytes | None, is_list: bool) -> list[Any]:
 def _old_parsers(asked: Asked, scale: str = "TIME_IN_NS") -> Any:
     """The recorded answer of the prof_result parser of ExecuTorch; None if it raised."""
     assert asked.path is not None
-    told = json.loads(asked.path.with_name(f"{asked.name}.expected.json").read_text())[scale]
-    return None if "error" in told else told
+    answer = json.loads(asked.path.with_name(f"{asked.name}.expected.json").read_text())[scale]
+    return None if "error" in answer else answer
 
 
 @pair("prof_result_profile", "the old parser's durations, entry by entry", of="prof_result")
@@ -235,11 +235,11 @@ def prof_result_profile(asked: Asked) -> Sides:
         "SELECT block, entry, iteration, event_name, duration FROM prof_result_profile($name, time_scale := 'ns')",
         name=asked.name,
     )
-    if (told := _old_parsers(asked)) is None:
+    if (answer := _old_parsers(asked)) is None:
         return [], []
     return keyed(rows, 3), {
         (block, entry, iteration): [each["name"], duration]
-        for block, entries in told["profile"].items()
+        for block, entries in answer["profile"].items()
         for entry, each in enumerate(entries)
         for iteration, duration in enumerate(each["duration"])
     }
@@ -251,12 +251,12 @@ def prof_result_tax(asked: Asked) -> Sides:
         "SELECT block, iteration, execute, work, tax_percent FROM prof_result_tax($name, time_scale := 'ns')",
         name=asked.name,
     )
-    if (told := _old_parsers(asked)) is None:
+    if (answer := _old_parsers(asked)) is None:
         return [], []
     names = ("exec_time", "kernel_and_delegate_time", "framework_tax")
     return keyed(rows, 2), {
         (block, iteration): list(row)
-        for block, columns in told["framework_tax"].items()
+        for block, columns in answer["framework_tax"].items()
         for iteration, row in enumerate(zip(*(columns[name] for name in names), strict=True))
     }
 
@@ -264,11 +264,11 @@ def prof_result_tax(asked: Asked) -> Sides:
 @pair("prof_result_memory", "the old parser's totals of allocators", of="prof_result")
 def prof_result_memory(asked: Asked) -> Sides:
     rows = asked.rows("SELECT block, allocator, total_bytes FROM prof_result_memory($name)", name=asked.name)
-    if (told := _old_parsers(asked)) is None:
+    if (answer := _old_parsers(asked)) is None:
         return [], []
     return rows, [
         (block, each["allocator_name"], each["total_allocations_done"])
-        for block, allocators in told["memory"].items()
+        for block, allocators in answer["memory"].items()
         for each in allocators
     ]
 
@@ -276,10 +276,10 @@ def prof_result_memory(asked: Asked) -> Sides:
 @pair("op_totals", "the executes of the old parser's profile", of="prof_result")
 def prof_result_total(asked: Asked) -> Sides:
     rows = asked.view("op_totals", "total_ticks")
-    if (told := _old_parsers(asked, "CPU_CYCLES")) is None:
+    if (answer := _old_parsers(asked, "CPU_CYCLES")) is None:
         return [], []
-    executes = [each for entries in told["profile"].values() for each in entries if each["name"] == "Method::execute"]
-    if len(executes) != len(told["profile"]):
+    executes = [each for entries in answer["profile"].values() for each in entries if each["name"] == "Method::execute"]
+    if len(executes) != len(answer["profile"]):
         return [], []  # of several executes at a time, nested ones count once
     return sum(row[0] for row in rows), sum(sum(each["duration"]) for each in executes)
 
@@ -356,8 +356,8 @@ def compare_graphs(fleet: Fleet) -> Sides:
 
 
 def _items(name: str) -> dict[tuple[str, str], tuple[int, int]]:
-    told = program(name)
-    [plan] = told["execution_plan"]
+    program_json = program(name)
+    [plan] = program_json["execution_plan"]
     ops: Counter[str] = Counter()
     for chain in plan["chains"]:
         for each in chain["instructions"]:
@@ -367,7 +367,10 @@ def _items(name: str) -> dict[tuple[str, str], tuple[int, int]]:
     found = {("op", op): (number, 0) for op, number in ops.items()}
     for each in plan["delegates"]:
         number, size = found.get(("delegate", each["id"]), (0, 0))
-        found["delegate", each["id"]] = number + 1, size + told["backend_delegate_data"][each["processed"]["index"]]
+        found["delegate", each["id"]] = (
+            number + 1,
+            size + program_json["backend_delegate_data"][each["processed"]["index"]],
+        )
     for at, size in enumerate(plan["non_const_buffer_sizes"]):
         if at:
             found["memory", str(at)] = 1, size

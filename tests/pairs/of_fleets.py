@@ -89,8 +89,8 @@ def compare_findings(fleet: Fleet) -> Sides:
     found, expected = [], []
     halves = "', '".join([f"build={number},device=desk" for number in (0, 1)])
     for sides_asked, picked in ((f"'{BASE}', '{NEW}'", slice(None)), (f"'{halves}'", slice(0, 2))):
-        told = {row[0] for row in rows(fleet, f"SELECT rule FROM compare_findings({sides_asked})")}
-        found.append(sorted(told & checked))
+        reported = {row[0] for row in rows(fleet, f"SELECT rule FROM compare_findings({sides_asked})")}
+        found.append(sorted(reported & checked))
         sides = fleet.sides[picked]
         rules = set() if is_interleaved(sides) else {"measured apart"}
         if len(sides) > 2:

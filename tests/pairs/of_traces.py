@@ -377,7 +377,7 @@ def kernel_table(asked: Asked) -> Sides:
     for each in asked.trace.kernels:
         by_name[each.name].append(each)
     arguments = {key: [_number(each, key) for each in asked.trace.kernels] for key in ("blocks", "occupancy")}
-    told = {
+    values = {
         "blocks": any(each is not None and each > 0 for each in arguments["blocks"]),
         "occupancy": any(each is not None and each >= 0 for each in arguments["occupancy"]),
     }
@@ -385,7 +385,9 @@ def kernel_table(asked: Asked) -> Sides:
     for name, ran in by_name.items():
         lengths = [each.length for each in ran]
         means = [
-            (sum(each.length * (_number(each, key) or 0) for each in ran) / (sum(lengths) or 1)) if told[key] else None
+            (sum(each.length * (_number(each, key) or 0) for each in ran) / (sum(lengths) or 1))
+            if values[key]
+            else None
             for key in ("blocks", "occupancy")
         ]
         expected[name,] = [len(ran), sum(lengths), sum(lengths) / len(ran), max(lengths), min(lengths), *means]
@@ -495,9 +497,9 @@ def step_breakdown(asked: Asked) -> Sides:
         ]
         calls = [each for each in trace.slices if each.category in RUNTIME]
         loading = [each for each in trace.host if each.name.startswith("enumerate(Data")]
-        told = {run: (sum(step.values()), step["CPU Exec"]) for run, step in steps.items()}
+        step_times = {run: (sum(step.values()), step["CPU Exec"]) for run, step in steps.items()}
         talking = [each for each in trace.host if each.name.startswith(("nccl:", "gloo:"))]
-        found["steps"] = list(told.values())
+        found["steps"] = list(step_times.values())
         other = [*calls, *loading, *talking]
         expected["steps"] = [
             (end - start, union([*ops, *other], start, end) - union(other, start, end)) for start, end in spans

@@ -46,10 +46,10 @@ def check_trace(data: bytes) -> None:
 
 def check(asked: Asked, *kinds: str) -> None:
     found = [
-        f"{pair}: {told}"
+        f"{pair}: {difference}"
         for kind in kinds
         for pair in table.of(kind)
-        for told in islice(differences(*pair.ask(asked)), 3)
+        for difference in islice(differences(*pair.ask(asked)), 3)
     ]
     found += outside(asked)
     assert not found, "\n".join(found)

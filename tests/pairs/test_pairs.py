@@ -131,9 +131,9 @@ def test_both_ways_agree_on_other_peoples_captures(kind: str) -> None:
         with empty_warehouse() as warehouse:
             asked = Shelf(warehouse).ask(subject)
             for pair in asked_of(kind, number, STRIDE):
-                told = list(islice(differences(*pair.ask(asked)), 5))
-                if told:
-                    found.append(f"{subject.name}, {pair}: " + "; ".join(told))
+                different = list(islice(differences(*pair.ask(asked)), 5))
+                if different:
+                    found.append(f"{subject.name}, {pair}: " + "; ".join(different))
     assert not found, "\n".join(found)
 
 
@@ -201,7 +201,7 @@ def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
         data = subject.path.read_bytes()
         alone = Asked(warehouse, capture.name, data, subject.path, subject.record)
         stored = Asked(keeping, kept.name, data, subject.path, subject.record)
-        told = [
+        found = [
             f"{view}: {difference}"
             for view in views
             # A record has another key elsewhere.
@@ -209,7 +209,7 @@ def test_a_file_alone_answers_as_the_warehouse(name: str) -> None:
                 differences(alone.view(view, _columns(view)), stored.view(view, _columns(view))), 2
             )
         ]
-    assert not told, "\n".join(told)
+    assert not found, "\n".join(found)
 
 
 def _columns(view: str) -> str:

@@ -56,8 +56,8 @@ class OtherBackend(BackendDetails):  # type: ignore[misc]
         builder = DelegateMappingBuilder(generated_identifiers=True)
         nodes = [node for node in program.graph.nodes if node.op == "call_function" and "getitem" not in node.name]
         numbers = [len(program.graph.output_node().args[0]), *map(builder.insert_delegate_mapping_entry, nodes)]
-        told = builder.get_delegate_mapping() if specs else {}
-        return PreprocessResult("".join(f"{number};" for number in numbers).encode(), told)
+        mapping = builder.get_delegate_mapping() if specs else {}
+        return PreprocessResult("".join(f"{number};" for number in numbers).encode(), mapping)
 
 
 class Other(Partitioner):  # type: ignore[misc]
@@ -375,8 +375,8 @@ def make(name: str, folder: Path, runtime: Path, library: Path, runs: int) -> No
     made, inputs = KINDS[name]()
     stem = folder / name / name
     stem.parent.mkdir(parents=True, exist_ok=True)
-    told = {method: answered(made.exported_program(method).graph_module) for method in sorted(made.methods)}
-    stem.with_suffix(".delegation.json").write_text(json.dumps(told, indent=None, separators=(",", ":")) + "\n")
+    answers = {method: answered(made.exported_program(method).graph_module) for method in sorted(made.methods)}
+    stem.with_suffix(".delegation.json").write_text(json.dumps(answers, indent=None, separators=(",", ":")) + "\n")
     program = made.to_executorch()
     with stem.with_suffix(".pte").open("wb") as file:
         program.write_to_file(file)

@@ -1,6 +1,6 @@
 """Make `tests/captures/expected/vulkan_graphs.json.gz` again: programs with Vulkan's blobs, and their graphs by flatc.
 
-    ENV/bin/python tests/parity/make_vulkan_graphs.py tests/captures    # an environment with executorch; no GPU is needed
+    ENV/bin/python -m tests.parity.make_vulkan_graphs tests/captures    # an environment with executorch; no GPU is needed
 
 By program: its bytes (base64), and by `METHOD/DELEGATE` the graph as JSON. By `every kind`: a graph with each kind of
 value, as JSON and as the bytes (base64) that flatc made of it.
@@ -12,9 +12,7 @@ import base64
 import gzip
 import importlib.resources
 import json
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +24,8 @@ from executorch.exir import to_edge_transform_and_lower
 from executorch.exir._serialize._program import deserialize_pte_binary
 from torch import nn
 from torch.nn import functional
+
+from tests.parity.flatc import as_bytes, as_json
 
 SCHEMA = importlib.resources.files(serialization).joinpath("schema.fbs").read_text()
 # A graph with each kind of value; the last op has a kind of its own.
@@ -79,21 +79,6 @@ class Lists(nn.Module):  # type: ignore[misc]
         return functional.gelu(first).permute(1, 0) @ second[:, 2:10]
 
 
-def flatc(*options: str, content: bytes, name: str, made: str) -> bytes:
-    """What flatc makes of a file with this content, by the schema."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "schema.fbs").write_text(SCHEMA)
-        (Path(folder) / name).write_bytes(content)
-        arguments = ["flatc", *options, "-o", folder, f"{folder}/schema.fbs"]
-        subprocess.run([*arguments, *(["--"] if name.endswith("bin") else []), f"{folder}/{name}"], check=True)
-        return (Path(folder) / made).read_bytes()
-
-
-def as_json(graph: bytes) -> Any:
-    options = ("--json", "--strict-json", "--defaults-json", "--raw-binary")
-    return json.loads(flatc(*options, content=graph, name="schema.bin", made="schema.json"))
-
-
 def main() -> None:
     found: dict[str, Any] = {}
     torch.manual_seed(0)
@@ -112,10 +97,10 @@ def main() -> None:
                 data = bytes(program.backend_delegate_data[delegate.processed.index].data)
                 header = VulkanDelegateHeader.from_bytes(data[: VulkanDelegateHeader.EXPECTED_LENGTH])
                 end = header.flatbuffer_offset + header.flatbuffer_size
-                graphs[f"{plan.name}/{index}"] = as_json(data[header.flatbuffer_offset : end])
+                graphs[f"{plan.name}/{index}"] = as_json(SCHEMA, data[header.flatbuffer_offset : end])
         found[name] = {"program": base64.b64encode(content).decode(), "graphs": graphs}
-    binary = flatc("-b", content=json.dumps(EVERY_KIND).encode(), name="schema.json", made="schema.bin")
-    found["every kind"] = {"binary": base64.b64encode(binary).decode(), "graph": as_json(binary)}
+    binary = as_bytes(SCHEMA, EVERY_KIND)
+    found["every kind"] = {"binary": base64.b64encode(binary).decode(), "graph": as_json(SCHEMA, binary)}
     with open(Path(sys.argv[1]) / "expected" / "vulkan_graphs.json.gz", "wb") as file:
         file.write(gzip.compress(json.dumps(found, indent=1).encode(), mtime=0))
     print({name: [*each.get("graphs", ())] for name, each in found.items()})

@@ -1,6 +1,6 @@
 """Make `tests/captures/expected/xnnpack_graphs.json.gz` again: the graphs in XNNPACK's blobs, by flatc.
 
-    ENV/bin/python tests/parity/make_xnnpack_graphs.py tests/captures    # an environment with executorch, which has flatc
+    ENV/bin/python -m tests.parity.make_xnnpack_graphs tests/captures    # an environment with executorch, which has flatc
 
 By program, `METHOD/DELEGATE`: the graph as JSON. By `every op`: a graph with each op of the schema, as JSON and as the
 bytes (base64) that flatc made of it; its numbers are all different.
@@ -13,9 +13,7 @@ import gzip
 import importlib.resources
 import json
 import re
-import subprocess
 import sys
-import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -24,23 +22,9 @@ from executorch.backends.xnnpack import serialization
 from executorch.backends.xnnpack.serialization.xnnpack_graph_serialize import XNNHeader
 from executorch.exir._serialize._program import deserialize_pte_binary
 
+from tests.parity.flatc import as_bytes, as_json
+
 SCHEMA = importlib.resources.files(serialization).joinpath("schema.fbs").read_text()
-
-
-def flatc(*options: str, content: bytes, name: str, made: str) -> bytes:
-    """What flatc makes of a file with this content, by the schema."""
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "schema.fbs").write_text(SCHEMA)
-        (Path(folder) / name).write_bytes(content)
-        arguments = ["flatc", *options, "-o", folder, f"{folder}/schema.fbs"]
-        subprocess.run([*arguments, *(["--"] if name.endswith("bin") else []), f"{folder}/{name}"], check=True)
-        return (Path(folder) / made).read_bytes()
-
-
-def as_json(graph: bytes) -> Any:
-    options = ("--json", "--strict-json", "--defaults-json", "--raw-binary")
-    text = flatc(*options, content=graph, name="schema.bin", made="schema.json").decode()
-    return json.loads(re.sub(r": (-?)inf", r": \1Infinity", text))
 
 
 def tables() -> dict[str, list[tuple[str, str]]]:
@@ -85,11 +69,10 @@ def main() -> None:
                     data = program.backend_delegate_data[delegate.processed.index].data
                     header = XNNHeader.from_bytes(bytes(data[: XNNHeader.EXPECTED_LENGTH]))
                     end = header.flatbuffer_offset + header.flatbuffer_size
-                    graph = as_json(bytes(data[header.flatbuffer_offset : end]))
+                    graph = as_json(SCHEMA, bytes(data[header.flatbuffer_offset : end]))
                     found.setdefault(path.stem, {})[f"{plan.name}/{index}"] = graph
-    graph = json.dumps(every_op()).encode()
-    binary = flatc("-b", content=graph, name="schema.json", made="schema.bin")
-    found["every op"] = {"binary": base64.b64encode(binary).decode(), "graph": as_json(binary)}
+    binary = as_bytes(SCHEMA, every_op())
+    found["every op"] = {"binary": base64.b64encode(binary).decode(), "graph": as_json(SCHEMA, binary)}
     text = json.dumps(found, indent=1)
     with open(folder / "expected" / "xnnpack_graphs.json.gz", "wb") as file:
         file.write(gzip.compress(text.encode(), mtime=0))

@@ -41,8 +41,8 @@ def answer(kind: str) -> dict[str, Any]:
 def theirs(kind: str) -> Counts:
     return {
         (method, op): (delegated, other)
-        for method, told in answer(kind).items()
-        for op, (delegated, other) in told["operators"].items()
+        for method, expected in answer(kind).items()
+        for op, (delegated, other) in expected["operators"].items()
         if op != "getitem"
     }
 
@@ -150,8 +150,8 @@ def test_backends_of_nodes(linked: Warehouse, kind: str) -> None:
     )[1]
     expected = Counter(
         (method, op_of(name), backend)
-        for method, told in answer(kind).items()
-        for backend, names in [(None, told["left"]), *told["taken"]]
+        for method, of_method in answer(kind).items()
+        for backend, names in [(None, of_method["left"]), *of_method["taken"]]
         for name in names
         if op_of(name) not in ("getitem", "executorch_call_delegate")
     )
@@ -204,8 +204,8 @@ def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
     calls = [(method, names) for (method, _), names in found.items()]
     assert sorted(calls) == sorted(
         (method, sorted(name for name in names if op_of(name) != "getitem"))
-        for method, told in answer(kind).items()
-        for _, names in told["taken"]
+        for method, expected in answer(kind).items()
+        for _, names in expected["taken"]
     )
 
 

@@ -145,7 +145,7 @@ def test_dataframe(case: Case) -> None:
 
 
 def test_blocks_and_events(case: Case) -> None:
-    told = [
+    ours = [
         {
             "name": block.name,
             "bundled_input_index": block.bundled_input_index,
@@ -174,7 +174,7 @@ def test_blocks_and_events(case: Case) -> None:
     theirs = [
         {key: value for key, value in block.items() if key != "reference_output"} for block in case.answer["blocks"]
     ]
-    assert_same(told, theirs, "blocks")
+    assert_same(ours, theirs, "blocks")
 
 
 def test_printed(case: Case) -> None:

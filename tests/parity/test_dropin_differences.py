@@ -49,14 +49,14 @@ def test_both_agree_where_nothing_is_wrong(name: str, what: str) -> None:
     ours, theirs = (recorded(inspector(name, what, compat=compat).to_dataframe()) for compat in (False, True))
     assert ours["columns"] == theirs["columns"]
     for our, their in zip(ours["rows"], theirs["rows"], strict=True):
-        told = dict(zip(theirs["columns"], their, strict=True))
-        is_rounded = told["is_delegated_op"]
+        row = dict(zip(theirs["columns"], their, strict=True))
+        is_rounded = row["is_delegated_op"]
         our[9] = frames.shortened(our[9])
         timed = slice(2, 9)
         if is_rounded:  # durations of delegated events are the subject of a test below
-            assert_near(our[2:9], their[2:9], 4 * math.ulp(max(told["start_time"]) * 1e-6))
+            assert_near(our[2:9], their[2:9], 4 * math.ulp(max(row["start_time"]) * 1e-6))
             our[timed] = their[timed]
-        assert_same(our, their, f"{name}: {told['event_name']}")
+        assert_same(our, their, f"{name}: {row['event_name']}")
 
 
 def assert_near(ours: list[Any], theirs: list[Any], loss: float) -> None:
@@ -339,11 +339,11 @@ def test_19_many_op_types_are_a_list_but_where_they_are_printed() -> None:
 def test_20_damaged_files_are_named() -> None:
     theirs = oracle.answer("malformed", "")
     damaged = CAPTURES / "malformed"
-    for name, told in (
+    for name, message in (
         ("mlp_concatenated", "several dumps: 2 ETDumps in one file"),
         ("mlp_trailing", "trailing bytes: 24 bytes after the last dump"),
     ):
-        with pytest.warns(UserWarning, match=told):
+        with pytest.warns(UserWarning, match=message):
             ours = Inspector(damaged / f"{name}.etdp")
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -43,10 +43,10 @@ torch = pytest.importorskip("torch", reason="running a program needs torch")
 def test_gaps(model: str, distance: Any) -> None:
     frame = inspector(model).calculate_numeric_gap(distance)
     metric = distance if isinstance(distance, str) else "MSE"
-    told = oracle.answer(f"{model}_debug", "with_etrecord")["numeric_gap"][f"{metric}/None"]["value"]
-    assert list(frame.columns) == [*COLUMNS, "problem"] and told["columns"] == COLUMNS
+    theirs = oracle.answer(f"{model}_debug", "with_etrecord")["numeric_gap"][f"{metric}/None"]["value"]
+    assert list(frame.columns) == [*COLUMNS, "problem"] and theirs["columns"] == COLUMNS
     ours = {row.aot_debug_handle[-1]: row for row in frame.itertuples() if row.problem is None}
-    for row in told["rows"]:
+    for row in theirs["rows"]:
         expected = dict(zip(COLUMNS, row, strict=True))
         found = ours[expected["runtime_debug_handle"][-1]]
         assert list(found.runtime_debug_handle) == expected["runtime_debug_handle"]

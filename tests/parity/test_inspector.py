@@ -124,8 +124,8 @@ def test_time_scales(name: str, source: TimeScale) -> None:
             columns, rows = warehouse.rows(query, capture=capture, unit=target)
             ours = [dict(zip(columns, row, strict=True)) for row in rows]
             for our, their, identifier in zip(ours, their_rows(answer["dataframe"]), identifiers, strict=True):
-                told = {**their, "delegate_debug_identifier": identifier}
-                loss = scaling_loss(told, SECONDS[source] / SECONDS[target])
+                event = {**their, "delegate_debug_identifier": identifier}
+                loss = scaling_loss(event, SECONDS[source] / SECONDS[target])
                 for column in ("p10", "p50", "p90", "avg", "min", "max"):
                     assert_close(our[column], their[column], loss, f"{our['event_name']}, {target}: {column}")
                 assert our["unit"] == target

@@ -189,10 +189,10 @@ def test_difference_records_that_the_inspector_cannot_open(linked_captures: Ware
         assert len(linked_captures.op_totals(name).fetchall()) > 3
     else:
         assert sum(row[-1] for row in linked_captures.module_totals(name).fetchall()) > 0
-    told = linked_captures.sql(
+    findings = linked_captures.sql(
         "SELECT f.rule FROM findings AS f JOIN captures AS c USING (capture_id) WHERE c.name = $c", c=name
     )
-    assert told.fetchall() == ([("method unknown",)] if name == "twins" else [])
+    assert findings.fetchall() == ([("method unknown",)] if name == "twins" else [])
 
 
 @pytest.mark.parametrize(

@@ -124,8 +124,8 @@ def test_kernels(traces: Warehouse, name: str) -> None:
         _, tensor_cores, number, *others = expected[kernel]
         assert (used, calls) == (tensor_cores == "Yes", number)
         assert numbers == pytest.approx(others[:4], abs=WHOLE)
-        told = [value for value in (blocks, occupancy) if value is not None]
-        assert told == pytest.approx(others[4:], abs=TWO_DIGITS)
+        known = [value for value in (blocks, occupancy) if value is not None]
+        assert known == pytest.approx(others[4:], abs=TWO_DIGITS)
 
 
 @pytest.mark.parametrize("name", thinned(NAMES, FEW))

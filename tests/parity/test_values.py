@@ -73,9 +73,9 @@ def gaps(warehouse: Warehouse, base: Capture, new: Capture, metric: str) -> dict
 
 
 def expected_gaps(model: str, metric: str, graph: str) -> dict[int, float]:
-    told = oracle.answer(f"{model}_debug", "with_etrecord")["numeric_gap"][f"{metric}/{graph}"]["value"]
-    handle, gap = (told["columns"].index(name) for name in ("runtime_debug_handle", "gap"))
-    return {row[handle][-1]: row[gap][0] for row in told["rows"]}
+    frame = oracle.answer(f"{model}_debug", "with_etrecord")["numeric_gap"][f"{metric}/{graph}"]["value"]
+    handle, gap = (frame["columns"].index(name) for name in ("runtime_debug_handle", "gap"))
+    return {row[handle][-1]: row[gap][0] for row in frame["rows"]}
 
 
 @pytest.mark.parametrize(
@@ -154,8 +154,8 @@ def test_a_short_debug_buffer_leaves_what_it_lacks_unknown(warehouse: Warehouse)
     """The Inspector raises. In etq, all tensors end after byte 5000."""
     assert oracle.answer("mlp_debug_shortbin", "without_etrecord")["construct"]["error_type"] == "ValueError"
     capture = ingested(warehouse, "mlp_debug_shortbin")
-    told = "SELECT count(*), count(sha256), count(min) FROM logged_values($capture)"
-    assert warehouse.rows(told, capture=capture)[1] == [(27, 0, 0)]
+    query = "SELECT count(*), count(sha256), count(min) FROM logged_values($capture)"
+    assert warehouse.rows(query, capture=capture)[1] == [(27, 0, 0)]
     [(detail,)] = warehouse.rows("SELECT detail FROM findings WHERE rule = 'short debug buffer'")[1]
     assert detail.startswith("27 of 27 tensors lie outside of the debug buffer (5000 bytes)")
 

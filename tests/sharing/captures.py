@@ -51,14 +51,14 @@ def torn(warehouse: Warehouse) -> list[object]:
     return wrong
 
 
-def ingest_until_killed(path: str, first: int, told: Connection) -> None:
+def ingest_until_killed(path: str, first: int, committed: Connection) -> None:
     """Ingest captures from a number on, three each time the file is opened, and report each once it is committed."""
-    told.send(-1)
+    committed.send(-1)
     for start in range(first, 10**6, 3):
         with etq.open(path) as warehouse:
             for number in range(start, start + 3):
                 ingest_one(warehouse, number)
-                told.send(number)
+                committed.send(number)
 
 
 def ingest_one(warehouse: Warehouse, number: int) -> None:

@@ -17,20 +17,20 @@ def killed_once(path: Path, first: int, delay: float) -> set[int]:
     context = multiprocessing.get_context("forkserver")
     # Readers of files are imported once, not by each process that is killed.
     context.set_forkserver_preload(["etq.storage.capture", "etq.warehouse.warehouse", "tests.sharing.captures"])
-    told, telling = context.Pipe(duplex=False)
-    process = context.Process(target=captures.ingest_until_killed, args=(str(path), first, telling))
+    receiving, sending = context.Pipe(duplex=False)
+    process = context.Process(target=captures.ingest_until_killed, args=(str(path), first, sending))
     process.start()
-    telling.close()
-    assert told.recv() == -1
+    sending.close()
+    assert receiving.recv() == -1
     time.sleep(delay)
     process.kill()
     process.join()
     heard = set()
     try:
         while True:
-            heard.add(told.recv())
+            heard.add(receiving.recv())
     except EOFError:
-        told.close()
+        receiving.close()
     return heard
 
 
@@ -42,13 +42,13 @@ def check_kills(folder: Path, kills: int, each_file: int) -> tuple[Path, int]:
         if kill % each_file == 0:
             path, there = folder / f"lab{kill}.duckdb", 0
         # Some while the file is made.
-        told = killed_once(path, there, chosen.uniform(0, 0.1 if kill % each_file == 0 else 0.5))
+        committed = killed_once(path, there, chosen.uniform(0, 0.1 if kill % each_file == 0 else 0.5))
         with etq.open(path) as warehouse:
             names = {name for (name,) in warehouse.rows("SELECT name FROM captures")[1]}
             # The earlier captures, those that were reported, and perhaps one that was not reported before the kill.
             last = max((int(name[1:]) + 1 for name in names), default=0)
             assert names == {f"c{number}" for number in range(last)}
-            assert {f"c{number}" for number in told} <= names and last <= max([there - 1, *told]) + 2
+            assert {f"c{number}" for number in committed} <= names and last <= max([there - 1, *committed]) + 2
             assert captures.torn(warehouse) == []
         there = last
     return path, there

@@ -60,18 +60,18 @@ def check_many_at_once(folder: Path, writers: int, each: int, shared: int, reade
     for writer in range(writers):
         own = range(shared + writer * each, shared + (writer + 1) * each)
         writing.append(started(WRITER, path, folder, *range(shared), *own))
-    told = Counter[tuple[str, str]]()
+    counts = Counter[tuple[str, str]]()
     for process in writing:
         printed = process.communicate()[0]
         assert process.returncode == 0
-        told.update((line.split()[0], line.split()[1]) for line in printed.splitlines())
+        counts.update((line.split()[0], line.split()[1]) for line in printed.splitlines())
     for process in asking:
         times, wrong = process.communicate("end\n")[0].split(" ", 1)
         assert process.returncode == 0 and int(times) > 0 and wrong == "[]\n"
     # Each capture was new to one writer, and known to all others that had it.
-    assert {number for number, is_new in told if is_new == "1"} == {str(number) for number in range(total)}
-    assert all(times == 1 for (_, is_new), times in told.items() if is_new == "1")
-    assert sum(told.values()) == writers * (shared + each)
+    assert {number for number, is_new in counts if is_new == "1"} == {str(number) for number in range(total)}
+    assert all(times == 1 for (_, is_new), times in counts.items() if is_new == "1")
+    assert sum(counts.values()) == writers * (shared + each)
     with etq.open(path, read_only=True) as warehouse:
         names = [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY capture_id")[1]]
         assert sorted(names) == sorted(f"c{number}" for number in range(total))

@@ -20,17 +20,17 @@ def test_threads_share_a_warehouse(tmp_path: Path) -> None:
             warehouse.ingest(CAPTURES / model / f"{model}.etdp", name=model)
 
         def ask(model: str) -> list[object]:
-            told: list[object] = []
+            answers: list[object] = []
             for number in range(40):
-                told.append(warehouse.capture(model).name)
-                told += warehouse.rows("SELECT c.name FROM captures AS c WHERE c.name = $name", name=model)[1][0]
+                answers.append(warehouse.capture(model).name)
+                answers += warehouse.rows("SELECT c.name FROM captures AS c WHERE c.name = $name", name=model)[1][0]
                 if number % 10 == 0:
-                    told.append(warehouse.label(model, number=str(number))["number"] == str(number) and model)
-            return told
+                    answers.append(warehouse.label(model, number=str(number))["number"] == str(number) and model)
+            return answers
 
         with ThreadPoolExecutor(4) as pool:
-            for model, told in zip(models, pool.map(ask, models), strict=True):
-                assert told == [model] * 84
+            for model, answers in zip(models, pool.map(ask, models), strict=True):
+                assert answers == [model] * 84
 
 
 def test_a_closed_warehouse_stays_closed(tmp_path: Path) -> None:

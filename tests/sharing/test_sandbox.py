@@ -151,11 +151,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with etq.open(folder / "lab.duckdb") as warehouse:
         warehouse.ingest(captures.content(1), name="c1", labels={"a": "b"})
     for name in ("secret.txt", "secret.csv"):
-        (folder / name).write_text(f"told\n{SECRET}\n")
-    (folder / "secret.json").write_text(f'[{{"told": "{SECRET}"}}]')
+        (folder / name).write_text(f"text\n{SECRET}\n")
+    (folder / "secret.json").write_text(f'[{{"text": "{SECRET}"}}]')
     with duckdb.connect(str(folder / "other.duckdb")) as other:
-        other.execute(f"CREATE TABLE told AS SELECT '{SECRET}' AS told")
-        other.execute(f"COPY told TO '{folder}/secret.parquet'")
+        other.execute(f"CREATE TABLE text AS SELECT '{SECRET}' AS text")
+        other.execute(f"COPY text TO '{folder}/secret.parquet'")
         other.execute(f"EXPORT DATABASE '{folder}/export'")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SECRET", SECRET)
@@ -173,8 +173,8 @@ def tried(path: Path, query: str) -> str:
 
     # These are in the scope of the caller, where DuckDB finds them without registration.
     secret = [SECRET]
-    secret_frame = pd.DataFrame({"told": secret})
-    secret_relation = duckdb.sql("SELECT 1 AS told")
+    secret_frame = pd.DataFrame({"text": secret})
+    secret_relation = duckdb.sql("SELECT 1 AS text")
     with etq.open(path, read_only=True) as warehouse:
         try:
             said = repr(warehouse.safe_sql(query, seconds=60, megabytes=256))
@@ -298,7 +298,7 @@ def test_a_lake_is_asked_safely(folder: Path, tmp_path: Path) -> None:
         asked = "SELECT c.name, t.events FROM captures AS c JOIN capture_summary AS t ON t.name = c.name"
         assert opened.safe_sql(asked) == (["name", "events"], [("c1", 4)])
     (segment,) = (lake / "captures").glob("load_id=*/*.parquet")
-    (lake / "captures" / "secret.csv").write_text(f"told\n{SECRET}\n")
+    (lake / "captures" / "secret.csv").write_text(f"text\n{SECRET}\n")
     (lake / "secret.txt").write_text(SECRET)
     before = fingerprint(tmp_path)
     for query in (

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 
 import etq.lake
+from etq import processes
 from etq.lake import reading
 from etq.lake.tables import Lake
 from tests.spark.questions import build
@@ -61,7 +62,7 @@ def spark(lake: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     # Executors import what the tests do.
-    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    os.environ["PYTHONPATH"] = processes.search_path()
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         from pyspark.sql import SparkSession

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,7 @@ import pytest
 import etq
 import etq.lake
 import etq.spark
-from etq import catalog
+from etq import catalog, processes
 from etq.errors import QueryError, WarehouseError, message_of
 from etq.lake.state import read
 from etq.lake.tables import Lake
@@ -121,7 +120,6 @@ def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: du
     """In a separate process, as this process has a session already."""
     query = "SELECT o.op, o.total_ticks FROM op_totals('mlp') AS o"
     command = [sys.executable, "-m", "etq", "sql", query, "--engine", "spark", "--lake", str(lake), "--format", "json"]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=processes.environment())
     expected = [{"op": op, "total_ticks": ticks} for op, ticks in duck_on_lake.execute(query).fetchall()]
     assert json.loads(ran.stdout) == expected and "FutureWarning" not in ran.stderr

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import etq
+from etq import processes
 from etq.lake import check
 from etq.lake.tables import Lake
 from tests.conftest import CAPTURES
@@ -49,7 +50,7 @@ def started(*command: str) -> Iterator[subprocess.Popen[bytes]]:
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ, "SPARK_HOME": str(home), "SPARK_SCALA_VERSION": "2.13", "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "PYTHONPATH": processes.search_path(),
     }  # fmt: skip
     with subprocess.Popen(
         ["java", "-Xmx256m", "-cp", f"{home}/jars/*", *command],

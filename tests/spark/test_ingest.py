@@ -102,8 +102,8 @@ def test_many_files_are_as_duckdb_reads_them_and_twice_changes_nothing(
     spark: Any, many: Path, added: Path, tmp_path: Path
 ) -> None:
     lake = tmp_path / "lake"
-    told = of_spark(spark, str(many / "*" / "*.etdp"), lake)
-    assert (told.new, told.known, told.errors.count()) == (CAPTURED, 0, 0)
+    report = of_spark(spark, str(many / "*" / "*.etdp"), lake)
+    assert (report.new, report.known, report.errors.count()) == (CAPTURED, 0, 0)
     assert check(lake) == [] and captures(lake) == CAPTURED
     assert differing(lake, added) == []
     before = sorted(lake.rglob("*"))
@@ -118,8 +118,8 @@ def test_processes_that_are_killed_lose_and_double_nothing(
     """Half of the tasks die while reading; the others once their files are written, before they report it."""
     lake, files = tmp_path / "lake", sorted(many.glob("device=[01]/*.etdp"))
     monkeypatch.setattr(ingestion, "_work", dying.work)
-    told = of_spark(spark, str(many / "device=[01]" / "*.etdp"), lake)
-    assert (told.new, told.known, told.errors.count()) == (len(files), 0, 0)
+    report = of_spark(spark, str(many / "device=[01]" / "*.etdp"), lake)
+    assert (report.new, report.known, report.errors.count()) == (len(files), 0, 0)
     assert check(lake) == [], "what they left is deleted"
     of_duckdb(tmp_path / "added", files)
     assert differing(lake, tmp_path / "added") == []
@@ -142,8 +142,8 @@ def test_a_driver_that_dies_goes_on_where_it_was(
         with pytest.raises(KeyboardInterrupt):
             of_spark(spark, str(many / "device=2"), lake, files_at_once=20)
     assert captures(lake) == 20 and {fault.is_left_over for fault in check(lake)} == {True}
-    told = of_spark(spark, str(many / "device=2"), lake, files_at_once=20)
-    assert (told.new, told.known) == (len(files) - 20, 20)
+    report = of_spark(spark, str(many / "device=2"), lake, files_at_once=20)
+    assert (report.new, report.known) == (len(files) - 20, 20)
     etq.lake.compact(lake, leave_seconds=-1)
     of_duckdb(tmp_path / "added", files)
     assert check(lake) == [] and differing(lake, tmp_path / "added") == []
@@ -161,12 +161,12 @@ def test_files_that_cannot_be_read_are_rows(spark: Any, tmp_path: Path) -> None:
         for path, result in zip(sorted((tmp_path / "files").iterdir()), results, strict=True)
         if isinstance(result, EtqError)
     )
-    told = etq.spark.ingest(spark, [str(tmp_path / "files" / "*.etdp")], tmp_path / "lake")
-    assert told.errors.columns == ["path", "error"]
-    assert sorted(map(tuple, told.errors.collect())) == expected != []
+    report = etq.spark.ingest(spark, [str(tmp_path / "files" / "*.etdp")], tmp_path / "lake")
+    assert report.errors.columns == ["path", "error"]
+    assert sorted(map(tuple, report.errors.collect())) == expected != []
     new = {result.sha256 for result in results if not isinstance(result, EtqError)}
-    assert told.new == len(new) and told.known == len(results) - len(expected) - len(new) > 0
-    assert captures(tmp_path / "lake") == told.new and check(tmp_path / "lake") == []
+    assert report.new == len(new) and report.known == len(results) - len(expected) - len(new) > 0
+    assert captures(tmp_path / "lake") == report.new and check(tmp_path / "lake") == []
 
 
 def test_records_sidecars_and_what_was_added_by_others(spark: Any, tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def test_records_sidecars_and_what_was_added_by_others(spark: Any, tmp_path: Pat
         (tmp_path / "other").mkdir(exist_ok=True)
         shutil.copy(CAPTURES / "fleet/mlp/00.etdp", tmp_path / "other" / "mlp.etdp")
         etq.lake.add(lake, lambda warehouse: warehouse.ingest_many([tmp_path / "other" / "mlp.etdp", files[2]]))
-    told = etq.spark.ingest(spark, str(tmp_path / "*.etdp"), lakes[0], etrecord=record, pte=program)
-    assert (told.new, told.known) == (2, 1)
+    report = etq.spark.ingest(spark, str(tmp_path / "*.etdp"), lakes[0], etrecord=record, pte=program)
+    assert (report.new, report.known) == (2, 1)
 
     def read(warehouse: etq.Warehouse) -> None:
         warehouse.ingest_many(files, link_to=[warehouse.ingest_program(program), warehouse.ingest_record(record)])

@@ -149,11 +149,13 @@ def test_a_disturbed_capture_is_left_out(lab: Lab) -> None:
     after = rows_of(warehouse, "compare_ops")
     assert judged(after) == [] and {(row["base_captures"], row["new_captures"]) for row in after} == {(5, 6)}
     assert {row["base_captures"] for row in before} == {6}
-    told = rules(warehouse)
-    assert told.keys() == {"disturbed capture"} and told["disturbed capture"].startswith("mlp00 of base took 39.")
+    findings = rules(warehouse)
+    assert findings.keys() == {"disturbed capture"} and findings["disturbed capture"].startswith(
+        "mlp00 of base took 39."
+    )
     plant(warehouse, "mlp03", 0.7)
-    told = rules(warehouse)
-    assert "2 of 6 captures of base are disturbed" in told["unstable side"]
+    findings = rules(warehouse)
+    assert "2 of 6 captures of base are disturbed" in findings["unstable side"]
     assert " % less in all ops" in " ".join(row["detail"] for row in rows_of(warehouse, "compare_findings"))
 
 
@@ -213,13 +215,13 @@ def test_an_op_that_came_or_went_moves_no_other(files: dict[str, Path], tmp_path
         refill(warehouse, keys)
         ops = rows_of(warehouse, "compare_ops")
         assert {row["matched"] for row in ops} == {"name"} and judged(ops) == []
-        told = {(row["op"], row["instruction_id"], row["verdict"]) for row in ops if row["verdict"] != "~"}
+        verdicts = {(row["op"], row["instruction_id"], row["verdict"]) for row in ops if row["verdict"] != "~"}
         expected = {
             "removed": {("permute_copy", PERMUTE, "removed")},
             "added": {("permute_copy", PERMUTE, "added")},
             "renamed": {("permute_copy", PERMUTE, "removed"), ("other", PERMUTE, "added")},
         }
-        assert told == expected[change]
+        assert verdicts == expected[change]
 
 
 @pytest.mark.long
@@ -321,8 +323,8 @@ def test_a_single_capture_is_no_unstable_side(lab: Lab) -> None:
     warehouse = lab("history")
     plant(warehouse, "mlp19", 2)
     assert total_of(warehouse, base="mlp18", new="mlp19")["verdict"] == "unstable"
-    told = rules(warehouse, base="mlp18", new="mlp19")
-    assert "disturbed capture" in told and "unstable side" not in told
+    findings = rules(warehouse, base="mlp18", new="mlp19")
+    assert "disturbed capture" in findings and "unstable side" not in findings
 
 
 def test_another_model_is_no_disturbed_capture(lab: Lab) -> None:

@@ -201,11 +201,11 @@ def test_captures_of_different_programs(warehouse: Warehouse) -> None:
     ops = rows_of(warehouse, "compare_ops", "side=mlp", "side=convnet")
     assert {row["matched"] for row in ops} == {"name"}
     assert {"added", "removed"} <= {row["verdict"] for row in ops}
-    told = rules(warehouse, base="side=mlp", new="side=convnet")
-    assert told["different programs"].startswith("ops are matched by name: ")
-    assert told["different programs"].endswith("; fewer than half are in both, so that only totals compare")
-    assert "common shift" not in told
-    assert told["time order unknown"].startswith("not all captures have a time of measurement")
+    findings = rules(warehouse, base="side=mlp", new="side=convnet")
+    assert findings["different programs"].startswith("ops are matched by name: ")
+    assert findings["different programs"].endswith("; fewer than half are in both, so that only totals compare")
+    assert "common shift" not in findings
+    assert findings["time order unknown"].startswith("not all captures have a time of measurement")
 
 
 @pytest.mark.parametrize(
@@ -266,8 +266,8 @@ def test_conditions_that_differ(warehouse: Warehouse) -> None:
     assert rules(warehouse)["conditions differ"].startswith("clock: 1800 to 1801 in base, 1200 to 1300 in new x; ")
     assert {row["verdict"] for row in rows_of(warehouse, "compare_ops")} == {"~", "conditions differ"}
     assert "slower" in {row["verdict"] for row in rows_of(warehouse, "compare_ops", allow_mismatch=True)}
-    [told] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]
-    assert (told["verdict"], told["base"], told["new"], told["better"]) == ("differs", 1800.5, 1250, None)
+    [clock] = [row for row in rows_of(warehouse, "compare_metrics") if row["name"] == "clock"]
+    assert (clock["verdict"], clock["base"], clock["new"], clock["better"]) == ("differs", 1800.5, 1250, None)
 
 
 def test_governors_that_differ(warehouse: Warehouse) -> None:
@@ -276,8 +276,8 @@ def test_governors_that_differ(warehouse: Warehouse) -> None:
         """INSERT INTO labels SELECT l.capture_id, 'governor', CASE l.value WHEN 'base' THEN 'performance' ELSE 'powersave' END
            FROM labels AS l WHERE l.key = 'side'"""
     )
-    told = rules(warehouse)["conditions differ"]
-    assert told.startswith("governor: performance in base, powersave in new; ")
+    finding = rules(warehouse)["conditions differ"]
+    assert finding.startswith("governor: performance in base, powersave in new; ")
 
 
 METRICS: dict[str, tuple[str, list[float], list[float], str]] = {
@@ -339,9 +339,9 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
         content = file(10_000, 20_000, 30_000 * (1 + place % 2), 40_000, seed=place)
         captures.append(Labelled(f"run{place}", content, {"side": side, "model": model}))
     ingest_all(warehouse, captures)
-    told = "^(base|new) has captures of several models, convnet and mlp: compare them one by one, as with model="
+    message = "^(base|new) has captures of several models, convnet and mlp: compare them one by one, as with model="
     for view in TIMED[:1] + TIMED[2:]:
-        with pytest.raises(etq.QueryError, match=told):
+        with pytest.raises(etq.QueryError, match=message):
             warehouse.rows(f"FROM {view}('side=base', 'side=new')")
     assert warehouse.rows("FROM compare_ops('side=base', 'side=new', allow_mismatch := true)")[1]
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]

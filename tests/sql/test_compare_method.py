@@ -96,13 +96,13 @@ def check_common(warehouse: Warehouse, comparisons: Sequence[Sides]) -> None:
 def check(warehouse: Warehouse, comparisons: Sequence[Sides]) -> list[str]:
     """Check that the SQL's answers equal the method's; return all verdicts."""
     check_common(warehouse, comparisons)
-    told = asked(
+    rows_read = asked(
         warehouse,
         comparisons,
         "FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level <> 'common shift'",
     )
     by_item: dict[int, dict[Any, Any]] = {number: {} for number in range(len(comparisons))}
-    for row in told:
+    for row in rows_read:
         by_item[row["comparison"]][row["item"] if row["level"] == "total" else int(row["item"])] = row
     for number, each in enumerate(comparisons):
         expected = single(each) if each.is_single else several(each)
@@ -122,7 +122,7 @@ def check(warehouse: Warehouse, comparisons: Sequence[Sides]) -> list[str]:
                 assert row["p"] == pytest.approx(want.p, abs=1e-9)
             if item != "total":
                 assert row["q"] == (None if want.q is None else pytest.approx(want.q, abs=1e-9))
-    return [row["verdict"] for row in told]
+    return [row["verdict"] for row in rows_read]
 
 
 def made(random: np.random.Generator, sides: list[str], count: int, coarse: int, noise: float) -> Sides:
@@ -229,8 +229,8 @@ def fleet(model: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.nd
         at = items.index((label, instruction or 0))
         ops[capture - 1, at] = np.quantile(ticks, 0.25)
         coarse[at] |= bool(np.mean(np.array(ticks) % 1000 == 0) >= 0.5)
-    told = (ops > 0).all(axis=0)
-    return ops[:, told], totals, coarse[told]
+    is_measured = (ops > 0).all(axis=0)
+    return ops[:, is_measured], totals, coarse[is_measured]
 
 
 @pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))

@@ -211,8 +211,8 @@ def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
         kinds = "o.kind IN ('kernel', 'delegate', 'delegate_call')"
         work = f"SELECT sum(o.total_ticks) FROM op_totals('it', runs := 'all') AS o WHERE {kinds}"
         for by in ("op", "instruction", "op_type"):
-            told = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns', runs := 'all') AS r"
-            assert warehouse.rows(told)[1] == warehouse.rows(work)[1]
+            total = f"SELECT sum(r.total) FROM roofline('it', \"by\" := '{by}', unit := 'ns', runs := 'all') AS r"
+            assert warehouse.rows(total)[1] == warehouse.rows(work)[1]
         # Views have no operations, because the runtime leaves them out.
         measured = """
             SELECT sum(r.flops * r.calls), count(r.reason) FROM roofline('it', "by" := 'instruction', runs := 'all') AS r

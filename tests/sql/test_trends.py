@@ -60,11 +60,11 @@ def test_an_op_that_changed(warehouse: Warehouse) -> None:
     assert [row[0] for row in rows if row[3] is not None] == ["18"]
     [change] = [row[3] for row in rows if row[3] is not None]
     assert change == pytest.approx(20, abs=1)
-    [told] = warehouse.rows(
+    [found] = warehouse.rows(
         "SELECT series, what, op, instruction_id, verdict, last_good, first_bad, unit FROM regressions() "
         "WHERE what = 'op'"
     )[1]
-    assert told == ("model=net", "op", "addmm", 0, "slower", "17", "18", "us")
+    assert found == ("model=net", "op", "addmm", 0, "slower", "17", "18", "us")
     [(percent, cost, share)] = warehouse.rows(
         "SELECT change_percent, cost, share_percent FROM regressions() WHERE what = 'op'"
     )[1]
@@ -94,9 +94,9 @@ def test_quantiles_are_those_of_the_runs(warehouse: Warehouse) -> None:
 @pytest.mark.long
 def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None:
     history(warehouse, 24, 13, everything=1.1)
-    told = warehouse.rows("SELECT what, verdict, first_bad, change_percent FROM regressions()")[1]
-    assert [row[:3] for row in told] == [("total", "slower", "13")]
-    assert told[0][3] == pytest.approx(10, abs=1)
+    rows = warehouse.rows("SELECT what, verdict, first_bad, change_percent FROM regressions()")[1]
+    assert [row[:3] for row in rows] == [("total", "slower", "13")]
+    assert rows[0][3] == pytest.approx(10, abs=1)
     common = [row[0] for row in warehouse.rows("SELECT common_percent FROM trend('op', 'relu')")[1]]
     assert np.mean(common[12:]) - np.mean(common[:12]) == pytest.approx(10, abs=1.5)
 
@@ -109,8 +109,8 @@ def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
             content = capture(build if device == "a" else 100 + build, {"add": factor})
             captures.append(Labelled(f"{device}{build}", content, {"build": str(build), "device": device}))
     ingest_all(warehouse, captures)
-    told = warehouse.rows("SELECT series, what, op, last_good, first_bad FROM regressions() ORDER BY ALL")[1]
-    assert told == [("device=b", "op", "add", "15", "16"), ("device=b", "total", "Execute", "15", "16")]
+    rows = warehouse.rows("SELECT series, what, op, last_good, first_bad FROM regressions() ORDER BY ALL")[1]
+    assert rows == [("device=b", "op", "add", "15", "16"), ("device=b", "total", "Execute", "15", "16")]
     assert warehouse.rows("SELECT DISTINCT series FROM trend()")[1] == [("device=a",), ("device=b",)]
     assert warehouse.rows("SELECT DISTINCT series FROM trend(selector := 'device=b')")[1] == [("device=b",)]
     assert warehouse.rows("SELECT count(*) FROM regressions(since := '16')")[1] == [(2,)]
@@ -119,9 +119,9 @@ def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
 
 def test_improvements_are_told_last(warehouse: Warehouse) -> None:
     history(warehouse, 24, 13, {"addmm": 1.3, "add": 0.8})
-    told = warehouse.rows("SELECT op, verdict, cost FROM regressions() WHERE what = 'op'")[1]
-    assert [row[:2] for row in told] == [("addmm", "slower"), ("add", "faster")]
-    assert told[0][2] > 0 > told[1][2]
+    rows = warehouse.rows("SELECT op, verdict, cost FROM regressions() WHERE what = 'op'")[1]
+    assert [row[:2] for row in rows] == [("addmm", "slower"), ("add", "faster")]
+    assert rows[0][2] > 0 > rows[1][2]
 
 
 def test_orders(warehouse: Warehouse) -> None:
@@ -237,8 +237,8 @@ def test_delegates_count_on_their_own_clock(warehouse: Warehouse) -> None:
         runs = [run("Execute", delegate_call(0, length + at), execute(0, length + at)) for at in range(4)]
         captures.append(Labelled(f"b{build}", dump(*runs), {"build": str(build)}))
     ingest_all(warehouse, captures)
-    told = warehouse.rows("SELECT what, op, first_bad FROM regressions() ORDER BY what")[1]
-    assert told == [("op", "DELEGATE_CALL", "16"), ("total", "Execute", "16")]
+    rows = warehouse.rows("SELECT what, op, first_bad FROM regressions() ORDER BY what")[1]
+    assert rows == [("op", "DELEGATE_CALL", "16"), ("total", "Execute", "16")]
 
 
 def test_phases_have_trends_of_their_own() -> None:
@@ -259,14 +259,14 @@ def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
         content = capture(build, {"addmm": 1.0015**build})
         captures.append(Labelled(f"b{build}", content, {"build": str(build), "model": "net"}))
     ingest_all(warehouse, captures)
-    [told] = warehouse.rows(
+    [row] = warehouse.rows(
         "SELECT kind, verdict, last_good, first_bad, change_percent, per_capture_percent, captures_after, position "
         "FROM regressions() WHERE what = 'op'"
     )[1]
-    assert told[:4] == ("creep", "slower", "1", "30")
-    assert told[4] == pytest.approx(100 * (1.0015**29 - 1), abs=1)
-    assert told[5] == pytest.approx(0.15, abs=0.04)
-    assert told[6:] == (30, 1)
+    assert row[:4] == ("creep", "slower", "1", "30")
+    assert row[4] == pytest.approx(100 * (1.0015**29 - 1), abs=1)
+    assert row[5] == pytest.approx(0.15, abs=0.04)
+    assert row[6:] == (30, 1)
 
 
 def test_a_change_is_reported_once_it_has_held(warehouse: Warehouse) -> None:

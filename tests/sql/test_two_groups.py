@@ -39,5 +39,5 @@ def test_two_groups_of_ops_that_moved_apart() -> None:
         found = {(a, b): warehouse.rows(query, base=f"side=base-{a}-{b}", new=f"side=new-{a}-{b}")[1] for a, b in cases}
     assert {case: len(rows) for case, rows in found.items()} == dict(zip(cases, (0, 1, 0, 1), strict=True))
     for case in ((1.04, 1.144), (0.97, 1.05)):
-        told = [float(each) for each in re.findall(r"-?[0-9.]+(?= %)", found[case][0][0])]
-        assert told == pytest.approx([100 * (factor - 1) for factor in case], abs=0.5)
+        percents = [float(each) for each in re.findall(r"-?[0-9.]+(?= %)", found[case][0][0])]
+        assert percents == pytest.approx([100 * (factor - 1) for factor in case], abs=0.5)

@@ -89,8 +89,8 @@ def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
     ],
 )
 def test_what_can_be_compared(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
-    gap, told = gap_of(warehouse, base, new, "l1")
-    assert told == problem
+    gap, reason = gap_of(warehouse, base, new, "l1")
+    assert reason == problem
     assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
 
 

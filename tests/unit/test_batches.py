@@ -172,18 +172,18 @@ def test_labels_given_win_over_those_found(warehouse: Warehouse, tmp_path: Path)
 
 
 def test_what_is_told_is_committed(tmp_path: Path) -> None:
-    told: list[int] = []
+    reported: list[int] = []
     with etq.open(tmp_path / "lab.duckdb") as warehouse, patch.object(batches, "FILES", 2):
 
         def progress(source: object, result: Capture | EtqError) -> None:
-            told.append(len(told))
-            assert source == FLEET[told[-1]]
+            reported.append(len(reported))
+            assert source == FLEET[reported[-1]]
             # Another transaction sees only what is committed.
             with warehouse.connection.cursor() as other:
-                assert other.execute("SELECT count(*) FROM captures").fetchall() == [(told[-1] // 2 * 2 + 2,)]
+                assert other.execute("SELECT count(*) FROM captures").fetchall() == [(reported[-1] // 2 * 2 + 2,)]
 
         captured(warehouse.ingest_many(FLEET[:6], progress=progress))
-    assert told == [*range(6)]
+    assert reported == [*range(6)]
 
 
 def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Warehouse) -> None:
@@ -247,11 +247,11 @@ with etq.open(sys.argv[1]) as warehouse:
     command = [sys.executable, "-c", script, str(path), *map(str, FLEET)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
-        told = [process.stdout.readline().strip() for _ in range(lines)]
+        reported = [process.stdout.readline().strip() for _ in range(lines)]
         process.kill()
     with etq.open(path) as killed, empty_warehouse() as other:
         names = [name for (name,) in killed.rows("SELECT c.name FROM captures AS c ORDER BY c.capture_id")[1]]
-        assert names[:lines] == told and len(names) % 8 in (0, len(FLEET) % 8)
+        assert names[:lines] == reported and len(names) % 8 in (0, len(FLEET) % 8)
         captured(other.ingest_many(FLEET[: len(names)]))
         assert contents(killed) == contents(other)
         # Going on is ingesting all again.

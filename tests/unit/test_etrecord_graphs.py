@@ -95,11 +95,11 @@ def test_arguments_of_nodes() -> None:
 
 def test_numbers_that_json_lacks() -> None:
     """executorch writes these numbers as Python's json does: the attention mask is filled with minus infinity."""
-    told = [("s", float("-inf")), ("t", float("nan")), ("u", 'a \\"NaN\\" in a text, -Infinity'), ("v", float("inf"))]
+    inputs = [("s", float("-inf")), ("t", float("nan")), ("u", 'a \\"NaN\\" in a text, -Infinity'), ("v", float("inf"))]
     kinds = {float: "as_float", str: "as_string"}
-    node = {"target": "a", "inputs": [{"name": name, "arg": {kinds[type(value)]: value}} for name, value in told]}
+    node = {"target": "a", "inputs": [{"name": name, "arg": {kinds[type(value)]: value}} for name, value in inputs]}
     found = read(record({EDGE: {"graph_module": {"graph": {"nodes": [node]}}}}))["node_arguments"]
-    assert [json.loads(row["literal"]) for row in found] == ["-Infinity", "NaN", told[2][1], "Infinity"]
+    assert [json.loads(row["literal"]) for row in found] == ["-Infinity", "NaN", inputs[2][1], "Infinity"]
 
 
 def test_names_of_nodes_that_have_none() -> None:

@@ -126,8 +126,8 @@ def test_members_that_cannot_be_unpacked() -> None:
         )
     # These could only be unpacked all at once, whatever size they claim to have.
     for packed in (zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
-        told = refusal(record({name: {"forward": {"0": 1}}}, packed))
-        assert told.endswith(f"member {name} is packed by method {packed}; expected 0 (stored) or 8 (deflated)")
+        error = refusal(record({name: {"forward": {"0": 1}}}, packed))
+        assert error.endswith(f"member {name} is packed by method {packed}; expected 0 (stored) or 8 (deflated)")
     assert refusal(whole.replace(b'"0": 1', b'"0": 2')) == (
         f"{SECOND}member {name} is damaged: Bad CRC-32 for file '{name}'"
     )
@@ -205,9 +205,9 @@ def test_instructions_that_are_no_numbers() -> None:
 @pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 2**70])
 def test_sizes_beyond_64_bits(value: int) -> None:
     graph = {"nodes": [], "tensor_values": {"x": {"dtype": 7, "sizes": [{"as_int": 1}, {"as_int": value}]}}}
-    told = refusal(record({EDGE: {"graph_module": {"graph": graph}}}))
-    assert told.startswith(f"{SECOND}member {EDGE}: Expected `int` ")
-    assert told.endswith(" - at `$.graph_module.graph.tensor_values[...].sizes[1].as_int`")
+    error = refusal(record({EDGE: {"graph_module": {"graph": graph}}}))
+    assert error.startswith(f"{SECOND}member {EDGE}: Expected `int` ")
+    assert error.endswith(" - at `$.graph_module.graph.tensor_values[...].sizes[1].as_int`")
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_sizes_beyond_64_bits(value: int) -> None:
 )
 def test_errors_in_nested_graphs_are_told_with_their_place(graph: dict[str, Any], message: str) -> None:
     call = {"target": "cond", "inputs": [{"arg": {"as_int": 1}}, {"arg": {"as_graph": {"name": "g", "graph": graph}}}]}
-    told = refusal(record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "t"}, call]}}}}))
+    error = refusal(record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "t"}, call]}}}}))
     place = "$.graph_module.graph.nodes[1].inputs[1].arg.as_graph.graph"
-    assert told == f"{SECOND}member {EDGE}: {message.replace('$…', place)}"
+    assert error == f"{SECOND}member {EDGE}: {message.replace('$…', place)}"
 
 
 @pytest.mark.parametrize(
@@ -257,8 +257,8 @@ def test_json_nested_deep(deep: str) -> None:
 )
 def test_json_within_json(from_node: str, message: str) -> None:
     broken = program(debug_handle="1", from_node=from_node)
-    told = refusal(record({EDGE: broken, "exported_program": program(), "export_graph_id": "7"}))
-    assert told.startswith(f"member {EDGE}: from_node of the node n: {message}")
+    error = refusal(record({EDGE: broken, "exported_program": program(), "export_graph_id": "7"}))
+    assert error.startswith(f"member {EDGE}: from_node of the node n: {message}")
 
 
 @pytest.mark.parametrize(

@@ -180,8 +180,8 @@ def test_absurd_counts_are_refused_before_allocation(what: str, tmp_path: Path) 
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
-    *told, grown = ran.stdout.splitlines()
-    assert [line.split()[0] for line in told] == ["refused"] * (len(paths) - 1), ran.stdout[-2000:]
+    *lines, grown = ran.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == ["refused"] * (len(paths) - 1), ran.stdout[-2000:]
     # The memory of reading itself: Arrow, numpy, threads. The files claim at least four times as much.
     assert int(grown) * 1024 < 64 * LARGE + 4 * size
 

@@ -153,8 +153,8 @@ def test_a_trend_is_that_of_the_view(lab: Warehouse) -> None:
     assert list(lines["model=net"].get_xdata()) == list(range(1, 31))
     # The change was planted at the 18th build.
     assert list(lines["changed for good"].get_xdata()) == [18]
-    [told] = axes.texts
-    assert told.get_text().startswith("+") and told.get_text().endswith(" % at 18")
+    [label] = axes.texts
+    assert label.get_text().startswith("+") and label.get_text().endswith(" % at 18")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("build", "op addmm (us)")
     assert [text.get_text() for text in axes.get_xticklabels()] == [str(build) for build in range(1, 31, 3)]
     saved(figure)

@@ -84,10 +84,10 @@ def test_times_that_cannot_be(warehouse: Warehouse) -> None:
               slice_of("long", 1, 1e200), slice_of("late end", 9.1e15, 9.1e15), slice_of("both", 1.7e308, 1.7e308), {"ph": "X", "name": "never", "pid": 1, "tid": 1}),
     )  # fmt: skip
     assert rows == {"whole": [1000, 2000, None], "unfinished": [3000, 0, None], "backward": [9000, None, None]}
-    told = findings(warehouse)
-    assert told["no duration"] == "1 events have no duration, which counts as 0"
-    assert told["events left out"] == "only whole slices are read: 1 (a slice without a time)"
-    assert set(told) == {"no duration", "events left out", "impossible times"}
+    reported = findings(warehouse)
+    assert reported["no duration"] == "1 events have no duration, which counts as 0"
+    assert reported["events left out"] == "only whole slices are read: 1 (a slice without a time)"
+    assert set(reported) == {"no duration", "events left out", "impossible times"}
 
 
 def test_names_that_are_no_utf8(warehouse: Warehouse) -> None:
@@ -128,9 +128,9 @@ def test_what_devices_say(warehouse: Warehouse) -> None:
             slice_of("add_kernel", 120, 40, cat="kernel", tid=7, args=said),
         ),
     )
-    told = "SELECT run_index, device, stream, grid, block, blocks_per_sm, occupancy_percent FROM device_events"
+    query = "SELECT run_index, device, stream, grid, block, blocks_per_sm, occupancy_percent FROM device_events"
     # It ran after the step that launched it.
-    assert warehouse.rows(told)[1] == [(0, 0, 7, "[2, 1, 1]", "[64, 1, 1]", 0.5, 31.5)]
+    assert warehouse.rows(query)[1] == [(0, 0, 7, "[2, 1, 1]", "[64, 1, 1]", 0.5, 31.5)]
     rows = warehouse.rows(
         "SELECT name, self_device_time, device_time_total, self_cpu_time FROM key_averages('@latest') ORDER BY name"
     )[1]
@@ -175,12 +175,12 @@ def test_numbers_that_no_column_holds_are_unknown(warehouse: Warehouse) -> None:
             {**memory, "args": {"Bytes": "many"}},
         ),
     )
-    told = "SELECT external_id, sequence_number, correlation_id FROM trace_events ORDER BY event_index"
-    assert warehouse.rows(told)[1] == [(None, None, None)] * 2 + [(None, None, 3), (None, None, 4)]
-    told = "SELECT device, stream, bytes FROM device_events ORDER BY event_index"
-    assert warehouse.rows(told)[1] == [(None, None, 2**40), (None, None, None)]
-    told = "SELECT bytes, device_type, device, address FROM trace_memory ORDER BY event_index"
-    assert warehouse.rows(told)[1] == [(-(2**33), 0, None, str(far)), (None, None, None, None)]
+    query = "SELECT external_id, sequence_number, correlation_id FROM trace_events ORDER BY event_index"
+    assert warehouse.rows(query)[1] == [(None, None, None)] * 2 + [(None, None, 3), (None, None, 4)]
+    query = "SELECT device, stream, bytes FROM device_events ORDER BY event_index"
+    assert warehouse.rows(query)[1] == [(None, None, 2**40), (None, None, None)]
+    query = "SELECT bytes, device_type, device, address FROM trace_memory ORDER BY event_index"
+    assert warehouse.rows(query)[1] == [(-(2**33), 0, None, str(far)), (None, None, None, None)]
 
 
 ODD = [
