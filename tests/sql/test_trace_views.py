@@ -305,7 +305,7 @@ def test_stacks_are_without_the_lines_that_torch_leaves_out(traces: Traces) -> N
     older = "torch/tensor.py(200): backward;torch/_tensor.py(566): backward;net.py(9): train;"
     other = "torch/autograd/__init__.py(91): grad;torch/_tensor.py(566): backward;net.py(9): train;"
     traces.take(
-        *(event("cpu_op", "aten::ones_like", 10 * at, 10 * at + 5, **{"Call stack": stack})
+        *(event("cpu_op", "aten::ones_like", 10 * at, 10 * at + 5, 1, **{"Call stack": stack})
           for at, stack in enumerate((backward, made, older, other, "net.py(9): train;", "net.py(9): train")))
     )  # fmt: skip
     assert sorted(traces.ask("key_averages", "stack, calls", by="stack", stack_depth=2)) == [
