@@ -61,6 +61,7 @@ _OF_DEVICES: Final = {
 _OF_ANY: Final = {
     "slow_runs": "no run of {capture} took longer than typical runs",
     "logged_values": "{capture} has no logged values",
+    "memory_totals": "{capture} has no allocations; for the memory that a program plans: etq program",
     "advice": "no rule of advice applies to {capture}",
     "delegate_graph": "{capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan",
 }

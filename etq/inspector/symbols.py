@@ -57,6 +57,14 @@ _DESCRIBED: Final = """
     SELECT p.graph_id, p.node_index, p.name, p.op_type, p.stack_trace
     FROM captures AS k JOIN op_nodes AS p ON p.record_id = k.record_id WHERE k.capture_id = $key
 """
+# The Inspector names a node by `__name__` of what it calls, which has no namespace for torch's own ops.
+_INSPECTORS_DESCRIBED: Final = """
+    SELECT p.graph_id, p.node_index, p.name,
+        CASE WHEN starts_with(p.target, 'torch.ops.') THEN substr(p.op_type, strpos(p.op_type, '.') + 1)
+            ELSE p.op_type END,
+        p.stack_trace
+    FROM captures AS k JOIN op_nodes AS p ON p.record_id = k.record_id WHERE k.capture_id = $key
+"""
 _MODULES: Final = """
     SELECT m.graph_id, m.node_index, m.module_key, m.module_path, m.module_class
     FROM captures AS k JOIN node_modules AS m ON m.record_id = k.record_id WHERE k.capture_id = $key
@@ -102,9 +110,8 @@ def _add_nodes(queries: CaptureQueries, found: dict[tuple[int, int], Symbols], g
         _check_graph(queries, graph)
         placed = queries.rows(_NODES_OF_GRAPH, graph=graph)
     wanted: set[Node] = {(graph_id, node) for _, _, graph_id, node in placed}
-    described = {
-        (graph_id, node): rest for graph_id, node, *rest in queries.rows(_DESCRIBED) if (graph_id, node) in wanted
-    }
+    rows = queries.rows(_INSPECTORS_DESCRIBED if queries.compat else _DESCRIBED)
+    described = {(graph_id, node): rest for graph_id, node, *rest in rows if (graph_id, node) in wanted}
     modules: dict[Node, dict[str, tuple[str, str]]] = {}
     for graph_id, node, key, path, kind in queries.rows(_MODULES):
         if (graph_id, node) in wanted:

@@ -3,8 +3,8 @@
 -- (`with_stack`). Modules that a module calls follow it, in the order of their
 -- first calls. Differences from the plug-in: a module that several others call has
 -- a row below each of them, with the times of the calls from there, so rows add up
--- (the plug-in repeats the sum of all calls in each row); backward passes and
--- Lightning's modules have no rows of their own.
+-- (the plug-in repeats the sum of all calls in each row); backward passes have no
+-- rows of their own.
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes
 --   module: name of the module, which ends in a number within its class; of Lightning the path of its attribute

@@ -152,6 +152,7 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
         ("advice", host, f"no rule of advice applies to {host}"),
         ("slow", host, f"no run of {host} took longer than typical runs"),
         ("values", host, f"{host} has no logged values"),
+        ("memory", dump, f"{dump} has no allocations; for the memory that a program plans: etq program"),
         ("roofline", host, f'roofline has no rows for {host}, which is of format torch_trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'),
     ):  # fmt: skip
         result = etq_says(command, file)

@@ -10,6 +10,7 @@ import hashlib
 import io
 import math
 import warnings
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -255,3 +256,15 @@ def test_a_record_of_another_program(name: str) -> None:
     assert_same(recorded(made.to_dataframe()), answer["dataframe"]["value"], name)
     for module, expected in answer["find_total_for_module"].items():
         assert math.isclose(made.find_total_for_module(module), expected, rel_tol=1e-12), module
+
+
+@pytest.mark.parametrize(
+    ("compat", "scalars"), [(True, {"scalar_tensor.default": 120}), (False, {"aten.scalar_tensor.default": 120})]
+)
+def test_names_of_torchs_own_ops_in_a_lowered_graph(compat: bool, scalars: dict[str, int]) -> None:
+    """Counted in executorch 1.4.1: it leaves out the namespace of ops that have no edge dialect."""
+    path = CAPTURES / "delegation" / "causal" / "causal"
+    made = Inspector(f"{path}.etdp", etrecord=f"{path}.etrecord", compat=compat)
+    ops = Counter(op for block in made.event_blocks for event in block.events for op in event.op_types)
+    assert {op: count for op, count in ops.items() if "scalar_tensor" in op} == scalars
+    assert ops["dim_order_ops._clone_dim_order.default"] == 60
