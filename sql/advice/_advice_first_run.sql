@@ -50,7 +50,7 @@ first_runs AS (
     SELECT
         f.*,
         (SELECT count(*) FROM input AS g) AS all_runs,
-        (SELECT sum(g.execute) FROM input AS g) AS all_time,
+        (SELECT fsum(g.execute) FROM input AS g) AS all_time,
         sum(f.excess) OVER () AS all_excess,
         row_number() OVER (ORDER BY f.excess DESC, f.run_index) AS place,
         string_agg('run ' || f.run_index, ', ') OVER () AS words

@@ -24,7 +24,7 @@ parts AS (
 executed AS (
     SELECT
         count(*) AS runs,
-        sum(g.execute) AS execute,
+        fsum(g.execute) AS execute,
         median(g.execute) AS middle
     FROM input AS g
 ),

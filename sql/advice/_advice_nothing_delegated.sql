@@ -23,8 +23,8 @@ heavy AS (
             DISTINCT string_split(g.op, '.')[1], ', '
             ORDER BY string_split(g.op, '.')[1]
         ) AS names,
-        sum(g.per_run) AS per_run,
-        sum(g.share_percent) AS share_percent,
+        fsum(g.per_run) AS per_run,
+        fsum(g.share_percent) AS share_percent,
         string_agg(g.words, ', ' ORDER BY g.per_run DESC, g.op) AS words,
         any_value(g.unit) AS unit
     FROM input AS g

@@ -30,9 +30,9 @@ placed AS (
         max_by(g.source, (g.per_run, g.source)) AS source,
         any_value(g.unit) AS unit,
         sum(g.calls) AS calls,
-        sum(g.per_run) AS per_run,
+        fsum(g.per_run) AS per_run,
         sum(CASE WHEN g.is_opened THEN g.per_run ELSE 0 END) AS opened,
-        sum(g.share_percent) AS share_percent,
+        fsum(g.share_percent) AS share_percent,
         sum(CASE WHEN g.is_of_constant THEN g.per_run ELSE 0 END)
             FILTER (WHERE g.is_of_constant IS NOT NULL) AS of_constants
     FROM input AS g

@@ -33,7 +33,7 @@ excesses AS (
             ORDER BY o.place) FILTER (WHERE o.place <= 5) AS words,
         any_value(o.unit) AS unit,
         (SELECT count(*) FROM input AS g) AS all_runs,
-        (SELECT sum(g.execute) FROM input AS g) AS all_time
+        (SELECT fsum(g.execute) FROM input AS g) AS all_time
     FROM outliers AS o
 )
 SELECT

@@ -34,10 +34,10 @@ coarse AS (
 added AS (
     SELECT
         sum(g.calls) FILTER (WHERE g.kind = 'delegate_call') AS calls,
-        sum(g.per_run) AS total,
-        sum(g.share_percent) AS share_percent,
+        fsum(g.per_run) AS total,
+        fsum(g.share_percent) AS share_percent,
         coalesce(
-            sum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0
+            fsum(g.per_run) FILTER (WHERE g.kind = 'delegate' AND g.is_copy), 0
         ) AS copies,
         sum(g.opened) FILTER (WHERE g.kind = 'delegate_call') AS unaccounted,
         bool_or(g.kind = 'delegate') AND NOT any_value(c.is_coarse) AS is_explained,

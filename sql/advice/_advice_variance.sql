@@ -28,7 +28,7 @@ blocks AS (
     SELECT
         g.block_index,
         count(*) AS runs,
-        sum(g.execute) AS total,
+        fsum(g.execute) AS total,
         quantile_cont(g.execute, 0.1) AS p10,
         median(g.execute) AS p50,
         quantile_cont(g.execute, 0.9) AS p90,

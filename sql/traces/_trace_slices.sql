@@ -37,7 +37,7 @@ CREATE MACRO _module_name(
 ) AS (
     CASE
         WHEN starts_with(label, '[pl][module]')
-            THEN substr(label, strpos(label, ': ') + 2)
+            THEN substr(label, length(split_part(label, ': ', 1)) + 3)
         ELSE substr(label, 12)
     END
 );
@@ -50,7 +50,7 @@ CREATE MACRO _is_lightning_module(
 ) AS (
     kind IN ('Annotation', 'Operator')
     AND starts_with(label, '[pl][module]')
-    AND strpos(label, ': ') > 0
+    AND contains(label, ': ')
 );
 
 -- Names of the calls of modules in a trace: of nn.Modules that are Python functions
