@@ -210,6 +210,14 @@ def run() -> NoReturn:
 
     A regular exit would spend 30 ms on unloading libraries, an eighth of the total time for a small file.
     """
+    try:
+        os._exit(_status())
+    except KeyboardInterrupt:
+        os._exit(STATUS)
+
+
+def _status() -> int:
+    """Run the command; return the exit status. Raises `KeyboardInterrupt`."""
     status: Any = 0
     install()
     # numpy's linear algebra, which etq doesn't use, would start a thread that keeps a processor busy during start-up: a
@@ -226,11 +234,9 @@ def run() -> NoReturn:
         main(prog_name="etq")
     except SystemExit as end:
         status = end.code
-    except KeyboardInterrupt:
-        status = STATUS
     try:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
         status = 1
-    os._exit(status if isinstance(status, int) else 1)
+    return status if isinstance(status, int) else 1

@@ -134,3 +134,35 @@ def test_it_ends_whatever_runs(lab: Path, arguments: tuple[str, ...], after: flo
         message = process.communicate()[1]
     # The command may have ended before.
     assert (process.returncode in (0, 130), b"Traceback" in message) == (True, False), message
+
+
+# Interrupts the process as the line of its number begins in the functions that run the command.
+AT_A_LINE = """
+import os, signal, sys
+import etq.cli
+
+at, seen = int(sys.argv.pop()), 0
+
+def lines(frame, event, arg):
+    global seen
+    seen += event == "line"
+    if event == "line" and seen == at:
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGINT)
+    return lines
+
+codes = {etq.cli.run.__code__, etq.cli._status.__code__}
+signal.signal(signal.SIGINT, lambda *_: os._exit(130))  # as `etq.__main__` does
+sys.settrace(lambda frame, event, arg: lines if frame.f_code in codes else None)
+etq.cli.run()
+"""
+
+
+def test_it_ends_between_any_two_lines_of_the_start_and_the_end(tmp_path: Path) -> None:
+    ends: list[int] = []
+    while 0 not in ends:
+        command = [sys.executable, "-c", AT_A_LINE, "views", str(len(ends) + 1)]
+        done = subprocess.run(command, check=False, cwd=tmp_path, capture_output=True, text=True, env=ENVIRONMENT)
+        assert (done.returncode in (0, 130), done.stderr) == (True, "")
+        ends.append(done.returncode)
+    assert len(ends) > 10

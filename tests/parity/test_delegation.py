@@ -137,7 +137,7 @@ def test_records_that_are_enough_alone() -> None:
                 assert set(basis.values()) <= {"graph", "record"} and "graph" in basis.values()
     # In all others, kernels and delegates share a handle whose nodes call several ops.
     assert known == {
-        "attention_lowered", "attention_one_left", "conv_quantized", "mlp_all", "mlp_dynamic", "mlp_four_bits",
+        "activations", "attention_lowered", "attention_one_left", "conv_quantized", "mlp_all", "mlp_dynamic", "mlp_four_bits",
         "mlp_nothing",
     }  # fmt: skip
 
