@@ -15,9 +15,9 @@ from etq.lake.tables import Lake
 
 if TYPE_CHECKING:
     from etq.lake.adding import add, export
-    from etq.lake.changes import Change, changes
     from etq.lake.checking import Fault, check
     from etq.lake.compacting import compact
+    from etq.lake.history import Change, changes
     from etq.lake.publishing import Added
 
 __all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake"]
@@ -25,7 +25,7 @@ __all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "ex
 # Reading a lake needs none of these modules, which import the readers of profiling files.
 _LAZY = {
     **dict.fromkeys(("add", "export"), "adding"),
-    **dict.fromkeys(("Change", "changes"), "changes"),
+    **dict.fromkeys(("Change", "changes"), "history"),
     **dict.fromkeys(("Fault", "check"), "checking"),
     "compact": "compacting",
     "Added": "publishing",
