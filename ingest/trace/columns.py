@@ -21,8 +21,9 @@ SLICE: Final = "X"
 NO_ARGUMENTS: Final = Arguments()
 # The placeholder of an entry that is not an event.
 NOTHING: Final = PlainEvent()
-# Phases of entries that are not slices and need no finding: metadata, instants, flows.
-_QUIET_PHASES: Final = frozenset("Misft")
+# Phases of flows, which are not read, and need no finding.
+UNREAD_PHASES: Final = frozenset("sft")
+UNREAD: Final = -2
 # Counters that `etq export --counters` computed from the events, as it would again.
 _COMPUTED_COUNTERS: Final = ("Queue length, ", "Memory bandwidth (GB/s), ")
 
@@ -35,7 +36,9 @@ class Numbered(defaultdict[Any, int]):
 
 
 class Keys(dict[tuple[str, str, str, Written, Written], int]):
-    """Numbers of the distinct (phase, category, name, pid, tid) of slices; -1 for entries that are not slices."""
+    """Numbers of the distinct (phase, category, name, pid, tid) of slices; of other entries -1, or -2 if they are not
+    read, as the flows of launches, of which a trace has as many as launches.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +47,7 @@ class Keys(dict[tuple[str, str, str, Written, Written], int]):
 
     def __missing__(self, key: tuple[str, str, str, Written, Written]) -> int:
         phase, category, name, pid, tid = key
-        number = NONE
+        number = UNREAD if phase in UNREAD_PHASES else NONE
         if phase == SLICE:
             number = len(self.kind)
             self.kind.append(self.kinds[category, name])
@@ -99,13 +102,13 @@ class TraceColumns:
             self._left_out["a slice without a time"] += is_kept.count(False)
             places, events = places[is_kept], [*compress(events, is_kept)]
         keys = self._keys_of(events)
-        is_slice = keys != NONE
+        is_slice = keys >= 0
         if is_slice.all():
             self._add_slices(places, events, keys)
             return
         self._add_slices(places[is_slice], [*compress(events, is_slice.tolist())], keys[is_slice])
-        others = (~is_slice).tolist()
-        for at, event in zip(places[~is_slice].tolist(), compress(events, others), strict=True):
+        is_other = keys == NONE
+        for at, event in zip(places[is_other].tolist(), compress(events, is_other.tolist()), strict=True):
             self._add_other(at, event)
 
     def _keys_of(self, events: Sequence[TraceEvent | PlainEvent]) -> Places:
@@ -140,7 +143,7 @@ class TraceColumns:
             self._close(event)
         elif event.ph == "C" and event.name.startswith(_COMPUTED_COUNTERS):
             return
-        elif event is not NOTHING and event.ph not in _QUIET_PHASES:
+        elif event is not NOTHING and event.ph != "i":
             self.leave_out(f"phase {event.ph}")
 
     def _name(self, event: TraceEvent | PlainEvent, args: Arguments) -> None:

@@ -4,22 +4,21 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from math import nextafter
-from types import NoneType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from msgspec.structs import astuple
 
 from etq.ingest.arrow import batch, encoded, numbers, texts
-from etq.ingest.trace.columns import texts_of
+from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.scanner import (
     NONE,
-    UNWRITTEN,
     CallEvent,
     DeviceArguments,
     DeviceEvent,
@@ -29,6 +28,8 @@ from etq.ingest.trace.scanner import (
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
+Places: TypeAlias = "Whole | slice"
+EVERY: Final = slice(None)
 # Times from this one on, in microseconds, are too large: differences of nanoseconds must fit 64-bit integers.
 BEYOND: Final = 4.6e15
 # Numbers and sizes from these on can't be true, and sums of them would not be finite.
@@ -41,6 +42,10 @@ _calls: Final = msgspec.json.Decoder(list[CallEvent], strict=False)
 _call: Final = msgspec.json.Decoder(CallEvent, strict=False)
 _memories: Final = msgspec.json.Decoder(list[MemoryEvent], strict=False)
 _memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
+_NO_DEVICE: Final = DeviceArguments()
+_NO_MEMORY: Final = MemoryArguments()
+# The fields of `DeviceArguments` from this one on are raw JSON.
+_RAW: Final = DeviceArguments.__struct_fields__.index("grid")
 
 
 def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
@@ -59,35 +64,34 @@ def device_events(entries: Entries, at: Whole, run: Whole, calls: Whole) -> pa.R
     `run` has the run of each, `calls` the position of the call that launched it if it is a copy or fill, else -1.
     """
     order = np.argsort(at, kind="stable")
-    details = [DeviceArguments()] * len(at)
-    decoded = chain.from_iterable(entries.decoded(at[order], _devices, _of_device))
-    for place, event in zip(order.tolist(), decoded, strict=True):
-        details[place] = event.args or DeviceArguments()
-    _add_sizes(entries, details, calls)
+    distinct = Numbered()
+    codes = np.empty(len(at), np.int64)
+    codes[order] = [*_codes(entries, at[order], distinct)]
+    details = dict(zip(DeviceArguments.__struct_fields__, zip(*distinct, strict=True), strict=True))
     return batch(
         {
             "run_index": numbers(run.astype(np.int32)),
             "event_index": numbers(at.astype(np.int32)),
-            "device": _held([each.device for each in details]),
-            "stream": _held(_streams([each.stream for each in details]), np.int64),
-            "grid": _as_written([each.grid for each in details]),
-            "block": _as_written([each.block for each in details]),
-            "registers_per_thread": _held([each.registers for each in details]),
-            "shared_memory_bytes": _sizes([each.shared_memory for each in details]),
-            "blocks_per_sm": _floats([each.blocks_per_sm for each in details]),
-            "warps_per_sm": _floats([each.warps_per_sm for each in details]),
-            "occupancy_percent": _floats([each.occupancy for each in details]),
-            "bandwidth_gb_per_s": _floats([each.bandwidth for each in details]),
-            "bytes": _sizes([each.bytes for each in details]),
-            "collective": _texts([each.collective for each in details]),
-            "process_group": _texts([each.process_group for each in details]),
-            "group_description": _texts([each.group_description for each in details]),
-            "group_size": _integers([each.group_size for each in details]),
-            "message_type": _texts([each.message_type for each in details]),
-            "in_elements": _counts([each.in_elements for each in details]),
-            "out_elements": _counts([each.out_elements for each in details]),
-            "wait_stream": _held([each.wait_stream for each in details], np.int64),
-            "wait_correlation_id": _held([each.wait_correlation for each in details], np.int64),
+            "device": _held(details["device"], codes),
+            "stream": _held([*map(_stream_of, details["stream"])], codes, np.int64),
+            "grid": _as_written(details["grid"], codes),
+            "block": _as_written(details["block"], codes),
+            "registers_per_thread": _held(details["registers"], codes),
+            "shared_memory_bytes": _sizes(details["shared_memory"], codes),
+            "blocks_per_sm": _floats(details["blocks_per_sm"], codes),
+            "warps_per_sm": _floats(details["warps_per_sm"], codes),
+            "occupancy_percent": _floats(details["occupancy"], codes),
+            "bandwidth_gb_per_s": _floats(details["bandwidth"], codes),
+            "bytes": _bytes(entries, details["bytes"], codes, calls),
+            "collective": _texts(details["collective"], codes),
+            "process_group": _texts(details["process_group"], codes),
+            "group_description": _texts(details["group_description"], codes),
+            "group_size": _held([*map(_plain, details["group_size"])], codes),
+            "message_type": _texts(details["message_type"], codes),
+            "in_elements": _sizes([*map(_plain, details["in_elements"])], codes),
+            "out_elements": _sizes([*map(_plain, details["out_elements"])], codes),
+            "wait_stream": _held(details["wait_stream"], codes, np.int64),
+            "wait_correlation_id": _held(details["wait_correlation"], codes, np.int64),
         }
     )
 
@@ -96,40 +100,49 @@ def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) ->
     """Return the table `trace_memory` of the memory events in `memory`: position, thread, and time in microseconds."""
     kept = [each for each in memory if abs(each[2]) < BEYOND]
     at = np.array([at for at, _, _ in kept], np.int64)
-    decoded = chain.from_iterable(entries.decoded(at, _memories, _of_memory))
-    details = [event.args or MemoryArguments() for event in decoded]
+    decoded = entries.decoded(at, _memories, _of_memory)
+    rows = [astuple(event.args or _NO_MEMORY) for events in decoded for event in events]
+    fields = MemoryArguments.__struct_fields__
+    details: dict[str, Sequence[Any]] = dict(zip(fields, zip(*rows, strict=True) or ((),) * len(fields), strict=True))
     return batch(
         {
             "event_index": numbers(at.astype(np.int32)),
             "thread_index": numbers(np.array([thread for _, thread, _ in kept], np.int32)),
             "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in kept], np.float64))),
-            "bytes": _sizes([each.bytes for each in details]),
-            "device_type": _held([each.device_type for each in details]),
-            "device": _held([each.device_id for each in details]),
-            "address": texts([None if each.address is None else str(each.address) for each in details]),
-            "total_allocated": _sizes([each.total_allocated for each in details]),
-            "total_reserved": _sizes([each.total_reserved for each in details]),
+            "bytes": _sizes(details["bytes"]),
+            "device_type": _held(details["device_type"]),
+            "device": _held(details["device_id"]),
+            "address": texts([None if each is None else str(each) for each in details["address"]]),
+            "total_allocated": _sizes(details["total_allocated"]),
+            "total_reserved": _sizes(details["total_reserved"]),
         }
     )
 
 
-def _add_sizes(entries: Entries, details: Sequence[DeviceArguments], calls: Whole) -> None:
-    """Set the bytes of copies and fills that have none, as those of ROCm, to the size in their launching calls."""
-    is_unsized = [each.bytes is None for each in details]
-    places = np.flatnonzero((calls != NONE) & np.array(is_unsized, np.bool_))
+def _codes(entries: Entries, at: Whole, distinct: Numbered) -> Iterator[int]:
+    """Return the numbers in `distinct` of the details of the entries at these positions. The calls of a kernel mostly
+    have the same, so that few are converted.
+    """
+    for events in entries.decoded(at, _devices, _of_device):
+        for event in events:
+            details = astuple(event.args or _NO_DEVICE)
+            yield distinct[details[:_RAW] + tuple(map(bytes, details[_RAW:]))]
+
+
+def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: Whole) -> pa.Array:
+    """Return sizes in bytes; copies and fills that have none, as those of ROCm, have the size in their launching calls."""
+    is_unsized = np.array([each is None for each in sizes], np.bool_)
+    places = np.flatnonzero((calls != NONE) & is_unsized[codes])
     if not len(places):
-        return
+        return _sizes(sizes, codes)
     written, of_call = np.unique(calls[places], return_inverse=True)
     events = chain.from_iterable(entries.decoded(written, _calls, _of_call))
-    sizes = [event.args.size if event.args else None for event in events]
+    of_calls = [event.args.size if event.args else None for event in events]
+    every = [sizes[code] for code in codes.tolist()]
     for place, call in zip(places.tolist(), of_call.tolist(), strict=True):
-        size = sizes[call]
-        details[place].bytes = size if size is None or size >= 0 else None
-
-
-def _streams(written: list[int | str | None]) -> Sequence[int | str | None]:
-    """Return streams, as numbers where their numbers are written as texts, as of other ids."""
-    return [*map(_stream_of, written)] if str in set(map(type, written)) else written
+        size = of_calls[call]
+        every[place] = size if size is None or size >= 0 else None
+    return _sizes(every)
 
 
 def _stream_of(written: int | str | None) -> int | str | None:
@@ -162,31 +175,9 @@ def _of_memory(entry: msgspec.Raw) -> MemoryEvent:
         return MemoryEvent()
 
 
-def _texts(parts: Sequence[msgspec.Raw]) -> pa.Array:
+def _texts(written: Sequence[bytes], codes: Whole) -> pa.Array:
     """Return texts; numbers, which some versions write for names, as text; other values become null."""
-    written = _written(parts)
-    places = {each: place for place, each in enumerate(dict.fromkeys(written))}
-    known = [None if each is None else str(each) for each in map(_plain, places)]
-    return encoded(known, np.array([places[each] for each in written], np.int64))
-
-
-def _integers(parts: Sequence[msgspec.Raw], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
-    """Return integers that fit the column's type; other values become null."""
-    written = _written(parts)
-    known = {each: _plain(each) for each in set(written)}
-    return _held([known[each] for each in written], dtype)
-
-
-def _counts(parts: Sequence[msgspec.Raw]) -> pa.Array:
-    """Return numbers of elements; other values become null."""
-    written = _written(parts)
-    known = {each: number if isinstance(number := _plain(each), int) else None for each in set(written)}
-    return _sizes([known[each] for each in written])
-
-
-def _written(parts: Sequence[msgspec.Raw]) -> list[bytes]:
-    """Return JSON as bytes, empty where nothing is written, as for all events but those of collectives."""
-    return [b"" if part is UNWRITTEN else bytes(part) for part in parts]
+    return encoded([None if (each := _plain(part)) is None else str(each) for part in written], codes)
 
 
 def _plain(written: bytes) -> int | str | None:
@@ -198,46 +189,38 @@ def _plain(written: bytes) -> int | str | None:
     return value if isinstance(value, (int, str)) and not isinstance(value, bool) else None
 
 
-def _held(values: Sequence[int | str | None], dtype: type[np.signedinteger] = np.int32) -> pa.Array:
+def _as_written(written: Sequence[bytes], codes: Whole) -> pa.Array:
+    return encoded(texts_of(each or None for each in written), codes)
+
+
+def _held(values: Sequence[Any], codes: Places = EVERY, dtype: type[np.signedinteger] = np.int32) -> pa.Array:
     """Return integers that fit the column's type; other values, which a file may contain, become null."""
-    return _between(values, int, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max), dtype)
+    return _between(values, codes, int, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max), dtype)
 
 
-def _floats(values: Sequence[float | None]) -> pa.Array:
+def _floats(values: Sequence[float | None], codes: Places = EVERY) -> pa.Array:
     """Return numbers; those that can't be true, such as infinity, become null."""
-    return _between(values, float, -nextafter(MOST, 0), nextafter(MOST, 0), np.float64)
+    return _between(values, codes, float, -nextafter(MOST, 0), nextafter(MOST, 0), np.float64)
 
 
-def _sizes(values: Sequence[int | None]) -> pa.Array:
+def _sizes(values: Sequence[Any], codes: Places = EVERY) -> pa.Array:
     """Return sizes in bytes, or numbers of elements; those that can't be true become null."""
-    return _between(values, int, 1 - MOST_BYTES, MOST_BYTES - 1, np.int64)
+    return _between(values, codes, int, 1 - MOST_BYTES, MOST_BYTES - 1, np.int64)
 
 
 def _between(
-    values: Sequence[float | str | None],
+    values: Sequence[Any],
+    codes: Places,
     kind: type[int] | type[float],
     least: float,
     most: float,
     dtype: type[np.signedinteger] | type[np.float64],
 ) -> pa.Array:
-    """Return numbers of this type, from `least` to `most`; other values become null.
+    """Return for each code the entry of `values` at that index, as a number of this type; null if it is of another type
+    or not from `least` to `most`.
 
     `pyarrow.array` would import pandas in each process that reads a trace.
     """
-    kinds = set(map(type, values))
-    if kinds == {NoneType}:
-        return pa.nulls(len(values), pa.from_numpy_dtype(dtype))
-    known: list[Any] = [each if type(each) is kind else None for each in values] if kinds != {kind} else [*values]
-    try:
-        found = np.array([0 if each is None else each for each in known], np.int64 if kind is int else np.float64)
-    except OverflowError:
-        fitting = [each if each is not None and least <= each <= most else None for each in known]
-        return _between(fitting, kind, least, most, dtype)
-    is_null = np.array([each is None for each in known], np.bool_) | ~((found >= least) & (found <= most))
-    return numbers(np.where(is_null, 0, found).astype(dtype), is_null if is_null.any() else None)
-
-
-def _as_written(parts: Sequence[msgspec.Raw]) -> pa.Array:
-    written = [None if part is UNWRITTEN else bytes(part) for part in parts]
-    places = {each: place for place, each in enumerate(dict.fromkeys(written))}
-    return encoded(texts_of(places), np.array([places[each] for each in written], np.int64))
+    is_null = np.array([type(each) is not kind or not least <= each <= most for each in values], np.bool_)
+    found = np.array([0 if null else each for each, null in zip(values, is_null.tolist(), strict=True)], dtype)
+    return numbers(found[codes], is_null[codes] if is_null.any() else None)

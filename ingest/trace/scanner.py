@@ -62,8 +62,6 @@ class DeviceArguments(msgspec.Struct, gc=False):
 
     device: int | None = None
     stream: int | str | None = None
-    grid: msgspec.Raw = UNWRITTEN
-    block: msgspec.Raw = UNWRITTEN
     registers: int | None = msgspec.field(default=None, name="registers per thread")
     shared_memory: int | None = msgspec.field(default=None, name="shared memory")
     blocks_per_sm: float | None = msgspec.field(default=None, name="blocks per SM")
@@ -74,7 +72,10 @@ class DeviceArguments(msgspec.Struct, gc=False):
     # Of a wait for a CUDA event.
     wait_stream: int | None = msgspec.field(default=None, name="wait_on_stream")
     wait_correlation: int | None = msgspec.field(default=None, name="wait_on_cuda_event_record_corr_id")
-    # Of collectives; raw, as other tools write other types for some of these keys.
+    # Raw from here on. Of kernels:
+    grid: msgspec.Raw = UNWRITTEN
+    block: msgspec.Raw = UNWRITTEN
+    # Of collectives, as other tools write other types for some of these keys.
     collective: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Collective name")
     process_group: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Name")
     group_description: msgspec.Raw = msgspec.field(default=UNWRITTEN, name="Process Group Description")

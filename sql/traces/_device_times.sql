@@ -49,6 +49,19 @@ classified AS MATERIALIZED (
     JOIN signatures AS s
         ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
 ),
+counted AS MATERIALIZED (
+    SELECT e.*
+    FROM (
+        SELECT DISTINCT d.capture_id
+        FROM device_events AS d
+        WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
+    ) AS a
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN classified AS s ON s.signature_index = e.signature_index
+    WHERE hosts = 'all'
+        OR s.slice IN ('Annotation', 'Module')
+        OR e.event_index IN (SELECT l.event_index FROM launched AS l)
+),
 traced AS (
     SELECT
         e.run_index,
@@ -57,20 +70,11 @@ traced AS (
         e.start_ticks,
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
         t.thread_index
-    FROM (
-        SELECT DISTINCT d.capture_id
-        FROM device_events AS d
-        WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
-    ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    FROM counted AS e
     JOIN trace_events AS t
         ON t.capture_id = e.capture_id
         AND t.run_index = e.run_index
         AND t.event_index = e.event_index
-    JOIN classified AS s ON s.signature_index = e.signature_index
-    WHERE hosts = 'all'
-        OR s.slice IN ('Annotation', 'Module')
-        OR e.event_index IN (SELECT l.event_index FROM launched AS l)
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.

@@ -100,38 +100,55 @@ work AS (
 reached AS (
     SELECT r.process AS launched_by, r.correlation_id, r.start_ticks, r.event_index
     FROM slices AS r
-    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
+    WHERE r.kind = 'Runtime'
+        AND r.correlation_id > 0
+        AND r.process IN (SELECT d.launched_by FROM work AS d)
     UNION ALL
     SELECT '', r.correlation_id, r.start_ticks, r.event_index
     FROM slices AS r
-    WHERE r.kind = 'Runtime' AND r.correlation_id > 0
+    WHERE r.kind = 'Runtime'
+        AND r.correlation_id > 0
+        AND '' IN (SELECT d.launched_by FROM work AS d)
 ),
-calls AS (
+-- Mostly, only one call has an id.
+ids AS MATERIALIZED (
     SELECT
         r.launched_by,
         r.correlation_id,
-        r.start_ticks,
-        min(r.event_index) AS event_index
+        min(r.event_index) AS call_index,
+        count(*) > 1 AS has_others
     FROM reached AS r
-    GROUP BY r.launched_by, r.correlation_id, r.start_ticks
+    GROUP BY r.launched_by, r.correlation_id
 ),
 -- Not by an ASOF join, whose time grows with the number of rows that DuckDB expects:
 -- many times too many among other traces.
 moments AS (
     SELECT
-        c.launched_by,
-        c.correlation_id,
-        c.start_ticks,
+        r.launched_by,
+        r.correlation_id,
+        r.start_ticks,
         0 AS place,
-        c.event_index AS call_index,
+        min(r.event_index) AS call_index,
         NULL::INTEGER AS event_index
-    FROM calls AS c
+    FROM reached AS r
+    JOIN ids AS i
+        ON i.launched_by = r.launched_by AND i.correlation_id = r.correlation_id
+    WHERE i.has_others
+    GROUP BY r.launched_by, r.correlation_id, r.start_ticks
     UNION ALL
     SELECT d.launched_by, d.correlation_id, d.start_ticks, 1, NULL, d.event_index
     FROM work AS d
-    WHERE d.correlation_id > 0
+    JOIN ids AS i
+        ON i.launched_by = d.launched_by AND i.correlation_id = d.correlation_id
+    WHERE i.has_others
 ),
 paired AS (
+    SELECT d.event_index, i.call_index
+    FROM work AS d
+    JOIN ids AS i
+        ON i.launched_by = d.launched_by AND i.correlation_id = d.correlation_id
+    WHERE NOT i.has_others
+    UNION ALL
     SELECT
         m.event_index,
         coalesce(
@@ -245,7 +262,11 @@ named AS (
     FROM hosts AS h
     JOIN trace_events AS t
         ON t.capture_id = capture_key AND t.event_index = h.event_index
-    WHERE h.is_owner AND t.external_id > 0
+    WHERE h.is_owner
+        AND t.external_id > 0
+        AND t.external_id IN (
+            SELECT l.external_id FROM launches AS l WHERE l.call_index IS NULL
+        )
     GROUP BY t.external_id
 )
 SELECT
