@@ -4,8 +4,8 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from array import array
+from collections.abc import Sequence
 from math import nextafter
 from typing import Any, Final, TypeAlias
 
@@ -25,7 +25,7 @@ from etq.ingest.trace.scanner import (
     MemoryArguments,
     MemoryEvent,
 )
-from etq.ingest.trace.types import Entries
+from etq.ingest.trace.types import Entries, Part
 
 Whole = npt.NDArray[np.int64]
 Places: TypeAlias = "Whole | slice"
@@ -58,85 +58,98 @@ def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
     return found
 
 
-def device_events(entries: Entries, at: Whole, run: Whole, calls: Whole) -> pa.RecordBatch:
-    """Return the table `device_events` of the entries at these positions.
-
-    `run` has the run of each, `calls` the position of the call that launched it if it is a copy or fill, else -1.
+class DeviceDetails:
+    """The details of the device events at these positions. `calls` has the position of the call that launched each copy
+    or fill, else -1.
     """
-    order = np.argsort(at, kind="stable")
-    distinct = Numbered()
-    codes = np.empty(len(at), np.int64)
-    codes[order] = [*_codes(entries, at[order], distinct)]
-    details = dict(zip(DeviceArguments.__struct_fields__, zip(*distinct, strict=True), strict=True))
-    return batch(
-        {
-            "run_index": numbers(run.astype(np.int32)),
-            "event_index": numbers(at.astype(np.int32)),
-            "device": _held(details["device"], codes),
-            "stream": _held([*map(_stream_of, details["stream"])], codes, np.int64),
-            "grid": _as_written(details["grid"], codes),
-            "block": _as_written(details["block"], codes),
-            "registers_per_thread": _held(details["registers"], codes),
-            "shared_memory_bytes": _sizes(details["shared_memory"], codes),
-            "blocks_per_sm": _floats(details["blocks_per_sm"], codes),
-            "warps_per_sm": _floats(details["warps_per_sm"], codes),
-            "occupancy_percent": _floats(details["occupancy"], codes),
-            "bandwidth_gb_per_s": _floats(details["bandwidth"], codes),
-            "bytes": _bytes(entries, details["bytes"], codes, calls),
-            "collective": _texts(details["collective"], codes),
-            "process_group": _texts(details["process_group"], codes),
-            "group_description": _texts(details["group_description"], codes),
-            "group_size": _held([*map(_plain, details["group_size"])], codes),
-            "message_type": _texts(details["message_type"], codes),
-            "in_elements": _sizes([*map(_plain, details["in_elements"])], codes),
-            "out_elements": _sizes([*map(_plain, details["out_elements"])], codes),
-            "wait_stream": _held(details["wait_stream"], codes, np.int64),
-            "wait_correlation_id": _held(details["wait_correlation"], codes, np.int64),
-        }
-    )
 
+    def __init__(self, at: Whole, calls: Whole) -> None:
+        self._at, self._calls = at, calls
+        self._order = np.argsort(at, kind="stable")
+        # The calls of a kernel mostly have the same details, so that few are converted.
+        self._distinct = Numbered()
+        self._codes = array("q")
+        self.part = Part(at[self._order], _devices, _of_device, self._add)
 
-def memory_events(entries: Entries, memory: Sequence[tuple[int, int, float]]) -> pa.RecordBatch:
-    """Return the table `trace_memory` of the memory events in `memory`: position, thread, and time in microseconds."""
-    kept = [each for each in memory if abs(each[2]) < BEYOND]
-    at = np.array([at for at, _, _ in kept], np.int64)
-    decoded = entries.decoded(at, _memories, _of_memory)
-    rows = [astuple(event.args or _NO_MEMORY) for events in decoded for event in events]
-    fields = MemoryArguments.__struct_fields__
-    details: dict[str, Sequence[Any]] = dict(zip(fields, zip(*rows, strict=True) or ((),) * len(fields), strict=True))
-    return batch(
-        {
-            "event_index": numbers(at.astype(np.int32)),
-            "thread_index": numbers(np.array([thread for _, thread, _ in kept], np.int32)),
-            "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in kept], np.float64))),
-            "bytes": _sizes(details["bytes"]),
-            "device_type": _held(details["device_type"]),
-            "device": _held(details["device_id"]),
-            "address": texts([None if each is None else str(each) for each in details["address"]]),
-            "total_allocated": _sizes(details["total_allocated"]),
-            "total_reserved": _sizes(details["total_reserved"]),
-        }
-    )
-
-
-def _codes(entries: Entries, at: Whole, distinct: Numbered) -> Iterator[int]:
-    """Return the numbers in `distinct` of the details of the entries at these positions. The calls of a kernel mostly
-    have the same, so that few are converted.
-    """
-    for events in entries.decoded(at, _devices, _of_device):
+    def _add(self, events: Sequence[DeviceEvent]) -> None:
         for event in events:
             details = astuple(event.args or _NO_DEVICE)
-            yield distinct[details[:_RAW] + tuple(map(bytes, details[_RAW:]))]
+            self._codes.append(self._distinct[details[:_RAW] + tuple(map(bytes, details[_RAW:]))])
+
+    def rows(self, entries: Entries, run: Whole) -> pa.RecordBatch:
+        """Return the table `device_events`; `run` has the run of each. The part must have been decoded."""
+        codes = np.empty(len(self._at), np.int64)
+        codes[self._order] = self._codes
+        columns = zip(*self._distinct, strict=True)
+        details = dict(zip(DeviceArguments.__struct_fields__, columns, strict=True))
+        return batch(
+            {
+                "run_index": numbers(run.astype(np.int32)),
+                "event_index": numbers(self._at.astype(np.int32)),
+                "device": _held(details["device"], codes),
+                "stream": _held([*map(_stream_of, details["stream"])], codes, np.int64),
+                "grid": _as_written(details["grid"], codes),
+                "block": _as_written(details["block"], codes),
+                "registers_per_thread": _held(details["registers"], codes),
+                "shared_memory_bytes": _sizes(details["shared_memory"], codes),
+                "blocks_per_sm": _floats(details["blocks_per_sm"], codes),
+                "warps_per_sm": _floats(details["warps_per_sm"], codes),
+                "occupancy_percent": _floats(details["occupancy"], codes),
+                "bandwidth_gb_per_s": _floats(details["bandwidth"], codes),
+                "bytes": _bytes(entries, details["bytes"], codes, self._calls),
+                "collective": _texts(details["collective"], codes),
+                "process_group": _texts(details["process_group"], codes),
+                "group_description": _texts(details["group_description"], codes),
+                "group_size": _held([*map(_plain, details["group_size"])], codes),
+                "message_type": _texts(details["message_type"], codes),
+                "in_elements": _sizes([*map(_plain, details["in_elements"])], codes),
+                "out_elements": _sizes([*map(_plain, details["out_elements"])], codes),
+                "wait_stream": _held(details["wait_stream"], codes, np.int64),
+                "wait_correlation_id": _held(details["wait_correlation"], codes, np.int64),
+            }
+        )
+
+
+class MemoryDetails:
+    """The details of the memory events in `memory`: position, thread, and time in microseconds of each."""
+
+    def __init__(self, memory: Sequence[tuple[int, int, float]]) -> None:
+        self._kept = [each for each in memory if abs(each[2]) < BEYOND]
+        self._rows: list[tuple[Any, ...]] = []
+        self.part = Part(np.array([at for at, _, _ in self._kept], np.int64), _memories, _of_memory, self._add)
+
+    def _add(self, events: Sequence[MemoryEvent]) -> None:
+        self._rows += [astuple(event.args or _NO_MEMORY) for event in events]
+
+    def rows(self) -> pa.RecordBatch:
+        """Return the table `trace_memory`. The part must have been decoded."""
+        fields = MemoryArguments.__struct_fields__
+        columns = [*zip(*self._rows, strict=True)] or [()] * len(fields)
+        details: dict[str, Sequence[Any]] = dict(zip(fields, columns, strict=True))
+        return batch(
+            {
+                "event_index": numbers(self.part.places.astype(np.int32)),
+                "thread_index": numbers(np.array([thread for _, thread, _ in self._kept], np.int32)),
+                "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in self._kept], np.float64))),
+                "bytes": _sizes(details["bytes"]),
+                "device_type": _held(details["device_type"]),
+                "device": _held(details["device_id"]),
+                "address": texts([None if each is None else str(each) for each in details["address"]]),
+                "total_allocated": _sizes(details["total_allocated"]),
+                "total_reserved": _sizes(details["total_reserved"]),
+            }
+        )
 
 
 def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: Whole) -> pa.Array:
-    """Return sizes in bytes; copies and fills that have none, as those of ROCm, have the size in their launching calls."""
+    """Return sizes in bytes; copies and fills that have none, as those of ROCm, have those of their launching calls."""
     is_unsized = np.array([each is None for each in sizes], np.bool_)
     places = np.flatnonzero((calls != NONE) & is_unsized[codes])
     if not len(places):
         return _sizes(sizes, codes)
     written, of_call = np.unique(calls[places], return_inverse=True)
-    events = chain.from_iterable(entries.decoded(written, _calls, _of_call))
+    events: list[CallEvent] = []
+    entries.decode(Part(written, _calls, _of_call, events.extend))
     of_calls = [event.args.size if event.args else None for event in events]
     every = [sizes[code] for code in codes.tolist()]
     for place, call in zip(places.tolist(), of_call.tolist(), strict=True):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from array import array
+from collections.abc import Sequence
 from functools import partial
-from itertools import chain
 from typing import Final
 
 import msgspec
@@ -15,7 +15,7 @@ import pyarrow as pa
 from etq.ingest.arrow import LazyBatch, batch, encoded, numbers
 from etq.ingest.trace.columns import Numbered, texts_of
 from etq.ingest.trace.scanner import NONE, UNWRITTEN, InputsEvent
-from etq.ingest.trace.types import Entries
+from etq.ingest.trace.types import Entries, Part
 
 Whole = npt.NDArray[np.int64]
 _WRITTEN: Final = ("shapes", "dtypes", "strides", "inputs")
@@ -36,8 +36,9 @@ def inputs_of(entries: Entries, at: Whole, run: Whole) -> LazyBatch:
 def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     order = np.argsort(at, kind="stable")
     written = Numbered()
-    codes = np.array([*_codes(entries, at[order], written)], np.int64)
-    in_order = np.empty_like(codes)
+    codes = array("q")
+    entries.decode(Part(at[order], _events, _event.decode, lambda events: codes.extend(_codes(events, written))))
+    in_order = np.empty(len(at), np.int64)
     in_order[order] = codes
     places = np.flatnonzero(in_order != NONE)
     columns = [*zip(*written, strict=True)] or [()] * len(_WRITTEN)
@@ -50,21 +51,16 @@ def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
     )
 
 
-def _codes(entries: Entries, at: Whole, written: Numbered) -> Iterator[int]:
-    """Return the numbers in `written` of the shapes, types, strides and values of the inputs of the entries at these
-    positions; -1 without shapes.
-    """
-    return chain.from_iterable(
-        [
-            NONE
-            if (args := event.args) is None or (args.shapes is UNWRITTEN and args.old_shapes is UNWRITTEN)
-            else written[
-                bytes(args.old_shapes if args.shapes is UNWRITTEN else args.shapes),
-                bytes(args.dtypes),
-                bytes(args.strides),
-                bytes(args.values),
-            ]
-            for event in events
+def _codes(events: Sequence[InputsEvent], written: Numbered) -> list[int]:
+    """Return the number in `written` of each event's shapes, types, strides and values of inputs; -1 without shapes."""
+    return [
+        NONE
+        if (args := event.args) is None or (args.shapes is UNWRITTEN and args.old_shapes is UNWRITTEN)
+        else written[
+            bytes(args.old_shapes if args.shapes is UNWRITTEN else args.shapes),
+            bytes(args.dtypes),
+            bytes(args.strides),
+            bytes(args.values),
         ]
-        for events in entries.decoded(at, _events, _event.decode)
-    )
+        for event in events
+    ]

@@ -12,7 +12,7 @@ import pyarrow as pa
 from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
-from etq.ingest.trace.details import BEYOND, device_events, memory_events, nanoseconds
+from etq.ingest.trace.details import BEYOND, DeviceDetails, MemoryDetails, nanoseconds
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.nesting import first_places, launches, occurrences, order_of, parents
 from etq.ingest.trace.scanner import COPY_CATEGORIES, DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, NONE, STEP
@@ -183,13 +183,15 @@ def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, p
         yield "trace_events", rows
     readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
     yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
-    if slices.is_device.any():
-        of_devices = order[slices.is_device[order]]
-        is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
-        calls = np.where(is_launched, slices.at[slices.call[of_devices]], NONE)
-        yield "device_events", device_events(entries, slices.at[of_devices], slices.run[of_devices], calls)
+    of_devices = order[slices.is_device[order]]
+    is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
+    calls = np.where(is_launched, slices.at[slices.call[of_devices]], NONE)
+    devices, memory = DeviceDetails(slices.at[of_devices], calls), MemoryDetails(columns.memory)
+    entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
+    if len(of_devices):
+        yield "device_events", devices.rows(entries, slices.run[of_devices])
     if columns.memory:
-        yield "trace_memory", memory_events(entries, columns.memory)
+        yield "trace_memory", memory.rows()
     entries.release()
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)

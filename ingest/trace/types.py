@@ -8,10 +8,10 @@ the entries one by one instead.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -54,6 +54,40 @@ def _outer_keys(content: Any, start: int) -> list[str]:
     return keys
 
 
+class Part(Generic[Event]):
+    """Entries to be decoded.
+
+    places  their positions, ascending
+    many    decodes a list of entries
+    one     decodes a single entry if that fails
+    add     takes the decoded entries, some at a time, in their order
+    """
+
+    def __init__(
+        self,
+        places: npt.NDArray[np.int64],
+        many: msgspec.json.Decoder[list[Event]],
+        one: Callable[[msgspec.Raw], Event],
+        add: Callable[[list[Event]], object],
+    ) -> None:
+        self.places, self.many, self.one, self.add = places, many, one, add
+
+    def decode(self, entries: Sequence[msgspec.Raw]) -> None:
+        """Decode these entries."""
+        joined = b"".join((b"[", b",".join(entries), b"]"))
+        if not self.decode_list(joined, range(len(entries))):
+            self.add([*map(self.one, entries)])
+
+    def decode_list(self, block: bytes, places: Sequence[int]) -> bool:
+        """Decode the entries at these places of a list; return whether they could be decoded together."""
+        try:
+            events = self.many.decode(block)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return False
+        self.add([events[place] for place in places] if len(places) < len(events) else events)
+        return True
+
+
 class Entries:
     """A trace's JSON, read in parts as needed. Raises `FormatError` for a damaged gzip.
 
@@ -93,41 +127,24 @@ class Entries:
         """Free the text: later reads unpack it again."""
         self._text.release()
 
-    def decoded(
-        self,
-        places: npt.NDArray[np.int64],
-        many: msgspec.json.Decoder[list[Event]],
-        one: Callable[[msgspec.Raw], Event],
-    ) -> Iterator[list[Event]]:
-        """Yield the entries at these positions, in ascending order, in lists; `many` decodes a list,
-        `one` a single entry if that fails.
-        """
-        for block, wanted, size in self._at(places):
-            # To decode an entry that isn't wanted takes as long as to find where it ends.
-            is_most = 2 * len(wanted) > size
-            raws = [] if is_most else _chosen(block, wanted)
-            try:
-                events = many.decode(block if is_most else b"".join((b"[", b",".join(raws), b"]")))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                yield [*map(one, raws or _chosen(block, wanted))]
-            else:
-                yield [events[place] for place in wanted] if is_most else events
-
-    def _at(self, places: npt.NDArray[np.int64]) -> Iterator[tuple[bytes, list[int], int]]:
-        """Yield the lists that have the entries at these positions, their positions in the list, and its length."""
+    def decode(self, *parts: Part[Any]) -> None:
+        """Decode the entries of the parts, in one pass over the text."""
         if self.sizes is None:
             every = self.whole.traceEvents
-            for start in range(0, len(places), _AT_ONCE):
-                raws = [every[place] for place in places[start : start + _AT_ONCE].tolist()]
-                yield b"".join((b"[", b",".join(raws), b"]")), [*range(len(raws))], len(raws)
+            for part in parts:
+                for start in range(0, len(part.places), _AT_ONCE):
+                    part.decode([every[place] for place in part.places[start : start + _AT_ONCE].tolist()])
             return
-        ends = np.cumsum(self.sizes)
-        bounds = np.searchsorted(places, ends).tolist()
-        begin = 0
-        for block, end, size, bound in zip(self.blocks(), ends.tolist(), self.sizes, bounds, strict=True):
-            if begin < bound:
-                yield block, (places[begin:bound] - end + size).tolist(), size
-            begin = bound
+        ends = np.cumsum([0, *self.sizes])
+        bounds = [np.searchsorted(part.places, ends).tolist() for part in parts]
+        for number, (block, size) in enumerate(zip(self.blocks(), self.sizes, strict=True)):
+            raws: list[msgspec.Raw] = []
+            for part, bound in zip(parts, bounds, strict=True):
+                places = (part.places[bound[number] : bound[number + 1]] - ends[number]).tolist()
+                # To decode an entry that isn't wanted takes as long as to find where it ends.
+                if places and not (2 * len(places) > size and part.decode_list(block, places)):
+                    raws = raws or _raws.decode(block)
+                    part.decode([raws[place] for place in places])
 
     def blocks(self) -> Iterator[bytes]:
         """Yield JSON lists that together have all entries,
@@ -148,11 +165,6 @@ class Entries:
             last = ends[-1].start() + 1
             yield from _lists(text, start, last, is_all=True)
             self.around = _around(before, text[last:])
-
-
-def _chosen(block: bytes, places: list[int]) -> list[msgspec.Raw]:
-    raws = _raws.decode(block)
-    return [raws[place] for place in places]
 
 
 def _joined(parts: Iterator[bytes], text: bytes, size: int) -> tuple[bytes, bool]:
