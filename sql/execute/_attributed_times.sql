@@ -53,7 +53,7 @@ CREATE MACRO _linked_key(
 --   source_line: line in that file; NULL for events of no line or of several
 --   lines: number of lines that it belongs to
 --   signature_index: the event
---   mapping: exact or aligned; NULL for events of no module
+--   mapping: exact, aligned or call, as in `event_ops`; NULL for events of no module
 --   calls: number of events
 --   self_ticks: sum of their self times
 CREATE MACRO _attributed_times(

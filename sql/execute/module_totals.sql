@@ -37,7 +37,7 @@ GROUP BY g.method, m.module_path;
 --   self_time: time of these events
 --   total: self_time with that of all submodules
 --   share_percent: total in percent of the executes
---   mapping: exact; aligned, if delegates' events were matched with nodes by order; NULL if it has no events
+--   mapping: exact; aligned, if any of its events was matched with a node by order; call, if all are delegates' events with the module of their call; NULL if it has no events
 --   unit: unit of self_time and total
 --   self_ticks: self_time in ticks, a whole number
 CREATE MACRO module_totals(

@@ -10,6 +10,7 @@
 --   family: its family
 --   kernel_op: op of the kernel that its instruction runs, without the overload; NULL if it runs none
 --   method: the method
+--   chain_index: its chain of instructions
 --   instruction_id: the instruction
 --   delegate_id: the delegate's id as text; NULL if no delegate ran it
 CREATE MACRO _instruction_events(
@@ -27,6 +28,7 @@ SELECT
         CASE WHEN s.kind = 'kernel' THEN string_split(s.family, '.')[1] END
     ) OVER (PARTITION BY s.block_index, s.instruction_id) AS kernel_op,
     m.method,
+    s.chain_index,
     s.instruction_id,
     CASE
         WHEN s.kind = 'delegate'

@@ -105,11 +105,11 @@ LEFT JOIN node_values AS v
 --   op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
 --   first_op_type: op type of the first node that it runs itself; NULL if it runs none
 --   output_shape: sizes of that node's first output, as text
---   module_path: deepest module that contains all nodes that it runs itself
+--   module_path: deepest module that contains all nodes that it runs itself; of a delegate's event without nodes, of those that its call runs
 --   source_file: file of the user's line; NULL if the event comes from several lines or none
 --   source_line: line in that file; NULL if the event comes from several lines or none
---   lines: number of lines of the nodes that it runs itself
---   mapping: exact, or aligned within a delegate; NULL for events without nodes
+--   lines: number of lines of the nodes that it runs itself, or else its call
+--   mapping: exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
 --   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO _find_event_ops(
     capture_key  -- key of a capture
@@ -135,6 +135,30 @@ handles AS (
         list(h.debug_handle ORDER BY h.position) AS debug_handles
     FROM _event_handles(capture_key) AS h
     GROUP BY h.signature_index
+),
+instruction_events AS MATERIALIZED (
+    SELECT e.* FROM _instruction_events(capture_key) AS e
+),
+modules AS MATERIALIZED (
+    SELECT m.* FROM _event_modules(capture_key) AS m
+),
+-- An event of a delegate without nodes has module and line of its call.
+calls AS (
+    SELECT
+        e.block_index,
+        e.chain_index,
+        e.instruction_id,
+        m.signature_index,
+        m.module_path,
+        m.source_file,
+        m.source_line,
+        m.lines
+    FROM instruction_events AS e
+    JOIN modules AS m ON m.signature_index = e.signature_index
+    WHERE e.kind = 'delegate_call'
+    QUALIFY e.signature_index = min(e.signature_index) OVER (
+        PARTITION BY e.block_index, e.chain_index, e.instruction_id
+    )
 )
 SELECT
     e.signature_index,
@@ -144,16 +168,24 @@ SELECT
     m.op_type,
     m.first_op_type,
     m.output_shape,
-    m.module_path,
-    m.source_file,
-    m.source_line,
-    coalesce(m.lines, 0) AS lines,
-    m.mapping,
+    coalesce(m.module_path, c.module_path) AS module_path,
+    coalesce(m.source_file, c.source_file) AS source_file,
+    coalesce(m.source_line, c.source_line) AS source_line,
+    coalesce(m.lines, c.lines, 0) AS lines,
+    coalesce(m.mapping, CASE WHEN c.signature_index IS NOT NULL THEN 'call' END)
+        AS mapping,
     d.backend
-FROM _instruction_events(capture_key) AS e
+FROM instruction_events AS e
 LEFT JOIN handles AS h ON h.signature_index = e.signature_index
 LEFT JOIN op_types AS o ON o.signature_index = e.signature_index
-LEFT JOIN _event_modules(capture_key) AS m ON m.signature_index = e.signature_index
+LEFT JOIN modules AS m ON m.signature_index = e.signature_index
+LEFT JOIN calls AS c
+    ON c.block_index = e.block_index
+    AND c.chain_index = e.chain_index
+    AND c.instruction_id = e.instruction_id
+    AND m.signature_index IS NULL
+    AND e.kind = 'delegate'
+    AND _delegate_part(e.family) <> 'layout'
 LEFT JOIN delegates AS d
     ON d.record_id = e.record_id
     AND d.method = e.method

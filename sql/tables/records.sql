@@ -178,10 +178,10 @@ CREATE TABLE signature_ops (
     op_type VARCHAR,  -- op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
     first_op_type VARCHAR,  -- op type of the first node that it runs itself; NULL if it runs none
     output_shape VARCHAR,  -- sizes of that node's first output, as text; NULL if unknown
-    module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; NULL where unknown
+    module_path VARCHAR,  -- deepest module that contains all nodes that it runs itself; of a delegate's event without nodes, of those that its call runs; NULL where unknown
     source_file VARCHAR,  -- file of the user's line; NULL if the event comes from several lines or none
     source_line INTEGER,  -- line in that file; NULL if the event comes from several lines or none
-    lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself
-    mapping VARCHAR,  -- exact, or aligned within a delegate; NULL for events without nodes
+    lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself, or else its call
+    mapping VARCHAR,  -- exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );

@@ -209,6 +209,52 @@ def test_nodes_of_calls(linked: Warehouse, kind: str) -> None:
     )
 
 
+def common(paths: list[list[str]]) -> str:
+    """The deepest module that all of these lists of modules, outermost first, have."""
+    levels: list[tuple[str, ...]] = [level for level in zip(*paths, strict=False) if len(set(level)) == 1]
+    return levels[-1][0]
+
+
+@pytest.mark.parametrize("kind", ("conv_quantized", "decomposed", "lstm_steps"))
+def test_events_without_nodes_have_the_module_of_their_call(linked: Warehouse, kind: str) -> None:
+    """Against the modules of the call's nodes in the record; layout work keeps a row of its own."""
+    name = stored(linked, kind)
+    nodes: dict[tuple[int, int, int], dict[int, list[str]]] = {}
+    for *call, node_index, _depth, module in linked.rows(
+        """
+        SELECT s.block_index, s.chain_index, s.instruction_id, n.node_index, m.depth, m.module_path
+        FROM captures AS k
+        JOIN signatures AS s USING (capture_id)
+        JOIN signature_nodes AS n USING (capture_id, signature_index)
+        JOIN node_modules AS m USING (record_id, graph_id, node_index)
+        WHERE k.name = $name AND s.kind = 'delegate_call' AND n.is_own
+        ORDER BY ALL
+        """,
+        name=name,
+    )[1]:
+        block, chain, instruction = call
+        nodes.setdefault((block, chain, instruction), {}).setdefault(node_index, []).append(module)
+    events = linked.rows(
+        """
+        SELECT s.block_index, s.chain_index, s.instruction_id, s.family, o.module_path, o.mapping
+        FROM captures AS k
+        JOIN signatures AS s USING (capture_id)
+        JOIN signature_ops AS o USING (capture_id, signature_index)
+        WHERE k.name = $name AND s.kind = 'delegate'
+            AND s.signature_index NOT IN (
+                SELECT n.signature_index FROM signature_nodes AS n WHERE n.capture_id = k.capture_id
+            )
+        """,
+        name=name,
+    )[1]
+    is_layout = ["Transpose" in row[3] or "Reshape" in row[3] for row in events]
+    placed = [row for row, layout in zip(events, is_layout, strict=True) if not layout]
+    assert placed
+    for block, chain, instruction, _, module, mapping in placed:
+        assert (module, mapping) == (common([*nodes[block, chain, instruction].values()]), "call")
+    assert all(row[4:] == (None, None) for row, layout in zip(events, is_layout, strict=True) if layout)
+
+
 def test_costs_are_counted_once(linked: Warehouse) -> None:
     """The backend took the views of matmul, and kernels run its bmm: its calls cost no operations."""
     rows = linked.rows(

@@ -158,6 +158,6 @@ function described({ events, signatures }, id, row, unit) {
     ["source", get("source_file") === null ? lines : get("source_file") + line],
     ["instruction", get("instruction_id") === null ? "" : String(get("instruction_id"))],
     ["backend", get("backend")],
-    ["mapping", get("mapping") === "aligned" ? "aligned by order" : ""],
+    ["mapping", { aligned: "aligned by order", call: "module of the call" }[get("mapping")] ?? ""],
   ];
 }
