@@ -8,7 +8,7 @@ with the file.
 from __future__ import annotations
 
 import mmap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -36,6 +36,10 @@ from etq.ingest.other_files import other_file
 RUNS: Final = 4096
 # After this many groups of runs, about 35 MB, the pages of a mapped file are released.
 RELEASE_EVERY: Final = 8
+# The kinds of events that only an execute logs.
+_OPS: Final = frozenset(("kernel", "operator_call", "delegate_call", "delegate"))
+# How many runs a finding lists.
+_LISTED: Final = 5
 
 Batch = tuple[str, pa.RecordBatch]
 
@@ -210,13 +214,31 @@ class _Reader:
                 self.facts.clocks[:, column] += np.bincount(counted, minlength=rows)
         return found.events
 
+    def _failed_runs(self, names: Mapping[int, str]) -> list[tuple[str, str]]:
+        """Return a finding (rule, detail) about runs that log ops but not their execute, as others of their name do:
+        the runtime logs it at its end, unless an op fails. `names` has the name of each block's runs.
+        """
+        rows = self.blocks.signatures
+        executes = {row.block_index for row in rows if row.key.name in (signatures.EXECUTE, signatures.STEP)}
+        ops = {row.block_index for row in rows if signatures.event_kind(row.key) in _OPS}
+        failed = {block for block in ops - executes if names[block] in {names[each] for each in executes}}
+        runs = [str(run) for run, block in enumerate(self.runs.block_index) if block in failed]
+        if not runs:
+            return []
+        listed = ", ".join(runs[:_LISTED]) + (", ..." if len(runs) > _LISTED else "")
+        detail = (
+            f"{len(runs)} of {len(self.runs)} runs log ops but no Method::execute: their execute failed, and "
+            f"their times are in no total (run_index {listed})"
+        )
+        return [("failed runs", detail)]
+
     def _closing_tables(self) -> Iterator[Batch]:
         yield "runs", self.runs.rows()
         yield "signatures", event_rows.signature_rows(self.blocks.signatures, self.facts.clocks)
         rows = self.blocks.signatures
         names = dict(zip(self.runs.block_index, self.runs.name, strict=True))
         detached = self.misfits.findings([row.key for row in rows], [names[row.block_index] for row in rows])
-        findings = [*self.findings, *self.clock.findings(), *detached]
+        findings = [*self.findings, *self.clock.findings(), *detached, *self._failed_runs(names)]
         if findings:
             yield "findings", event_rows.findings(findings)
         is_debug = self.facts.types & {DEBUG, OUTPUT}

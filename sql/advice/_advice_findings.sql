@@ -26,6 +26,12 @@ known (rule, severity, remedy) AS (
         'Link the program that ran, by its file: etq ingest --pte.'
     ),
     (
+        'failed runs',
+        'high',
+        'Look for the error of these runs in the runtime''s log. The other runs are '
+        || 'complete.'
+    ),
+    (
         'impossible times',
         'high',
         'If the counter has 32 bits, set --clock-bits 32; if not, the clock differs '

@@ -174,6 +174,24 @@ def test_concatenated_dumps(made: list[list[Run]]) -> None:
     } in tables["findings"]
 
 
+def test_runs_whose_execute_failed() -> None:
+    """The runtime logs an execute when it ends, so that a run in which an op fails has none."""
+    whole = a_run("Execute", kernel("add", 2, 5), kernel("mul", 5, 8), execute(1, 9))
+    failed = a_run("Execute", kernel("add", 12, 15))
+    assert read(dump(whole, failed, whole, failed))["findings"] == [
+        {
+            "rule": "failed runs",
+            "detail": "2 of 4 runs log ops but no Method::execute: their execute failed, and their times are in no total "
+            "(run_index 1, 3)",
+        }
+    ]
+    listed = read(dump(whole, *[failed] * 6))["findings"][0]["detail"]
+    assert listed.endswith("(run_index 1, 2, 3, 4, 5, ...)")
+    # Runs of a name that logs no execute at all are of another runner.
+    assert "findings" not in read(dump(whole, a_run("Other", kernel("add", 12, 15))))
+    assert "findings" not in read(dump(failed))
+
+
 @pytest.mark.parametrize(
     "name", ["mlp/mlp", "demo_str/demo_str", "mlp/mlp_alloc", "twins/twins_debug", "cond/cond_mixed"]
 )
