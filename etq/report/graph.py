@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from etq.report import delegates
@@ -206,14 +206,7 @@ def graph_rows(target: Target, more: More = NOTHING_MORE, *, with_delegates: boo
 
     times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]} if is_timed else {}
     sums = {row[:2]: row[2:] for row in rows_of(target, SUMS, record=record)[1]} if is_timed else {}
-    times |= inner.times
-    sums |= inner.sums
-    groups: list[tuple[Any, ...]] = []
-    for number, group in enumerate(tree.groups, len(keys)):
-        time: Sequence[Any] = times.get((methods[group.graph_id], group.path), (None,) * 4)
-        cost: Sequence[Any] = sums.get((group.graph_id, group.path), (None,) * 6)
-        about = (group.graph_id, methods[group.graph_id], group.parent, group.name, group.path, group.module_class)
-        groups.append((*about, *places[number], *time, *cost))
+    groups = _group_rows(tree, methods, places[len(keys) :], times | inner.times, sums | inner.sums)
     rows = [(*row, tree.parents[at], *places[at]) for at, row in enumerate(nodes)]
     node_names, group_names = [*names, "parent", "rank", "order"], [*GROUP_NAMES]
     if inner.nodes:
@@ -232,6 +225,24 @@ def graph_rows(target: Target, more: More = NOTHING_MORE, *, with_delegates: boo
         "edges": (("maker", "user"), edges),
         "bends": (("group", "owner", "rank", "order"), bends),
     }
+
+
+def _group_rows(
+    tree: Tree,
+    methods: Mapping[int, str],
+    places: Sequence[tuple[int, int]],
+    times: Mapping[tuple[Any, ...], tuple[Any, ...]],
+    sums: Mapping[tuple[Any, ...], tuple[Any, ...]],
+) -> list[tuple[Any, ...]]:
+    """Return the rows of groups; `times` are by method and module, `sums` by graph and module."""
+    rows: list[tuple[Any, ...]] = []
+    for group, place in zip(tree.groups, places, strict=True):
+        method = methods[group.graph_id]
+        time = times.get((method, group.path), (None,) * 4)
+        cost = sums.get((group.graph_id, group.path), (None,) * 6)
+        about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
+        rows.append((*about, *place, *time, *cost))
+    return rows
 
 
 GROUP_NAMES: Final = (

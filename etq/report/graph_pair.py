@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
@@ -127,39 +127,22 @@ def pair_of(
     times = {
         (row["side"], row["method"], row["module_path"]): (row["self_time"], row["gap"]) for row in found if row["side"]
     }
-    of_sides = {side: about for side, *about in warehouse.rows(SIDE, **sought)[1]}
-    by_side = {side: (record, stage) for side, (record, stage, _) in of_sides.items()}
-    stages = [of_sides[side][2] for side in SIDES]
-    sides = [by_side[side] for side in SIDES]
-    tables: dict[str, Table] = {}
-    numbers: dict[str, dict[tuple[str, int], int]] = {}
-    nodes: dict[str, tuple[list[str], list[tuple[Any, ...]]]] = {}
-    for side, (record, stage) in zip(SIDES, sides, strict=True):
-        nodes[side] = warehouse.rows(NODES, record=record, stage=stage)
-        numbers[side] = {(row[1], row[2]): number for number, row in enumerate(nodes[side][1])}
+    sides = {side: tuple(about) for side, *about in warehouse.rows(SIDE, **sought)[1]}
+    nodes = {side: warehouse.rows(NODES, record=sides[side][0], stage=sides[side][1]) for side in SIDES}
+    numbers = {side: {(row[1], row[2]): number for number, row in enumerate(nodes[side][1])} for side in SIDES}
     methods = [{method for method, _ in numbers[side]} for side in SIDES]
     if not methods[0] & methods[1]:
         raise EtqError(f"{base} and {new} have no method in common: {', '.join(sorted(methods[0] | methods[1]))}")
-    for side, other, (record, stage) in zip(SIDES, SIDES[::-1], sides, strict=True):
-        of_nodes = {(row["method"], row[f"{side}_node"]): row for row in pairs if row[f"{side}_node"] is not None}
-        more = []
-        for row in nodes[side][1]:
-            pair = of_nodes[row[1], row[2]]
-            counterpart = numbers[other].get((row[1], pair[f"{other}_node"]), -1)
-            more.append((*(pair[f"{side}_{name}"] for name in OF_SIDE), *(pair[name] for name in OF_PAIR), counterpart))
+    tables: dict[str, Table] = {}
+    for side, other in zip(SIDES, SIDES[::-1], strict=True):
+        more = _values_of(side, other, nodes[side][1], pairs, numbers[other])
         side_times = {key[1:]: value for key, value in times.items() if key[0] == side}
-        tables |= {
-            f"{side}_{name}": each
-            for name, each in _placed(warehouse, nodes[side], more, (record, stage), side_times).items()
-        }
+        placed = _placed(warehouse, nodes[side], more, sides[side][:2], side_times)
+        tables |= {f"{side}_{name}": each for name, each in placed.items()}
     kinds = {"alone": _is_alone, "changed": lambda row: row["change"] == "changed", "gaps": _has_gap}
     for name, is_listed in kinds.items():
-        listed = [
-            (*(row[column] for column in LISTED),
-             *(numbers[side].get((row["method"], row[f"{side}_node"]), -1) for side in SIDES))
-            for row in pairs if is_listed(row)
-        ]  # fmt: skip
-        tables[name] = table([*LISTED, *SIDES], listed)
+        tables[name] = _listed([row for row in pairs if is_listed(row)], numbers)
+    stages = [sides[side][2] for side in SIDES]
     shown = names or (base, new)
     counts = Counter(row["change"] for row in pairs)
     facts: dict[str, Any] = {
@@ -176,6 +159,35 @@ def pair_of(
         note = "No op has a gap: values are compared where both sides, or a side and the reference, have logged them."
     title = " and ".join(shown if shown[0] != shown[1] else [f"{shown[0]} ({stage})" for stage in stages])
     return Report("graphs", title, [Section("graph_pair", "Two graphs", tables, facts, note)])
+
+
+def _values_of(
+    side: str,
+    other: str,
+    nodes: Sequence[tuple[Any, ...]],
+    pairs: Sequence[dict[str, Any]],
+    others: Mapping[tuple[str, int], int],
+) -> list[tuple[Any, ...]]:
+    """Return what the pair of each node of a side has: its values, and the number of its counterpart, -1 for none."""
+    of_nodes = {(row["method"], row[f"{side}_node"]): row for row in pairs if row[f"{side}_node"] is not None}
+    values = []
+    for row in nodes:
+        pair = of_nodes[row[1], row[2]]
+        counterpart = others.get((row[1], pair[f"{other}_node"]), -1)
+        values.append((*(pair[f"{side}_{name}"] for name in OF_SIDE), *(pair[name] for name in OF_PAIR), counterpart))
+    return values
+
+
+def _listed(pairs: Sequence[dict[str, Any]], numbers: Mapping[str, Mapping[tuple[str, int], int]]) -> Table:
+    """Return these pairs as a table, with the numbers of their nodes."""
+    rows = [
+        (
+            *(row[column] for column in LISTED),
+            *(numbers[side].get((row["method"], row[f"{side}_node"]), -1) for side in SIDES),
+        )
+        for row in pairs
+    ]
+    return table([*LISTED, *SIDES], rows)
 
 
 def _bounded(row: dict[str, Any]) -> dict[str, Any]:
