@@ -68,6 +68,7 @@ _OF_ANY: Final = {
 _OF_OPTIONS: Final = {
     "peak_memory": "no allocations: record them with profile_memory=True",
     "memory_leaks": "no allocations that a step holds at its end: record them with profile_memory=True",
+    "kernel_counters": "no counters of CUPTI: record them with profiler_metrics of experimental_config",
     "backward_times": "no modules, or no backward pass: record modules with with_stack=True, or use --by op",
 }
 

@@ -47,6 +47,7 @@ _MORE = {
     "work_totals": ["'gpu'"],
     "work_types": ["'gpu'"],
     **{view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals")},
+    "kernel_counters": ["'counters'"],
     "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],
     "inspector_events": ["'loops', repeats := 'last'", "'loops'", "'mlp', phase := 'decode', unit := 'ms'"],
@@ -149,6 +150,7 @@ def build(place: Path) -> None:
             "pair_mlp": "torch/pair_mlp.pt.trace.json.gz",
             "before": "torch_steps/before.pt.trace.json.gz",
             "after": "torch_steps/after.pt.trace.json.gz",
+            "counters": "torch_counters/counters.pt.trace.json.gz",
             "iterations": "prof_result/iterations.prof_result.bin",
         }
         for name, file in files.items():
