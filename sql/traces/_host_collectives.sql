@@ -19,17 +19,37 @@ CREATE MACRO _message_type(
     END
 );
 
+-- One of the sizes of a tensor; 1 if it has fewer dimensions, NULL for other texts.
+CREATE MACRO _size_at(
+    sizes,  -- its sizes, separated by commas
+    dimension  -- number of the dimension, from 1
+) AS (
+    CASE
+        WHEN len(string_split(sizes, ',')) < dimension THEN 1
+        WHEN try_cast(string_split(sizes, ',')[dimension] AS DOUBLE) >= 0
+            THEN try_cast(string_split(sizes, ',')[dimension] AS DOUBLE)
+    END
+);
+
+-- Number of elements of a tensor of 1 to 5 dimensions; NULL for others.
+CREATE MACRO _elements_of_sizes(
+    sizes  -- its sizes, separated by commas
+) AS (
+    CASE WHEN len(string_split(sizes, ',')) <= 5 THEN
+        _size_at(sizes, 1) * _size_at(sizes, 2) * _size_at(sizes, 3)
+        * _size_at(sizes, 4) * _size_at(sizes, 5)
+    END
+);
+
 -- Number of elements of the one tensor among an op's inputs; NULL if it has none or
 -- several.
 CREATE MACRO _only_elements(
-    shapes  -- sizes of its inputs, as a JSON list
+    shapes  -- sizes of its inputs, as a JSON list without spaces
 ) AS (
     CASE
-        WHEN replace(shapes, ' ', '') = '[[]]' THEN 1e0
-        ELSE _elements(list_transform(
-            string_split(regexp_extract(shapes, '^\[\[([0-9, ]*)\]\]$', 1), ','),
-            lambda n: try_cast(trim(n) AS BIGINT)
-        ))
+        WHEN shapes = '[[]]' THEN 1
+        WHEN starts_with(shapes, '[[') AND ends_with(shapes, ']]')
+            THEN _elements_of_sizes(substr(shapes, 3, length(shapes) - 4))
     END
 );
 
@@ -77,11 +97,10 @@ events AS (
 sized AS (
     SELECT
         v.*,
-        nullif(regexp_extract(g.value, '^(.*):([0-9]+)$', 1), '') AS group_description,
-        try_cast(regexp_extract(g.value, '^(.*):([0-9]+)$', 2) AS INTEGER)
-            AS group_size,
-        _message_type(regexp_extract(o.dtypes, '^\["([^"]*)"\]$', 1)) AS message_type,
-        _only_elements(o.shapes) AS elements
+        string_split(g.value, ':')[1] AS group_description,
+        try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
+        _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
+        _only_elements(replace(o.shapes, ' ', '')) AS elements
     FROM events AS v
     LEFT JOIN labels AS g
         ON g.capture_id = v.capture_id

@@ -41,7 +41,8 @@ _MORE = {
     "backward_times": ["'gpu'", "'mlp_train', \"by\" := 'op'"],
     "tensor_core_use": ["'gpu', \"by\" := 'step'"],
     "wide_steps": ["'gpu'"],
-    "clock_offsets": ["selector := 'gpu'"],
+    "clock_offsets": ["selector := 'gpu'", "unit := 'ns'"],
+    "collectives": ["'gloo_0'"],
     "rank_steps": ["selector := 'gpu'"],
     "stragglers": ["selector := 'gpu'"],
     "work_totals": ["'gpu'"],
@@ -151,6 +152,8 @@ def build(place: Path) -> None:
             "before": "torch_steps/before.pt.trace.json.gz",
             "after": "torch_steps/after.pt.trace.json.gz",
             "counters": "torch_counters/counters.pt.trace.json.gz",
+            "gloo_0": "torch_gloo/rank0.pt.trace.json.gz",
+            "gloo_1": "torch_gloo/rank1.pt.trace.json.gz",
             "iterations": "prof_result/iterations.prof_result.bin",
         }
         for name, file in files.items():
