@@ -56,7 +56,6 @@ _OF_DEVICES: Final = {
     "kernel_sequences": "no calls of ops that launched so many kernels, copies and fills",
     "queue_summary": "no device events whose launch was recorded",
     "device_breakdown": "no device events in its steps",
-    "collectives": "no collectives on devices",
 }
 _OF_ANY: Final = {
     "slow_runs": "no run of {capture} took longer than typical runs",
@@ -66,8 +65,10 @@ _OF_ANY: Final = {
     "delegate_graph": "{capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan",
 }
 _OF_OPTIONS: Final = {
+    "collectives": "no collectives, on devices or of gloo",
     "peak_memory": "no allocations: record them with profile_memory=True",
     "memory_leaks": "no allocations that a step holds at its end: record them with profile_memory=True",
+    "kernel_counters": "no counters of CUPTI: record them with profiler_metrics of experimental_config",
     "backward_times": "no modules, or no backward pass: record modules with with_stack=True, or use --by op",
 }
 

@@ -154,6 +154,15 @@ view_command(
     choosing=_sequence_options,
 )
 view_command(
+    "counters",
+    "kernel_counters",
+    "Show what CUPTI counted of each kernel, and the ops that launched it.",
+    people_query="""SELECT c.place, c.device, c.event, c.top_op, c.op, c.counter, c.value, c.flops, c.reason
+    FROM {view} AS c""",
+    example="train.pt.trace.json.gz --format csv",
+    has_unit=False,
+)
+view_command(
     "tensor-cores",
     "tensor_core_use",
     "Show how much of devices' time uses tensor cores.",

@@ -37,7 +37,7 @@ FORMATS: Final = {
         "trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again",
         (
             *("timeline", "event_ops", "labels", "_selected_runs", "threads", "trace_events", "op_arguments"),
-            *("device_events", "trace_memory", "trace_devices", "_trace_counters"),
+            *("device_events", "event_counters", "trace_memory", "trace_devices", "_trace_counters"),
         ),
         ("runs", "counters"),
     ),

@@ -109,6 +109,7 @@ def _slices(options: dict[str, Any]) -> str:
             *(f"e.{name}" for name in OF_EVENTS),
             *(f"o.{name}" for name in OF_OPS),
             *(f"d.{name}" for name in (*OF_DEVICES, *WRITTEN_OF_DEVICES)),
+            "k.counters",
         ]
     )
     return f"""
@@ -121,6 +122,12 @@ def _slices(options: dict[str, Any]) -> str:
             ON o.capture_id = t.capture_id AND o.run_index = t.run_index AND o.event_index = t.event_index
         LEFT JOIN device_events AS d
             ON d.capture_id = t.capture_id AND d.run_index = t.run_index AND d.event_index = t.event_index
+        LEFT JOIN (
+            SELECT c.event_index, list({{'name': c.counter, 'value': c.value}} ORDER BY c.counter) AS counters
+            FROM event_counters AS c
+            WHERE c.capture_id = _capture_id($capture)
+            GROUP BY c.event_index
+        ) AS k ON k.event_index = t.event_index
         ORDER BY t.event_index
     """
 
@@ -158,6 +165,7 @@ def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, s
     raw_columns = [
         (f'"{name}":', columns[column]) for column, name in (OF_OPS | WRITTEN_OF_DEVICES).items() if _any(rows, column)
     ]
+    counters = columns["counters"]
     for at, (signature, thread, start, elapsed) in enumerate(
         zip(
             *(columns[name] for name in ("signature_index", "thread_index", "start_ticks", "elapsed_ticks")),
@@ -166,6 +174,7 @@ def _of_slices(rows: pa.RecordBatch, names: dict[int, str], threads: dict[int, s
     ):
         args = [name + encoded(values[at]) for name, values in encoded_columns if values[at] is not None]
         args += [name + values[at] for name, values in raw_columns if values[at] is not None]
+        args += [f"{encoded(each['name'])}:{encoded(each['value'])}" for each in counters[at] or ()]
         when = f'"ts":{microseconds(start)},"dur":{microseconds(elapsed)}'
         yield f'{{"ph":"X",{names[signature]}{threads[thread]}{when},"args":{{{",".join(args)}}}}}'
 

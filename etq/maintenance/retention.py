@@ -16,7 +16,8 @@ from etq.errors import WarehouseError
 
 # The tables whose size depends on the number of events; pruning empties them if it keeps rollups.
 EVENT_TABLES: Final = (
-    "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "trace_memory",
+    "event_ticks", "allocations", "debug_values", "trace_events", "op_arguments", "device_events", "event_counters",
+    "trace_memory",
 )  # fmt: skip
 
 

@@ -13,9 +13,9 @@ from etq.report.target import Target
 
 # The views that these sections need, for the warehouse in memory of a file.
 VIEWS: Final = (
-    "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown", "device_idle",
-    "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary",
-    "tensor_core_use", "time_tree", "wide_steps", "work_totals",
+    "_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown",
+    "device_idle", "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary",
+    "tensor_core_use", "wide_steps", "work_totals",
 )  # fmt: skip
 
 # The number of ops and kernels in the overview.
@@ -44,34 +44,13 @@ def top_tables(target: Target) -> dict[str, Table]:
     return {**tables, "top_kernels": kernels} if kernels is not None and on_devices else tables
 
 
-# What a trace without modules spent its time in, by the events that contain it. The time of nodes that would be too
-# narrow to see belongs to those around them.
-NESTED: Final = """
-    WITH
-    nodes AS MATERIALIZED (
-        SELECT t.node_index, t.parent_index, t.path, t.calls, t.total, t.unit
-        FROM time_tree($capture, by := 'event', unit := $unit, runs := 'all') AS t
-        WHERE t.depth > 0 AND t.share_percent >= 0.02
-    ),
-    within AS (
-        SELECT n.parent_index, sum(n.total) AS total FROM nodes AS n GROUP BY n.parent_index
-    )
-    SELECT
-        array_to_string(n.path, chr(31)) AS path,
-        n.calls,
-        greatest(n.total - coalesce(w.total, 0), 0) AS self_time,
-        n.unit
-    FROM nodes AS n
-    LEFT JOIN within AS w ON w.parent_index = n.node_index
-    ORDER BY n.node_index
-"""
-
-
 def nested_times(target: Target) -> dict[str, Table]:
     """Return the times of events within events, for a trace that doesn't name modules."""
+    # The section of modules has the same query, which runs once.
     if target.table("FROM module_tree($capture, unit := $unit)").length:
         return {}
-    return {"nested": target.table(NESTED)}
+    query = "SELECT n.path, n.calls, n.self_time, n.unit FROM _nested_times($capture, $unit) AS n ORDER BY n.node_index"
+    return {"nested": target.table(query)}
 
 
 def idle_cards(target: Target) -> dict[str, Table]:

@@ -12,10 +12,19 @@ import pyarrow as pa
 from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
+from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import BEYOND, DeviceDetails, MemoryDetails, nanoseconds
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.nesting import first_places, launches, occurrences, order_of, parents
-from etq.ingest.trace.scanner import COPY_CATEGORIES, DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, NONE, STEP
+from etq.ingest.trace.scanner import (
+    COPY_CATEGORIES,
+    DEVICE_CATEGORIES,
+    LAUNCH_CATEGORY,
+    LAUNCH_ENDINGS,
+    NONE,
+    RANGE_CATEGORY,
+    STEP,
+)
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
@@ -62,6 +71,11 @@ class Slices:
         is_of = np.array([category in categories for category, _ in self.kinds], np.bool_)
         found: npt.NDArray[np.bool_] = is_of[self.kind]
         return found
+
+    @property
+    def is_range(self) -> npt.NDArray[np.bool_]:
+        """Whether each slice is a range of counters, as those of few traces."""
+        return self._is_of(frozenset((RANGE_CATEGORY,)))
 
     def _steps(self) -> Whole:
         """Return the slices that are profiler steps, ordered by start."""
@@ -190,6 +204,9 @@ def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, p
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
         yield "device_events", devices.rows(entries, slices.run[of_devices])
+    ranges = of_devices[slices.is_range[of_devices]]
+    if len(ranges):
+        yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)
     if columns.memory:
         yield "trace_memory", memory.rows()
     entries.release()

@@ -12,11 +12,13 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
+# The category of ranges of counters.
+RANGE_CATEGORY: Final = "cuda_profiler_range"
 # Categories of device events and of events about a device, also in the older layout; as `_is_device_event` in SQL.
 DEVICE_CATEGORIES: Final = frozenset(
     (
         *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event"),
-        *("cuda_profiler_range", "xpu_scope_profiler"),
+        *(RANGE_CATEGORY, "xpu_scope_profiler"),
         *("mtia_ccp_events", "mtia_workloadd", "mtia_insight", "mtia_counters", "hpu_op"),
         *("Kernel", "Memcpy", "Memset"),
     )

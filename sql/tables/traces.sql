@@ -60,6 +60,15 @@ CREATE TABLE device_events (
     wait_correlation_id BIGINT  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
 );
 
+-- One counter of an event of a trace: what CUPTI counted in the range of a kernel.
+CREATE TABLE event_counters (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- the run
+    event_index INTEGER NOT NULL,  -- the event: a range
+    counter VARCHAR NOT NULL,  -- name of the counter, such as smsp__inst_executed.sum
+    value DOUBLE NOT NULL  -- its value
+);
+
 -- One allocation (bytes above 0) or release (below) that a trace recorded.
 CREATE TABLE trace_memory (
     capture_id INTEGER NOT NULL,  -- the capture

@@ -9,7 +9,7 @@ CREATE MACRO _ends_together(
     )
 );
 
--- One kernel of a collective that several ranks of a job ran, matched among them: by
+-- One kernel of a collective, or collective of gloo, that several ranks of a job ran, matched among them: by
 -- the step, the process group, the name of the collective, and its number among
 -- those of the step. A collective counts if all ranks that ran any of its group in
 -- the trace ran it, equally often in the step.
@@ -52,35 +52,60 @@ steps AS (
     WHERE c.kind = 'Step'
     GROUP BY c.capture_id, c.run_index
 ),
-calls AS (
+-- Those of gloo with the same number of elements; several threads may run them.
+named AS (
     SELECT
-        k.job,
         c.capture_id,
+        c.run_index,
+        c.event_index,
         d.process_group,
         d.group_size,
         d.collective,
-        coalesce(s.step, -1) AS step,
-        c.end_ticks,
-        row_number() OVER (
-            PARTITION BY c.capture_id, coalesce(s.step, -1), d.process_group,
-                d.collective
-            ORDER BY c.start_ticks, c.event_index
-        ) AS number,
-        count(*) OVER (
-            PARTITION BY c.capture_id, coalesce(s.step, -1), d.process_group,
-                d.collective
-        ) AS calls
+        c.start_ticks,
+        c.end_ticks
     FROM chosen AS c
-    JOIN ranks AS k ON k.capture_id = c.capture_id
     JOIN device_events AS d
         ON d.capture_id = c.capture_id
         AND d.run_index = c.run_index
         AND d.event_index = c.event_index
-    LEFT JOIN steps AS s
-        ON s.capture_id = c.capture_id AND s.run_index = c.run_index
     WHERE c.kind = 'Kernel'
         AND d.process_group IS NOT NULL
         AND _ends_together(d.collective)
+    UNION ALL
+    SELECT
+        h.capture_id,
+        h.run_index,
+        h.event_index,
+        h.group_description,
+        h.group_size,
+        h.collective || coalesce(' ' || h.elements, ''),
+        h.start_ticks,
+        h.start_ticks + h.elapsed_ticks
+    FROM _host_collectives((SELECT list(k.capture_id) FROM ranks AS k)) AS h
+    WHERE h.group_description IS NOT NULL AND _ends_together(h.collective)
+),
+calls AS (
+    SELECT
+        k.job,
+        c.capture_id,
+        c.process_group,
+        c.group_size,
+        c.collective,
+        coalesce(s.step, -1) AS step,
+        c.end_ticks,
+        row_number() OVER (
+            PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group,
+                c.collective
+            ORDER BY c.start_ticks, c.event_index
+        ) AS number,
+        count(*) OVER (
+            PARTITION BY c.capture_id, coalesce(s.step, -1), c.process_group,
+                c.collective
+        ) AS calls
+    FROM named AS c
+    JOIN ranks AS k ON k.capture_id = c.capture_id
+    LEFT JOIN steps AS s
+        ON s.capture_id = c.capture_id AND s.run_index = c.run_index
 ),
 -- The first end is subtracted before numbers become fractions: a clock's ticks since
 -- 1970 have more digits than those.

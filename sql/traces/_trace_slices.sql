@@ -53,33 +53,55 @@ CREATE MACRO _is_lightning_module(
     AND contains(label, ': ')
 );
 
--- Names of the calls of modules in a trace: of nn.Modules that are Python functions
--- (`with_stack`), or, in traces without them, of Lightning's annotations.
+-- One signature of a trace's events with its kind. In traces without nn.Modules that
+-- are Python functions (`with_stack`), Lightning's annotations are modules.
+-- Columns:
+--   signature_index: the signature
+--   label: its label
+--   is_device: whether it is of events of a device, as in `_is_device_event`
+--   kind: as in `_slice_kind`; Module also for Lightning's annotations
+CREATE MACRO _signature_kinds(
+    capture_key,  -- key of a capture
+    categories  -- all, or older, as in `step_breakdown`
+) AS TABLE
+SELECT
+    k.signature_index,
+    k.label,
+    k.is_device,
+    CASE
+        WHEN _is_lightning_module(k.kind, k.label)
+            AND NOT coalesce(bool_or(k.kind = 'Module') OVER (), false)
+            AND NOT k.is_device
+            THEN 'Module'
+        ELSE k.kind
+    END AS kind
+FROM (
+    SELECT
+        s.signature_index,
+        s.label,
+        _is_device_event(s.category) AS is_device,
+        CASE
+            WHEN categories IN ('all', 'older')
+                THEN _slice_kind(s.category, s.label, categories)
+            ELSE error(
+                'categories must be all or older, not ' || coalesce(categories, 'NULL')
+            )
+        END AS kind
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.category IS NOT NULL
+) AS k;
+
+-- Names of the calls of modules in a trace.
 -- Columns:
 --   signature_index: signature of the calls
 --   module: as in `_module_name`
 CREATE MACRO _module_signatures(
     capture_key  -- key of a capture
 ) AS TABLE
-SELECT n.signature_index, _module_name(n.label) AS module
-FROM (
-    SELECT
-        k.signature_index,
-        k.label,
-        k.kind = 'Module' AS is_module,
-        _is_lightning_module(k.kind, k.label) AS is_lightning,
-        bool_or(k.kind = 'Module') OVER () AS has_modules
-    FROM (
-        SELECT
-            s.signature_index,
-            s.label,
-            _slice_kind(s.category, s.label, 'all') AS kind
-        FROM (SELECT capture_key AS capture_id) AS a
-        JOIN signatures AS s ON s.capture_id = a.capture_id
-        WHERE s.category IS NOT NULL AND NOT _is_device_event(s.category)
-    ) AS k
-) AS n
-WHERE n.is_module OR n.is_lightning AND NOT coalesce(n.has_modules, false);
+SELECT k.signature_index, _module_name(k.label) AS module
+FROM _signature_kinds(capture_key, 'all') AS k
+WHERE k.kind = 'Module';
 
 -- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
 -- none.
@@ -121,7 +143,7 @@ CREATE MACRO _is_communication(
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
---   kind: as in `_slice_kind`; Module: as in `_module_signatures`
+--   kind: as in `_signature_kinds`
 --   is_device: whether it is an event of a device, as in `_is_device_event`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
@@ -138,37 +160,6 @@ CREATE MACRO _classified_slices(
     categories  -- all, or older, as in `step_breakdown`
 ) AS TABLE
 WITH
-known AS (
-    SELECT
-        s.signature_index,
-        s.label,
-        _is_device_event(s.category) AS is_device,
-        CASE
-            WHEN categories IN ('all', 'older')
-                THEN _slice_kind(s.category, s.label, categories)
-            ELSE error(
-                'categories must be all or older, not ' || coalesce(categories, 'NULL')
-            )
-        END AS kind
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.category IS NOT NULL
-),
--- As in `_module_signatures`.
-with_modules AS (
-    SELECT
-        k.signature_index,
-        k.label,
-        k.is_device,
-        CASE
-            WHEN _is_lightning_module(k.kind, k.label)
-                AND NOT coalesce(bool_or(k.kind = 'Module') OVER (), false)
-                AND NOT k.is_device
-                THEN 'Module'
-            ELSE k.kind
-        END AS kind
-    FROM known AS k
-),
 -- Few rows, materialized without the capture: with a condition on it between them,
 -- DuckDB may join all signatures to all of `trace_events` first.
 classified AS MATERIALIZED (
@@ -182,7 +173,7 @@ classified AS MATERIALIZED (
         AND _is_data_loader(k.label) AS is_data_loader,
         k.kind IN ('Operator', 'Annotation', 'Python')
         AND _is_communication(k.label, categories) AS is_communication
-    FROM with_modules AS k
+    FROM _signature_kinds(capture_key, categories) AS k
     WHERE k.kind IS NOT NULL
 )
 SELECT

@@ -3,7 +3,8 @@
 -- all-reduce, all-gather, reduce-scatter, all-to-all and barriers. The estimate is the
 -- median over these. Ranks that share no group are compared over those that share
 -- groups with both, at most two in between. For traces with the label rank whose
--- kernels name their collectives and groups, as since PyTorch 2.2. A clock is that
+-- kernels name their collectives and groups, as since PyTorch 2.2, or without kernels,
+-- whose processes are in a single group of gloo. A clock is that
 -- of the trace's times: two hosts whose clocks agree may differ by microseconds
 -- here, as clocks of devices are converted to those of hosts.
 -- Columns:

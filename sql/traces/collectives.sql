@@ -33,7 +33,8 @@ CREATE MACRO _bus_factor(
 -- that take most time first. The time of a collective is that of its kernel, which
 -- also waits for the other processes: bandwidths are lower bounds, and the greatest
 -- one is closest to that of the hardware. Only for traces whose kernels name their
--- collectives, as since PyTorch 2.2.
+-- collectives, as since PyTorch 2.2; of traces without kernels, the collectives of
+-- gloo on the host, whose group is known if the process is in a single one.
 -- Columns:
 --   collective: name of the collective, such as allreduce
 --   process_group: name of the process group; NULL where not written
@@ -41,7 +42,7 @@ CREATE MACRO _bus_factor(
 --   group_size: number of processes in the group; NULL where not written
 --   message_type: type of the elements; NULL where not written
 --   message_bytes: size of the message in bytes: the larger of what a process sends and receives; NULL where unknown
---   calls: number of kernels
+--   calls: number of kernels, or of collectives on the host
 --   total: sum of their durations
 --   share_percent: sum in percent of all collectives
 --   mean: mean duration
@@ -80,6 +81,16 @@ work AS (
     WHERE d.collective IS NOT NULL
         AND e.elapsed_ticks >= 0
         AND _slice_kind(s.category, s.label, 'all') = 'Kernel'
+    UNION ALL
+    SELECT
+        h.collective,
+        NULL,
+        h.group_description,
+        h.group_size,
+        h.message_type,
+        h.message_bytes,
+        h.elapsed_ticks
+    FROM _host_collectives([(SELECT a.capture_id FROM target AS a)]) AS h
 ),
 summed AS (
     SELECT

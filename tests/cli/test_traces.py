@@ -145,7 +145,7 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
         *((command, host, f"{host} has {none}") for command in ("copies", "sequences")),
         ("copies", device, f"{device} has no copies and fills"),
         ("sequences", device, f"{device} has no calls of ops that launched so many kernels, copies and fills"),
-        ("collectives", device, f"{device} has no collectives on devices"),
+        ("collectives", device, f"{device} has no collectives, on devices or of gloo"),
         ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
         ("steps", dump, f"step_breakdown has no rows for {dump}, which is of format etdump; for that there is etq breakdown"),
         ("launches", dump, f"launch_totals is for PyTorch traces, and {dump} is of format etdump"),

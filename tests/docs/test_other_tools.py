@@ -17,7 +17,7 @@ from tests.warehouses import empty_warehouse
 
 GAP = "*gap*"
 # The captures for each view, in this order: the first one that has data for it is used.
-CAPTURES_OF_VIEWS = ("gpu", "train", "modules")
+CAPTURES_OF_VIEWS = ("gpu", "train", "modules", "counters")
 # The methods of HolisticTraceAnalysis 0.5.0 that answer questions.
 OF_HTA = (
     "get_aten_op_kernels_and_delay", "get_comm_comp_overlap", "get_counter_data_with_operators",
@@ -68,6 +68,7 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Warehouse]:
     files = {
         "gpu": "torch_gpu/rank0",
         "other": "torch_gpu/rank1",
+        "counters": "torch_counters/counters",
         "train": "torch/mlp_train",
         "base": "torch_steps/before",
         "new": "torch_steps/after",

@@ -22,6 +22,7 @@ WITHOUT: Final[dict[str, str]] = {
         ("node_gaps", "node_memory", "node_roofline"),
         "needs a program, peaks or values: its second way is in tests/sql/test_node_views.py",
     ),
+    "kernel_counters": "needs CUPTI's counters; its second way is in tests/sql/test_kernel_counters.py",
     "delegate_graph": "needs a program; its second way is in tests/sql/test_delegate_graph.py",
     "cost_formulas": "a list of formulas: it documents those that node_costs is held against",
 }

@@ -194,6 +194,10 @@ STORED = {
             m.* EXCLUDE (capture_id, event_index, thread_index)
         FROM trace_memory AS m JOIN threads AS t USING (capture_id, thread_index) WHERE m.capture_id = $id
     """,
+    "counters": """
+        SELECT t.start_ticks, c.counter, c.value
+        FROM event_counters AS c JOIN event_ticks AS t USING (capture_id, run_index, event_index) WHERE c.capture_id = $id
+    """,
     "devices": "SELECT * EXCLUDE (capture_id) FROM trace_devices WHERE capture_id = $id",
     "rank": "SELECT key, value FROM labels WHERE capture_id = $id AND key IN ('rank', 'world_size')",
 }
@@ -219,6 +223,10 @@ def test_a_trace_comes_out_as_it_went_in(name: str) -> None:
 def test_a_trace_of_a_rank_comes_out_as_it_went_in() -> None:
     """The export has the trace's collectives and the number of ranks of the job."""
     _assert_round_trip(CAPTURES / "torch_gpu" / "rank1.pt.trace.json.gz")
+
+
+def test_counters_of_kernels_come_out_as_they_went_in() -> None:
+    _assert_round_trip(CAPTURES / "torch_counters" / "counters.pt.trace.json.gz")
 
 
 @pytest.mark.parametrize("name", thinned(GPU_TRACES, ["triton"]))

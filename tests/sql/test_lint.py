@@ -134,6 +134,7 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
         "metric": "'mse'",
         "module": "'x'",
         "part_at": "[0]",
+        "capture_keys": "[0]",
     } | EVIDENCE
     if any(parameter.name == "steps" for parameter in each.parameters):
         arguments |= {"method": "NULL", "runs": "'all'"}

@@ -184,6 +184,7 @@ OF_RECORDS = {
     "delegate_coverage",
     "delegate_graph",
     "node_totals",
+    "node_memory",
     "node_roofline",
     "module_ops",
 }

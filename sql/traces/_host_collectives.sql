@@ -1,0 +1,134 @@
+-- Type of the elements of a collective's message, as torch names it for kernels, by the
+-- name that it has among an op's inputs; NULL for unknown types.
+CREATE MACRO _message_type(
+    dtype  -- name of the type in C++
+) AS (
+    CASE dtype
+        WHEN 'float' THEN 'Float'
+        WHEN 'double' THEN 'Double'
+        WHEN 'int' THEN 'Int'
+        WHEN 'long int' THEN 'Long'
+        WHEN 'short int' THEN 'Short'
+        WHEN 'signed char' THEN 'Char'
+        WHEN 'unsigned char' THEN 'Byte'
+        WHEN 'bool' THEN 'Bool'
+        WHEN 'c10::Half' THEN 'Half'
+        WHEN 'c10::BFloat16' THEN 'BFloat16'
+        WHEN 'c10::complex<float>' THEN 'ComplexFloat'
+        WHEN 'c10::complex<double>' THEN 'ComplexDouble'
+    END
+);
+
+-- One of the sizes of a tensor; 1 if it has fewer dimensions, NULL for other texts.
+CREATE MACRO _size_at(
+    sizes,  -- its sizes, separated by commas
+    dimension  -- number of the dimension, from 1
+) AS (
+    CASE
+        WHEN len(string_split(sizes, ',')) < dimension THEN 1
+        WHEN try_cast(string_split(sizes, ',')[dimension] AS DOUBLE) >= 0
+            THEN try_cast(string_split(sizes, ',')[dimension] AS DOUBLE)
+    END
+);
+
+-- Number of elements of a tensor of 1 to 5 dimensions; NULL for others.
+CREATE MACRO _elements_of_sizes(
+    sizes  -- its sizes, separated by commas
+) AS (
+    CASE WHEN len(string_split(sizes, ',')) <= 5 THEN
+        _size_at(sizes, 1) * _size_at(sizes, 2) * _size_at(sizes, 3)
+        * _size_at(sizes, 4) * _size_at(sizes, 5)
+    END
+);
+
+-- Number of elements of the one tensor among an op's inputs; NULL if it has none or
+-- several.
+CREATE MACRO _only_elements(
+    shapes  -- sizes of its inputs, as a JSON list without spaces
+) AS (
+    CASE
+        WHEN shapes = '[[]]' THEN 1
+        WHEN starts_with(shapes, '[[') AND ends_with(shapes, ']]')
+            THEN _elements_of_sizes(substr(shapes, 3, length(shapes) - 4))
+    END
+);
+
+-- One collective of gloo, which runs on the host, of traces without kernels. Such an
+-- event has the tensor that the process sends, and no process group: that is known if
+-- the process is in a single one.
+-- Columns:
+--   capture_id: the trace
+--   run_index: the run
+--   event_index: the event
+--   collective: name of the collective, such as all_reduce
+--   group_description: name or description of the process group; NULL if the process is in several
+--   group_size: number of processes in the group; NULL if the process is in several
+--   message_type: as in `collectives`; NULL if the trace has no shapes
+--   elements: number of elements that the process sends; NULL if the trace has no shapes
+--   message_bytes: as in `collectives`; NULL where unknown
+--   start_ticks: clock at the start
+--   elapsed_ticks: its duration in ticks
+CREATE MACRO _host_collectives(
+    capture_keys  -- list of the keys of captures
+) AS TABLE
+WITH
+events AS (
+    SELECT
+        e.capture_id,
+        e.run_index,
+        e.event_index,
+        substr(s.label, 6) AS collective,
+        e.start_ticks,
+        e.elapsed_ticks
+    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id
+        AND starts_with(s.label, 'gloo:')
+        AND NOT _is_device_event(s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE e.elapsed_ticks >= 0
+        AND NOT EXISTS (
+            FROM signatures AS d
+            WHERE d.capture_id = a.capture_id
+                AND _slice_kind(d.category, d.label, 'all') = 'Kernel'
+        )
+),
+sized AS (
+    SELECT
+        v.*,
+        string_split(g.value, ':')[1] AS group_description,
+        try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
+        _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
+        _only_elements(replace(o.shapes, ' ', '')) AS elements
+    FROM events AS v
+    LEFT JOIN labels AS g
+        ON g.capture_id = v.capture_id
+        AND g.key = 'process_groups'
+        AND NOT contains(g.value, ' ')
+    LEFT JOIN op_arguments AS o
+        ON o.capture_id = v.capture_id
+        AND o.run_index = v.run_index
+        AND o.event_index = v.event_index
+)
+SELECT
+    s.capture_id,
+    s.run_index,
+    s.event_index,
+    s.collective,
+    s.group_description,
+    s.group_size,
+    s.message_type,
+    s.elements,
+    try_cast(
+        s.elements * _message_bytes(s.message_type) * CASE
+            WHEN s.collective IN (
+                'all_reduce', 'all_to_all', 'broadcast', 'reduce', 'reduce_scatter',
+                'send', 'recv'
+            ) THEN 1
+            WHEN s.collective = 'all_gather' THEN s.group_size
+        END AS BIGINT
+    ) AS message_bytes,
+    s.start_ticks,
+    s.elapsed_ticks
+FROM sized AS s;

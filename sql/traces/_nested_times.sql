@@ -1,0 +1,30 @@
+-- What a trace spent its time in, by the events that contain it: for traces without
+-- modules. The time of nodes that would be too narrow to see belongs to those around
+-- them.
+-- Columns:
+--   node_index: the node, as in `time_tree`
+--   path: names of the events that contain it and its own, the outermost first, separated by the character 31
+--   calls: as in `time_tree`
+--   self_time: its time without that of its children that have a row
+--   unit: the requested unit of time
+CREATE MACRO _nested_times(
+    capture,  -- name, hash prefix, @latest or selector
+    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+nodes AS MATERIALIZED (
+    SELECT t.node_index, t.parent_index, t.path, t.calls, t.total, t.unit
+    FROM time_tree(capture, "by" := 'event', unit := unit, runs := 'all') AS t
+    WHERE t.depth > 0 AND t.share_percent >= 0.02
+),
+children AS (
+    SELECT n.parent_index, sum(n.total) AS total FROM nodes AS n GROUP BY n.parent_index
+)
+SELECT
+    n.node_index,
+    array_to_string(n.path, chr(31)) AS path,
+    n.calls,
+    greatest(n.total - coalesce(c.total, 0), 0) AS self_time,
+    n.unit
+FROM nodes AS n
+LEFT JOIN children AS c ON c.parent_index = n.node_index;

@@ -1,0 +1,196 @@
+-- The floating-point operations for which one unit of a counter stands: 2 for
+-- instructions that multiply and add, 1 for those that do one of both; NULL for other
+-- counters. As in HolisticTraceAnalysis.
+CREATE MACRO _operations_counted(
+    counter  -- name of the counter
+) AS (
+    CASE
+        WHEN regexp_matches(
+            counter,
+            '^smsp__sass_thread_inst_executed_op_[dfh]fma_pred_on[.]sum$'
+        ) THEN 2
+        WHEN regexp_matches(
+            counter,
+            '^smsp__sass_thread_inst_executed_op_[dfh](add|mul)_pred_on[.]sum$'
+        ) THEN 1
+    END
+);
+
+-- One range of counters of a trace, with the launch of its kernel. Ranges have no ids:
+-- the first is that of the first launch, and so on, if there are as many ranges as
+-- launches (calls of cudaLaunchKernel and of names that begin so), all of one device.
+-- The ranges of several devices are in no known order.
+-- Columns:
+--   event_index: the range
+--   label: its label, the name of the kernel
+--   device: process of the range, which is the number of the device
+--   start_ticks: clock at the start
+--   elapsed_ticks: its duration in ticks
+--   place: its number, in the order of time
+--   run_index: run of the launch; NULL if the launch is unknown
+--   call_parent_index: parent of the launch; NULL if there is none
+--   reason: why the launch is unknown; NULL if it is known
+CREATE MACRO _counted_kernels(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+-- Without the capture, as in `_trace_slices`.
+kinds AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        s.label,
+        s.category = 'cuda_profiler_range' AS is_range
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.category = 'cuda_profiler_range'
+        OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
+),
+-- If a trace is known to have no counters, the rest is not planned.
+numbered AS MATERIALIZED (
+    SELECT
+        e.run_index,
+        e.event_index,
+        e.parent_index,
+        e.start_ticks,
+        e.elapsed_ticks,
+        k.label,
+        k.is_range,
+        row_number() OVER (
+            PARTITION BY k.is_range ORDER BY e.start_ticks, e.event_index
+        ) AS place
+    FROM (
+        SELECT DISTINCT c.capture_id
+        FROM event_counters AS c
+        WHERE c.capture_id = capture_key
+    ) AS a
+    JOIN (
+        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
+    ) AS e
+        ON e.capture_id = a.capture_id
+    JOIN kinds AS k ON k.signature_index = e.signature_index
+),
+ranges AS (
+    SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
+    FROM numbered AS n
+    JOIN (
+        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+    ) AS t ON t.run_index = n.run_index AND t.event_index = n.event_index
+    JOIN threads AS h
+        ON h.capture_id = capture_key AND h.thread_index = t.thread_index
+    WHERE n.is_range
+),
+counts AS (
+    SELECT
+        count(*) AS ranges,
+        (SELECT count(*) FROM numbered AS n WHERE NOT n.is_range) AS launches,
+        count(DISTINCT r.process) AS devices
+    FROM ranges AS r
+),
+checked AS (
+    SELECT
+        CASE
+            WHEN c.ranges <> c.launches
+                THEN c.ranges || ' ranges, ' || c.launches || ' kernel launches'
+            WHEN c.devices > 1 THEN 'ranges of ' || c.devices || ' devices'
+        END AS reason
+    FROM counts AS c
+)
+SELECT
+    r.event_index,
+    r.label,
+    r.device,
+    r.start_ticks,
+    r.elapsed_ticks,
+    r.place,
+    l.run_index,
+    l.parent_index AS call_parent_index,
+    c.reason
+FROM ranges AS r
+CROSS JOIN checked AS c
+LEFT JOIN numbered AS l
+    ON NOT l.is_range AND l.place = r.place AND c.reason IS NULL;
+
+-- One counter of one kernel of a trace, as CUPTI's profiler of ranges counted it
+-- (`profiler_metrics` of PyTorch's experimental configuration, with
+-- `profiler_measure_per_kernel`), with the ops around its launch. A trace with counters
+-- has no other events of kernels, and their times are not known: PyTorch's profiler
+-- divides the time of the recording evenly among the ranges. Ranges and launches are
+-- matched by their order, as in HolisticTraceAnalysis.
+-- Columns:
+--   place: number of the kernel in the order of time, from 1
+--   run_index: run that launched it; NULL if the launch is unknown
+--   event_index: the range
+--   device: number of the device; NULL if not written
+--   event: label of the range, the name of the kernel
+--   op: label of the innermost op that contains its launch; NULL if none does or the launch is unknown
+--   top_op: label of the outermost such op
+--   op_stack: labels of all such ops, the outermost first; empty if none contains the launch, NULL if that is unknown
+--   counter: name of the counter, such as smsp__inst_executed.sum
+--   value: its value
+--   flops: floating-point operations that the value stands for, without those of tensor cores; NULL for counters of other things
+--   reason: why the launch is unknown; NULL if it is known
+CREATE MACRO kernel_counters(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+WITH RECURSIVE
+target AS MATERIALIZED (
+    SELECT _capture_id(capture) AS capture_id
+),
+kernels AS MATERIALIZED (
+    SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k
+),
+hosts AS MATERIALIZED (
+    SELECT
+        e.event_index,
+        e.parent_index,
+        CASE
+            WHEN s.category IN ('cpu_op', 'Operator')
+                AND NOT starts_with(s.label, 'ProfilerStep#')
+                THEN s.label
+        END AS op
+    FROM (SELECT a.capture_id FROM target AS a WHERE EXISTS (FROM kernels)) AS a
+    JOIN signatures AS s
+        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+),
+-- From the parents of launches up to the outermost events around them.
+ancestors AS (
+    SELECT
+        h.event_index AS from_index,
+        h.parent_index,
+        h.op,
+        h.op AS top_op,
+        CASE WHEN h.op IS NULL THEN []::VARCHAR[] ELSE [h.op] END AS ops
+    FROM hosts AS h
+    SEMI JOIN kernels AS k ON k.call_parent_index = h.event_index
+    UNION ALL
+    SELECT
+        c.from_index,
+        h.parent_index,
+        coalesce(c.op, h.op),
+        coalesce(h.op, c.top_op),
+        CASE WHEN h.op IS NULL THEN c.ops ELSE list_concat([h.op], c.ops) END
+    FROM ancestors AS c
+    JOIN hosts AS h ON h.event_index = c.parent_index
+)
+SELECT
+    k.place,
+    k.run_index,
+    k.event_index,
+    k.device,
+    k.label AS event,
+    o.op,
+    o.top_op,
+    CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack,
+    c.counter,
+    c.value,
+    c.value * _operations_counted(c.counter) AS flops,
+    k.reason
+FROM kernels AS k
+JOIN event_counters AS c
+    ON c.capture_id = (SELECT a.capture_id FROM target AS a)
+    AND c.event_index = k.event_index
+LEFT JOIN ancestors AS o
+    ON o.from_index = k.call_parent_index AND o.parent_index IS NULL
+ORDER BY k.place, c.counter;

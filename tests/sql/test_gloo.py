@@ -1,0 +1,139 @@
+"""Collectives of gloo, which run on the host: of a recording of two processes, and by hand."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from math import prod
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
+from tests.trace_builders import event, trace
+from tests.trace_reference import load
+
+FILES: Final = [CAPTURES / "torch_gloo" / f"rank{rank}.pt.trace.json.gz" for rank in range(2)]
+BYTES: Final = {"float": 4, "double": 8, "long int": 8, "c10::Half": 2, "c10::BFloat16": 2}
+COLUMNS: Final = "collective, process_group, group_description, group_size, message_bytes, calls"
+
+
+def ranked(rank: int, groups: int, *events: dict[str, Any]) -> bytes:
+    """A rank that is in so many groups."""
+    config = [{"pg_name": str(at), "pg_desc": f"group{at}", "pg_size": 4 - at} for at in range(groups)]
+    info = {"backend": "gloo", "rank": rank, "world_size": 4, "pg_config": config}
+    return json.dumps({**json.loads(trace(*events)), "distributedInfo": info}).encode()
+
+
+def reduced(start: float, end: float, elements: int, name: str = "all_reduce", dtype: str = "float") -> dict[str, Any]:
+    written = {"Input type": [dtype], "Input Dims": [[elements]]}
+    return event("user_annotation", f"gloo:{name}", start, end, 2, **written)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_collectives_are_those_of_the_file(warehouse: Warehouse, rank: int) -> None:
+    """By plain Python: bytes that a process sends; of an all-gather those that it receives from both."""
+    warehouse.ingest(FILES[rank], name="t")
+    expected: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0])
+    for each in load(FILES[rank]):
+        if each.get("name", "").startswith("gloo:"):
+            name, given = each["name"][5:], each["args"]
+            size = None
+            if "Input Dims" in given and name != "gather":
+                [dims], [dtype] = given["Input Dims"], given["Input type"]
+                size = prod(dims) * BYTES[dtype] * (2 if name == "all_gather" else 1)
+            of = expected[name, size]
+            of[0] += 1
+            of[1] += round(each["dur"] * 1000)
+    query = "SELECT collective, message_bytes, calls, total FROM collectives('t', unit := 'ns')"
+    rows = warehouse.rows(query)[1]
+    assert {(name, size): [calls, total] for name, size, calls, total in rows} == dict(expected)
+    assert len(rows) == 9
+    assert {row[:2] for row in warehouse.rows("SELECT group_description, group_size FROM collectives('t')")[1]} == {
+        ("default_pg", 2)
+    }
+
+
+def ends(path: Path) -> dict[Any, float]:
+    """When the collectives without a root end, in microseconds, by step, name, elements and number among these."""
+    entries = [each for each in load(path) if each.get("ph") == "X"]
+    steps = sorted(each["ts"] for each in entries if each["name"].startswith("ProfilerStep#"))
+    found: dict[Any, float] = {}
+    for each in sorted(entries, key=lambda each: each["ts"]):
+        if each["name"] in {f"gloo:{name}" for name in ("all_reduce", "all_gather", "all_to_all", "barrier")}:
+            key = sum(start <= each["ts"] for start in steps), each["name"], str(each["args"].get("Input Dims"))
+            number = sum(other[:3] == key for other in found)
+            found[*key, number] = each["ts"] + each["dur"]
+    return found
+
+
+def test_clocks_of_one_host_agree(warehouse: Warehouse) -> None:
+    """Both processes ran on one machine. Of each of two steps six collectives count: not those with a root.
+
+    Of two processes, the median end is the mean: each clock is half of the median difference off.
+    """
+    for path in FILES:
+        warehouse.ingest(path, labels={"job": "gloo"})
+    rows = warehouse.rows("SELECT c.rank, c.collectives, c.clock_offset FROM clock_offsets('job=gloo') AS c")[1]
+    first, second = map(ends, FILES)
+    assert first.keys() == second.keys() and len(first) == 12
+    offset = median(first[key] - second[key] for key in first) / 2
+    assert rows == [(0, 12, pytest.approx(offset, abs=0.002)), (1, 12, pytest.approx(-offset, abs=0.002))]
+    assert abs(offset) < 100
+
+
+def test_clocks_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The second rank's clock is 1000 us ahead. Its threads began two collectives in the other order."""
+    large, small = reduced(100, 190, 500), reduced(101, 150, 5)
+    later = [reduced(1120, 1190, 500), reduced(1119, 1150, 5)]
+    rooted = reduced(200, 250, 5, "broadcast"), reduced(1200, 1999, 5, "broadcast")
+    for rank, events in enumerate(([large, small, rooted[0]], [*later, rooted[1]])):
+        path = tmp_path / f"rank{rank}.pt.trace.json"
+        path.write_bytes(ranked(rank, 1, *events))
+        warehouse.ingest(path)
+    query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
+    assert warehouse.rows(query)[1] == [(0, 2, -500, 0), (1, 2, 500, 0)]
+
+
+def test_the_group_of_a_process_in_several_is_unknown(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Events of gloo don't name their groups: their collectives are not matched among ranks."""
+    for rank in range(2):
+        path = tmp_path / f"rank{rank}.pt.trace.json"
+        path.write_bytes(ranked(rank, 2, reduced(100, 190, 500), reduced(200, 210, 8, "all_gather")))
+        warehouse.ingest(path)
+    assert warehouse.rows(f"SELECT {COLUMNS} FROM collectives('rank0')")[1] == [
+        ("all_reduce", None, None, None, 2000, 1),
+        ("all_gather", None, None, None, None, 1),
+    ]
+    assert warehouse.rows("SELECT c.collectives, c.clock_offset FROM clock_offsets() AS c")[1] == [(0, None)] * 2
+
+
+def test_messages_of_impossible_sizes_are_unknown(warehouse: Warehouse, tmp_path: Path) -> None:
+    path = tmp_path / "t.pt.trace.json"
+    written: list[dict[str, Any]] = [
+        {"Input Dims": [[2**62] * 40]},
+        {"Input Dims": [[-4]]},
+        {"Input Dims": [[3], [4]]},
+        {"Input Dims": ["x"]},
+        {},
+    ]
+    events = [event("user_annotation", f"gloo:all_reduce{at}", 10 * at, 10 * at + 5, 2) for at in range(len(written))]
+    for each, given in zip(events, written, strict=True):
+        each["name"] = "gloo:all_reduce"
+        each["args"] = {"Input type": ["float"], **given}
+    path.write_bytes(trace(*events))
+    warehouse.ingest(path, name="t")
+    rows = warehouse.rows("SELECT collective, message_bytes, calls, bandwidth_gb_per_s FROM collectives('t')")[1]
+    assert sum(calls for _, _, calls, _ in rows) == 5
+    assert {row[1] for row in rows} == {None}
+
+
+def test_beside_kernels_those_alone_count(warehouse: Warehouse, tmp_path: Path) -> None:
+    """As in rank_steps: times of the host and of devices don't add up."""
+    path = tmp_path / "t.pt.trace.json"
+    path.write_bytes(trace(reduced(100, 190, 500), event("kernel", "gemm", 0, 9, 7, device=0, stream=7)))
+    warehouse.ingest(path, name="t")
+    assert warehouse.rows("FROM collectives('t')")[1] == []
