@@ -1,8 +1,9 @@
 -- The change of one item between two sides of several captures each. The sample is
 -- a capture, never a run: runs of one capture share the state of the device.
 -- Disturbed captures are excluded. The test is a t-test on logarithms of normalized
--- times, see `_item_differences`; the variances of ops are moderated towards the median
--- op's, which counts as 3 more degrees of freedom. The ratio is that of Hodges and
+-- times, see `_item_differences`; the variance of an op is moderated towards the median
+-- of the ops of its type, which counts as 5 more degrees of freedom; with fewer than 3
+-- of these, towards that of all ops, which counts as 3. The ratio is that of Hodges and
 -- Lehmann: the median of all ratios of a new to a base capture, with the interval from
 -- Mann's and Whitney's statistic, widened by the error of the part that follows the
 -- common shift, and by the resolution of a coarse clock.
@@ -19,7 +20,7 @@
 --   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures for one
 --   change_high: upper end of that interval
 --   p: probability of a difference this large by chance
---   q: p, corrected for the number of ops (Holm): probability of any false positive among the ops with this q or less
+--   q: p, corrected for the number of ops (Holm): probability of any false positive among the ops with this q or less; ops below 1 % of the total count less, by their share
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
 --   is_below_resolution: whether the clock is coarse and the difference not more than its resolution
@@ -37,28 +38,58 @@ spread AS (
             AS is_below_resolution
     FROM _item_differences(adjusted) AS d
 ),
-typical AS (
+precise AS (
     SELECT
         s.comparison,
         s.level,
-        median(s.variance / power(1 - 2 / (9 * s.freedom), 3)) AS variance
+        s.op,
+        s.variance / power(1 - 2 / (9 * s.freedom), 3) AS variance
     FROM spread AS s
     WHERE s.level NOT IN ('total', 'all captures')
         AND s.freedom > 0
         AND NOT s.is_coarse
-    GROUP BY s.comparison, s.level
+),
+typical AS (
+    SELECT r.comparison, r.level, median(r.variance) AS variance
+    FROM precise AS r
+    GROUP BY r.comparison, r.level
     HAVING count(*) >= 5
+),
+-- Ops of a type vary alike, more than ops of a program do.
+alike AS (
+    SELECT r.comparison, r.level, r.op, median(r.variance) AS variance
+    FROM precise AS r
+    WHERE r.op IS NOT NULL
+    GROUP BY r.comparison, r.level, r.op
+    HAVING count(*) >= 3 AND median(r.variance) > 0
+),
+weighed AS (
+    SELECT
+        s.*,
+        coalesce(l.variance, y.variance) AS prior_variance,
+        CASE
+            WHEN l.variance IS NOT NULL THEN 5
+            WHEN y.variance IS NOT NULL THEN 3
+            ELSE 0
+        END AS prior_freedom,
+        s.base_ticks / nullif(s.base_total, 0) AS share
+    FROM spread AS s
+    LEFT JOIN typical AS y ON y.comparison = s.comparison AND y.level = s.level
+    LEFT JOIN alike AS l
+        ON l.comparison = s.comparison AND l.level = s.level AND l.op = s.op
 ),
 moderated AS (
     SELECT
-        s.*,
+        w.*,
         CASE
-            WHEN y.variance IS NULL THEN s.variance
-            ELSE (3 * y.variance + s.freedom * s.variance) / (3 + s.freedom)
+            WHEN w.prior_freedom = 0 THEN w.variance
+            ELSE (w.prior_freedom * w.prior_variance + w.freedom * w.variance)
+                / (w.prior_freedom + w.freedom)
         END AS used_variance,
-        s.freedom + CASE WHEN y.variance IS NULL THEN 0 ELSE 3 END AS used_freedom
-    FROM spread AS s
-    LEFT JOIN typical AS y ON y.comparison = s.comparison AND y.level = s.level
+        w.freedom + w.prior_freedom AS used_freedom,
+        -- An op's part of the probability of a false positive.
+        least(0.01, greatest(0.0005, coalesce(w.share, 0.01))) AS weight
+    FROM weighed AS w
 ),
 tested AS (
     SELECT
@@ -77,13 +108,14 @@ ranked AS (
     SELECT
         t.*,
         row_number() OVER in_level AS rank,
-        count(*) OVER (
-            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
-        ) AS tests
+        t.p / t.weight * sum(t.weight) OVER (
+            in_level
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        ) AS stepped
     FROM tested AS t
     WINDOW in_level AS (
         PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
-        ORDER BY t.p, t.item
+        ORDER BY t.p / t.weight, t.item
     )
 ),
 corrected AS (
@@ -96,7 +128,7 @@ corrected AS (
         CASE
             WHEN NOT r.is_below_resolution THEN least(
                 1,
-                max(r.p * (r.tests - r.rank + 1)) OVER (
+                max(r.stepped) OVER (
                     PARTITION BY
                         r.comparison, r.level, r.p IS NULL OR r.is_below_resolution
                     ORDER BY r.rank
@@ -138,7 +170,7 @@ SELECT
     END AS change_high,
     c.p,
     c.q,
-    c.base_ticks / c.base_total AS share,
+    c.share,
     c.resolution,
     c.is_below_resolution,
     (
