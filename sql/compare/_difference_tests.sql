@@ -3,10 +3,11 @@
 -- Disturbed captures are excluded. The test is a t-test on logarithms of normalized
 -- times, see `_item_differences`; the variance of an op is moderated towards the median
 -- of the ops of its type, which counts as 5 more degrees of freedom; with fewer than 3
--- of these, towards that of all ops, which counts as 3. The ratio is that of Hodges and
--- Lehmann: the median of all ratios of a new to a base capture, with the interval from
--- Mann's and Whitney's statistic, widened by the error of the part that follows the
--- common shift, and by the resolution of a coarse clock.
+-- of these, or if the sides were not measured in turn, towards that of all ops, which
+-- counts as 3. The ratio is that of Hodges and Lehmann: the median of all ratios of a
+-- new to a base capture, with the interval from Mann's and Whitney's statistic, widened
+-- by the error of the part that follows the common shift, and by the resolution of a
+-- coarse clock.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -43,6 +44,7 @@ precise AS (
         s.comparison,
         s.level,
         s.op,
+        s.is_interleaved,
         s.variance / power(1 - 2 / (9 * s.freedom), 3) AS variance
     FROM spread AS s
     WHERE s.level NOT IN ('total', 'all captures')
@@ -55,11 +57,12 @@ typical AS (
     GROUP BY r.comparison, r.level
     HAVING count(*) >= 5
 ),
--- Ops of a type vary alike, more than ops of a program do.
+-- Ops of a type vary alike, more than ops of a program do. How a machine moves between
+-- sides that were not measured in turn, the variance within them doesn't show.
 alike AS (
     SELECT r.comparison, r.level, r.op, median(r.variance) AS variance
     FROM precise AS r
-    WHERE r.op IS NOT NULL
+    WHERE r.is_interleaved AND r.op IS NOT NULL
     GROUP BY r.comparison, r.level, r.op
     HAVING count(*) >= 3 AND median(r.variance) > 0
 ),

@@ -5,6 +5,7 @@ It is written from the method's description and not from the SQL, one comparison
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -29,7 +30,7 @@ class Sides:
     totals: Floats
     coarse: Flags
     resolution: int = 1000
-    op_types: list[str | None] | None = None
+    op_types: Sequence[str | None] | None = None
 
     @property
     def is_single(self) -> bool:
@@ -225,7 +226,8 @@ def priors_of(given: Sides, fitted: list[Difference]) -> list[tuple[float, int]]
         if not given.coarse[at] and each.freedom > 0
     }
     of_all = (float(np.median(list(known.values()))), PRIOR) if len(known) >= 5 else (0.0, 0)
-    if given.op_types is None:
+    # How the machine moves between sides that were not measured in turn, the variance within them doesn't show.
+    if given.op_types is None or not is_interleaved(given.sides):
         return [of_all] * len(fitted)
     priors = []
     for op_type in given.op_types:

@@ -142,7 +142,7 @@ def made(random: np.random.Generator, sides: list[str], count: int, coarse: int,
         1000, np.round(ops[:, is_coarse] / ops[0, is_coarse] * random.integers(1, 40, coarse)) * 1000
     )
     totals = ops.sum(axis=1) * np.exp(random.normal(0.05, noise / 3, len(sides)))
-    op_types = [random.choice(["add", "mul", "mm", None]) for _ in range(count)]
+    op_types = [("add", "mul", "mm", None)[at] for at in random.integers(0, 4, count)]
     return Sides(sides, ops, totals, is_coarse, op_types=op_types)
 
 
@@ -327,7 +327,7 @@ def test_an_op_is_judged_by_the_noise_of_its_type(empty: Warehouse) -> None:
         for _ in range(100):
             ops = 1e5 * np.exp(random.normal(0, 1, (10, 12)) * noise)
             ops[1::2, 0] *= 1.03
-            op_types: list[str | None] = ["mm"] * 6 + ["pool"] * 6
+            op_types = ["mm"] * 6 + ["pool"] * 6
             made = Sides(sides, ops, ops.sum(axis=1), np.zeros(12, bool), op_types=op_types if is_known else None)
             comparisons.append(made)
         query = "SELECT * FROM _verdicts((SELECT list(s) FROM samples AS s), 0.05, NULL) WHERE level = 'op'"
