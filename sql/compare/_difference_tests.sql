@@ -2,12 +2,11 @@
 -- a capture, never a run: runs of one capture share the state of the device.
 -- Disturbed captures are excluded. The test is a t-test on logarithms of normalized
 -- times, see `_item_differences`; the variance of an op is moderated towards the median
--- of the ops of its type, which counts as 5 more degrees of freedom; with fewer than 3
--- of these, or if the sides were not measured in turn, towards that of all ops, which
--- counts as 3. The ratio is that of Hodges and Lehmann: the median of all ratios of a
--- new to a base capture, with the interval from Mann's and Whitney's statistic, widened
--- by the error of the part that follows the common shift, and by the resolution of a
--- coarse clock.
+-- of the ops of its type, with fewer than 3 of these, or if the sides were not measured
+-- in turn, of all ops. This counts as 3 more degrees of freedom. The ratio is that of
+-- Hodges and Lehmann: the median of all ratios of a new to a base capture, with the
+-- interval from Mann's and Whitney's statistic, widened by the error of the part that
+-- follows the common shift, and by the resolution of a coarse clock.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -57,42 +56,37 @@ typical AS (
     GROUP BY r.comparison, r.level
     HAVING count(*) >= 5
 ),
--- Ops of a type vary alike, more than ops of a program do. How a machine moves between
--- sides that were not measured in turn, the variance within them doesn't show.
-alike AS (
+-- Ops of one type vary similarly, others less so. How a machine moves from side to side
+-- if they were not measured in turn, the variance within them doesn't show.
+of_types AS (
     SELECT r.comparison, r.level, r.op, median(r.variance) AS variance
     FROM precise AS r
     WHERE r.is_interleaved AND r.op IS NOT NULL
     GROUP BY r.comparison, r.level, r.op
     HAVING count(*) >= 3 AND median(r.variance) > 0
 ),
-weighed AS (
+shared AS (
     SELECT
         s.*,
-        coalesce(l.variance, y.variance) AS prior_variance,
-        CASE
-            WHEN l.variance IS NOT NULL THEN 5
-            WHEN y.variance IS NOT NULL THEN 3
-            ELSE 0
-        END AS prior_freedom,
+        coalesce(o.variance, y.variance) AS typical_variance,
         s.base_ticks / nullif(s.base_total, 0) AS share
     FROM spread AS s
     LEFT JOIN typical AS y ON y.comparison = s.comparison AND y.level = s.level
-    LEFT JOIN alike AS l
-        ON l.comparison = s.comparison AND l.level = s.level AND l.op = s.op
+    LEFT JOIN of_types AS o
+        ON o.comparison = s.comparison AND o.level = s.level AND o.op = s.op
 ),
 moderated AS (
     SELECT
-        w.*,
+        h.*,
         CASE
-            WHEN w.prior_freedom = 0 THEN w.variance
-            ELSE (w.prior_freedom * w.prior_variance + w.freedom * w.variance)
-                / (w.prior_freedom + w.freedom)
+            WHEN h.typical_variance IS NULL THEN h.variance
+            ELSE (3 * h.typical_variance + h.freedom * h.variance) / (3 + h.freedom)
         END AS used_variance,
-        w.freedom + w.prior_freedom AS used_freedom,
+        h.freedom + CASE WHEN h.typical_variance IS NULL THEN 0 ELSE 3 END
+            AS used_freedom,
         -- An op's part of the probability of a false positive.
-        least(0.01, greatest(0.0005, coalesce(w.share, 0.01))) AS weight
-    FROM weighed AS w
+        least(0.01, greatest(0.0005, coalesce(h.share, 0.01))) AS weight
+    FROM shared AS h
 ),
 tested AS (
     SELECT

@@ -17,8 +17,6 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 LONELY = 3
 PRIOR = 3
-# Degrees of freedom of what ops of a type have in common; with fewer ops than LONELY, of all ops.
-PRIOR_OF_TYPE = 5
 
 
 @dataclass(frozen=True)
@@ -233,7 +231,7 @@ def priors_of(given: Sides, fitted: list[Difference]) -> list[tuple[float, int]]
     for op_type in given.op_types:
         alike = [variance for at, variance in known.items() if given.op_types[at] == op_type]
         is_known = op_type is not None and len(alike) >= LONELY and np.median(alike) > 0
-        priors.append((float(np.median(alike)), PRIOR_OF_TYPE) if is_known else of_all)
+        priors.append((float(np.median(alike)), PRIOR) if is_known else of_all)
     return priors
 
 
