@@ -105,15 +105,18 @@ ranked AS (
     SELECT
         t.*,
         row_number() OVER in_level AS rank,
-        t.p / t.weight * sum(t.weight) OVER (
-            in_level
-            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
-        ) AS stepped
+        t.p / t.weight * sum(t.weight) OVER rest_of_level AS stepped
     FROM tested AS t
-    WINDOW in_level AS (
-        PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
-        ORDER BY t.p / t.weight, t.item
-    )
+    WINDOW
+        in_level AS (
+            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
+            ORDER BY t.p / t.weight, t.item
+        ),
+        rest_of_level AS (
+            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
+            ORDER BY t.p / t.weight, t.item
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
 ),
 corrected AS (
     SELECT
