@@ -47,19 +47,24 @@ def event_counters(entries: Entries, at: Whole, run: Whole, find: Callable[[str,
     order = np.argsort(at, kind="stable")
     names, left_out = Numbered(), 0
     places, codes, values = array("q"), array("q"), array("d")
-    events: list[RangeEvent] = []
-    entries.decode(Part(at[order], _ranges, _one, events.extend))
-    for place, event in zip(order.tolist(), events, strict=True):
-        for name, written in (event.args or {}).items():
-            if name in _OTHERS:
-                continue
-            value = _value_of(written)
-            if value is None:
-                left_out += 1
-                continue
-            places.append(place)
-            codes.append(names[name])
-            values.append(value)
+    ranges = iter(order.tolist())
+
+    def add(events: list[RangeEvent]) -> None:
+        nonlocal left_out
+        for event in events:
+            place = next(ranges)
+            for name, written in (event.args or {}).items():
+                if name in _OTHERS:
+                    continue
+                value = _value_of(written)
+                if value is None:
+                    left_out += 1
+                    continue
+                places.append(place)
+                codes.append(names[name])
+                values.append(value)
+
+    entries.decode(Part(at[order], _ranges, _one, add))
     if left_out:
         find("counters left out", f"values that are not numbers, or can't be true: {left_out}")
     of_ranges = np.frombuffer(places, np.int64) if places else np.zeros(0, np.int64)

@@ -1,11 +1,12 @@
 -- The change of one item between two sides of several captures each. The sample is
 -- a capture, never a run: runs of one capture share the state of the device.
 -- Disturbed captures are excluded. The test is a t-test on logarithms of normalized
--- times, see `_item_differences`; the variances of ops are moderated towards the median
--- op's, which counts as 3 more degrees of freedom. The ratio is that of Hodges and
--- Lehmann: the median of all ratios of a new to a base capture, with the interval from
--- Mann's and Whitney's statistic, widened by the error of the part that follows the
--- common shift, and by the resolution of a coarse clock.
+-- times, see `_item_differences`; the variance of an op is moderated towards the median
+-- of the ops of its type, with fewer than 3 of these, or if the sides were not measured
+-- in turn, of all ops. This counts as 3 more degrees of freedom. The ratio is that of
+-- Hodges and Lehmann: the median of all ratios of a new to a base capture, with the
+-- interval from Mann's and Whitney's statistic, widened by the error of the part that
+-- follows the common shift, and by the resolution of a coarse clock.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
@@ -19,7 +20,7 @@
 --   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures for one
 --   change_high: upper end of that interval
 --   p: probability of a difference this large by chance
---   q: p, corrected for the number of ops (Holm): probability of any false positive among the ops with this q or less
+--   q: p, corrected for the number of ops (Holm): probability of any false positive among the ops with this q or less; ops below 1 % of the total count less, by their share
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
 --   is_below_resolution: whether the clock is coarse and the difference not more than its resolution
@@ -37,28 +38,55 @@ spread AS (
             AS is_below_resolution
     FROM _item_differences(adjusted) AS d
 ),
-typical AS (
+precise AS (
     SELECT
         s.comparison,
         s.level,
-        median(s.variance / power(1 - 2 / (9 * s.freedom), 3)) AS variance
+        s.op,
+        s.is_interleaved,
+        s.variance / power(1 - 2 / (9 * s.freedom), 3) AS variance
     FROM spread AS s
     WHERE s.level NOT IN ('total', 'all captures')
         AND s.freedom > 0
         AND NOT s.is_coarse
-    GROUP BY s.comparison, s.level
+),
+typical AS (
+    SELECT r.comparison, r.level, median(r.variance) AS variance
+    FROM precise AS r
+    GROUP BY r.comparison, r.level
     HAVING count(*) >= 5
+),
+-- Ops of one type vary similarly, others less so. How a machine moves from side to side
+-- if they were not measured in turn, the variance within them doesn't show.
+of_types AS (
+    SELECT r.comparison, r.level, r.op, median(r.variance) AS variance
+    FROM precise AS r
+    WHERE r.is_interleaved AND r.op IS NOT NULL
+    GROUP BY r.comparison, r.level, r.op
+    HAVING count(*) >= 3 AND median(r.variance) > 0
+),
+shared AS (
+    SELECT
+        s.*,
+        coalesce(o.variance, y.variance) AS typical_variance,
+        s.base_ticks / nullif(s.base_total, 0) AS share
+    FROM spread AS s
+    LEFT JOIN typical AS y ON y.comparison = s.comparison AND y.level = s.level
+    LEFT JOIN of_types AS o
+        ON o.comparison = s.comparison AND o.level = s.level AND o.op = s.op
 ),
 moderated AS (
     SELECT
-        s.*,
+        h.*,
         CASE
-            WHEN y.variance IS NULL THEN s.variance
-            ELSE (3 * y.variance + s.freedom * s.variance) / (3 + s.freedom)
+            WHEN h.typical_variance IS NULL THEN h.variance
+            ELSE (3 * h.typical_variance + h.freedom * h.variance) / (3 + h.freedom)
         END AS used_variance,
-        s.freedom + CASE WHEN y.variance IS NULL THEN 0 ELSE 3 END AS used_freedom
-    FROM spread AS s
-    LEFT JOIN typical AS y ON y.comparison = s.comparison AND y.level = s.level
+        h.freedom + CASE WHEN h.typical_variance IS NULL THEN 0 ELSE 3 END
+            AS used_freedom,
+        -- An op's part of the probability of a false positive.
+        least(0.01, greatest(0.0005, coalesce(h.share, 0.01))) AS weight
+    FROM shared AS h
 ),
 tested AS (
     SELECT
@@ -77,14 +105,18 @@ ranked AS (
     SELECT
         t.*,
         row_number() OVER in_level AS rank,
-        count(*) OVER (
-            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
-        ) AS tests
+        t.p / t.weight * sum(t.weight) OVER rest_of_level AS stepped
     FROM tested AS t
-    WINDOW in_level AS (
-        PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
-        ORDER BY t.p, t.item
-    )
+    WINDOW
+        in_level AS (
+            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
+            ORDER BY t.p / t.weight, t.item
+        ),
+        rest_of_level AS (
+            PARTITION BY t.comparison, t.level, t.p IS NULL OR t.is_below_resolution
+            ORDER BY t.p / t.weight, t.item
+            ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
+        )
 ),
 corrected AS (
     SELECT
@@ -96,7 +128,7 @@ corrected AS (
         CASE
             WHEN NOT r.is_below_resolution THEN least(
                 1,
-                max(r.p * (r.tests - r.rank + 1)) OVER (
+                max(r.stepped) OVER (
                     PARTITION BY
                         r.comparison, r.level, r.p IS NULL OR r.is_below_resolution
                     ORDER BY r.rank
@@ -138,7 +170,7 @@ SELECT
     END AS change_high,
     c.p,
     c.q,
-    c.base_ticks / c.base_total AS share,
+    c.share,
     c.resolution,
     c.is_below_resolution,
     (

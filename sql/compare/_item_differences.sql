@@ -13,6 +13,7 @@
 --   level: total, op or module; all captures for a total with disturbed captures, if there are any
 --   scope: scope, as in the input
 --   item: key of what was measured
+--   op: its op type; NULL where unknown
 --   base_captures: number of captures of base that have it; disturbed captures are excluded
 --   new_captures: number of captures of new that have it; disturbed captures are excluded
 --   base_ticks: median time in captures of base, in ticks
@@ -41,6 +42,7 @@ kept AS MATERIALIZED (
         g.level,
         g.scope,
         g.item,
+        g.op,
         g.side = 'new' AS is_new,
         g.ticks,
         g.resolution,
@@ -55,6 +57,7 @@ kept AS MATERIALIZED (
         'all captures',
         g.scope,
         g.item,
+        g.op,
         g.side = 'new',
         g.ticks,
         g.resolution,
@@ -97,6 +100,7 @@ added AS (
         k.level,
         k.scope,
         k.item,
+        min(k.op) AS op,
         count(*) FILTER (WHERE NOT k.is_new) AS base_captures,
         count(*) FILTER (WHERE k.is_new) AS new_captures,
         median(k.ticks) FILTER (WHERE NOT k.is_new) AS base_ticks,
@@ -198,6 +202,7 @@ SELECT
     s.level,
     s.scope,
     s.item,
+    s.op,
     s.base_captures,
     s.new_captures,
     s.base_ticks,

@@ -8,6 +8,7 @@
 --   level: always module
 --   scope: the method that ran; if unknown, the name of its runs
 --   item: key of the item: scope and module
+--   op: always NULL: modules are of no op type
 --   ticks: the quantile, in ns, or cycles if ticks are cycles
 --   resolution: value that its times are multiples of, as the sum of all its runs is, in the unit of ticks
 --   is_coarse: whether that resolution is coarse for the time
@@ -70,6 +71,7 @@ SELECT
     'module' AS level,
     m.scope,
     m.scope || '|' || m.module_path AS item,
+    NULL::VARCHAR AS op,
     m.ticks * m.scale AS ticks,
     m.resolution * m.scale AS resolution,
     _is_clock_coarse(m.ticks, m.resolution, m.scale) AS is_coarse,

@@ -20,6 +20,7 @@
 --   level: total, op or module, as in the input
 --   scope: scope, as in the input
 --   item: key of what was measured, as in the input
+--   op: its op type, as in the input
 --   ticks: the time, as in the input
 --   resolution: value that the times are multiples of, as in the input
 --   is_coarse: whether that resolution is coarse for the time, as in the input
@@ -176,6 +177,7 @@ SELECT
     l.level,
     l.scope,
     l.item,
+    l.op,
     l.ticks,
     l.resolution,
     l.is_coarse,

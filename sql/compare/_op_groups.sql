@@ -52,6 +52,7 @@ stated AS (
         'op' AS level,
         '' AS scope,
         g.item,
+        NULL::VARCHAR AS op,
         g.side,
         0 AS ticks,
         1 AS resolution,

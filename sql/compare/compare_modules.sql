@@ -44,12 +44,12 @@ of_modules AS MATERIALIZED (
 combined_samples AS (
     SELECT
         s.comparison, s.capture_id, s.side, s.position, s.level, s.scope, s.item,
-        s.ticks, s.resolution, s.is_coarse
+        s.op, s.ticks, s.resolution, s.is_coarse
     FROM sampled AS s
     UNION ALL
     SELECT
         m.comparison, m.capture_id, m.side, m.position, m.level, m.scope, m.item,
-        m.ticks, m.resolution, m.is_coarse
+        m.op, m.ticks, m.resolution, m.is_coarse
     FROM of_modules AS m
 ),
 tested AS (

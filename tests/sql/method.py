@@ -5,6 +5,7 @@ It is written from the method's description and not from the SQL, one comparison
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -27,6 +28,7 @@ class Sides:
     totals: Floats
     coarse: Flags
     resolution: int = 1000
+    op_types: Sequence[str | None] | None = None
 
     @property
     def is_single(self) -> bool:
@@ -203,13 +205,34 @@ def difference_of(values: Floats, factors: Floats, base: Flags, new: Flags, in_t
     )
 
 
-def holm(p: list[float]) -> Floats:
-    """The p-values corrected for their number."""
-    order = np.argsort(p, kind="stable")
+def holm(p: list[float], shares: list[float]) -> Floats:
+    """The p-values corrected for their number; ops below 1 % of the total count less."""
+    weights = np.clip(shares, 0.0005, 0.01)
+    weighed = np.array(p) / weights
+    order = np.argsort(weighed, kind="stable")
     corrected = np.empty(len(p))
-    stepped = np.array(p)[order] * np.arange(len(p), 0, -1)
+    stepped = [weighed[at] * weights[order[place:]].sum() for place, at in enumerate(order)]
     corrected[order] = np.minimum(1, np.maximum.accumulate(stepped))
     return corrected
+
+
+def priors_of(given: Sides, fitted: list[Difference]) -> list[tuple[float, int]]:
+    """For each op, the variance that it is shrunk towards, and the degrees of freedom that it counts as."""
+    known = {
+        at: each.variance / (1 - 2 / (9 * each.freedom)) ** 3
+        for at, each in enumerate(fitted)
+        if not given.coarse[at] and each.freedom > 0
+    }
+    of_all = (float(np.median(list(known.values()))), PRIOR) if len(known) >= 5 else (0.0, 0)
+    # How the machine moves between sides that were not measured in turn, the variance within them doesn't show.
+    if given.op_types is None or not is_interleaved(given.sides):
+        return [of_all] * len(fitted)
+    priors = []
+    for op_type in given.op_types:
+        alike = [variance for at, variance in known.items() if given.op_types[at] == op_type]
+        is_known = op_type is not None and len(alike) >= LONELY and np.median(alike) > 0
+        priors.append((float(np.median(alike)), PRIOR) if is_known else of_all)
+    return priors
 
 
 def is_interleaved(sides: list[str]) -> bool:
@@ -222,30 +245,23 @@ def several(given: Sides) -> dict[Any, Judged]:
     common = common_of(given)
     base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
     shifted = np.log(given.ops) - common.factors[:, None]
-    precise = ~given.coarse
     found: dict[Any, Judged] = {}
     if not base.any() or not new.any():
         return found
     fitted = [difference_of(each, common.factors, base, new, is_interleaved(given.sides)) for each in shifted.T]
     values = np.column_stack([each.values for each in fitted])
-    priors = [
-        fitted[at].variance / (1 - 2 / (9 * fitted[at].freedom)) ** 3
-        for at in np.flatnonzero(precise)
-        if fitted[at].freedom > 0
-    ]
-    prior = np.median(priors) if len(priors) >= 5 else None
+    priors = priors_of(given, fitted)
     base_total = np.median(given.totals[base])
-    below = np.zeros(len(precise), bool)
+    below = np.zeros(len(fitted), bool)
     for at, each in enumerate(values.T):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
         below[at] = bool(given.coarse[at]) and abs(after - before) <= given.resolution
         p = None
         if (freedom := fitted[at].freedom) > 0:
-            variance, degrees = fitted[at].variance, freedom
-            if prior is not None:
-                variance, degrees = (PRIOR * prior + freedom * variance) / (PRIOR + freedom), freedom + PRIOR
+            prior, more = priors[at]
+            variance = (more * prior + freedom * fitted[at].variance) / (more + freedom)
             t = fitted[at].size / np.sqrt(variance * fitted[at].per_capture) if variance > 0 else 0
-            p = float(2 * stats.t.sf(abs(t), degrees))
+            p = float(2 * stats.t.sf(abs(t), freedom + more))
         stretch = np.sqrt(fitted[at].per_capture / (1 / base.sum() + 1 / new.sum()))
         interval = hodges_lehmann(each[base], each[new], stretch)
         found[at] = Judged("", *interval, p=p, share=float(before / base_total))
@@ -253,7 +269,8 @@ def several(given: Sides) -> dict[Any, Judged]:
             found[at].low -= given.resolution / float(before)  # type: ignore[operator]
             found[at].high += given.resolution / float(before)  # type: ignore[operator]
     asked = [at for at in found if not below[at] and found[at].p is not None]
-    for at, q in zip(asked, holm([float(found[at].p or 0) for at in asked]), strict=True):
+    shares = [found[at].share for at in asked]
+    for at, q in zip(asked, holm([float(found[at].p or 0) for at in asked], shares), strict=True):
         found[at].q = float(q)
     few = min(base.sum(), new.sum()) < LONELY
     alpha = 0.05 if common.has_factor else 0.025

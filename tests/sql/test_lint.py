@@ -46,8 +46,8 @@ EVIDENCE |= {
     "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
     "counted": "['ns']",
     # Not by `_normalized_samples`: that asks the macro with this argument itself.
-    "normalized": "[{'comparison': 0, 'level': 'op', 'scope': 'x', 'item': 'x', 'side': 'new', 'ticks': 1.0,"
-    " 'resolution': 1, 'is_coarse': false, 'log_ticks': 0.0, 'factor': 0.0, 'is_disturbed': false,"
+    "normalized": "[{'comparison': 0, 'level': 'op', 'scope': 'x', 'item': 'x', 'op': 'x', 'side': 'new',"
+    " 'ticks': 1.0, 'resolution': 1, 'is_coarse': false, 'log_ticks': 0.0, 'factor': 0.0, 'is_disturbed': false,"
     " 'capture_id': 1, 'position': 1}]",
     "deviations": "[{'comparison': 0, 'capture_id': 1, 'side': 'new', 'item': 'x', 'deviation': 0.1, 'factor': 0.0}]",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -35,6 +36,11 @@ class Fleet:
         """Each op's share of the total in the median capture."""
         typical = np.median(np.quantile(self.ops, QUANTILE, axis=2), axis=0)
         return np.asarray(typical / np.median(np.quantile(self.totals, QUANTILE, axis=1)))
+
+    @property
+    def op_types(self) -> list[str]:
+        """Each op's type: its label without the number that XNNPACK adds."""
+        return [re.sub(r"( #\d+)?@-?\d+$", "", item) for item in self.items]
 
     def large(self) -> list[int]:
         """The ops of at least 3 % of the total."""
@@ -193,6 +199,7 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) 
             "level": np.tile(["op"] * count + ["total"], len(drawn)),
             "scope": np.tile([""] * (count + 1), len(drawn)),
             "item": np.tile([*fleet.items, ""], len(drawn)),
+            "op": np.tile([*fleet.op_types, ""], len(drawn)),
             "ticks": times,
             "resolution": steps,
             "is_coarse": (steps >= 1000) & (times < 500 * steps),

@@ -55,11 +55,12 @@ def apart(fleet: Fleet, bases: int, news: int, random: Random) -> Captures:
     return [(start + at, "base" if at < bases else "new") for at in range(bases + news)]
 
 
-def single(fleet: Fleet, history: int, random: Random) -> Captures:
-    """Two neighbours in time, after their history."""
-    start = int(random.integers(0, len(fleet.totals) - history - 1))
+def singles(fleet: Fleet, history: int, most: int, random: Random) -> list[Captures]:
+    """Two neighbours in time, after their history: each such window once, or `most` of them."""
     sides = ["history"] * history + ["base", "new"]
-    return [(start + at, side) for at, side in enumerate(sides)]
+    starts = len(fleet.totals) - history - 1
+    chosen = np.sort(random.permutation(starts)[:most])
+    return [[(int(start) + at, side) for at, side in enumerate(sides)] for start in chosen]
 
 
 def halves(fleet: Fleet) -> tuple[list[int], list[int]]:
@@ -184,7 +185,7 @@ def some_of_new(captures: Captures, part: int) -> frozenset[int]:
 
 def single_rates(fleet: Fleet, history: int, count: int, random: Random) -> Rates:
     large = fleet.large()
-    draws = [single(fleet, history, random) for _ in range(count)]
+    draws = singles(fleet, history, count, random)
     name = f"1 v 1 after {history}"
     rates: Rates = {}
     equal = judged(fleet, [Draw(each) for each in draws])
