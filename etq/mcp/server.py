@@ -1,14 +1,14 @@
-"""The server: tools, resources and prompts, for any transport."""
+"""The server of a warehouse for agents, for any transport."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
+from etq.mcp.answers import Settings
 from etq.version import VERSION
 
 if TYPE_CHECKING:
@@ -35,29 +35,21 @@ def server_of(db: str, allowed: Sequence[str], seconds: float | None = None) -> 
     try:
         from mcp.server.lowlevel import Server
 
-        from etq.mcp import handlers
+        from etq.mcp.handlers import Handlers
     except ImportError as error:
         raise EtqError(NO_MCP) from error
     from etq.mcp.pool import SECONDS, Pool
 
-    pool = Pool(SECONDS if seconds is None else seconds)
-    tools = handlers.Tools(pool, {"db": db, "allowed": [str(Path(each).resolve()) for each in allowed]})
-
-    @asynccontextmanager
-    async def lifespan(_: Any) -> AsyncIterator[dict[str, Any]]:
-        try:
-            yield {}
-        finally:
-            await pool.close()
-
+    settings: Settings = {"db": db, "allowed": [str(Path(each).resolve()) for each in allowed]}
+    handlers = Handlers(Pool(SECONDS if seconds is None else seconds), settings)
     return Server(
         "etq",
         version=VERSION,
         title="etq",
         instructions=INSTRUCTIONS,
-        lifespan=lifespan,
-        on_list_tools=tools.list,
-        on_call_tool=tools.call,
+        lifespan=handlers.lifespan,
+        on_list_tools=handlers.list_tools,
+        on_call_tool=handlers.call_tool,
         on_list_resources=handlers.list_resources,
         on_list_resource_templates=handlers.list_templates,
         on_read_resource=handlers.read_resource,

@@ -144,7 +144,8 @@ def test_what_is_refused_at_the_start(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("ETQ_MCP_TOKEN", "short")
     with pytest.raises(EtqError, match="shorter than 16 characters"):
         serving.serve_http("lab.duckdb", [], "127.0.0.1", 0)
-    monkeypatch.setitem(__import__("sys").modules, "mcp", None)
+    for module in ("mcp", "mcp.server.lowlevel"):  # the latter may have been imported before
+        monkeypatch.setitem(__import__("sys").modules, module, None)
     with pytest.raises(EtqError, match=r"pip install 'etq\[mcp\]'"):
         server.server_of("lab.duckdb", [])
 
