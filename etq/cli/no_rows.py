@@ -62,6 +62,7 @@ _OF_ANY: Final = {
     "logged_values": "{capture} has no logged values",
     "memory_totals": "{capture} has no allocations; for the memory that a program plans: etq program",
     "advice": "no rule of advice applies to {capture}",
+    "delegate_totals": "{capture} called no delegate; for its kernels: etq ops",
     "delegate_graph": "{capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan",
 }
 _OF_OPTIONS: Final = {

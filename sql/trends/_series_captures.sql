@@ -55,6 +55,13 @@ unknown_keys AS (
     WHERE k.key NOT IN ('model', 'device', 'backend', '')
         AND k.key NOT IN (SELECT l.key FROM labels AS l)
 ),
+known AS (
+    SELECT coalesce(
+        'labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key),
+        'no capture has labels'
+    ) AS labels
+    FROM labels AS l
+),
 checked AS (
     SELECT
         count(*) AS captures,
@@ -79,23 +86,17 @@ SELECT
 FROM placed AS p
 CROSS JOIN checked AS k
 CROSS JOIN unknown_keys AS u
+CROSS JOIN known AS n
 WHERE CASE
     WHEN u.keys IS NOT NULL THEN error(
-        'no capture has a label ' || u.keys || ' to separate series by; labels are '
-        || coalesce(
-            (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
-            'none'
-        )
+        'no capture has a label ' || u.keys || ' to separate series by; ' || n.labels
     )
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
         'no capture has ' || CASE over
             WHEN 'captured_at' THEN 'a captured_at'
             ELSE 'a label ' || over
-        END || ' to order by; labels are '
-        || coalesce(
-            (SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l),
-            'none'
-        ) || CASE over WHEN 'captured_at' THEN '' ELSE '; or order by captured_at' END
+        END || ' to order by; ' || n.labels
+        || CASE over WHEN 'captured_at' THEN '' ELSE '; or order by captured_at' END
     )
     WHEN over = 'commit' AND k.committed < k.labelled AND k.timed < k.labelled
         THEN error(

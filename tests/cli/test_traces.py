@@ -147,6 +147,7 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
         ("sequences", device, f"{device} has no calls of ops that launched so many kernels, copies and fills"),
         ("collectives", device, f"{device} has no collectives, on devices or of gloo"),
         ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
+        ("delegates", dump, f"{dump} called no delegate; for its kernels: etq ops"),
         ("steps", dump, f"step_breakdown has no rows for {dump}, which is of format etdump; for that there is etq breakdown"),
         ("launches", dump, f"launch_totals is for PyTorch traces, and {dump} is of format etdump"),
         ("advice", host, f"no rule of advice applies to {host}"),

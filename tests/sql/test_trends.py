@@ -147,6 +147,15 @@ def test_orders(warehouse: Warehouse) -> None:
         warehouse.rows("FROM trend(over := 'commit')")
 
 
+def test_captures_without_labels() -> None:
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(dump(run("Execute", execute(0, 9))), name="one")
+        with pytest.raises(
+            QueryError, match="no capture has a label build to order by; no capture has labels; or order by captured_at"
+        ):
+            warehouse.rows("FROM regressions()")
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
