@@ -29,7 +29,7 @@ COMMANDS: Final = {
         "values": "values", "reference": "values", "gap": "values",
     },
     "PyTorch traces": {
-        "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces",
+        "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces", "counters": "traces",
         "tensor-cores": "traces", "critical-path": "traces", "idle": "traces",
         "gaps": "traces", "launches": "traces", "queues": "traces", "copies": "traces", "sequences": "traces",
         "overlap": "traces", "collectives": "traces", "stragglers": "ranks", "clocks": "ranks",

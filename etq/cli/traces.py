@@ -156,7 +156,7 @@ view_command(
 view_command(
     "counters",
     "kernel_counters",
-    "Show what CUPTI counted of each kernel, and the ops that launched it.",
+    "Show what CUPTI counted of each kernel. The ops are those that launched it.",
     people_query="""SELECT c.place, c.device, c.event, c.top_op, c.op, c.counter, c.value, c.flops, c.reason
     FROM {view} AS c""",
     example="train.pt.trace.json.gz --format csv",

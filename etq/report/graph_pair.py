@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
 from etq.report.columns import Table, table
-from etq.report.graph import Tree
 from etq.report.graph_more import bounded
 from etq.report.nested import nested_edges
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Report, Section
+from etq.report.tree import Tree
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse

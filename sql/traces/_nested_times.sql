@@ -9,7 +9,7 @@
 --   unit: the requested unit of time
 CREATE MACRO _nested_times(
     capture,  -- name, hash prefix, @latest or selector
-    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
 nodes AS MATERIALIZED (

@@ -146,8 +146,8 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
         ("copies", device, f"{device} has no copies and fills"),
         ("sequences", device, f"{device} has no calls of ops that launched so many kernels, copies and fills"),
         ("collectives", device, f"{device} has no collectives, on devices or of gloo"),
+        ("counters", device, f"{device} has no counters of CUPTI: record them with profiler_metrics of experimental_config"),
         ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
-        ("delegates", dump, f"{dump} called no delegate; for its kernels: etq ops"),
         ("steps", dump, f"step_breakdown has no rows for {dump}, which is of format etdump; for that there is etq breakdown"),
         ("launches", dump, f"launch_totals is for PyTorch traces, and {dump} is of format etdump"),
         ("advice", host, f"no rule of advice applies to {host}"),
@@ -160,6 +160,8 @@ def test_files_without_rows_say_why(tmp_path: Path) -> None:
         assert (result.exit_code, result.stderr) == (0, f"Note: {note}\n"), command
     result = etq_says("backward", device, "--by", "op")
     assert result.stderr == f"Note: {device} has no backward pass\n"
+    result = etq_says("delegates", dump, "--runs", "all")
+    assert result.stderr == f"Note: {dump} called no delegate; for its kernels: etq ops\n"
     result = etq_says("tax", dump, "--skip-first", "99")
     assert result.stderr == f"Note: no run of {dump} is left: skip_first=99 leaves out all 6\n"
     db = str(tmp_path / "lab.duckdb")

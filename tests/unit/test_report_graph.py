@@ -15,10 +15,10 @@ import etq.report
 from etq.errors import EtqError
 from etq.report import graph_section, single
 from etq.report.columns import Table
-from etq.report.graph import MOST_LEVELS, Tree
 from etq.report.graph_more import NAN, UNBOUNDED, More
 from etq.report.overlays import METRICS, OVERLAYS
 from etq.report.target import target_of
+from etq.report.tree import MOST_LEVELS, Tree
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.records import EDGE
