@@ -23,6 +23,9 @@ segments AS (
     SELECT 'device_events' AS table_name, s.*
     FROM pragma_storage_info('device_events') AS s
     UNION ALL
+    SELECT 'event_counters' AS table_name, s.*
+    FROM pragma_storage_info('event_counters') AS s
+    UNION ALL
     SELECT 'event_ticks' AS table_name, s.*
     FROM pragma_storage_info('event_ticks') AS s
     UNION ALL
@@ -132,6 +135,8 @@ capture_rows AS (
         SELECT 'debug_values' AS table_name, t.capture_id FROM debug_values AS t
         UNION ALL
         SELECT 'device_events' AS table_name, t.capture_id FROM device_events AS t
+        UNION ALL
+        SELECT 'event_counters' AS table_name, t.capture_id FROM event_counters AS t
         UNION ALL
         SELECT 'event_ticks' AS table_name, t.capture_id FROM event_ticks AS t
         UNION ALL
