@@ -137,7 +137,11 @@ def test_what_is_asked_of_a_lake_has_answers(pair: tuple[Warehouse, Warehouse]) 
     _, lake = pair
     counts = {each.name: lake.rows(f"SELECT count(*) FROM {each.name}")[1][0][0] for each in catalog.tables()}
     # The traces are of CPUs.
-    assert {name for name, count in counts.items() if count == 0} == {"trace_devices", "device_events"}
+    assert {name for name, count in counts.items() if count == 0} == {
+        "trace_devices",
+        "device_events",
+        "event_counters",
+    }
     assert lake.rows("SELECT count(DISTINCT o.op) FROM op_totals('mlp') AS o")[1][0][0] > 3
     assert lake.rows("SELECT count(*) FROM compare_ops('side=base', 'side=new')")[1][0][0] > 3
     sizes = dict(lake.rows("SELECT name, stored_bytes FROM capture_sizes")[1])
