@@ -147,7 +147,7 @@ def _add_each(columns: TraceColumns, first: int, entries: Sequence[msgspec.Raw])
 def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
     try:
         return device_rows(trace.deviceProperties)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         columns.find("devices left out", f"deviceProperties is not a list of devices: {error}")
         return None
 

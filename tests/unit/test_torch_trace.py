@@ -343,6 +343,13 @@ def test_what_stands_before_and_behind_the_events_is_read(is_behind: bool) -> No
     assert len(found["event_ticks"]) == 1
 
 
+@pytest.mark.parametrize("written", [b'[{"name": "\xff"}]', b'{"id": 0}'])
+def test_properties_that_are_no_devices(written: bytes) -> None:
+    found = tables_of(trace(slice_of("aten::add", 1, 9)).replace(b"{", b'{"deviceProperties": ' + written + b", ", 1))
+    assert "trace_devices" not in found and len(found["event_ticks"]) == 1
+    assert [row["rule"] for row in found["findings"]] == ["devices left out"]
+
+
 def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> None:
     host = slice_of("aten::add", 1, 9, args={"External id": 4})
     kernel = slice_of("add_kernel", 12, 4, cat="kernel", tid=7, args={"External id": 4, "device": 0})
