@@ -53,9 +53,41 @@ CREATE MACRO _only_elements(
     END
 );
 
--- One collective of gloo, which runs on the host, of traces without kernels. Such an
--- event has the tensor that the process sends, and no process group: that is known if
--- the process is in a single one.
+-- One event of gloo's collectives, which run on the host, of traces without kernels.
+-- Columns:
+--   capture_id: the trace
+--   run_index: the run
+--   event_index: the event
+--   collective: name of the collective, such as all_reduce
+--   start_ticks: clock at the start
+--   elapsed_ticks: its duration in ticks
+CREATE MACRO _gloo_events(
+    capture_keys  -- list of the keys of captures
+) AS TABLE
+SELECT
+    e.capture_id,
+    e.run_index,
+    e.event_index,
+    substr(s.label, 6) AS collective,
+    e.start_ticks,
+    e.elapsed_ticks
+FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+JOIN signatures AS s
+    ON s.capture_id = a.capture_id
+    AND starts_with(s.label, 'gloo:')
+    AND NOT _is_device_event(s.category)
+JOIN event_ticks AS e
+    ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+WHERE e.elapsed_ticks >= 0
+    AND NOT EXISTS (
+        FROM signatures AS d
+        WHERE d.capture_id = a.capture_id
+            AND _slice_kind(d.category, d.label, 'all') = 'Kernel'
+    );
+
+-- One collective of `_gloo_events` with its message and process group. The event has
+-- the tensor that the process sends, and no process group: that is known if the process
+-- is in a single one.
 -- Columns:
 --   capture_id: the trace
 --   run_index: the run
@@ -72,36 +104,19 @@ CREATE MACRO _host_collectives(
     capture_keys  -- list of the keys of captures
 ) AS TABLE
 WITH
-events AS (
-    SELECT
-        e.capture_id,
-        e.run_index,
-        e.event_index,
-        substr(s.label, 6) AS collective,
-        e.start_ticks,
-        e.elapsed_ticks
-    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND starts_with(s.label, 'gloo:')
-        AND NOT _is_device_event(s.category)
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    WHERE e.elapsed_ticks >= 0
-        AND NOT EXISTS (
-            FROM signatures AS d
-            WHERE d.capture_id = a.capture_id
-                AND _slice_kind(d.category, d.label, 'all') = 'Kernel'
-        )
-),
 sized AS (
     SELECT
-        v.*,
+        v.capture_id,
+        v.run_index,
+        v.event_index,
+        v.collective,
+        v.start_ticks,
+        v.elapsed_ticks,
         string_split(g.value, ':')[1] AS group_description,
         try_cast(string_split(g.value, ':')[2] AS INTEGER) AS group_size,
         _message_type(substr(o.dtypes, 3, length(o.dtypes) - 4)) AS message_type,
         _only_elements(replace(o.shapes, ' ', '')) AS elements
-    FROM events AS v
+    FROM _gloo_events(capture_keys) AS v
     LEFT JOIN labels AS g
         ON g.capture_id = v.capture_id
         AND g.key = 'process_groups'

@@ -9,8 +9,8 @@ CREATE MACRO _ends_together(
     )
 );
 
--- One kernel of a collective, or collective of gloo, that several ranks of a job ran, matched among them: by
--- the step, the process group, the name of the collective, and its number among
+-- One kernel of a collective, or collective of gloo, that several ranks of a job ran,
+-- matched among them: by the step, the process group, the name of the collective, and its number among
 -- those of the step. A collective counts if all ranks that ran any of its group in
 -- the trace ran it, equally often in the step.
 -- Columns:

@@ -55,21 +55,9 @@ work AS (
     UNION ALL
     -- Collectives on the host last until the last process has come, as kernels do.
     SELECT
-        k.capture_id, e.run_index, 0, try_cast(sum(e.elapsed_ticks) AS BIGINT)
-    FROM ranks AS k
-    JOIN signatures AS s
-        ON s.capture_id = k.capture_id
-        AND starts_with(s.label, 'gloo:')
-        AND NOT _is_device_event(s.category)
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    WHERE e.elapsed_ticks >= 0
-        AND NOT EXISTS (
-            FROM signatures AS d
-            WHERE d.capture_id = k.capture_id
-                AND _slice_kind(d.category, d.label, 'all') = 'Kernel'
-        )
-    GROUP BY k.capture_id, e.run_index
+        g.capture_id, g.run_index, 0, try_cast(sum(g.elapsed_ticks) AS BIGINT)
+    FROM _gloo_events((SELECT list(k.capture_id) FROM ranks AS k)) AS g
+    GROUP BY g.capture_id, g.run_index
 ),
 joined AS (
     SELECT
