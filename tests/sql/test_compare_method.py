@@ -57,15 +57,15 @@ def rows_of(comparisons: Sequence[Sides]) -> pa.Table:
     for number, each in enumerate(comparisons):
         resolution = [each.resolution if coarse else 1 for coarse in each.coarse]
         for place, side in enumerate(each.sides):
-            said = {"comparison": number, "capture_id": place, "side": side, "scope": "forward"}
+            common = {"comparison": number, "capture_id": place, "side": side, "scope": "forward"}
             position = place if side != "history" else place - len(each.sides)
-            said["position"] = position
+            common["position"] = position
             for at, ticks in enumerate(each.ops[place]):
                 op = {"level": "op", "item": str(at), "ticks": ticks, "resolution": resolution[at]}
                 op_type = each.op_types[at] if each.op_types else None
-                rows.append({**said, **op, "op": op_type, "is_coarse": bool(each.coarse[at])})
+                rows.append({**common, **op, "op": op_type, "is_coarse": bool(each.coarse[at])})
             total = {"level": "total", "item": "total", "op": None, "ticks": each.totals[place], "resolution": 1}
-            rows.append({**said, **total, "is_coarse": False})
+            rows.append({**common, **total, "is_coarse": False})
     return pa.Table.from_pylist(rows)
 
 
