@@ -116,49 +116,6 @@ def test_another_tools_trace_is_plain_slices(warehouse: Warehouse) -> None:
     )
 
 
-def test_what_devices_say(warehouse: Warehouse) -> None:
-    said = {"External id": 4, "device": 0, "stream": 7, "correlation": 9, "grid": [2, 1, 1], "block": [64, 1, 1],
-            "blocks per SM": 0.5, "est. achieved occupancy %": 31.5, "registers per thread": 16}  # fmt: skip
-    ingested(
-        warehouse,
-        trace(
-            slice_of("ProfilerStep#3", 0, 100, cat="user_annotation"),
-            slice_of("aten::add", 1, 9, args={"External id": 4}),
-            slice_of("cudaLaunchKernel", 2, 3, cat="cuda_runtime", args={"correlation": 9}),
-            slice_of("add_kernel", 120, 40, cat="kernel", tid=7, args=said),
-        ),
-    )
-    query = "SELECT run_index, device, stream, grid, block, blocks_per_sm, occupancy_percent FROM device_events"
-    # It ran after the step that launched it.
-    assert warehouse.rows(query)[1] == [(0, 0, 7, "[2, 1, 1]", "[64, 1, 1]", 0.5, 31.5)]
-    rows = warehouse.rows(
-        "SELECT name, self_device_time, device_time_total, self_cpu_time FROM key_averages('@latest') ORDER BY name"
-    )[1]
-    assert rows == [
-        ("ProfilerStep*", 0, 40, 91), ("add_kernel", 40, 40, 0), ("aten::add", 40, 40, 6), ("cudaLaunchKernel", 0, 0, 3),
-    ]  # fmt: skip
-
-
-def test_device_times_of_what_begins_in_one_tick(warehouse: Warehouse) -> None:
-    """By hand: a parent that launches, and a child that begins with it and launches itself."""
-    ingested(
-        warehouse,
-        trace(
-            slice_of("parent", 10, 10, args={"External id": 1}),
-            slice_of("child", 10, 4, args={"External id": 2}),
-            slice_of("sibling", 14, 4, args={"External id": 3}),
-            *(
-                slice_of(f"kernel {number}", 30 + 10 * number, dur, cat="kernel", tid=9, args={"External id": number})
-                for number, dur in ((1, 1), (2, 2), (3, 5))
-            ),
-        ),
-    )
-    rows = "SELECT name, self_device_time, device_time_total FROM key_averages('@latest') WHERE NOT is_device"
-    assert {name: times for name, *times in warehouse.rows(rows)[1]} == {
-        "parent": [1, 8], "child": [2, 2], "sibling": [5, 5],
-    }  # fmt: skip
-
-
 def test_numbers_that_no_column_holds_are_unknown(warehouse: Warehouse) -> None:
     far = 2**70
     memory = {"ph": "i", "name": "[memory]", "pid": 7, "tid": 1, "ts": 1}
@@ -341,27 +298,6 @@ def test_what_stands_before_and_behind_the_events_is_read(is_behind: bool) -> No
     assert found["labels"] == [{"key": "rank", "value": "3"}]
     assert [row["name"] for row in found["trace_devices"]] == ["A100"]
     assert len(found["event_ticks"]) == 1
-
-
-@pytest.mark.parametrize("written", [b'[{"name": "\xff"}]', b'{"id": 0}'])
-def test_properties_that_are_no_devices(written: bytes) -> None:
-    found = tables_of(trace(slice_of("aten::add", 1, 9)).replace(b"{", b'{"deviceProperties": ' + written + b", ", 1))
-    assert "trace_devices" not in found and len(found["event_ticks"]) == 1
-    assert [row["rule"] for row in found["findings"]] == ["devices left out"]
-
-
-def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> None:
-    host = slice_of("aten::add", 1, 9, args={"External id": 4})
-    kernel = slice_of("add_kernel", 12, 4, cat="kernel", tid=7, args={"External id": 4, "device": 0})
-    paths = [tmp_path / name for name in ("without.pt.trace.json", "with.pt.trace.json")]
-    for path, content in zip(paths, (trace(host), trace(host, kernel)), strict=True):
-        path.write_bytes(content)
-    warehouse, without = open_ephemeral(paths[0], ["key_averages"])
-    asked = "SELECT name, self_device_time, self_cpu_memory FROM key_averages($capture) ORDER BY name"
-    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
-    other = warehouse.attach_second(paths[1])
-    assert warehouse.rows(asked, capture=without)[1] == [("aten::add", None, None)]
-    assert warehouse.rows(asked, capture=other)[1] == [("add_kernel", 4, 0), ("aten::add", 4, None)]
 
 
 def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
