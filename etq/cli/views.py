@@ -112,7 +112,7 @@ view_command(
     "advice",
     "advice",
     "Show advice about a capture, the most costly finding first. Each finding has evidence, cost and remedy.",
-    """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.share_percent, a.unit, a.remedy
+    """SELECT a.severity, a.rule, a.finding, a.evidence, a.time_at_stake, a.unit, a.share_percent, a.remedy
     FROM {view} AS a""",
     long=("finding", "evidence", "remedy"),
     choosing=run_options("typical"),

@@ -1,4 +1,4 @@
-"""Rows with long texts for a terminal: the short values of a row in one line, followed by its long texts as
+"""Rows with long texts for people: the short values of a row in one line, followed by its long texts as
 paragraphs.
 """
 
@@ -8,7 +8,7 @@ import textwrap
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from etq.render.terminal import TerminalStyle
+from etq.render.terminal import PAGE, TerminalStyle
 
 _INDENT: Final = "    "
 
@@ -31,7 +31,7 @@ def paragraphs(
             for name, value, text in zip(columns, row, texts, strict=True)
             if text and name not in long
         ]
-        width = style.width or 80
+        width = style.width or PAGE
         lines = [style.styled(line, "bold") for line in textwrap.wrap("  ".join(heads), width)]
         for name, text in zip(columns, texts, strict=True):
             if text and name in long:

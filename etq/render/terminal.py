@@ -16,6 +16,8 @@ _ASCII_BARS: Final = "_.-:=+*#"
 # The most bars that fit into a line without other text.
 WIDTH: Final = 72
 _NARROWEST: Final = 20
+# Columns of texts that are not written to a terminal.
+PAGE: Final = 120
 STYLES: Final = {
     "bold": "1",
     "dim": "2",

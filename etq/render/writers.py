@@ -18,7 +18,7 @@ from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write
 from etq.render.markdown import markdown_parts
 from etq.render.selection import selection
 from etq.render.table import Rows, shown, table, table_parts
-from etq.render.terminal import PLAIN, TerminalStyle, style_of, width_of
+from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -49,7 +49,8 @@ def write(
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
     format  one of `FORMATS`; by default that of the file's suffix, or a table
-    long    columns with long texts, which become paragraphs if the terminal has no room for the table
+    long    columns with long texts, which become paragraphs if the terminal has no room for the table, and without a
+            terminal if there are several of them
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -209,7 +210,8 @@ def _write_parts(
     if long and format == "table":
         whole = [row for rows in parts for row in rows]
         parts = [whole]
-        if not _has_room(columns, whole, style):
+        # Without a terminal, a single long column is the end of a line, which other programs can search.
+        if (style.width or len(long) > 1) and not _has_room(columns, whole, style):
             from etq.render.records import paragraphs
 
             cells = [[shown(value) for value in row] for row in whole]
@@ -222,7 +224,7 @@ def _write_parts(
 
 def _has_room(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> bool:
     """Whether the table fits without shortening any cell."""
-    return style.width is None or max(map(width_of, table(columns, rows).splitlines())) <= style.width
+    return max(map(width_of, table(columns, rows).splitlines())) <= (style.width or PAGE)
 
 
 class _PrintableLines:

@@ -255,6 +255,16 @@ def test_advice_is_read_whole_on_a_terminal(width: int) -> None:
             assert not row[column] or f"{column}: {' '.join(row[column].split())}" in words
 
 
+def test_advice_without_a_terminal_is_paragraphs() -> None:
+    """Its lines are readable in a log, and have the texts of the CSV."""
+    arguments = ("advice", str(CAPTURES / "transformer/transformer_100runs.etdp"))
+    text = piped(*arguments)
+    assert all(len(line) <= 120 for line in text.splitlines())
+    words = " ".join(text.split())
+    rows = csv_rows(piped(*arguments, "--format", "csv"))
+    assert rows and all(" ".join(row["remedy"].split()) in words for row in rows)
+
+
 @pytest.mark.long
 def test_a_closed_stdout_is_no_failure() -> None:
     command = f"{sys.executable} -m etq ops --runs all {CAPTURES / 'mlp/mlp.etdp'} >&-"
