@@ -26,6 +26,7 @@ shares AS (
         t.*,
         100 * t.ticks::DOUBLE / sum(t.ticks) OVER () AS share,
         _in_unit(t.ticks, c.time_scale, time_unit) AS total,
+        _in_unit(t.longest_ticks, c.time_scale, time_unit) AS longest_time,
         t.host_ticks::DOUBLE / t.ticks AS host_part,
         t.device_ticks::DOUBLE / t.ticks AS device_part
     FROM clock AS c
@@ -38,8 +39,13 @@ SELECT
     || CASE s.op
         WHEN 'ProfilerStep*' THEN 'on the host, between the ops of steps'
         ELSE s.op
-    END AS finding,
-    'in ' || _advice_count(s.parts, 'part') || ', '
+    END || '.' AS finding,
+    'in ' || _advice_count(s.parts, 'part')
+    || CASE
+        WHEN s.parts > 1
+            THEN ', the longest ' || _advice_time(s.longest_time, time_unit)
+        ELSE ''
+    END || ', '
     || _advice_percent(100e0 * s.device_part) || ' of it on devices, '
     || _advice_percent(100e0 * s.host_part) || ' on the host'
     || coalesce('; mostly the kernel ' || s.kernel, '')
@@ -47,14 +53,16 @@ SELECT
     s.total AS time_at_stake,
     s.share AS share_percent,
     CASE
-        WHEN _is_data_loader(s.op) THEN 'num_workers and pin_memory of DataLoader'
+        WHEN _is_data_loader(s.op) THEN 'Set num_workers and pin_memory of DataLoader.'
         WHEN s.device_part >= 0.5 AND starts_with(s.kernel, 'nccl')
-            THEN 'overlap of communication and computation'
+            THEN 'Overlap communication and computation.'
         WHEN s.device_part >= 0.5
-            THEN 'faster or fewer kernels of this op: smaller types, fusion'
+            THEN 'Make kernels of this op faster or fewer: smaller types, fusion.'
         WHEN s.host_part >= 0.5
-            THEN 'less time of the host in it: larger ops, CUDA graphs, torch.compile'
-        ELSE 'fewer waits in it: launches ahead, fewer synchronizations'
+            THEN 'Spend less time of the host in it: larger ops, torch.compile,'
+            || ' CUDA graphs.'
+            || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
+        ELSE 'Let it wait less: launch ahead, synchronize less often.'
     END AS remedy,
     time_unit AS unit
 FROM shares AS s

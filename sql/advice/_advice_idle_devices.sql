@@ -61,14 +61,14 @@ shares AS (
 SELECT
     'device idle' AS rule,
     _advice_severity(s.share) AS severity,
-    coalesce('device ' || s.device, 'the device') || CASE s.cause
-        WHEN 'data_loading' THEN ' waits for input data'
+    coalesce('Device ' || s.device, 'The device') || CASE s.cause
+        WHEN 'data_loading' THEN ' waits for input data.'
         WHEN 'synchronization'
-            THEN ' is idle after the host waited for it, with nothing launched ahead'
-        WHEN 'communication' THEN ' waits for other processes'
-        WHEN 'dependency' THEN ' waits for events of other streams'
-        WHEN 'launch_delay' THEN ' waits for launches to take effect'
-        ELSE ' waits for the host, which launches too slowly'
+            THEN ' is idle after the host waited for it, with nothing launched ahead.'
+        WHEN 'communication' THEN ' waits for other processes.'
+        WHEN 'dependency' THEN ' waits for events of other streams.'
+        WHEN 'launch_delay' THEN ' waits for launches to take effect.'
+        ELSE ' waits for the host, which launches too slowly.'
     END AS finding,
     'in ' || CASE s.gaps
         WHEN 1 THEN '1 gap of '
@@ -79,14 +79,19 @@ SELECT
     s.total AS time_at_stake,
     s.share AS share_percent,
     CASE s.cause
-        WHEN 'data_loading' THEN 'num_workers and pin_memory of DataLoader'
+        WHEN 'data_loading' THEN 'Set num_workers and pin_memory of DataLoader.'
         WHEN 'synchronization'
-            THEN 'no .item(), .cpu() or print of tensors within steps'
-        WHEN 'communication' THEN 'overlap of communication and computation'
-        WHEN 'dependency' THEN 'fewer events between streams'
+            THEN 'Avoid .item(), .cpu() and printing of tensors within steps.'
+        WHEN 'communication' THEN 'Overlap communication and computation.'
+        WHEN 'dependency' THEN 'Let streams wait for fewer events of others.'
         WHEN 'launch_delay'
-            THEN 'larger kernels, CUDA graphs; a warm-up, if first launches are slow'
-        ELSE 'fewer and larger ops, CUDA graphs, torch.compile'
+            THEN 'Launch larger kernels, or replay CUDA graphs.'
+        ELSE 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
+    END
+    || CASE
+        WHEN s.cause IN ('host', 'synchronization', 'launch_delay')
+            THEN _advice_warm_up('gap', s.longest, s.ticks, s.share)
+        ELSE ''
     END AS remedy,
     time_unit AS unit
 FROM shares AS s

@@ -52,3 +52,19 @@ CREATE MACRO _advice_severity(
         ELSE 'low'
     END
 );
+
+-- A sentence for times most of which is a single one that takes a tenth of the whole, as
+-- the first use of a device, which initializes it, or a compilation; '' for others.
+CREATE MACRO _advice_warm_up(
+    word,  -- the noun for one of the times
+    longest,  -- the longest of them
+    total,  -- their sum
+    share_percent  -- share of the sum in the whole, in percent
+) AS (
+    CASE
+        WHEN longest > 0.5 * total AND share_percent * longest / total >= 10
+            THEN ' Most of it is one ' || word || ': if that is initialization or'
+            || ' compilation, record steps after a warm-up.'
+        ELSE ''
+    END
+);

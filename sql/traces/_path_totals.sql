@@ -6,6 +6,7 @@
 --   device_ticks: part of it in events of devices, in ticks
 --   kernel: as in `critical_ops`
 --   parts: number of parts of the path
+--   longest_ticks: the longest of them in ticks
 CREATE MACRO _path_totals(
     capture_key,  -- key of a capture
     step,  -- as in `critical_path`
@@ -37,7 +38,8 @@ by_kernel AS (
         try_cast(
             sum(CASE WHEN n.is_host THEN n.ticks ELSE 0 END) AS BIGINT
         ) AS host_ticks,
-        count(*) AS parts
+        count(*) AS parts,
+        max(n.ticks) AS longest_ticks
     FROM named AS n
     GROUP BY n.op, n.kernel
 ),
@@ -57,6 +59,7 @@ SELECT
         sum(CASE WHEN r.kernel IS NULL THEN 0 ELSE r.ticks END) AS BIGINT
     ) AS device_ticks,
     max(CASE WHEN r.place = 1 THEN r.kernel END) AS kernel,
-    sum(r.parts)::BIGINT AS parts
+    sum(r.parts)::BIGINT AS parts,
+    max(r.longest_ticks) AS longest_ticks
 FROM ranked AS r
 GROUP BY r.op;

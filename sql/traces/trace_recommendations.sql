@@ -71,10 +71,10 @@ recommendations AS (
         1 AS place,
         'data_loader' AS rule,
         NULL::INTEGER AS device,
-        'steps wait for input data' AS finding,
+        'Steps wait for input data.' AS finding,
         printf('%.1f %% of the step time is in DataLoader', v.share_percent)
             AS evidence,
-        'load it in other processes: num_workers of DataLoader' AS remedy
+        'Load it in other processes: num_workers of DataLoader.' AS remedy
     FROM average AS v
     WHERE v.category = 'DataLoader' AND v.share_percent > data_loader_percent
     UNION ALL
@@ -82,9 +82,9 @@ recommendations AS (
         2,
         'data_parallel',
         NULL,
-        'DataParallel trains on several devices from one process',
+        'DataParallel trains on several devices from one process.',
         u.devices || ' devices',
-        'DistributedDataParallel, a process for each device'
+        'Use DistributedDataParallel, with a process for each device.'
     FROM wrapped AS w
     CROSS JOIN used AS u
     WHERE w.is_data_parallel AND u.devices > 1
@@ -93,11 +93,11 @@ recommendations AS (
         3,
         'communication_backend',
         NULL,
-        'DistributedDataParallel communicates without NCCL',
+        'DistributedDataParallel communicates without NCCL.',
         'a device of compute capability ' || max(
             d.compute_major || '.' || d.compute_minor
         ),
-        'the NCCL backend, which is the fastest between devices'
+        'Use the backend NCCL, which is the fastest between devices.'
     FROM wrapped AS w
     CROSS JOIN nccl_usage AS t
     CROSS JOIN devices AS d
@@ -110,9 +110,9 @@ recommendations AS (
         4,
         'communication',
         NULL,
-        'steps wait for other processes',
+        'Steps wait for other processes.',
         printf('%.1f %% of the step time is in communication', v.share_percent),
-        'gradient compression, gradient accumulation, or a larger batch'
+        'Try gradient compression, gradient accumulation, or a larger batch.'
     FROM average AS v
     WHERE v.category = 'Communication' AND v.share_percent > communication_percent
     UNION ALL
@@ -120,9 +120,9 @@ recommendations AS (
         5,
         'gpu_utilization',
         g.device,
-        'the device is mostly idle',
+        'The device is mostly idle.',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
-        'a larger batch, if the model converges as well with it'
+        'Try a larger batch, if the model converges as well with it.'
     FROM _device_utilization(capture_key, categories) AS g
     WHERE g.utilization_percent < utilization_percent
     UNION ALL
@@ -130,11 +130,11 @@ recommendations AS (
         6,
         'tensor_cores',
         NULL,
-        'no kernel uses tensor cores, and ops could',
+        'No kernel uses tensor cores, and ops could.',
         printf(
             'ops that could launched %.0f %% of the time of kernels', t.eligible_percent
         ),
-        'automatic mixed precision'
+        'Try automatic mixed precision.'
     FROM tensors AS t
     WHERE t.eligible_percent > 0
         AND (
@@ -152,13 +152,13 @@ recommendations AS (
         7,
         'device_memory',
         p.device,
-        'memory of the device is nearly full',
+        'The memory of the device is nearly full.',
         printf(
             '%.1f %% of %.1f GB were in use',
             100e0 * p.bytes / d.memory_bytes,
             d.memory_bytes / 1024 ** 3
         ),
-        'gradient checkpointing, or automatic mixed precision'
+        'Try gradient checkpointing, or automatic mixed precision.'
     FROM peaks AS p
     JOIN devices AS d ON d.device = p.device
     WHERE 100e0 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent

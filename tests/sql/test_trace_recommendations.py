@@ -40,8 +40,8 @@ def test_recommendations(traces: Traces) -> None:
 def test_advice_on_a_trace_is_what_is_recommended_and_why_devices_are_idle(traces: Traces) -> None:
     traces.take(*two_steps())
     waits = "in 1 gap of 60.0 us; the host was mostly in aten::relu; etq gaps lists them"
-    host = "in 4 parts, 0.0 % of it on devices, 100 % on the host; etq critical-path lists the ops"
-    relu = "in 5 parts, 67 % of it on devices, 17 % on the host; mostly the kernel relu_kernel; etq critical-path lists the ops"
+    host = "in 4 parts, the longest 60.0 us, 0.0 % of it on devices, 100 % on the host; etq critical-path lists the ops"
+    relu = "in 5 parts, the longest 40.0 us, 67 % of it on devices, 17 % on the host; mostly the kernel relu_kernel; etq critical-path lists the ops"
     assert traces.ask("advice", "rule, severity, evidence, time_at_stake, unit") == [
         ("critical path", "high", host, 82, "us"),
         ("device idle", "high", waits, 60, "us"),
@@ -49,6 +49,9 @@ def test_advice_on_a_trace_is_what_is_recommended_and_why_devices_are_idle(trace
         ("gpu utilization", "medium", "a kernel ran in 36.36 % of the steps", None, None),
         ("device idle", "medium", "in 1 gap of 10.0 us; etq gaps lists them", 10, "us"),
     ]
+    # 60 of the path's 82 us on the host, and the gap of 60 us; but not a gap of 10 us, which is short.
+    is_single = "contains(remedy, 'record steps after a warm-up')"
+    assert [row[0] for row in traces.ask("advice", is_single)] == [True, True, False, False, False]
 
 
 @pytest.mark.parametrize("name", ["torch_gpu/rank0", "torch_gpu/rank1"])
