@@ -123,7 +123,7 @@ def inspect(
     "--captured-at",
     type=click.DateTime(),
     metavar="TIME",
-    help="Time of the measurement, in UTC: 2026-05-01T12:00:00 or the day.",
+    help="Time of the measurement, in UTC: 2026-05-01T12:00:00 or the day; by default that of a PyTorch trace.",
 )
 @click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]")
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter in bits.")

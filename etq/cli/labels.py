@@ -82,9 +82,10 @@ def captures(
     output: str | None,
     force: bool,
 ) -> None:
-    """List the captures of a warehouse. With selectors, only those that match any of them.
+    """List the captures of a warehouse, in the order of ingest. With selectors, only those that match any of them.
 
-    A selector is a name, a hash prefix, or labels separated by commas, which may include @latest or @previous.
+    A selector is a name, a hash prefix, or labels separated by commas, which may include @latest or @previous:
+    the one of them that was recorded last, or the one before it.
 
     \b
     etq captures --db lab.duckdb

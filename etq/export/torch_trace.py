@@ -82,6 +82,8 @@ def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -
         head["distributedInfo"] = ranks
     if properties := _properties(warehouse, capture):
         head["deviceProperties"] = properties
+    if base := _base(warehouse, capture):
+        head["baseTimeNanoseconds"] = base
     yield encoded(head)[:-1] + ',"traceEvents":[\n'
     threads = _threads(warehouse, capture)
     names = _names(warehouse, capture)
@@ -101,6 +103,30 @@ def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -
     if named := _thread_names(warehouse, capture):
         yield separator + ",\n".join(named)
     yield "\n]}\n"
+
+
+def _base(warehouse: Answers, capture: Capture) -> int:
+    """Return the time from which times count, in nanoseconds since 1970, as captured_at has it; 0 if it is unknown or
+    if they count from 1970.
+    """
+    [(moment, first)] = warehouse.rows(_FIRST, id=capture.capture_id)[1]
+    if moment is None or first is None:
+        return 0
+    # captured_at is rounded down to whole microseconds, which Kineto's base has.
+    base: int = -(-(moment * 1000 - first) // 1000) * 1000
+    return max(base, 0)
+
+
+# When the recording began, as the reader of traces has it.
+_FIRST: Final = """
+    SELECT
+        any_value(epoch_us(c.captured_at)),
+        coalesce(min(t.start_ticks) FILTER (WHERE s.category = 'Trace'), min(t.start_ticks))
+    FROM captures AS c
+    LEFT JOIN event_ticks AS t ON t.capture_id = c.capture_id
+    LEFT JOIN signatures AS s ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    WHERE c.capture_id = $id
+"""
 
 
 def _slices(options: dict[str, Any]) -> str:

@@ -314,13 +314,13 @@ def described_tables(capture: NewCapture) -> Iterator[tuple[str, Rows]]:
         if table != "captures":
             yield table, rows
             continue
-        captured_at = None if options.captured_at is None else _microseconds(options.captured_at)
         described = _described(rows, capture.source, capture.name)
-        options_columns = {
-            "captured_at": integers([captured_at], np.int64).view(pa.timestamp("us")),
-            "time_scale": texts([options.time_scale or "ns"]),
-        }
-        yield table, batch({**options_columns, **dict(zip(described.schema.names, described.columns, strict=True))})
+        columns = dict(zip(described.schema.names, described.columns, strict=True))
+        # The time that is given has precedence over the file's.
+        if options.captured_at is not None or "captured_at" not in columns:
+            moment = None if options.captured_at is None else _microseconds(options.captured_at)
+            columns["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))
+        yield table, batch({"time_scale": texts([options.time_scale or "ns"]), **columns})
     if capture.labels:
         keys, values = list(capture.labels), list(capture.labels.values())
         yield "labels", batch({"key": texts(keys), "value": texts(values)})

@@ -286,7 +286,7 @@ class Warehouse(Views):
         name          unique name; by default the file's stem (x for x.prof_result.bin), with folders before it if
                       other content has that name
         labels        key=value pairs that distinguish captures
-        captured_at   time of the measurement; in UTC if it has no time zone; by default unknown, as files lack it
+        captured_at   time of the measurement; in UTC if it has no time zone; by default a trace's own, else unknown
         time_scale    unit of one tick; by default ns
         clock_bits    width of the clock's counter; by default 32 if a wraparound is evident, else 64
         debug_buffer  file (or its bytes) with the values that the runtime logged
@@ -599,7 +599,7 @@ class Warehouse(Views):
     ) -> list[Capture]:
         """Remove all captures but the latest ones, and return those removed.
 
-        keep_last     number of captures of each group that stay: the latest by captured_at, then by ingest
+        keep_last     number of captures of each group that stay: those recorded last, as for @latest
         over          key of a label, such as build, by which the latest are found instead, as in `trend`, or
                       captured_at; captures without it stay, and are not counted
         by            keys of labels: captures of a group have the same values of these; by default all are one group

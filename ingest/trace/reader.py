@@ -46,7 +46,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Each profiler step is a run; all
     events outside of steps are one further run. Events without a duration, with impossible times or with other phases
     than slices are reported in `findings`. Rank, world size, process groups and worker become labels, if the file or
-    its name has them.
+    its name has them. The time at which the recording began is `captured_at`, if the file has it.
 
     Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
@@ -67,7 +67,7 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     devices = _devices(trace, columns)
     if devices is not None:
         yield "trace_devices", devices
-    yield from trace_rows(columns, entries)
+    yield from trace_rows(columns, entries, _value_of(int, trace.baseTimeNanoseconds) or 0)
 
 
 def _labels_of(written: msgspec.Raw) -> dict[str, str]:

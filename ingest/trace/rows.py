@@ -29,6 +29,10 @@ from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
 _OF_NO_THREAD: Final = "Trace"
+# Times that can be those of a recording, in microseconds since 1970: of 2001 to 2099. No clock that counts from the
+# start of a machine gets there.
+_FIRST_MOMENT: Final = 10**15
+_LAST_MOMENT: Final = 4_102_444_800_000_000
 # How many times are converted at once: few enough to fit into the processor's cache.
 _AT_ONCE: Final = 2**14
 # How many rows a batch has.
@@ -66,6 +70,17 @@ class Slices:
         self.call = self._calls()
         self.run = self._runs()
         self.parent = self._parents(slack)
+
+    def recorded_at(self, base: int) -> int | None:
+        """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the
+        trace's times count from something else, such as the start of the machine.
+        """
+        recordings = self.start[self._is_of(frozenset((_OF_NO_THREAD,)))]
+        starts = recordings if len(recordings) else self.start
+        if not len(starts):
+            return None
+        moment = (base + int(starts.min())) // 1000
+        return moment if _FIRST_MOMENT <= moment < _LAST_MOMENT else None
 
     def _is_of(self, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
         is_of = np.array([category in categories for category, _ in self.kinds], np.bool_)
@@ -177,17 +192,19 @@ def _times(start: npt.NDArray[np.float64], duration: npt.NDArray[np.float64]) ->
     return starts, elapsed, slacks
 
 
-def trace_rows(columns: TraceColumns, entries: Entries) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
-    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events."""
+def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
+    """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events.
+    `base` is the time from which the trace's times count, in nanoseconds since 1970.
+    """
     columns.finish()
     slices = Slices(columns)
     signatures, signature = _signatures(slices)
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
-    yield (
-        "captures",
-        batch({"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}),
-    )
+    described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
+    if (moment := slices.recorded_at(base)) is not None:
+        described["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))
+    yield "captures", batch(described)
     yield "runs", _runs(slices)
     yield "signatures", signatures
     for rows in _event_ticks(slices, signature, order):

@@ -195,4 +195,5 @@ class Trace(msgspec.Struct, gc=False):
 
     traceEvents: list[msgspec.Raw]  # noqa: N815 - the file's own name
     distributedInfo: msgspec.Raw = UNWRITTEN  # noqa: N815
+    baseTimeNanoseconds: msgspec.Raw = UNWRITTEN  # noqa: N815
     deviceProperties: msgspec.Raw = UNWRITTEN  # noqa: N815

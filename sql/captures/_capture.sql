@@ -1,12 +1,12 @@
 -- The captures that an argument matches: the one with that hash or name, else all
 -- that a selector chooses, else those with that prefix of their hash. A selector is
 -- a list separated by commas: key=value parts choose captures that have all these
--- labels; at most one of @latest and @previous chooses the last of these captures
--- or the one before it, ordered by captured_at, then by ingest. A value with a
--- comma is quoted (quotes in it are doubled) or is the only part. Table aliases
--- begin with an underscore in this file: an argument may be a column of the caller,
--- as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would
--- hide it.
+-- labels; at most one of @latest and @previous chooses the one of these captures
+-- that was recorded last (as `_recorded_at` has it) or the one before it. A value
+-- with a comma is quoted (quotes in it are doubled) or is the only part. Table
+-- aliases begin with an underscore in this file: an argument may be a column of the
+-- caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name
+-- would hide it.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
@@ -98,7 +98,7 @@ FROM (
         _each.capture_id,
         row_number() OVER (
             ORDER BY
-                _each.captured_at DESC NULLS LAST,
+                _recorded_at(_each.captured_at, _each.ingested_at) DESC,
                 _each.ingested_at DESC,
                 _each.capture_id DESC
         ) AS age

@@ -1,6 +1,6 @@
--- The captures that are not among the last of their group, ordered by captured_at,
--- then by ingest, as for @latest; or by a label. Captures without that label are
--- neither counted nor returned.
+-- The captures that are not among those of their group that were recorded last, as
+-- for @latest; or among the last by a label. Captures without that label are neither
+-- counted nor returned.
 -- Columns:
 --   capture_id: the capture
 --   name: its name
@@ -13,7 +13,7 @@ CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group
     selectors := NULL,  -- list of captures and selectors; only captures that match any of them; NULL: all
-    over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by captured_at, then by ingest
+    over := NULL  -- key of the label to order by, as in `trend`, or captured_at; NULL: by the time of recording
 ) AS TABLE
 SELECT
     r.capture_id,
@@ -33,7 +33,7 @@ FROM (
             PARTITION BY g.group_values
             ORDER BY
                 g.place DESC NULLS LAST,
-                g.captured_at DESC NULLS LAST,
+                _recorded_at(g.captured_at, g.ingested_at) DESC,
                 g.ingested_at DESC,
                 g.capture_id DESC
         ) AS age

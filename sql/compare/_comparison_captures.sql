@@ -6,7 +6,7 @@
 -- Columns:
 --   capture_id: the capture
 --   side: base, new or history
---   position: position of its captured_at among all captures of both sides, from 1; for history, in the order of captured_at or else of ingest; NULL if any of base and new have none
+--   position: position of its captured_at among all captures of both sides, from 1; for history, in the order in which they were recorded; NULL if any of base and new have none
 --   selector: the argument that chose it; NULL for history
 --   name: its name
 --   time_scale: unit of one tick
@@ -79,7 +79,8 @@ requested_history AS (
 recent AS (
     SELECT
         c.capture_id,
-        c.captured_at,
+        _recorded_at(c.captured_at, c.ingested_at) AS recorded_at,
+        c.ingested_at,
         c.name,
         c.time_scale,
         c.profiling_level,
@@ -104,7 +105,7 @@ recent AS (
                 )
             ELSE c.capture_id IN (SELECT m.capture_id FROM requested_history AS m)
         END
-    ORDER BY c.captured_at DESC NULLS LAST, c.capture_id DESC
+    ORDER BY recorded_at DESC, c.ingested_at DESC, c.capture_id DESC
     LIMIT 30
 ),
 placed AS (
@@ -129,7 +130,7 @@ placed AS (
         r.capture_id,
         'history',
         -row_number() OVER (
-            ORDER BY r.captured_at DESC NULLS LAST, r.capture_id DESC
+            ORDER BY r.recorded_at DESC, r.ingested_at DESC, r.capture_id DESC
         ),
         NULL,
         r.name,

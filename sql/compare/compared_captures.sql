@@ -64,5 +64,9 @@ JOIN (SELECT DISTINCT s.capture_id, s.source_id FROM sampled AS s) AS s
 JOIN captures AS c ON c.capture_id = s.source_id
 CROSS JOIN shown AS u
 WHERE a.level = 'total' AND a.comparison = 0
-GROUP BY a.side, c.name, c.captured_at, a.capture_id
-ORDER BY a.side, c.captured_at, abs(a.capture_id);
+GROUP BY a.side, c.name, c.captured_at, c.ingested_at, a.capture_id
+ORDER BY
+    a.side,
+    _recorded_at(c.captured_at, c.ingested_at),
+    c.ingested_at,
+    abs(a.capture_id);

@@ -15,7 +15,7 @@ CREATE TABLE captures (
     format VARCHAR NOT NULL,  -- format of the file: etdump, torch_trace (of PyTorch's profiler), prof_result (of ExecuTorch's profiler before ETDump), or reference (no file: values computed by `etq reference`)
     uri VARCHAR NOT NULL,  -- where the file was when it was read
     byte_size BIGINT NOT NULL,  -- size of the file in bytes
-    captured_at TIMESTAMP,  -- when it was measured, in UTC, as given by the user; NULL where unknown (files don't contain it)
+    captured_at TIMESTAMP,  -- when it was measured, in UTC, as given by the user, or else when the recording of a PyTorch trace began; NULL where unknown
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC; if the clock went back, just after the previous one
     time_scale VARCHAR NOT NULL,  -- unit of one tick: ns, us, ms, s or cycles; ns unless given
     clock_bits INTEGER,  -- width of the clock's counter: 32 if given or evident from a wraparound, else 64

@@ -1,8 +1,7 @@
 -- One capture of a series, in order: the captures of a series have the same labels
 -- of some keys. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1
--- before 1.0; commits by their label commit_time; captures with equal labels by
--- captured_at, and else in the order of ingest. Captures without the label are in
--- no series.
+-- before 1.0; commits by their label commit_time; captures with equal labels in the
+-- order in which they were recorded. Captures without the label are in no series.
 -- Columns:
 --   capture_id: the capture
 --   series: its labels of these keys, as a selector; empty if it has none
@@ -15,7 +14,7 @@ CREATE MACRO _series_captures(
 ) AS TABLE
 WITH
 chosen AS (
-    SELECT c.capture_id, c.captured_at
+    SELECT c.capture_id, c.captured_at, c.ingested_at
     FROM captures AS c
     WHERE selector IS NULL
         OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
@@ -39,6 +38,7 @@ placed AS (
         c.capture_id,
         coalesce(k.series, '') AS series,
         c.captured_at,
+        c.ingested_at,
         CASE over WHEN 'captured_at' THEN c.captured_at::VARCHAR ELSE l.value END
             AS label,
         t.value AS committed_at
@@ -80,7 +80,8 @@ SELECT
             CASE
                 WHEN over = 'commit' THEN p.committed_at ELSE _version_key(p.label)
             END,
-            p.captured_at,
+            _recorded_at(p.captured_at, p.ingested_at),
+            p.ingested_at,
             p.capture_id
     ) AS position
 FROM placed AS p

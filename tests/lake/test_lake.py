@@ -224,6 +224,20 @@ def test_names_that_others_have_are_made_longer(tmp_path: Path) -> None:
         assert len({*names}) == 3 and names[0] == ("run",) and names[1] == ("1/run",)
 
 
+def test_captures_of_a_lake_are_ordered_by_their_recording(tmp_path: Path) -> None:
+    """Traces have the time in the file, ETDumps the time of ingest."""
+    lake = tmp_path / "lake"
+    for path in (FLEET[0], CAPTURES / "torch/mlp_train.pt.trace.json.gz", CAPTURES / "torch/lists.pt.trace.json.gz"):
+        one_of([path], lake)
+    with etq.open(lake) as warehouse:
+        known = warehouse.rows("SELECT s.name, s.captured_at::DATE::VARCHAR FROM capture_summary AS s")[1]
+        assert known == [("00", None), ("mlp_train", "2026-11-20"), ("lists", "2026-11-22")]
+        order = "SELECT o.name FROM _outdated_captures(0) AS o ORDER BY o.age"
+        assert warehouse.rows(order)[1] == [("00",), ("lists",), ("mlp_train",)]
+        found = [warehouse.capture(selector).name for selector in ("@latest", "@previous")]
+        assert found == ["00", "lists"]
+
+
 @whole
 def test_compacting_changes_no_answer(tmp_path: Path) -> None:
     lake = tmp_path / "lake"

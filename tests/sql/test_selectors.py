@@ -21,11 +21,12 @@ from tests.builders import dump, execute, run
 from tests.sampling import examples, thinned
 from tests.warehouses import empty_warehouse
 
-START = datetime(2026, 5, 1)
+# Before all ingests, the times of which stand for unknown ones.
+START = datetime(2024, 5, 1)
 
 
 def made(number: int, labels: dict[str, str], day: int | None = None) -> Labelled:
-    """A capture `c<number>`, measured on that day of May."""
+    """A capture `c<number>`, measured on that day of May 2024."""
     moment = None if day is None else START + timedelta(days=day - 1)
     return Labelled(f"c{number}", dump(run("Execute", execute(0, number + 1))), labels, moment)
 
@@ -35,7 +36,7 @@ def matches(warehouse: Warehouse, selector: str) -> list[str]:
     return [name for (name,) in warehouse.rows(query, selector=selector)[1]]
 
 
-# Of mlp: on day 3, on a, day 1 on b, and undated; of cnn on day 2.
+# Of mlp: on day 3, on a, day 1 on b, and undated, which was ingested years later; of cnn on day 2.
 LAB = [
     made(0, {"model": "mlp", "device": "a"}, day=3),
     made(1, {"model": "mlp", "device": "b", "build": "10"}, day=1),
@@ -55,11 +56,13 @@ def lab() -> Iterator[Warehouse]:
 @pytest.mark.parametrize(
     ("selector", "expected"),
     [
-        ("@latest", ["c0"]),
-        ("@previous", ["c3"]),
+        ("@latest", ["c2"]),
+        ("@previous", ["c0"]),
+        ("model=cnn,@latest", ["c3"]),
+        ("device=b,@latest", ["c1"]),
         ("model=mlp", ["c0", "c1", "c2"]),
-        ("model=mlp,@latest", ["c0"]),
-        ("@previous,model=mlp", ["c1"]),
+        ("model=mlp,@latest", ["c2"]),
+        ("@previous,model=mlp", ["c0"]),
         ("model=mlp,build=9,@latest", ["c2"]),
         ("model=cnn,@previous", []),
         ("device=b,model=mlp,device=b", ["c1"]),
@@ -85,7 +88,7 @@ def test_other_words_with_an_at_are_errors(lab: Warehouse, selector: str) -> Non
 def test_selectors_are_columns_too(lab: Warehouse) -> None:
     asked = """SELECT v.selector, o.total FROM (VALUES ('model=mlp,@latest'), ('@previous')) AS v (selector),
         LATERAL (FROM op_totals(v.selector, unit := 'ns')) AS o ORDER BY ALL"""
-    assert lab.rows(asked)[1] == [("@previous", 4), ("model=mlp,@latest", 1)]
+    assert lab.rows(asked)[1] == [("@previous", 1), ("model=mlp,@latest", 3)]
 
 
 def test_the_previous_of_one_capture_is_none(warehouse: Warehouse) -> None:
@@ -129,8 +132,8 @@ def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str]
         found = matches(warehouse, selector)
     expected = [number for number, (labels, _) in enumerate(captures) if asked.items() <= labels.items()]
     if place:
-        # The last measured first; undated captures come after these, the last ingested first.
-        expected.sort(key=lambda number: (captures[number][1] or 0, number), reverse=True)
+        # The last measured first; undated captures are newer than these, the last ingested first.
+        expected.sort(key=lambda number: (captures[number][1] or 6, number), reverse=True)
         expected = expected[1:2] if place == "@previous" else expected[:1]
     assert found == [f"c{number}" for number in sorted(expected)]
 
@@ -142,7 +145,11 @@ def test_groups(lab: Warehouse) -> None:
 
     assert groups("model") == [("cnn", 1, 1, 2, 2, 0), ("mlp", 3, 3, 1, 3, 1)]
     assert groups("device") == [("a", 1, 1, 3, 3, 0), ("b", 1, 1, 1, 1, 0), (None, 2, 2, 2, 2, 1)]
-    assert groups("device", "build=10", "@latest", "device=a") == [("a", 1, 1, 3, 3, 0), ("b", 1, 1, 1, 1, 0)]
+    assert groups("device", "build=10", "model=mlp,@previous", "device=a") == [
+        ("a", 1, 1, 3, 3, 0),
+        ("b", 1, 1, 1, 1, 0),
+    ]
+    assert groups("device", "build=10", "@latest") == [("b", 1, 1, 1, 1, 0), (None, 1, 1, None, None, 1)]
 
 
 def test_labels_are_shown_as_selectors_take_them(lab: Warehouse) -> None:
@@ -155,7 +162,7 @@ def test_labels_are_set_and_taken_away(warehouse: Warehouse) -> None:
     lab = warehouse
     ingest_all(lab, LAB)
     assert lab.label("c0", device="z", build="") == {
-        "build": "", "captured_at": "2026-05-03T00:00:00.000000Z", "device": "z", "model": "mlp",
+        "build": "", "captured_at": "2024-05-03T00:00:00.000000Z", "device": "z", "model": "mlp",
     }  # fmt: skip
     assert lab.label("c0", device=None, nothing=None, captured_at=None) == {"build": "", "model": "mlp"}
     assert lab.label("c0", capture="yes", **{"soc-rev": "ü=2"})["capture"] == "yes"

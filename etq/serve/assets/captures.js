@@ -143,7 +143,7 @@ etq.pageOfCaptures = async () => {
       if (page.kept[place] && (!isNew || page.captures.table.get(place, "ingested") > page.since)) found.push(place);
     }
     const [column, down] = sorting();
-    if (column === null) return found.reverse(); // the latest first
+    if (column === null) return found.reverse(); // the last ingested first
     const key = keyOf(column);
     const values = new Map(found.map((place) => [place, key(place)]));
     const sign = down ? -1 : 1;

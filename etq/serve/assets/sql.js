@@ -3,7 +3,7 @@
 const EXAMPLES = [
   ["Which ops take most time in a capture?", (name) => `FROM op_totals(${name}) LIMIT 20`],
   ["Which captures are there, by device?", () => "FROM capture_groups('device')"],
-  ["What are the latest captures?", () => "SELECT name, labels, captured_at, runs\nFROM capture_summary\nORDER BY captured_at DESC NULLS LAST\nLIMIT 20"],
+  ["What are the latest captures?", () => "SELECT name, captured_at, ingested_at\nFROM captures\nORDER BY coalesce(captured_at, ingested_at) DESC, ingested_at DESC\nLIMIT 20"],
   ["How does the execute time change over builds?", () => "SELECT series, label, capture, p25, unit, change_percent\nFROM trend()"],
   ["What became slower for good?", () => "FROM regressions() WHERE verdict = 'slower'"],
   ["What differs between two captures?", (name, other) => `FROM compare_ops(${other}, ${name}) LIMIT 20`],
