@@ -115,7 +115,8 @@ def regressions(
     query = f"FROM regressions({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
-        write(warehouse, query, format, output, force=force, **arguments)
+        if not write(warehouse, query, format, output, force=force, **arguments):
+            click.echo("Note: no total and no op changed its level for good; for the values: etq trend", err=True)
 
 
 def _arguments(arguments: dict[str, Any]) -> str:

@@ -68,6 +68,13 @@ def test_other_formats(lab: str, tmp_path: Path) -> None:
     assert len(target.read_text().splitlines()) == 31
 
 
+def test_a_note_where_nothing_changed(lab: str) -> None:
+    result = invoke("regressions", "--min-effect", "40%", "--format", "csv", "--db", lab)
+    assert len(result.stdout.splitlines()) == 1
+    assert result.stderr == "Note: no total and no op changed its level for good; for the values: etq trend\n"
+    assert invoke("regressions", "--format", "csv", "--db", lab).stderr == ""
+
+
 @pytest.mark.long
 def test_regressions(lab: str) -> None:
     rows = json.loads(invoke("regressions", "--format", "json", "--db", lab).stdout)

@@ -45,7 +45,7 @@ class Line:
 
 
 def lines() -> list[Line]:
-    page = (ROOT / "docs/how-to/pytorch-traces.md").read_text().partition("## Compared with other tools")[2]
+    page = (ROOT / "docs/trace-tools.md").read_text()
     table = re.search(r"^\| tool \|.*\n\|[-|]+\|\n((?:\|.*\|\n)+)", page, re.MULTILINE)
     assert table is not None
     return [Line(*(cell.strip() for cell in row.split("|")[1:-1])) for row in table[1].splitlines()]
