@@ -151,7 +151,7 @@ def layer_of(module: str, layers: Sequence[str]) -> int:
     return max(named)[1]
 
 
-def test_what_imports_are_found() -> None:
+def test_imports_are_found() -> None:
     code = """
         import a.b
         from c import d, e
@@ -180,18 +180,18 @@ def test_arrows_go_from_left_to_right(within: str, layers: Sequence[str]) -> Non
     assert wrong == []
 
 
-def test_nothing_within_uses_the_packages_face() -> None:
+def test_no_module_imports_the_public_package() -> None:
     assert {module for module, others in arrows(types=True).items() if FACE in others} == set()
 
 
-def test_files_know_of_nothing_else() -> None:
+def test_files_import_nothing_else() -> None:
     for module, others in arrows(types=True).items():
         if is_within(module, "etq.ingest"):
             mine = {other for other in others if is_within(other, "etq") and not is_within(other, "etq.ingest")}
             assert mine <= {"etq.errors"}, module
 
 
-def test_there_are_no_circles() -> None:
+def test_imports_have_no_cycles() -> None:
     graph = {
         module: {
             other
@@ -222,6 +222,6 @@ def test_large_libraries_are_only_where_they_belong(library: str) -> None:
     assert {place for places in used.values() for place in places} == set(LARGE[library]), "a place that needs it not"
 
 
-def test_all_else_is_of_python_or_small() -> None:
+def test_other_imports_are_standard_or_small() -> None:
     small = {"etq", "click", "msgspec", "py4j", *LARGE, *sys.stdlib_module_names}
     assert {other.split(".")[0] for others in arrows(types=False).values() for other in others} <= small

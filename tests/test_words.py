@@ -32,7 +32,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_word_that_the_glossary_advises_against(path: Path) -> None:
+def test_no_words_that_the_glossary_advises_against(path: Path) -> None:
     text = path.read_text()
     if path.name == "glossary.md":
         text = text[: text.index("## Words to avoid")]

@@ -168,7 +168,7 @@ def test_wrong_arguments_name_the_right_ones(agent: Agent) -> None:
 
 
 @pytest.mark.long
-def test_output_is_cut_and_states_so(agent: Agent) -> None:
+def test_output_is_cut_with_a_note(agent: Agent) -> None:
     many = agent.call("ask", sql="SELECT range, repeat('x', 40) AS y FROM range(5000)", limit=1000)
     assert len(json.dumps(many)) <= 1.1 * MOST_CHARACTERS and len(many["rows"]) < 1000
     assert many["total"] == 5000 and len(many["cut"]) == 2

@@ -97,7 +97,7 @@ def test_the_verdict_comes_first(page: WebDriver, lab: Warehouse) -> None:
     assert titles == ["Verdict", *parts]
 
 
-def test_caveats_are_told_in_words(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+def test_caveats_are_sentences(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
     """Two captures per side are too few: the page states this at the top with a remedy, and calls them not equal."""
     for name, pair in (("m00", "base"), ("m01", "new"), ("m02", "new"), ("m03", "base")):
         lab.label(name, pair=pair)
@@ -116,7 +116,7 @@ def test_caveats_are_told_in_words(browser: WebDriver, lab: Warehouse, tmp_path:
     ("name", "view", "key"),
     [("compared_ops", "compare_ops", "op"), ("compared_modules", "compare_modules", "module_path")],
 )
-def test_tables_are_what_the_views_say(page: WebDriver, lab: Warehouse, name: str, view: str, key: str) -> None:
+def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse, name: str, view: str, key: str) -> None:
     expected = rows_of(lab, view)
     shown = cells(page, name)
     at = {column: place for place, column in enumerate(columns_of(page, name))}

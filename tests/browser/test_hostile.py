@@ -117,7 +117,7 @@ def test_a_hostile_capture_does_nothing(browser: WebDriver, lab: Warehouse, tmp_
     assert wide <= screen
 
 
-def test_what_is_told_of_hostile_events_is_text(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+def test_hostile_events_are_shown_as_text(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
     """Every event of the timeline and every part of the icicle is described, every option and search tried."""
     opened(browser, written(lab, "@latest", tmp_path))
     script = """

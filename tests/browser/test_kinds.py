@@ -54,7 +54,7 @@ def test_a_delegated_model(show: Show, warehouse: Warehouse) -> None:
     assert "without its program" in page.find_element(By.CSS_SELECTOR, "#memory .missing").text.lower()
 
 
-def test_a_bare_capture_says_what_is_missing(show: Show, warehouse: Warehouse) -> None:
+def test_a_capture_without_a_record_names_what_is_missing(show: Show, warehouse: Warehouse) -> None:
     warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="run")
     page = show("run")
     missing = {
@@ -244,7 +244,7 @@ def test_memory_of_a_trace_over_time(show: Show, warehouse: Warehouse) -> None:
     assert list(zip(times, allocated, strict=True)) == [tuple(map(pytest.approx, row)) for row in rows]
 
 
-def test_events_on_a_clock_of_their_own_are_said_to_be_estimated(show: Show, warehouse: Warehouse) -> None:
+def test_events_on_other_clocks_are_marked_as_estimated(show: Show, warehouse: Warehouse) -> None:
     one = run(
         "Execute",
         delegated("conv", start=5000, end=5020),

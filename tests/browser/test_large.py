@@ -60,7 +60,7 @@ def test_no_step_draws_more_than_the_screen_has_pixels(page: WebDriver) -> None:
     assert counts[-1] > 1000
 
 
-def test_what_is_drawn_is_what_lies_there(page: WebDriver) -> None:
+def test_drawn_events_have_their_times(page: WebDriver) -> None:
     """Each row covers the same pixels as a plain loop over all of its events, including long events after tiny ones."""
     script = """
         const spans = etq.timeline;

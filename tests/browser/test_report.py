@@ -95,7 +95,7 @@ def test_headline(page: WebDriver, lab: Warehouse) -> None:
     assert shown["delegate coverage"] == "0 of 93"
 
 
-def test_what_is_said_of_it(page: WebDriver) -> None:
+def test_labels_and_metrics(page: WebDriver) -> None:
     text = page.find_element(By.ID, "headline").text
     assert "device pixel8" in text.replace("\n", " ")
     assert cells(page, "metrics")[0][:2] == ["temperature", "41"]
@@ -133,7 +133,7 @@ TABLES = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_tables_are_what_the_views_say(page: WebDriver, lab: Warehouse, name: str) -> None:
+def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse, name: str) -> None:
     query, numbers = TABLES[name]
     relation = lab.sql(query, c=CAPTURE)
     is_number = [column in numbers.split() for column in relation.columns]
@@ -243,7 +243,7 @@ def test_timeline_has_the_events_of_the_run(page: WebDriver, lab: Warehouse) -> 
     assert len(select.find_elements(By.TAG_NAME, "option")) == 101
 
 
-def test_timeline_tells_what_is_below_the_pointer(page: WebDriver) -> None:
+def test_timeline_shows_the_event_under_the_pointer(page: WebDriver) -> None:
     canvas = page.find_element(By.CSS_SELECTOR, "#timeline canvas")
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", canvas)
     script = """
@@ -483,7 +483,7 @@ def test_on_a_phone_tables_scroll(page: WebDriver) -> None:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
-def test_on_a_phone_nothing_lies_beside_the_screen(page: WebDriver) -> None:
+def test_on_a_phone_nothing_overflows_the_screen(page: WebDriver) -> None:
     size = {"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": True}
     try:
         page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)

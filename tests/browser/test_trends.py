@@ -136,7 +136,7 @@ def test_on_a_phone_and_dark(page: WebDriver) -> None:
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_series_without_changes_say_so(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
+def test_series_without_changes_have_a_note(browser: WebDriver, lab: Warehouse, tmp_path: Path) -> None:
     etq.report.write_trends(lab, "model=one", tmp_path / "none.html", min_effect=0.5)
     opened(browser, tmp_path / "none.html")
     assert (

@@ -108,7 +108,7 @@ def test_inspect_takes_scales_units_and_schedules() -> None:
     assert etq_says("inspect", MLP, "--active", "0").stderr.startswith("Error: a schedule needs")
 
 
-def test_findings_of_a_file_are_told_on_stderr() -> None:
+def test_findings_of_a_file_go_to_stderr() -> None:
     result = etq_says("inspect", str(CAPTURES / "malformed/mlp_trailing.etdp"))
     assert result.exit_code == 0
     assert result.stderr == "Note: trailing bytes: 24 bytes after the last dump belong to none and are ignored\n"
@@ -289,7 +289,7 @@ def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
     assert version.stdout.startswith(f"etq, version {etq.__version__}\n")
 
 
-def test_version_tells_what_answers_depend_on() -> None:
+def test_version_lists_the_versions_of_libraries() -> None:
     """Each library's version as the library reports it, and the schema version of a warehouse."""
     lines = CliRunner().invoke(cli.main, ["--version"]).stdout.splitlines()
     with empty_warehouse() as warehouse:
@@ -369,7 +369,7 @@ def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...],
     assert etq_says(*arguments, "--db", lab).exit_code == 2
 
 
-def test_a_view_that_has_nothing_says_so(lab: str) -> None:
+def test_a_view_without_rows_has_a_note(lab: str) -> None:
     result = etq_says("steps", "run", "--db", lab)
     assert (
         result.stderr
@@ -378,7 +378,7 @@ def test_a_view_that_has_nothing_says_so(lab: str) -> None:
     assert etq_says("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"
 
 
-def test_letters_of_east_asia_take_two_columns(lab: str) -> None:
+def test_wide_characters_take_two_columns(lab: str) -> None:
     query = "SELECT '日本語' AS text, 5 AS number UNION ALL SELECT 'e\u0301 a', 6 ORDER BY number"
     lines = etq_says("sql", query, "--db", lab).stdout.splitlines()
     assert lines == ["text    number", "------  ------", "日本語       5", "e\u0301 a          6"]

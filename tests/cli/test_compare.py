@@ -91,7 +91,7 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
 
 
 @pytest.mark.long
-def test_nothing_to_tell(labs: dict[str, str]) -> None:
+def test_equal_sides_have_no_note(labs: dict[str, str]) -> None:
     result = compare(labs["same"])
     assert result.stdout.startswith("no difference that counts: ") and "!" not in result.stdout
 
@@ -177,7 +177,7 @@ def test_options_reach_the_views(labs: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize("effect", ["3", "much", "-1%", "nan", "1e9%", "", "%", "1000%"])
-def test_effects_that_are_none(labs: dict[str, str], effect: str) -> None:
+def test_invalid_effects(labs: dict[str, str], effect: str) -> None:
     result = compare(labs["op"], "--min-effect", effect)
     assert result.exit_code == 2 and "--min-effect" in result.stderr
 
@@ -221,7 +221,7 @@ def test_gates(
 
 
 @pytest.mark.long
-def test_gates_that_cannot_tell(labs: dict[str, str]) -> None:
+def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
     assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
@@ -235,7 +235,7 @@ def test_unstable_captures_close_a_gate(labs: dict[str, str]) -> None:
     assert etq_says("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
 
 
-def test_metrics_that_are_none(labs: dict[str, str]) -> None:
+def test_invalid_metrics(labs: dict[str, str]) -> None:
     result = compare(labs["op"], "--fail-on", "slower", "--metric", "sped")
     assert result.exit_code == 1
     assert result.stderr.endswith("Error: no metric sped on either side; there are peak, speed\n")
@@ -289,7 +289,7 @@ def test_files_with_their_record(folders: Path) -> None:
         (RECORD, "base/00.etdp", "mlp.etrecord: "),
     ],
 )
-def test_files_that_are_none(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: str, message: str) -> None:
+def test_invalid_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: str, message: str) -> None:
     monkeypatch.chdir(folders)
     (folders / "none").mkdir()
     base, new = (f"./{side}" if side == "base" else side for side in (base, new))
@@ -299,7 +299,7 @@ def test_files_that_are_none(folders: Path, monkeypatch: pytest.MonkeyPatch, bas
 
 
 @pytest.mark.long
-def test_selectors_that_are_none(labs: dict[str, str]) -> None:
+def test_invalid_selectors(labs: dict[str, str]) -> None:
     for sides, message in (
         (("side=base", "side=old"), "no capture matches side=old: none has side=old; values are base, new"),
         (("side=base", "model=mlp"), "is on both sides, side=base and model=mlp"),
@@ -344,7 +344,7 @@ def test_names_of_any_letters(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_record_of_another_program_is_told_of(folders: Path) -> None:
+def test_a_record_of_another_program_is_reported(folders: Path) -> None:
     files = (str(folders / "base"), str(folders / "build=new"))
     wrong = str(CAPTURES / "convnet/convnet.etrecord")
     lines = compare("none.duckdb", "--etrecord", wrong, sides=files).stderr.splitlines()

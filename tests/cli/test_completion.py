@@ -103,7 +103,7 @@ def test_a_lake_is_asked_as_a_warehouse(complete: object, lab: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("content", [b"", b"junk", None])
-def test_what_is_no_warehouse_has_no_names(complete: object, tmp_path: Path, content: bytes | None) -> None:
+def test_completion_without_a_warehouse_has_no_names(complete: object, tmp_path: Path, content: bytes | None) -> None:
     assert callable(complete)
     db = tmp_path / "lab.duckdb"
     if content is not None:
@@ -135,7 +135,7 @@ def test_errors_are_silent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert completion._quiet(ZshComplete)(main, {}, "etq", "_ETQ_COMPLETE").complete() == ""
 
 
-def test_names_that_a_shell_would_run_are_not_told(lab: Path) -> None:
+def test_completion_omits_names_that_a_shell_would_run(lab: Path) -> None:
     with duckdb.connect(lab / "etq.duckdb", read_only=True) as connection:
         [(names,)] = connection.execute("SELECT count(*) FROM captures WHERE name = 'first; rm -rf ~'").fetchall()
     assert names == 1, "it is there, and test_lines has no trace of it"

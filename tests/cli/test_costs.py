@@ -74,7 +74,7 @@ def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
         assert (result.exit_code, result.stderr, result.stdout) == (1, message, "")
 
 
-def test_flops_tell_what_they_lack(tmp_path: Path) -> None:
+def test_flops_name_missing_formulas(tmp_path: Path) -> None:
     path = tmp_path / "x.etrecord"
     path.write_bytes(record(node("aten.topk.default", tensor("y", 2), self=tensor("x", 9), k=2)))
     result = etq_says("flops", str(path), "--format", "csv")
@@ -144,7 +144,7 @@ def _same_peaks(lab: str, one: tuple[str, str], other: tuple[str, str]) -> None:
         (("--peak-bandwidth", "15GFLOP/s"), "'15GFLOP/s' is not a rate"),
     ],
 )
-def test_what_is_no_rate(arguments: tuple[str, str], message: str) -> None:
+def test_invalid_rates(arguments: tuple[str, str], message: str) -> None:
     result = etq_says("roofline", CONVNET, "--etrecord", RECORD, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr

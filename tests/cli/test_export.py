@@ -66,7 +66,7 @@ def test_a_file_gives_what_a_warehouse_gives(to: str, lab: str, tmp_path: Path) 
 
 
 @pytest.mark.long
-def test_where_it_goes(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_goes_to_stdout_or_a_file(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = str(tmp_path / "run.trace.json.gz")
     assert etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", out).exit_code == 0
     piped = etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", "-")

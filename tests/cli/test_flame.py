@@ -84,7 +84,7 @@ def test_charts_add_up_whatever_is_left_out() -> None:
     assert max(row[0] for row in rows_of(invoke("flame", TRANSFORMER, *RECORD, "--depth", "3").stdout)) == 3
 
 
-def test_small_ones_are_one_row() -> None:
+def test_small_ops_are_one_row() -> None:
     rows = rows_of(invoke("flame", TRANSFORMER, "--runs", "all", "--min-share", "10%").stdout)
     # By hand from `etq ops`: addmm 39.7 and permute_copy 26.8 %; the others without framework and unattributed time.
     assert [row[1] for row in rows] == [

@@ -75,7 +75,7 @@ def test_statuses(sides: Path, monkeypatch: pytest.MonkeyPatch, new: str, option
 
 
 @pytest.mark.long
-def test_the_first_line_says_what_the_status_says(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_first_line_agrees_with_the_status(sides: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is no slower: an op is."""
     monkeypatch.chdir(sides)
     results = [CliRunner().invoke(main, ["gate", "good", "slow", *options]) for options in ([], ["--total"])]

@@ -54,7 +54,7 @@ def test_a_page(lab: str, tmp_path: Path) -> None:
     assert graphs(MLP, DELEGATED, "--html", "-", "--db", lab).startswith("<!DOCTYPE html>")
 
 
-def test_an_output_is_refused_before_there_is_one(lab: str, tmp_path: Path) -> None:
+def test_an_output_is_refused_before_it_is_computed(lab: str, tmp_path: Path) -> None:
     """No capture has this name. The error about the output comes first."""
     path = tmp_path / "there"
     path.write_text("kept", encoding="utf-8")

@@ -61,7 +61,7 @@ def test_label_gives_removes_and_shows(lab: str) -> None:
     assert names("note=a,b=ü", "--db", lab) == ["run"]
 
 
-def test_labels_that_are_none(stored: str) -> None:
+def test_invalid_labels(stored: str) -> None:
     for arguments, status, message in (
         (("run", "device"), 2, "'device' is not of the form KEY=VALUE"),
         (("run", "a=1", "--remove", "a"), 2, "a can't be set and removed at once"),
@@ -90,7 +90,7 @@ def test_captures_are_filtered_sorted_and_counted(stored: str) -> None:
     assert [row["value"] for row in rows_of("captures", "device=b", "--by", "device", "--db", stored)] == ["b"]
 
 
-def test_captures_say_what_they_do_not_find(stored: str) -> None:
+def test_selectors_without_matches_are_reported(stored: str) -> None:
     nothing = etq_says("captures", "device=c", "--db", stored, "--format", "csv")
     assert (nothing.exit_code, nothing.stderr) == (0, "Note: no capture matches device=c\n")
     for arguments, status, message in (
@@ -133,7 +133,7 @@ def test_ingest_finds_labels(tmp_path: Path) -> None:
     assert rows_of("label", "b1", "--db", other) == []
 
 
-def test_ingest_says_what_it_does_not_find(tmp_path: Path) -> None:
+def test_ingest_reports_missing_files(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     file = str(CAPTURES / "mlp/mlp.etdp")
     for arguments, status, message in (
@@ -150,7 +150,7 @@ def test_ingest_says_what_it_does_not_find(tmp_path: Path) -> None:
         assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 
 
-def test_metric_says_reads_and_shows(lab: str, tmp_path: Path) -> None:
+def test_metric_sets_reads_and_shows(lab: str, tmp_path: Path) -> None:
     said = etq_says(
         "metric",
         "run",
@@ -185,7 +185,7 @@ def test_metric_says_reads_and_shows(lab: str, tmp_path: Path) -> None:
     assert "x" not in rows
 
 
-def test_metrics_that_are_none(stored: str) -> None:
+def test_invalid_metrics(stored: str) -> None:
     for arguments, status, message in (
         (
             ("run", "governor=schedutil"),
@@ -205,7 +205,7 @@ def test_metrics_that_are_none(stored: str) -> None:
 
 
 @pytest.mark.long
-def test_phases_are_said_and_asked(lab: str, tmp_path: Path) -> None:
+def test_phases_are_set_and_shown(lab: str, tmp_path: Path) -> None:
     assert etq_says("phase", "llm", "decode", "--runs", "2-", "--db", lab).stderr == "llm: 99 runs decode\n"
     assert etq_says("phase", "llm", "other", "--name", "Default", "--db", lab).stderr == "llm: 1 runs other\n"
     shown = [(row["phase"], row["runs"]) for row in rows_of("phase", "llm", "--db", lab)]
@@ -224,7 +224,7 @@ def test_phases_are_said_and_asked(lab: str, tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "llm: 1 load, 1 prefill, 99 decode\n")
 
 
-def test_phases_that_are_none(stored: str) -> None:
+def test_invalid_phases(stored: str) -> None:
     mlp = str(CAPTURES / "mlp/mlp.etdp")
     cases: list[tuple[tuple[str, ...], int, str]] = [
         (("phase", "llm", "decode"), 2, "a phase or --remove goes with --runs, --name or --method"),

@@ -38,7 +38,7 @@ def names(db: Path) -> list[str]:
     return run("captures", "--db", db, "--format", "csv").stdout.split("\n")[1:-1]
 
 
-def test_ingest_tells_of_each_file(tmp_path: Path) -> None:
+def test_ingest_prints_a_line_for_each_file(tmp_path: Path) -> None:
     """With many files, damaged ones are reported and the others are ingested, as with single files."""
     (tmp_path / "empty.etdp").write_bytes(b"")
     db, record = tmp_path / "lab.duckdb", CAPTURES / "mlp/mlp.etrecord"

@@ -117,7 +117,7 @@ def test_the_order_in_other_formats() -> None:
         assert [row["file"] for row in csv.DictReader(file)][-1] == "plan-p/p-04-A.json.gz"
 
 
-def test_a_plan_without_a_name_is_called_after_the_time() -> None:
+def test_a_plan_without_a_name_is_named_by_the_time() -> None:
     [row, *_] = json.loads(etq_says("plan", "--format", "json").stdout)
     assert row["file"].startswith(f"plan-{datetime.now(UTC):%Y}") and row["file"].endswith("-01-A.etdp")
 
@@ -230,7 +230,7 @@ def test_warm_ups_and_pauses(here: Path) -> None:
 
 
 @pytest.mark.long
-def test_a_command_without_sides_is_told(here: Path) -> None:
+def test_a_command_without_sides_is_reported(here: Path) -> None:
     result = etq_plans("--captures", "1", run=command(here).replace("{side}", "x"))
     assert result.exit_code == 0
     assert result.stderr.startswith("Note: the command has no {side}: both sides run the same\n")
@@ -324,7 +324,7 @@ def test_the_same_bytes_again_are_no_measurement(here: Path) -> None:
 
 
 @pytest.mark.long
-def test_other_failures_are_told(here: Path) -> None:
+def test_other_failures_are_reported(here: Path) -> None:
     result = etq_plans(run="./no-such-command {out}")
     assert (result.exit_code, result.stderr.splitlines()[-1]) == (
         1,

@@ -27,7 +27,7 @@ def test_a_program_stored_and_one_read_are_alike(tmp_path: Path) -> None:
         assert stored.stdout == read.stdout
 
 
-def test_what_it_prints() -> None:
+def test_printed_output() -> None:
     rows = json.loads(etq_says("program", str(NET), "--format", "json").stdout)
     assert [row["part"] for row in rows] == ["program", "constants", "padding"]
     assert sum(row["bytes"] for row in rows) == 9760
@@ -35,7 +35,7 @@ def test_what_it_prints() -> None:
     assert {row["method"]: row["planned_bytes"] for row in lines} == {"decode": "2432", "encode": "2432"}
 
 
-def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+def test_errors_are_reported_in_one_line(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.duckdb")
     for arguments, message in (
         ([str(CAPTURES / "mlp/mlp.etdp")], "this is an ETDump (`ED00`), not an ExecuTorch program"),

@@ -119,7 +119,7 @@ def test_link_and_ask(lab: str) -> None:
     }
 
 
-def test_link_tells_what_there_is_not(lab: str) -> None:
+def test_link_reports_missing_captures_and_records(lab: str) -> None:
     for arguments, message in (
         (("run", "nonesuch"), "no record matches nonesuch"),
         (("nonesuch", RECORD), "no capture matches nonesuch"),

@@ -94,7 +94,7 @@ def test_all_kinds_of_captures(path: str, sections: dict[str, bool]) -> None:
 
 @pytest.mark.long
 @whole
-def test_what_it_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By default the file has the capture's name and is in the current folder, whatever the capture is called."""
     monkeypatch.chdir(tmp_path)
     db = str(tmp_path / "lab.duckdb")
@@ -117,7 +117,7 @@ def test_times_are_in_the_unit_asked_for() -> None:
 
 
 @pytest.mark.long
-def test_what_goes_wrong_is_told_in_one_line(tmp_path: Path) -> None:
+def test_errors_are_reported_in_one_line(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     with etq.open(db) as warehouse:
         warehouse.ingest(FOLDER / "convnet.etdp", name="run")

@@ -128,7 +128,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
         (["--trend", "--over", "night"], "night"),
     ],
 )
-def test_what_goes_wrong_is_told_in_one_line(builds: str, arguments: list[str], message: str) -> None:
+def test_errors_are_reported_in_one_line(builds: str, arguments: list[str], message: str) -> None:
     result = etq_says("report", *arguments, "--db", builds, "-o", "-")
     assert (result.exit_code, result.stdout) == (1, ""), result.stdout[:200]
     assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr

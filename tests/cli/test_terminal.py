@@ -193,7 +193,7 @@ def test_a_flame_fits_any_width(width: int) -> None:
 
 
 @pytest.mark.parametrize("command", thinned(["ops", "flame", "events", "breakdown"], ["ops"]))
-def test_names_from_files_are_not_obeyed(command: str, evil: str) -> None:
+def test_control_characters_from_files_are_escaped(command: str, evil: str) -> None:
     shown = on_terminal(command, evil, width=200)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", plain(shown)), "only our own colours are obeyed"
     if command != "breakdown":
@@ -272,7 +272,7 @@ def test_a_closed_stdout_is_no_failure() -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_sql_without_a_query_names_what_it_takes() -> None:
+def test_sql_without_a_query_lists_the_ways_to_give_one() -> None:
     """If stdin is a terminal, the command doesn't wait for it, as users would not expect that."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "etq", "sql"]

@@ -135,7 +135,7 @@ def test_commands_of_devices(tmp_path: Path) -> None:
     assert "invalid" in etq_says("gaps", file, "--by", "rank").stderr.lower()
 
 
-def test_files_without_rows_say_why(tmp_path: Path) -> None:
+def test_files_without_rows_have_a_note(tmp_path: Path) -> None:
     """A file that is not stored has only the view's tables; the note is the same as in a warehouse."""
     host, dump = str(TRACES / "mlp_train.pt.trace.json.gz"), str(CAPTURES / "mlp" / "mlp.etdp")
     device = str(CAPTURES / "torch_steps" / "before.pt.trace.json.gz")

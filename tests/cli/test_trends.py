@@ -53,7 +53,7 @@ def test_few_captures_have_a_table_too(lab: str) -> None:
     assert result.stdout.splitlines()[-1].split() == ["3", *result.stdout.splitlines()[-1].split()[1:3], "5", "b3"]
 
 
-def test_names_are_not_obeyed(lab: str) -> None:
+def test_control_characters_in_names_are_escaped(lab: str) -> None:
     result = invoke("trend", "build=30", "--db", lab)
     assert "\x1b" not in result.stdout
     assert "b\\x1b[31mred" in result.stdout

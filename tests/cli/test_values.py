@@ -43,7 +43,7 @@ def test_values_without_a_debug_buffer_are_unknown() -> None:
     assert len(rows) == 27 and {row["mean"] for row in rows} == {None}
 
 
-def test_a_short_debug_buffer_is_told(tmp_path: Path) -> None:
+def test_a_short_debug_buffer_is_reported(tmp_path: Path) -> None:
     short = tmp_path / "short.bin"
     short.write_bytes(Path(BUFFER).read_bytes()[:40_000])
     result = etq_says("values", DUMP, "--debug-buffer", str(short), "--format", "json")
@@ -66,7 +66,7 @@ def test_gap_of_two_runtimes(lab: str) -> None:
 
 
 @pytest.mark.long
-def test_gap_says_what_is_missing(lab: str, tmp_path: Path) -> None:
+def test_gap_names_missing_values(lab: str, tmp_path: Path) -> None:
     assert "no capture matches nope" in etq_says("gap", "mlp_debug", "nope", "--db", lab).stderr
     db = str(tmp_path / "other.duckdb")
     etq_says("ingest", DUMP, "--debug-buffer", BUFFER, "--db", db)

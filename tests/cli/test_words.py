@@ -73,7 +73,7 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
 
 
 @pytest.mark.parametrize("command", ["device-idle", "key_averages"])
-def test_a_view_that_is_no_command(command: str) -> None:
+def test_a_view_without_a_command(command: str) -> None:
     output = etq_says(command).output
     view = command.replace("-", "_")
     assert f"No such command '{command}', but in SQL there is {view}: see etq views {view}" in " ".join(output.split())

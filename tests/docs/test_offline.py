@@ -39,7 +39,7 @@ def test_what_fetches_from_another_host(text: str) -> None:
         "// as in https://github.com/nodejs/node/blob/main/lib/path.js#L56",
     ],
 )
-def test_what_does_not(text: str) -> None:
+def test_local_references_are_allowed(text: str) -> None:
     assert offline.remote_parts(text) == []
 
 

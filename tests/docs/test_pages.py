@@ -45,7 +45,7 @@ def test_examples(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
                 assert matches(output, expected), f"$ {command}\n{output}"
 
 
-def test_what_is_left_out() -> None:
+def test_an_ellipsis_matches_any_lines() -> None:
     assert matches("a\nb\nc\n", "a\n…\nc\n") and matches("a\n", "a\n…\n") and matches("a\n", "…\na\n")
     assert not matches("a\nb\n", "a\n") and not matches("a\nb\n", "…\na\n") and not matches("b\n", "a\n…\n")
 

@@ -49,7 +49,7 @@ def test_damaged_files_are_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("original", corpus(), ids=lambda each: each.name)
-def test_what_once_failed(original: Original, lab: checks.Lab) -> None:
+def test_inputs_that_once_failed(original: Original, lab: checks.Lab) -> None:
     given = Input(original.kind, original, original.content, original.beside, ())
     refusal = checks.read(given)
     for way in (1, 2, 3):

@@ -22,7 +22,7 @@ def test_without_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         one_of(FLEET[:1], tmp_path / "lake")
 
 
-def test_what_is_damaged_is_told(tmp_path: Path) -> None:
+def test_damaged_lakes_are_reported(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     one_of(FLEET[:2], lake)
     [ticks] = (lake / "event_ticks").glob("load_id=*/*.parquet")
@@ -100,7 +100,7 @@ def test_links_and_pipes_are_refused(tmp_path: Path) -> None:
         assert opened.rows("SELECT count(*) FROM runs")[1][0][0] > 0
 
 
-def test_what_is_no_lake_is_refused(tmp_path: Path) -> None:
+def test_folders_that_are_not_lakes_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/other").write_text("x")

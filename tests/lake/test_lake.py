@@ -132,7 +132,7 @@ def test_every_view_answers_as_in_the_warehouse(pair: tuple[Warehouse, Warehouse
             assert is_same(in_order(one[1]), in_order(other[1]))
 
 
-def test_what_is_asked_of_a_lake_has_answers(pair: tuple[Warehouse, Warehouse]) -> None:
+def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None:
     """The test above would pass on empty ones."""
     _, lake = pair
     counts = {each.name: lake.rows(f"SELECT count(*) FROM {each.name}")[1][0][0] for each in catalog.tables()}
@@ -190,7 +190,7 @@ def contents(lake: Path) -> list[Any]:
         return warehouse.rows("SELECT c.sha256, c.labels, c.events, c.runs FROM capture_summary AS c ORDER BY ALL")[1]
 
 
-def test_what_is_there_is_not_added_again(tmp_path: Path) -> None:
+def test_stored_captures_are_not_added_again(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     assert one_of(FLEET[:3], lake) == Added(3, 0, 0)
     before = sorted(lake.rglob("*"))
@@ -287,7 +287,7 @@ def test_readers_keep_old_files_for_a_week(tmp_path: Path) -> None:
         assert older.rows("SELECT count(DISTINCT e.capture_id) FROM event_ticks AS e")[1] == [(3,)]
 
 
-def test_what_fails_behind_a_commit_takes_nothing_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_after_a_commit_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, commit = tmp_path / "lake", Lake.commit
 
     def fails(self: Lake, table: str, *arguments: Any, **options: Any) -> None:

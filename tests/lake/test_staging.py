@@ -54,7 +54,7 @@ def test_loads_of_several_are_one_lake(tmp_path: Path) -> None:
     assert check(both) == []
 
 
-def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
+def test_captures_written_twice_are_stored_once(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     results = stage_files(lake, FLEET[:3]) + stage_files(lake, FLEET[1:4]) + stage_files(lake, FLEET[:2])
     assert publish(lake, results) == 4
@@ -62,7 +62,7 @@ def test_what_two_wrote_is_there_once(tmp_path: Path) -> None:
     assert check(lake) == []
 
 
-def test_what_is_there_is_neither_read_nor_taken_again(tmp_path: Path) -> None:
+def test_stored_files_are_not_read_again(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     early = stage_files(lake, FLEET[:2])
     one_of(FLEET[:1], lake, build="1")
@@ -149,7 +149,7 @@ def test_records_are_linked(tmp_path: Path) -> None:
         assert one.rows(query) == other.rows(query) and len(one.rows(query)[1]) > 3
 
 
-def test_what_was_left_is_deleted_but_not_what_is_of_the_lake(tmp_path: Path) -> None:
+def test_compaction_deletes_leftovers_only(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
     publish(lake, stage_files(lake, FLEET[:1]))
     stage_files(lake, FLEET[1:3])
@@ -158,7 +158,7 @@ def test_what_was_left_is_deleted_but_not_what_is_of_the_lake(tmp_path: Path) ->
     assert check(lake) == [] and len(contents(lake)) == 1
 
 
-def test_processes_of_other_folders_are_told(tmp_path: Path) -> None:
+def test_processes_of_other_folders_are_reported(tmp_path: Path) -> None:
     results = stage_files(tmp_path / "there", FLEET[:1])
     Lake.at(tmp_path / "here").make()
     with pytest.raises(WarehouseError, match="missing; all processes must share the lake's folder"):

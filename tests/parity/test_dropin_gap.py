@@ -28,7 +28,7 @@ def inspector(model: str, **more: Any) -> Inspector:
         return Inspector(etdump_path=str(folder / f"{model}_debug.etdp"), **{**given, **more})
 
 
-def test_what_is_needed_is_told() -> None:
+def test_required_arguments_are_named() -> None:
     with pytest.raises(EtqError, match="give etrecord"):
         inspector("mlp", etrecord=None).calculate_numeric_gap("MSE")
     with pytest.raises(EtqError, match="give debug_buffer_path"):
@@ -78,7 +78,7 @@ class Largest(NumericalComparatorBase):
         return float(np.max(np.abs(2 * a - b)))
 
 
-def test_ones_own_comparator() -> None:
+def test_a_custom_comparator() -> None:
     frame = inspector("transformer").calculate_numeric_gap(Largest())
     assert set(frame["problem"].dropna()) == {"not these"}
     assert 0 < max(gap for [gap] in frame[frame["problem"].isna()]["gap"]) < 1e-5

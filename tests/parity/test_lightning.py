@@ -79,7 +79,7 @@ def test_python_functions_name_modules_first(traces: Traces) -> None:
     assert traces.ask("key_averages", "module", by="module") == [("Linear_0",)] * 3
 
 
-def test_names_out_of_form_are_annotations(traces: Traces) -> None:
+def test_malformed_names_are_annotations(traces: Traces) -> None:
     traces.take(
         event("user_annotation", "[pl][module]", 0, 20),
         event("user_annotation", "[pl][module]head", 30, 50),

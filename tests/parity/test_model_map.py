@@ -42,7 +42,7 @@ def test_modules_are_those_of_the_source(warehouse: Warehouse, model: str) -> No
         assert excess == pytest.approx(etdump_time - trace_time)
 
 
-def test_what_one_side_has_stands_alone(warehouse: Warehouse) -> None:
+def test_ops_of_one_side_have_rows_of_their_own(warehouse: Warehouse) -> None:
     rows = mapped(warehouse, "convnet")
     only_device = rows["classifier", "permute_copy"]
     assert only_device[0] == 1 and only_device[2:] == (None, None, None, None)
@@ -84,7 +84,7 @@ def test_ops_of_a_trace_on_the_command_line() -> None:
     )
 
 
-def test_what_is_no_trace_is_refused(warehouse: Warehouse) -> None:
+def test_files_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:
     mapped(warehouse, "mlp")
     with pytest.raises(QueryError, match="no capture matches nothing"):
         warehouse.rows("FROM model_map('mlp_100runs', 'nothing')")

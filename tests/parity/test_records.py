@@ -149,7 +149,7 @@ def test_difference_framework_and_user_events_belong_to_no_op(linked_captures: W
 
 
 @pytest.mark.parametrize("name", ["convnet", "mlp_xnn"])
-def test_difference_another_programs_record_is_told(linked_captures: Warehouse, name: str) -> None:
+def test_difference_another_programs_record_is_reported(linked_captures: Warehouse, name: str) -> None:
     theirs = oracle.answer(f"mismatch__mlp.etdp__{name}.etrecord", "")
     assert theirs["construct"]["ok"]
     assert any(event["op_types"] for block in theirs["blocks"] for event in block["events"])
@@ -317,7 +317,7 @@ def test_exported_nodes_have_the_handles_of_what_was_made_of_them(linked_capture
         ("twins/twins", [(None, 1.0, 10)]),
     ],
 )
-def test_methods_are_told_by_the_program_alone(capture: str, methods: list[tuple[str | None, float, int]]) -> None:
+def test_methods_are_known_by_the_program_alone(capture: str, methods: list[tuple[str | None, float, int]]) -> None:
     """Also if the record is half-written (cond, maploop); each dump has a program."""
     with empty_warehouse() as warehouse:
         found = warehouse.ingest(CAPTURES / f"{capture}.etdp")

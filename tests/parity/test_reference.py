@@ -64,7 +64,7 @@ def test_a_payload_is_not_run(tmp_path: Path, name: str) -> None:
         assert not touched.exists()
 
 
-def test_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_missing_parts_are_reported(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="the ETRecord has no representative_inputs, which a reference needs"):
         reference_values(with_member(tmp_path, "representative_inputs", None))
     with pytest.raises(FormatError, match="no ETRecord"):

@@ -160,7 +160,7 @@ def test_a_short_debug_buffer_leaves_what_it_lacks_unknown(warehouse: Warehouse)
     assert detail.startswith("27 of 27 tensors lie outside of the debug buffer (5000 bytes)")
 
 
-def test_values_that_differ_between_runs_are_kept_and_told(warehouse: Warehouse) -> None:
+def test_values_that_differ_between_runs_are_kept_and_reported(warehouse: Warehouse) -> None:
     """The Inspector raises an AssertionError."""
     assert oracle.answer("mlp_debug5_diff", "without_etrecord")["construct"]["error_type"] == "AssertionError"
     capture = ingested(warehouse, "mlp_debug5_diff", keep=False)

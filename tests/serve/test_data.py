@@ -241,7 +241,7 @@ class Counted:
         return Answer(200, JSON, question.encode())
 
 
-def test_who_asks_the_same_at_the_same_time_waits_for_one_answer(server: Server) -> None:
+def test_equal_requests_share_one_answer(server: Server) -> None:
     """The first page's question is asked at the start. One that nobody waits for any more is given up."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     from etq.serve.app import application
@@ -377,7 +377,7 @@ def test_the_memory_of_a_query_is_returned_when_it_ends(server: Server) -> None:
         assert limited.rows(query)[1] == [("1.0 MiB",)]
 
 
-def test_a_question_beyond_the_limit_of_memory_says_to_choose_fewer(
+def test_queries_beyond_the_memory_limit_suggest_fewer_captures(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "QUERY_MEMORY", "1MB")

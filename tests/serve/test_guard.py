@@ -97,7 +97,7 @@ def connected(server: Server) -> socket.socket:
     return socket.create_connection(("127.0.0.1", server.port), timeout=20)
 
 
-def test_slow_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slow_clients_do_not_block_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Connections that send half of a request end; those that send all of it, one part after the other, don't."""
     pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
     from etq.serve.connections import Connection
@@ -125,7 +125,7 @@ def test_slow_clients_keep_nobody_out(tmp_path: Path, monkeypatch: pytest.Monkey
             time.sleep(0.2)
 
 
-def test_questions_are_given_up(tmp_path: Path) -> None:
+def test_queries_are_canceled(tmp_path: Path) -> None:
     """A process without a client, or over its time, ends; if all are busy, other clients get an error with a remedy."""
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as lab:

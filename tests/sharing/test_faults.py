@@ -175,7 +175,7 @@ def test_a_log_of_another_warehouse_beside_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0, 4096, 8192])
-def test_what_is_left_where_a_file_was_about_to_be_made(tmp_path: Path, size: int) -> None:
+def test_leftovers_of_a_file_that_was_being_made(tmp_path: Path, size: int) -> None:
     path = tmp_path / "lab.duckdb"
     duckdb.connect(str(path)).close()
     os.truncate(path, size)
@@ -206,9 +206,7 @@ def test_a_file_that_vanishes_between_listing_and_reading(tmp_path: Path, wareho
 
 
 @pytest.mark.parametrize("size", [2**20 + 1, 0])
-def test_the_hash_is_of_what_was_read_whatever_lies_there_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_the_hash_is_of_the_bytes_that_were_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     import hashlib
 
     if not size:
@@ -232,7 +230,7 @@ def test_the_hash_is_of_what_was_read_whatever_lies_there_then(
 
 @pytest.mark.parametrize("what", ["cut", "overwritten", "grows"])
 @pytest.mark.parametrize("small", [2**20, 2**30])
-def test_a_file_that_changes_while_it_is_read_is_left_out_and_the_others_are_not(
+def test_only_files_that_change_are_left_out(
     tmp_path: Path, warehouse: etq.Warehouse, monkeypatch: pytest.MonkeyPatch, what: str, small: int
 ) -> None:
     captures.write(tmp_path, range(2))

@@ -114,7 +114,7 @@ print("held", flush=True)
     return process
 
 
-def test_who_comes_second_waits(tmp_path: Path) -> None:
+def test_the_second_process_waits(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     for read_only in (False, True):
@@ -177,7 +177,7 @@ def test_readers_let_a_writer_that_waits_go_first(tmp_path: Path) -> None:
     assert not Path(f"{path}.waiting").exists()
 
 
-def test_a_reader_waits_for_a_writer_that_waits_and_not_for_one_that_was_killed(tmp_path: Path) -> None:
+def test_readers_wait_for_waiting_writers_only_while_these_live(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     captures.write(tmp_path, range(1))
     captures.ingest(str(path), str(tmp_path), [0])
@@ -214,7 +214,7 @@ def test_a_merge_waits_for_its_sources(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", ["soon", "-1", "inf", "nan"])
-def test_times_to_wait_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: str) -> None:
+def test_invalid_times_to_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: str) -> None:
     monkeypatch.setenv("ETQ_WAIT", seconds)
     with pytest.raises(WarehouseError, match=f"'{seconds}' is not a number of seconds to wait"):
         etq.open(tmp_path / "lab.duckdb")
@@ -230,9 +230,7 @@ def test_one_process_opens_a_file_in_one_way(tmp_path: Path) -> None:
         etq.open(path, read_only=True)
 
 
-def test_whoever_opens_a_file_while_another_takes_its_place_gets_the_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_opening_a_file_that_is_replaced_gets_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As compacting does: between finding the file and locking it, another one is put there."""
     path, fresh = tmp_path / "lab.duckdb", tmp_path / "fresh.duckdb"
     etq.open(path).close()

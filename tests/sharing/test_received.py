@@ -242,7 +242,7 @@ def test_names_that_duckdb_takes_for_others(tmp_path: Path, name: str) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_a_home_is_found_and_a_database_of_sqlite_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sqlite_databases_are_not_warehouses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     etq.open("~/lab.duckdb").close()
     assert (tmp_path / "lab.duckdb").exists()

@@ -201,7 +201,7 @@ def test_nothing_is_written_or_unlocked(folder: Path, attempt: str) -> None:
 @pytest.mark.parametrize(
     "attempt", ["FROM which_secret('s3://bucket/x', 's3')", "FROM checkpoint()", "FROM duckdb_secrets()"]
 )
-def test_what_is_answered_and_does_nothing(folder: Path, attempt: str) -> None:
+def test_harmless_statements_are_answered(folder: Path, attempt: str) -> None:
     before = fingerprint(folder)
     assert tried(folder / "lab.duckdb", attempt).endswith("], [])")
     assert fingerprint(folder) == before
@@ -255,7 +255,7 @@ def test_what_is_refused_is_named(folder: Path) -> None:
             sandbox.ask(str(folder / "lab.duckdb"), query, None)
 
 
-def test_what_may_be_asked_is_answered(folder: Path) -> None:
+def test_allowed_queries_are_answered(folder: Path) -> None:
     with etq.open(folder / "lab.duckdb", read_only=True) as warehouse:
         capture = warehouse.capture("c1")
         asked = "SELECT o.op, o.calls FROM op_totals($capture, unit := $unit) AS o ORDER BY o.op"
@@ -335,7 +335,7 @@ def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     assert result.exit_code == 1 and "no such file; make a warehouse" in result.stderr
 
 
-def test_without_it_the_file_is_only_read(folder: Path) -> None:
+def test_without_external_access_files_are_read_only(folder: Path) -> None:
     before = fingerprint(folder)
     for query in ("DELETE FROM captures", "CREATE TABLE made AS SELECT 1", "UPDATE captures SET name = 'made'"):
         said = etq_says("sql", query, "--db", str(folder / "lab.duckdb"))

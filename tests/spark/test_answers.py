@@ -67,7 +67,7 @@ def test_spark_answers_as_duckdb_does(
     assert differences(expected.fetchall(), found) == []
 
 
-def test_what_is_asked_around_a_view(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_queries_around_a_view(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
     query = """WITH ops AS (FROM op_totals('mlp', unit := 'us'))
         SELECT o.op, o.total / (SELECT sum(p.total) FROM ops AS p) AS part FROM ops AS o
         WHERE o.kind = 'kernel' ORDER BY o.total DESC, o.op LIMIT 3"""
@@ -95,7 +95,7 @@ def test_a_statement_stands_alone(duck_on_lake: duckdb.DuckDBPyConnection, spark
     assert differences(duck_on_lake.execute("FROM memory_totals('memory')").fetchall(), found) == [] and found
 
 
-def test_what_was_replaced_or_left_behind_is_not_read(tmp_path: Path, spark: Any) -> None:
+def test_replaced_and_left_over_files_are_not_read(tmp_path: Path, spark: Any) -> None:
     """Also in a folder whose name has the form key=value, which must not become a column."""
     lake, files = tmp_path / "bucket=1", sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:3]
     for build, chosen in (("1", files), ("2", files[:1])):

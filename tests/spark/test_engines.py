@@ -40,7 +40,7 @@ OTHERS = [each for each in asked() if "spark" not in each.engines]
 
 
 @pytest.mark.parametrize("view", thinned(OTHERS, OTHERS[::5]), ids=lambda each: each.name)
-def test_what_is_for_duckdb_alone_says_why(view: SqlObject) -> None:
+def test_views_for_duckdb_alone_have_a_reason(view: SqlObject) -> None:
     assert view.engines == engines(view.name) == ("duckdb",)
     with pytest.raises(QueryError, match=f"^{view.name} only runs in DuckDB: "):
         spark_sql(f"SELECT count(*) FROM {calls(view)[0]}")
@@ -52,7 +52,7 @@ def test_the_documentation_counts_them() -> None:
     assert f"Of the {len(asked())} views and table macros, Spark supports {len(portable)}." in page
 
 
-def test_private_objects_say_nothing() -> None:
+def test_private_objects_have_no_engines() -> None:
     assert [each.name for each in catalog.objects().values() if each.engines_reason and not each.is_public] == []
 
 
@@ -78,7 +78,7 @@ def test_views_that_use_one_for_duckdb_alone_are_so_themselves() -> None:
         ),
     ],
 )
-def test_what_spark_answers_otherwise_is_refused(query: str, message: str) -> None:
+def test_statements_that_spark_answers_differently_are_refused(query: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         spark_sql(query)
 
@@ -97,7 +97,7 @@ def test_what_spark_answers_otherwise_is_refused(query: str, message: str) -> No
         ("SELECT list_has_any(t.x, t.y)", "ARRAYS_OVERLAP(t.x, t.y)"),
     ],
 )
-def test_what_sqlglot_alone_gets_wrong(query: str, expected: str) -> None:
+def test_statements_that_sqlglot_translates_wrongly(query: str, expected: str) -> None:
     assert expected in to_text(rewritten(inlined(f"{query} FROM t")))
 
 
@@ -109,7 +109,7 @@ def test_the_order_of_a_view_is_its_statements() -> None:
     assert spark_sql("SELECT * EXCLUDE (unit) FROM op_totals('x')").endswith("FROM op_totals_2 AS op_totals")
 
 
-def test_transpile_leaves_what_is_not_said_as_a_parameter() -> None:
+def test_transpile_keeps_missing_arguments_as_parameters() -> None:
     result = CliRunner().invoke(main, ["transpile", "op_totals", "--arg", "unit=ms"])
     assert result.exit_code == 0 and ":capture" in result.stdout and "'ms'" in result.stdout
     wrong = CliRunner().invoke(main, ["transpile", "op_total"])

@@ -197,7 +197,7 @@ def test_records_sidecars_and_what_was_added_by_others(spark: Any, tmp_path: Pat
         assert ("pixel8",) in warehouse.rows("SELECT value FROM labels WHERE key = 'device'")[1]
 
 
-def test_what_cannot_be_ingested(spark: Any, tmp_path: Path) -> None:
+def test_files_that_cannot_be_ingested(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(WarehouseError, match="a file; a lake is a folder"):
         etq.spark.ingest(spark, str(CAPTURES / "mlp"), tmp_path / "file")

@@ -100,6 +100,6 @@ def test_a_query_as_an_argument(tables: duckdb.DuckDBPyConnection) -> None:
         ("SELECT 1; SELECT 2", "expected one query"),
     ],
 )
-def test_what_cannot_be_asked(query: str, message: str) -> None:
+def test_invalid_queries(query: str, message: str) -> None:
     with pytest.raises(QueryError, match=message):
         inlined(query)

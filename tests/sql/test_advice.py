@@ -71,7 +71,7 @@ def said(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options:
     return by_rule
 
 
-def test_nothing_is_said_of_a_clean_capture() -> None:
+def test_a_clean_capture_has_no_findings() -> None:
     assert advice_on(runs_of(*WORK)) == {}
 
 
@@ -99,7 +99,7 @@ def test_framework_tax_that_tracing_does_not_explain() -> None:
 
 
 @pytest.mark.long
-def test_framework_tax_below_a_tenth_is_not_told() -> None:
+def test_framework_tax_below_a_tenth_is_not_reported() -> None:
     # 4 gaps of 150: 600 of 6120 ns, 9.8 %; of 160: 640 of 6160, 10.4 %.
     assert "framework tax" not in advice_on(runs_of(*WORK, gap=150))
     assert advice_on(runs_of(*WORK, gap=160))["framework tax"]["severity"] == "medium"
@@ -134,7 +134,7 @@ def with_delegate(index: int, *work: tuple[str, int], calls: int = 1, inner: Seq
     return run("Execute", *events, execute(1000, now))
 
 
-def test_fallback_kernels_beside_a_delegate() -> None:
+def test_fallback_kernels_next_to_a_delegate() -> None:
     # The average of 15 runs: kernels of 1016 and 510 ns, a call of 2010, gaps of 14.
     runs = [with_delegate(index, ("mul", 1009), ("sub", 503)) for index in range(15)]
     row = advice_on(runs)["fallback kernels"]
@@ -319,7 +319,7 @@ def test_times_with_logged_values_are_not_judged() -> None:
 
 
 @pytest.mark.long
-def test_a_record_of_another_program_tells_nothing(warehouse: Warehouse) -> None:
+def test_a_record_of_another_program_changes_nothing(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "convnet/convnet.etrecord"))
     rows = said(warehouse, capture.name)
@@ -343,7 +343,7 @@ def test_findings_of_linking_and_of_values(warehouse: Warehouse) -> None:
     assert set(said(warehouse, debug.name)) == {"logged values", "short debug buffer"}
 
 
-def test_rules_of_devices_say_nothing_of_pytorch_traces(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_rules_for_devices_do_not_apply_to_traces(warehouse: Warehouse, tmp_path: Path) -> None:
     events = [
         {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 5}
         for at in range(40)

@@ -73,7 +73,7 @@ def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_transposed_weights_are_told_from_other_copies(linked_captures: Warehouse) -> None:
+def test_transposed_weights_are_distinguished_from_other_copies(linked_captures: Warehouse) -> None:
     """The mlp permutes only weights; the transformer's attention also permutes results of other ops."""
     assert "100 % of it on weights" in said(linked_captures, "mlp")["copies"]["finding"]
     finding = said(linked_captures, "transformer")["copies"]["finding"]

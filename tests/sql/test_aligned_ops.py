@@ -60,7 +60,7 @@ def test_ops_are_aligned_as_lines_are(empty: Warehouse) -> None:
 
 @pytest.mark.parametrize("gone", range(4))
 @pytest.mark.parametrize("scale", [1, 2.5])
-def test_of_ops_that_are_alike_the_one_with_another_time_is_gone(empty: Warehouse, gone: int, scale: float) -> None:
+def test_among_like_ops_the_one_with_another_time_is_removed(empty: Warehouse, gone: int, scale: float) -> None:
     """Neighbours with one name, and pairs of them. The program may have become slower as a whole."""
     for names in (["expand"] * 4, ["view", "expand"] * 4):
         ops = [
@@ -83,6 +83,6 @@ def test_programs_of_too_many_differences_are_aligned_at_both_ends(empty: Wareho
     assert [item for item in first if item in other] == [*first[:3], *first[-3:]]
 
 
-def test_ops_of_one_name_alone_are_the_same_wherever_they_stand(empty: Warehouse) -> None:
+def test_ops_with_unique_names_match_at_any_position(empty: Warehouse) -> None:
     first, other = aligned(empty, [("mm", 1.0), ("add", 2.0), ("mul", 3.0)], [("mul", 9.0), ("add", 2.0), ("mm", 1.0)])
     assert first == other[::-1]

@@ -72,7 +72,7 @@ def test_one_op(lab: Lab, factor: float, verdict: str) -> None:
 
 
 @pytest.mark.long
-def test_the_smallest_effect_and_the_share_of_false_ones_are_asked_for(lab: Lab) -> None:
+def test_smallest_effect_and_alpha_are_parameters(lab: Lab) -> None:
     warehouse = lab("mlp")
     plant(warehouse, "side=new", 1.2, PERMUTE)
     assert judged(rows_of(warehouse, "compare_ops", min_effect=0.25)) == []
@@ -82,7 +82,7 @@ def test_the_smallest_effect_and_the_share_of_false_ones_are_asked_for(lab: Lab)
 
 
 @pytest.mark.long
-def test_what_is_small_is_no_verdict(lab: Lab) -> None:
+def test_small_changes_have_no_verdict(lab: Lab) -> None:
     """A small relu is slowed down so that the total grows by 0.02 %."""
     warehouse = lab("mlp")
     [small] = [row for row in rows_of(warehouse, "compare_ops") if row["instruction_id"] == 2]
@@ -108,7 +108,7 @@ def test_all_ops_alike(lab: Lab, factor: float, word: str) -> None:
 
 
 @pytest.mark.long
-def test_an_op_beside_what_all_have_in_common(lab: Lab) -> None:
+def test_one_op_that_differs_from_the_common_shift(lab: Lab) -> None:
     warehouse = lab("mlp")
     plant(warehouse, "side=new", 1.06)
     plant(warehouse, "side=new", 1.2, PERMUTE)
@@ -201,7 +201,7 @@ def test_ops_that_came_and_went(lab: Lab) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("change", ["removed", "added", "renamed"])
-def test_an_op_that_came_or_went_moves_no_other(files: dict[str, Path], tmp_path: Path, change: str) -> None:
+def test_added_and_removed_ops_affect_no_others(files: dict[str, Path], tmp_path: Path, change: str) -> None:
     """Without records: ops of one name take from 2 to 23 us, so matching one to its neighbour would blame it."""
     with etq.open(shutil.copy(files["unlinked"], tmp_path / "lab")) as warehouse:
         keys = keys_of(warehouse, "side=base" if change == "added" else "side=new")
@@ -319,7 +319,7 @@ def test_what_is_missing_is_counted_by_side(lab: Lab) -> None:
     )
 
 
-def test_a_single_capture_is_no_unstable_side(lab: Lab) -> None:
+def test_a_single_capture_is_not_unstable(lab: Lab) -> None:
     warehouse = lab("history")
     plant(warehouse, "mlp19", 2)
     assert total_of(warehouse, base="mlp18", new="mlp19")["verdict"] == "unstable"
@@ -327,7 +327,7 @@ def test_a_single_capture_is_no_unstable_side(lab: Lab) -> None:
     assert "disturbed capture" in findings and "unstable side" not in findings
 
 
-def test_another_model_is_no_disturbed_capture(lab: Lab) -> None:
+def test_another_model_is_not_a_disturbed_capture(lab: Lab) -> None:
     warehouse = lab("history")
     warehouse.ingest(CAPTURES / "fleet/convnet/00.etdp", name="other")
     total = total_of(warehouse, base="mlp18", new="other")

@@ -77,7 +77,7 @@ def add_metric(warehouse: Warehouse, name: str, better: str | None, values: dict
         ("run0", "side=base", "run0 is on both sides, run0 and side=base"),
     ],
 )
-def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, message: str) -> None:
+def test_invalid_sides(sides: Warehouse, view: str, base: str, new: str, message: str) -> None:
     with pytest.raises(etq.QueryError, match=f"^{message}"):
         rows_of(sides, view, base, new)
 
@@ -97,7 +97,7 @@ def test_sides_that_are_none(sides: Warehouse, view: str, base: str, new: str, m
         ({"unit": "hours"}, "unknown unit hours; known are ns, us, ms, s, cycles"),
     ],
 )
-def test_parameters_that_are_none(sides: Warehouse, given: dict[str, Any], message: str) -> None:
+def test_invalid_parameters(sides: Warehouse, given: dict[str, Any], message: str) -> None:
     chosen = ("run0", "run1") if "history" in given else ("side=base", "side=new")
     with pytest.raises(etq.QueryError, match=f"^{message}"):
         rows_of(sides, "compare_ops", *chosen, **given)
@@ -184,7 +184,7 @@ def test_steps_and_executes_compare(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_methods_that_records_tell_apart_are_not_one(warehouse: Warehouse) -> None:
+def test_methods_of_different_records_are_distinct(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord")
     for name in ("encode", "decode"):
         warehouse.link(warehouse.ingest(CAPTURES / f"multimethod/multimethod_{name}.etdp", name=name), record)
@@ -347,7 +347,7 @@ def test_several_models_on_a_side_are_refused(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM compare_ops('side=base,model=mlp', 'side=new,model=mlp')")[1]
 
 
-def test_a_baseline_of_another_program_tells_no_tax(warehouse: Warehouse) -> None:
+def test_a_baseline_of_another_program_gives_no_tax(warehouse: Warehouse) -> None:
     """A run that tracing slows down takes longer than the baseline, not two thirds of it."""
     warehouse.ingest(file(10_000, 20_000, runs=2), name="traced")
     for name, end in (("alike", 29_000), ("another", 60_000)):
@@ -365,6 +365,6 @@ def test_a_baseline_without_executes_is_refused(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("view", ["trend", "op_trends", "regressions"])
-def test_a_phase_that_is_none_is_refused(sides: Warehouse, view: str) -> None:
+def test_an_invalid_phase_is_refused(sides: Warehouse, view: str) -> None:
     with pytest.raises(etq.QueryError, match="unknown phase 'warm'; known are load, prefill, decode, other"):
         sides.rows(f"FROM {view}(over := 'captured_at', phase := 'warm')")

@@ -272,7 +272,7 @@ def test_single_captures_of_the_fleet(empty: Warehouse, model: str) -> None:
 
 
 @pytest.mark.parametrize(("base", "new"), [(4, 4), (5, 5), (3, 10), (10, 10), (20, 7)])
-def test_the_interval_holds_the_truth_as_often_as_it_says(empty: Warehouse, base: int, new: int) -> None:
+def test_intervals_cover_at_the_stated_rate(empty: Warehouse, base: int, new: int) -> None:
     """Against the exact distribution of Mann and Whitney: the interval covers 95 % and is as short as possible."""
     counts = np.zeros((base + 1, new + 1), dtype=object)
     for m in range(base + 1):
@@ -356,7 +356,7 @@ def test_small_ops_take_little_of_alpha(empty: Warehouse) -> None:
     assert large["verdict"] == "slower"
 
 
-def test_without_variance_nothing_is_told(empty: Warehouse) -> None:
+def test_without_variance_there_is_no_advice(empty: Warehouse) -> None:
     """Four constant ops: fewer than five ops share no spread, so p is 1 however far one moved."""
     sides = ["base", "new"] * 4
     ops = np.tile([50_000.0, 60_000.0, 70_000.0, 80_000.0], (8, 1))

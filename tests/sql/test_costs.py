@@ -121,7 +121,7 @@ def test_bytes_worked_out_by_hand(lab: Warehouse) -> None:
     assert {row[3] for row in found} == {None}
 
 
-def test_what_is_unknown_is_null_and_says_why(lab: Warehouse) -> None:
+def test_unknown_values_are_null_with_a_reason(lab: Warehouse) -> None:
     many = 2**62
     symbolic = costs(
         lab,
@@ -165,7 +165,7 @@ def test_records_from_before_arguments_were_kept() -> None:
         assert rows == [(96, None, reason), (None, None, reason)]
 
 
-def test_op_costs_add_up_and_tell_what_they_lack() -> None:
+def test_op_costs_add_up_and_name_missing_formulas() -> None:
     nodes = [
         node("aten.relu.default", Y, self=X),
         node("aten.relu.default", tensor("z", 2), self=tensor("u", 2)),

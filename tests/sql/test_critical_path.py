@@ -295,7 +295,7 @@ def test_copies_of_pageable_memory_and_streams_are_waited_for(warehouse: Warehou
     ]
 
 
-def test_steps_that_are_not_there(launch_traces: Warehouse) -> None:
+def test_missing_steps(launch_traces: Warehouse) -> None:
     with pytest.raises(QueryError, match="step 77 is not complete in the trace; etq steps lists them"):
         launch_traces.rows("FROM critical_path('training 0', step := 77)")
     with pytest.raises(QueryError, match="call 9 of aten::mm_ is not in the trace; calls are numbered from 0"):

@@ -67,7 +67,7 @@ def test_delegate_metadata() -> None:
     )
 
 
-def test_metadata_by_a_decoder_of_ones_own(warehouse: Warehouse) -> None:
+def test_metadata_by_a_custom_decoder(warehouse: Warehouse) -> None:
     from dataclasses import replace
 
     def decoder(name: str, logged: bytes) -> dict[str, object] | None:

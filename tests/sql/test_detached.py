@@ -139,7 +139,7 @@ def test_only_the_calls_in_question_have_no_breakdown() -> None:
         (delegated("a", 9, 20), False, "delegate"),
     ],
 )
-def test_the_clock_of_what_does_not_fit(event: ProfileEvent, is_behind: bool, clock: str) -> None:
+def test_the_clock_of_calls_that_do_not_fit(event: ProfileEvent, is_behind: bool, clock: str) -> None:
     call = delegate_call(start=10, end=50)
     events = (call, event) if is_behind else (event, call)
     assert_query(
@@ -157,7 +157,7 @@ def test_the_timeline_has_asynchronous_events_where_they_were() -> None:
     )
 
 
-def test_calls_across_the_counters_zero_keep_their_breakdown() -> None:
+def test_calls_across_a_wraparound_keep_their_breakdown() -> None:
     assert_query(
         "SELECT total, ops, unaccounted, other_events FROM delegate_totals('test', unit := 'ns')",
         "total,ops,unaccounted,other_events\n40.0,25.0,15.0,0\n",
@@ -171,7 +171,7 @@ def test_calls_across_the_counters_zero_keep_their_breakdown() -> None:
     )
 
 
-def test_findings_say_which_calls_and_why() -> None:
+def test_findings_name_calls_and_reasons() -> None:
     late, other = delegated("a", 20, 90), delegated("a", 900, 990)
     both = (delegated("a", 10, 40), delegated("b", 20, 50))
     within = delegated("a", 20, 30)
@@ -193,7 +193,7 @@ asynchronously, 1 whose events together take longer than the call, as of paralle
 
 
 @pytest.mark.long
-def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: Warehouse) -> None:
+def test_advice_reports_detached_events(warehouse: Warehouse) -> None:
     """Copies of 9,000 ticks and ops of 8,000 in calls of about 80 ticks: neither can be a share of a run of 1,003."""
     calls = [
         event
@@ -214,7 +214,7 @@ def test_advice_tells_of_detached_events_and_takes_nothing_from_them(warehouse: 
     assert rules["small delegate calls"][4:6] == (None, None)
 
 
-def test_calls_without_a_breakdown_are_no_overhead(warehouse: Warehouse) -> None:
+def test_calls_without_a_breakdown_are_not_overhead(warehouse: Warehouse) -> None:
     """Five calls of 80 ticks with events for 76, and one whose event ends late: 20 of 480 ticks are unaccounted."""
     calls = [
         event
@@ -229,7 +229,7 @@ def test_calls_without_a_breakdown_are_no_overhead(warehouse: Warehouse) -> None
     assert "detached delegate events" in rules and "small delegate calls" not in rules
 
 
-def test_what_contains_more_than_it_takes_counts_as_a_whole() -> None:
+def test_calls_shorter_than_their_events_count_as_a_whole() -> None:
     """Kernels of 20 and 15 ticks in a call of 30, run by another thread; their children are also within that call."""
     events = run(
         "Execute",
@@ -288,7 +288,7 @@ def test_what_an_impossible_execute_contains_is_in_no_total() -> None:
     )
 
 
-def test_delegates_events_that_stand_in_no_call_explain_none() -> None:
+def test_delegate_events_outside_of_calls_explain_none() -> None:
     """The event was logged after the only call of its instruction and began before it: 70 of 10 ticks."""
     assert_query(
         "SELECT calls, total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
@@ -313,7 +313,7 @@ def test_a_call_within_one_of_its_own_instruction_counts_once() -> None:
     )
 
 
-def test_what_is_initialized_outside_of_loading_is_no_share_of_it() -> None:
+def test_initialization_outside_of_loading_has_no_share() -> None:
     assert_query(
         "SELECT component, total, share_percent FROM load_breakdown('test', unit := 'ns')",
         """

@@ -88,7 +88,7 @@ def test_what_no_op_launched_is_a_row(traces: Traces) -> None:
     assert sum(own for _, own, _ in times.values()) == sum(own for *_, own, _, is_device in rows if is_device) == 31
 
 
-def test_waits_and_annotations_of_a_device_are_no_time_of_an_op(traces: Traces) -> None:
+def test_waits_and_annotations_do_not_count_as_device_time(traces: Traces) -> None:
     """Torch adds the wait of 8 to aten::item, and the annotation's 30 to `region`, which already has the copy's 5."""
     traces.take(
         event("user_annotation", "region", 0, 40, external=1),
@@ -163,7 +163,7 @@ def test_a_thread_is_one_however_it_is_written(traces: Traces) -> None:
 @pytest.mark.parametrize(
     "category", ["cuda_event", "mtia_insight", "cuda_profiler_range", "gpu_user_annotation", "xpu_scope_profiler"]
 )
-def test_what_only_tells_of_a_device_stands_in_no_op(traces: Traces, category: str) -> None:
+def test_device_annotations_belong_to_no_op(traces: Traces, category: str) -> None:
     """It has a row as a device event, and adds no device time to an op."""
     traces.take(
         event("cpu_op", "aten::mm", 0, 50), event(category, "shown", 10, 20, correlation=1, external=1, device=0)

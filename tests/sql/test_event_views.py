@@ -74,7 +74,7 @@ def test_events_of_a_32_bit_clock() -> None:
     )
 
 
-def test_impossible_times_are_null_and_told() -> None:
+def test_impossible_times_are_null_and_reported() -> None:
     # A 64-bit clock (a time of 2**40) does not run backward.
     assert_query(
         """SELECT e.name, e.duration_ticks, e.start_ticks, e.end_ticks, f.detail
@@ -88,7 +88,7 @@ def test_impossible_times_are_null_and_told() -> None:
     )
 
 
-def test_event_blocks_tell_control_flow_apart() -> None:
+def test_event_blocks_distinguish_control_flow() -> None:
     # The second run takes another branch; the third is like the first.
     then = run("Execute", kernel("add", 1, 2, instruction=3), execute(0, 3))
     otherwise = run("Execute", kernel("sub", 1, 2, instruction=4), execute(0, 3))

@@ -131,7 +131,7 @@ def test_messages_of_impossible_sizes_are_unknown(warehouse: Warehouse, tmp_path
     assert {row[1] for row in rows} == {None}
 
 
-def test_beside_kernels_those_alone_count(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_only_kernels_count_where_there_are_kernels(warehouse: Warehouse, tmp_path: Path) -> None:
     """As in rank_steps: times of the host and of devices don't add up."""
     path = tmp_path / "t.pt.trace.json"
     path.write_bytes(trace(reduced(100, 190, 500), event("kernel", "gemm", 0, 9, 7, device=0, stream=7)))

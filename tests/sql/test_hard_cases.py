@@ -41,7 +41,7 @@ def test_executes_within_executes_count_once() -> None:
         )
 
 
-def test_a_delegates_clock_is_told_across_the_counters_zero() -> None:
+def test_a_delegates_clock_is_recognized_across_a_wraparound() -> None:
     top = 2**32
     assert_query(
         "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns') WHERE kind = 'delegate'",
@@ -57,7 +57,7 @@ def test_a_delegates_clock_is_told_across_the_counters_zero() -> None:
     )
 
 
-def test_starts_across_the_counters_zero() -> None:
+def test_starts_across_a_wraparound() -> None:
     top = 2**32
     assert_query(
         "SELECT event_name, start, inclusive FROM event_times('test', unit := 'ns')",
@@ -71,7 +71,7 @@ def test_starts_across_the_counters_zero() -> None:
     )
 
 
-def test_a_delegates_events_behind_its_call_are_within_it() -> None:
+def test_delegate_events_logged_after_the_call_are_within_it() -> None:
     assert_query(
         "SELECT op, total FROM op_totals('test', unit := 'ns')",
         "op,total\nop,60.0\n(unattributed),20.0\nDELEGATE_CALL,20.0\n",

@@ -157,7 +157,7 @@ def test_tables_are_as_they_are_read(each: SqlObject, warehouse: Warehouse) -> N
     ]
 
 
-def test_the_catalogue_says_what_the_files_say(warehouse: Warehouse) -> None:
+def test_the_catalog_agrees_with_the_files(warehouse: Warehouse) -> None:
     asked = warehouse.connection.execute
     comments = dict(asked("SELECT table_name, comment FROM duckdb_tables()").fetchall())
     comments |= dict(asked("SELECT view_name, comment FROM duckdb_views() WHERE NOT internal").fetchall())
@@ -262,7 +262,7 @@ def test_layers(each: SqlObject) -> None:
         assert THEMES.index(catalog.objects()[name].file.split("/")[0]) <= theme, f"{each.name} uses {name}"
 
 
-def test_a_file_out_of_form_is_told_by_its_line() -> None:
+def test_a_malformed_file_is_reported_with_its_line() -> None:
     with pytest.raises(ValueError, match=r"^t/x.sql:1: y has no comment above it"):
         list(catalog.parse("CREATE VIEW y AS\nSELECT 1;\n", "t/x.sql"))
     with pytest.raises(ValueError, match=r"expected `    name TYPE,  -- text`, found '    a INTEGER'"):

@@ -48,7 +48,7 @@ def test_a_loss_that_is_kept(warehouse: Warehouse, tmp_path: Path) -> None:
     ]
 
 
-def test_a_step_without_growth_is_no_leak(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_step_without_growth_is_not_a_leak(warehouse: Warehouse, tmp_path: Path) -> None:
     """The memory was released in between, and grows again."""
     traces = Traces(warehouse, tmp_path)
     released = [at(100, 150, -10), at(101, 250, -10)]

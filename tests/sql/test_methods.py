@@ -66,7 +66,7 @@ def branches(first: str, branch: int, name: str) -> Run:
     )
 
 
-def test_branches_are_of_one_program_though_not_each_logs_what_tells_it_from_another() -> None:
+def test_branches_belong_to_one_program() -> None:
     """Only one branch of the first program calls instruction 2, which another program calls otherwise."""
     assert_query(
         """SELECT r.scope, list(DISTINCT r.block_index ORDER BY r.block_index)::VARCHAR AS blocks
@@ -210,7 +210,7 @@ def test_steps_that_execute_one_instruction_each_are_of_one_program() -> None:
     )
 
 
-def test_the_parts_of_each_program_are_told_by_its_executes() -> None:
+def test_parts_of_programs_are_distinguished_by_executes() -> None:
     assert_query(
         """SELECT component, method, per_execute, share_percent
         FROM execute_breakdown('test', unit := 'ns') ORDER BY method, component""",
@@ -314,7 +314,7 @@ def test_each_method_has_a_root_module(linked: Warehouse) -> None:
 @pytest.mark.parametrize(
     "view", ["op_totals", "module_totals", "source_totals", "module_ops", "execute_breakdown", "inspector_events"]
 )
-def test_a_method_alone_is_what_a_capture_of_it_alone_would_tell(linked: Warehouse, view: str, method: str) -> None:
+def test_one_method_equals_a_capture_of_it_alone(linked: Warehouse, view: str, method: str) -> None:
     of_all = f"FROM {view}('multimethod_100runs', runs := 'all') AS v WHERE v.method = $method"
     alone = f"FROM {view}('multimethod_100runs', runs := 'all', method := $method) AS v"
     kept = "SELECT v.* EXCLUDE (share_percent)" if view != "inspector_events" else "SELECT v.*"
@@ -337,7 +337,7 @@ def test_the_command_line_shows_methods_where_there_are_several_and_takes_one() 
     )
 
 
-def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
+def test_a_baseline_without_methods_gives_no_tax_of_two() -> None:
     untraced = dump(run("Execute", execute(0, 60)), run("Execute", execute(0, 120)))
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(forward(), decode()), name="traced")
@@ -346,7 +346,7 @@ def test_a_baseline_without_methods_tells_no_tax_of_two() -> None:
     assert rows == [(None, "the baseline does not distinguish methods")] * 2
 
 
-def test_a_baseline_of_another_method_tells_no_tax() -> None:
+def test_a_baseline_of_another_method_gives_no_tax() -> None:
     with empty_warehouse() as warehouse:
         for name, runs in (("traced", [decode()]), ("untraced", [run("Execute", execute(0, 40))])):
             warehouse.ingest(dump(*runs), name=name)

@@ -115,7 +115,7 @@ def test_known_names(lab: Warehouse) -> None:
         lab.metric("run", name, None)
 
 
-def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
+def test_later_annotations_replace_earlier_ones(lab: Warehouse) -> None:
     lab.metric("run", "temperature", 41)
     lab.metric("run", "temperature", 42, run=3)
     lab.metric("run", "temperature", 43, better="lower")
@@ -145,7 +145,7 @@ def test_what_is_said_takes_the_place_of_what_was_said(lab: Warehouse) -> None:
         (("x", 1, None, "more"), "better of the metric x is 'more'; it must be lower, higher or None"),
     ],
 )
-def test_metrics_that_are_none_are_refused(unchanged: Warehouse, given: tuple[Any, ...], message: str) -> None:
+def test_invalid_metrics_are_refused(unchanged: Warehouse, given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         unchanged.metric("run", *given)
     with pytest.raises(etq.WarehouseError, match="no run 6: the capture has 6 runs, counted from 0"):

@@ -99,7 +99,7 @@ def test_series_in_parts(builds: Warehouse) -> None:
     assert warehouse.rows("SELECT position, first_bad FROM regressions() WHERE op = 'addmm'")[1] == [(18, "18")]
 
 
-def test_nothing_to_tell() -> None:
+def test_parts_of_an_empty_warehouse_are_an_error() -> None:
     with empty_warehouse() as warehouse, pytest.raises(etq.QueryError):
         warehouse.rows("FROM compare_parts('side=base', 'side=new')")
 
@@ -107,7 +107,7 @@ def test_nothing_to_tell() -> None:
 @pytest.mark.parametrize(
     ("view", "unit"), [("trend('op', 'addmm')", "hours"), ("regressions()", "cycles"), ("op_trends()", "hours")]
 )
-def test_units_that_times_have_not(builds: Warehouse, view: str, unit: str) -> None:
+def test_units_that_do_not_fit_the_clock(builds: Warehouse, view: str, unit: str) -> None:
     """Nanoseconds are never called hours or cycles."""
     with pytest.raises(etq.QueryError, match=f"unknown unit of time {unit}"):
         builds.rows(f"FROM {view.replace('()', '(')}, unit := '{unit}')".replace("(,", "(").replace("'),", "',"))

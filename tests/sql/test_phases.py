@@ -23,7 +23,7 @@ SCHEDULED = [each for each in catalog.public_objects() if any(p.name == "steps" 
 
 
 @pytest.mark.parametrize("macro", SCHEDULED, ids=[each.name for each in SCHEDULED])
-def test_what_takes_a_schedule_takes_a_phase(macro: catalog.SqlObject) -> None:
+def test_views_with_a_schedule_have_a_phase(macro: catalog.SqlObject) -> None:
     if macro.kind == "table macro":
         assert ("phase", "NULL") in [(each.name, each.default) for each in macro.parameters]
 
@@ -119,7 +119,7 @@ def phases(warehouse: Warehouse) -> list[str | None]:
     return [phase for (phase,) in rows]
 
 
-def test_phases_are_said_by_number_and_rule(llm: Warehouse) -> None:
+def test_phases_are_set_by_number_and_rule(llm: Warehouse) -> None:
     assert llm.phase("llm", "load", name="Default") == 1
     assert llm.phase("llm", "other", name="Execute") == 5
     assert llm.phase("llm", "decode", runs="2-", name="Execute") == 4
@@ -129,7 +129,7 @@ def test_phases_are_said_by_number_and_rule(llm: Warehouse) -> None:
     assert phases(llm) == [None, "prefill", "decode", None, None, "decode"]
 
 
-def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
+def test_phases_are_set_by_method(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(CAPTURES / "multimethod/multimethod.etdp", name="several")
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord"))
     methods = dict(warehouse.rows("SELECT r.method, count(*) FROM runs AS r WHERE r.method NOT NULL GROUP BY 1")[1])
@@ -157,7 +157,7 @@ def test_phases_are_said_by_method(warehouse: Warehouse) -> None:
         ({"runs": "0", "name": "Execute"}, "no run is chosen by all of this together"),
     ],
 )
-def test_runs_that_there_are_not(unchanged: Warehouse, given: dict[str, Any], message: str) -> None:
+def test_missing_runs(unchanged: Warehouse, given: dict[str, Any], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         unchanged.phase("llm", "decode", **given)
     with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, other"):
@@ -211,7 +211,7 @@ def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]],
         ([(2, 4)], "5 runs of llm execute, which fits in more than one way the 2 tokens of prompts and 4 generated"),
     ],
 )
-def test_tokens_that_do_not_fit_are_no_phases(llm: Warehouse, tokens: list[tuple[int, int]], message: str) -> None:
+def test_tokens_that_do_not_fit_set_no_phases(llm: Warehouse, tokens: list[tuple[int, int]], message: str) -> None:
     for prompt, made in tokens:
         llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": prompt, "generated_tokens": made}))
     with pytest.raises(etq.WarehouseError, match=message):
@@ -219,7 +219,7 @@ def test_tokens_that_do_not_fit_are_no_phases(llm: Warehouse, tokens: list[tuple
     assert set(phases(llm)) == {None}
 
 
-def test_tokens_of_two_files_are_no_phases(llm: Warehouse) -> None:
+def test_tokens_of_two_files_set_no_phases(llm: Warehouse) -> None:
     for made in (1, 2):
         llm.ingest_metrics("llm", log({**GENERATION, "prompt_tokens": 9, "generated_tokens": made}))
     with pytest.raises(etq.WarehouseError, match="llm has token counts from more than one file; set the phases"):

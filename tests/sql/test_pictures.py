@@ -46,7 +46,7 @@ def test_run_times_of_few_runs_are_not_judged() -> None:
     assert_query(query, "is_warm_up,is_outlier\nFalse,False\nFalse,False\n", long_run(90), long_run(10))
 
 
-def test_many_long_runs_are_no_outliers() -> None:
+def test_many_long_runs_are_not_outliers() -> None:
     query = "SELECT count(*) AS n FROM run_times('test') AS r WHERE r.is_outlier"
     runs = [long_run(length) for length in (10, 10, 10, 10, 10, 50, 50)]
     assert_query(query, "n\n0\n", *runs)

@@ -125,7 +125,7 @@ def test_a_loop_keeps_what_was_there_before_it() -> None:
     )  # fmt: skip
 
 
-def test_what_is_moved_lives_as_long_as_where_it_is_moved_to() -> None:
+def test_moved_values_live_as_long_as_their_target() -> None:
     assert_of_programs(
         LIVES,
         """
@@ -256,7 +256,7 @@ def programs() -> Iterator[Warehouse]:
         yield warehouse
 
 
-def test_the_peak_of_the_mlp_worked_out_anew(programs: Warehouse) -> None:
+def test_the_peak_of_the_mlp_by_hand(programs: Warehouse) -> None:
     tensors = programs.rows("""
         SELECT v.value_index, v.byte_size, v.is_input, v.is_output
         FROM programs AS p JOIN program_values AS v USING (program_id)

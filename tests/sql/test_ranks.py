@@ -100,7 +100,7 @@ def test_waits_are_as_made(warehouse: Warehouse, tmp_path: Path, seed: int, rank
     assert [row[3] for row in totals] == sorted((row[3] for row in totals), reverse=True)
 
 
-def test_what_is_no_rank_is_left_out(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_invalid_ranks_are_left_out(warehouse: Warehouse, tmp_path: Path) -> None:
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):
         made.launch("k", 10)

@@ -298,7 +298,7 @@ def test_a_file_that_is_read_again(warehouse: Warehouse, record: Path | None) ->
         assert (check_modules(warehouse, "run", phase) > 0) == (record is not None)
 
 
-def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked_captures: Warehouse) -> None:
+def test_the_hash_of_ops_identifies_the_program(linked_captures: Warehouse) -> None:
     """By hand: a hash of the same text, made of the rows of op_times here."""
     _, rows = linked_captures.rows(
         "FROM op_times AS o WHERE o.phase IS NULL ORDER BY o.capture_id, o.op_index, o.scope"
@@ -322,7 +322,7 @@ def test_the_hash_of_ops_is_of_what_tells_captures_of_one_program(linked_capture
     assert len(found) > 20 and any(scope is None for _, scope, _ in found)
 
 
-def test_places_of_ops_count_those_alike(linked_captures: Warehouse) -> None:
+def test_positions_count_like_ops(linked_captures: Warehouse) -> None:
     columns, rows = linked_captures.rows("FROM op_times AS o WHERE o.phase IS NULL AND o.op_index > 0 ORDER BY 1, 2")
     in_module: dict[Any, int] = defaultdict(int)
     in_kind: dict[Any, int] = defaultdict(int)

@@ -133,7 +133,7 @@ def test_events_on_another_clock_leave_the_call_its_costs(warehouse: Warehouse) 
     ]
 
 
-def test_nodes_that_events_share_are_nobodys(warehouse: Warehouse) -> None:
+def test_nodes_shared_by_events_belong_to_none(warehouse: Warehouse) -> None:
     content = record(
         node("aten.relu.default", tensor("c", 10, 10), 3, self=tensor("b", 10, 10)),
         node("aten.tanh.default", tensor("d", 10, 10), 4, self=tensor("c", 10, 10)),
@@ -181,7 +181,7 @@ def test_without_a_record_or_seconds_there_are_no_rates(warehouse: Warehouse) ->
 
 
 @pytest.mark.long
-def test_peaks_that_are_none_are_refused(warehouse: Warehouse) -> None:
+def test_invalid_peaks_are_refused(warehouse: Warehouse) -> None:
     linked(warehouse, LINKED, RUN)
     for arguments, message in (
         ("peak_flops := 0", "peak_flops must be a number above 0, in FLOP/s"),
@@ -224,7 +224,7 @@ def test_real_captures_have_all_their_time_and_costs(name: str) -> None:
         assert (found, unknown) == (5 * expected, 0)
 
 
-def test_by_one_peak_alone_what_has_none_of_its_kind_has_no_roof(warehouse: Warehouse) -> None:
+def test_ops_without_a_peak_of_their_kind_have_no_roof(warehouse: Warehouse) -> None:
     """An op that copies does no operations, so the peak of operations gives no lower limit for its time."""
     copied = record(
         node("aten.mm.default", tensor("a", 10, 10), 1, self=tensor("x", 10, 10), mat2=tensor("w", 10, 10)),

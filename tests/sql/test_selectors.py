@@ -78,7 +78,7 @@ def test_selectors(lab: Warehouse, selector: str, expected: list[str]) -> None:
 
 
 @pytest.mark.parametrize("selector", ["@oldest", "@latest,@previous", "model=mlp,@", "@latest@"])
-def test_other_words_with_an_at_are_errors(lab: Warehouse, selector: str) -> None:
+def test_unknown_words_with_an_at_are_errors(lab: Warehouse, selector: str) -> None:
     with pytest.raises(
         QueryError, match="is not a selector: of words that begin with @, it may contain one of @latest and @prev"
     ):
@@ -123,7 +123,7 @@ def written(key: str, value: str) -> str:
 
 @examples(40)
 @given(CAPTURES, st.dictionaries(KEYS, VALUES, min_size=1, max_size=2), st.sampled_from(["", "@latest", "@previous"]))
-def test_selectors_find_what_they_say(captures: list[Any], asked: dict[str, str], place: str) -> None:
+def test_selectors_find_matching_captures(captures: list[Any], asked: dict[str, str], place: str) -> None:
     # The labels that are searched for are added to about half of the captures.
     captures = [({**asked, **labels} if len(labels) % 2 else labels, day) for labels, day in captures]
     with empty_warehouse() as warehouse:
@@ -189,7 +189,7 @@ def test_labels_are_set_and_taken_away(warehouse: Warehouse) -> None:
         ("captured_at", "yesterday", "captured_at 'yesterday' is not a time; write 2026-05-01,"),
     ],
 )
-def test_labels_that_are_none_are_refused(lab: Warehouse, key: str, value: Any, message: str) -> None:
+def test_invalid_labels_are_refused(lab: Warehouse, key: str, value: Any, message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         lab.label("c0", kept="no", **{key: value})
     assert "kept" not in lab.label("c0")
@@ -216,7 +216,7 @@ def empty_captures() -> Iterator[Warehouse]:
 
 
 @pytest.mark.parametrize("view", thinned(OF_A_CAPTURE, OF_A_CAPTURE[::15]), ids=lambda each: each.name)
-def test_a_capture_that_is_not_one_is_an_error_whatever_is_read(view: SqlObject, empty_captures: Warehouse) -> None:
+def test_unknown_captures_are_errors_in_all_views(view: SqlObject, empty_captures: Warehouse) -> None:
     """Also if no column is read, and where the capture has no rows."""
 
     def error_of(capture: str, unit: str | None = None) -> str:

@@ -114,7 +114,7 @@ def test_runs_of_two_names_and_schedules() -> None:
     assert_query(query.format(", steps := 'skip_first=2'"), "path,total_ticks\n", *runs)
 
 
-def test_what_cannot_be_asked() -> None:
+def test_invalid_queries() -> None:
     assert_error("FROM time_tree('test', \"by\" := 'op')", "by must be 'module' or 'event', not op")
     assert_error("FROM time_tree('test', \"by\" := 'module')", "test has no record, so its events have no modules")
     assert_error("FROM time_tree('test', unit := 'cycles')", "test counts ns")
@@ -182,7 +182,7 @@ def test_modules_stand_in_modules(linked_captures: Warehouse) -> None:
     assert {node["name"] for node in nodes if node["depth"] == 1} == {"(model)", "(framework)", "(unattributed)"}
 
 
-def test_methods_are_told_where_they_are_known(linked_captures: Warehouse) -> None:
+def test_methods_are_named_where_known(linked_captures: Warehouse) -> None:
     names = linked_captures.rows(
         "SELECT DISTINCT r.method FROM runs AS r JOIN captures AS c USING (capture_id) "
         "WHERE c.name LIKE 'multimethod%' AND r.method IS NOT NULL ORDER BY 1"

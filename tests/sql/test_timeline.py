@@ -15,7 +15,7 @@ from tests.warehouses import empty_warehouse
 PLACES = "event_name, track, depth, run_start, start, duration, is_estimated, logged, logged_unit"
 
 
-def test_the_hosts_events_lie_as_they_were_logged() -> None:
+def test_host_events_keep_their_logged_times() -> None:
     assert_query(
         "SELECT run_index, event_index, event_name, track, depth, parent_index, run_start, start, duration, unit "
         "FROM timeline('test', unit := 'ns')",
@@ -65,7 +65,7 @@ def test_a_clock_of_a_delegates_own_begins_with_its_call() -> None:
     )
 
 
-def test_what_took_longer_than_its_call_is_shrunk_to_it() -> None:
+def test_delegate_events_longer_than_their_call_are_scaled() -> None:
     # 80 ticks of another clock in a call of 40: half of everything.
     assert_query(
         "SELECT event_name, start, duration, logged FROM timeline('test', unit := 'ns') WHERE is_estimated",
@@ -84,7 +84,7 @@ def test_what_took_longer_than_its_call_is_shrunk_to_it() -> None:
     )
 
 
-def test_bare_values_lie_one_behind_the_other() -> None:
+def test_bare_values_follow_each_other() -> None:
     # 300 and 100 cycles fill the call of 40; 2 us are more than it has, unknown ones fill it; bytes take no time.
     assert_query(
         f"SELECT {PLACES} FROM timeline('test', unit := 'ns') WHERE kind = 'delegate' ORDER BY event_index",
@@ -127,7 +127,7 @@ def test_each_call_has_its_own_place_and_times_are_converted() -> None:
         assert warehouse.rows(query)[1] == [(0, 10_000.0, 4.0), (2, 60_000.0, 6.0)]
 
 
-def test_values_of_no_call_are_nowhere() -> None:
+def test_values_outside_of_calls_are_in_no_row() -> None:
     assert_query(
         "SELECT event_name, start, duration, logged FROM timeline('test', unit := 'ns')",
         """
@@ -139,7 +139,7 @@ def test_values_of_no_call_are_nowhere() -> None:
     )
 
 
-def test_a_counter_that_passes_zero_is_not_turned_back() -> None:
+def test_a_counter_that_wraps_is_not_reversed() -> None:
     # Three runs of a 32-bit clock: 100 before zero, from 10 before zero to 20 after it, and 50 after it.
     zero = 2**32
     assert_query(
@@ -157,7 +157,7 @@ def test_a_counter_that_passes_zero_is_not_turned_back() -> None:
     )
 
 
-def test_dumps_of_one_file_begin_each_for_itself() -> None:
+def test_dumps_of_one_file_start_separately() -> None:
     first = dump(run("Execute", execute(start=500, end=560)), run("Execute", execute(start=600, end=650)))
     second = dump(run("Execute", execute(start=20, end=50)), run("Execute", execute(start=70, end=90)))
     with empty_warehouse() as warehouse:
@@ -216,7 +216,7 @@ def test_threads_without_names_are_not_two_numbers(warehouse: Warehouse) -> None
     assert warehouse.rows(query)[1] == [("python 100, main thread",), ("python 100, thread 101",)]
 
 
-def test_a_linked_record_tells_the_backend() -> None:
+def test_a_linked_record_has_the_backend() -> None:
     with empty_warehouse() as warehouse:
         capture = warehouse.ingest(CAPTURES / "mlp_xnn/mlp_xnn.etdp", name="test")
         record = warehouse.ingest_record(CAPTURES / "mlp_xnn/mlp_xnn.etrecord")

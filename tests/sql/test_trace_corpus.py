@@ -55,7 +55,7 @@ def test_shapes(corpus: Warehouse, shape: str, ids: str) -> None:
     ),
     ids=str,
 )
-def test_ways_of_writing(corpus: Warehouse, style: Style) -> None:
+def test_a_training_in_each_style(corpus: Warehouse, style: Style) -> None:
     agrees(corpus, SHAPES["training"](style))
 
 

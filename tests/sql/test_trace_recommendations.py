@@ -37,7 +37,7 @@ def test_recommendations(traces: Traces) -> None:
 
 
 @pytest.mark.long
-def test_advice_on_a_trace_is_what_is_recommended_and_why_devices_are_idle(traces: Traces) -> None:
+def test_advice_on_a_trace(traces: Traces) -> None:
     traces.take(*two_steps())
     waits = "in 1 gap of 60.0 us; the host was mostly in aten::relu; etq gaps lists them"
     host = "in 4 parts, the longest 60.0 us, 0.0 % of it on devices, 100 % on the host; etq critical-path lists the ops"
@@ -74,14 +74,14 @@ def test_advice_has_the_causes_of_idle_devices(warehouse: Warehouse, name: str) 
     assert warehouse.rows(query)[1] == sorted(expected, key=lambda row: -row[1].expected)
 
 
-def test_each_idle_device_is_told_of(traces: Traces) -> None:
+def test_each_idle_device_has_a_row(traces: Traces) -> None:
     """The plug-in has one text for both: GPU 0and 1 have low utilization."""
     traces.take(*two_steps(), event("kernel", "relu_kernel", 50, 60, 8, device=1))
     assert rules(traces) == [("gpu_utilization", 0), ("gpu_utilization", 1)]
 
 
 @pytest.mark.long
-def test_tensor_cores_are_recommended_where_there_are_any(traces: Traces) -> None:
+def test_tensor_cores_are_recommended_for_devices_that_have_them(traces: Traces) -> None:
     """The plug-in can't distinguish AMD's devices, and in newer traces finds no op that launched a kernel."""
     traces.take(*PLAIN, deviceProperties=TWO_DEVICES)
     assert rules(traces) == [("tensor_cores", None)]

@@ -51,7 +51,7 @@ SECOND = {"Kernel": 40.0, "Memcpy": 20.0, "Runtime": 16.0, "DataLoader": 8.0, "C
 
 
 @pytest.mark.parametrize(("is_older", "categories"), [(False, "all"), (True, "all"), (True, "older")])
-def test_steps_are_of_what_stands_first(traces: Traces, is_older: bool, categories: str) -> None:
+def test_steps_of_both_layouts(traces: Traces, is_older: bool, categories: str) -> None:
     traces.take(*two_steps(), is_older=is_older)
     assert traces.steps(categories=categories) == [FIRST, SECOND]
     rows = traces.ask("step_breakdown", unit="ns")
@@ -343,7 +343,7 @@ def test_devices_that_a_trace_names(traces: Traces) -> None:
 
 
 @pytest.mark.parametrize("devices", [{}, "none", [1], [{"id": "x"}], None])
-def test_devices_out_of_form_are_left_out(traces: Traces, devices: Any) -> None:
+def test_malformed_devices_are_left_out(traces: Traces, devices: Any) -> None:
     traces.take(*PLAIN, deviceProperties=devices)
     assert traces.warehouse.rows("FROM trace_devices")[1] == []
     [(rule,)] = traces.warehouse.rows("SELECT rule FROM findings")[1]

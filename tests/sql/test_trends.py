@@ -102,7 +102,7 @@ def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None
 
 
 @pytest.mark.long
-def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
+def test_series_are_distinguished_by_labels(warehouse: Warehouse) -> None:
     captures = []
     for build in range(1, 31):
         for device, factor in (("a", 1.0), ("b", 1.3 if build >= 16 else 1.0)):
@@ -117,7 +117,7 @@ def test_series_are_told_apart_by_labels(warehouse: Warehouse) -> None:
     assert warehouse.rows("SELECT count(*) FROM regressions(since := '17')")[1] == [(0,)]
 
 
-def test_improvements_are_told_last(warehouse: Warehouse) -> None:
+def test_improvements_are_listed_last(warehouse: Warehouse) -> None:
     history(warehouse, 24, 13, {"addmm": 1.3, "add": 0.8})
     rows = warehouse.rows("SELECT op, verdict, cost FROM regressions() WHERE what = 'op'")[1]
     assert [row[:2] for row in rows] == [("addmm", "slower"), ("add", "faster")]
@@ -195,7 +195,7 @@ def test_series_of_one_and_of_equal_values(warehouse: Warehouse) -> None:
     assert warehouse.rows("FROM regressions(selector := 'build=5')")[1] == []
 
 
-def test_what_is_not_there_is_said(warehouse: Warehouse) -> None:
+def test_missing_data_is_reported(warehouse: Warehouse) -> None:
     history(warehouse, 3, 99)
     for call, message in (
         ("trend('op', 'nothing')", "no op nothing in these captures"),
@@ -261,7 +261,7 @@ def test_phases_have_trends_of_their_own() -> None:
 
 
 @pytest.mark.long
-def test_a_slow_growth_is_told_as_creep(warehouse: Warehouse) -> None:
+def test_slow_growth_is_reported_as_creep(warehouse: Warehouse) -> None:
     """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""
     captures = []
     for build in range(1, 31):

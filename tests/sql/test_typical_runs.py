@@ -88,7 +88,7 @@ def slow() -> Warehouse:
     return warehouse
 
 
-def test_what_is_left_out_is_told(slow: Warehouse) -> None:
+def test_left_out_entries_are_reported(slow: Warehouse) -> None:
     query = """
         SELECT t.method, t.all_runs, t.typical, t.slower, t.faster, t.typical_execute, t.all_execute, t.other_percent
         FROM typical_runs('test', unit := 'ns') AS t
@@ -111,7 +111,7 @@ def test_tiles_parts_and_shares_are_of_the_same_runs(slow: Warehouse) -> None:
     assert [row[:3] for row in slow.rows(ops)[1]] == [(op, pytest.approx(avg), calls) for op, avg, calls in all_runs]
 
 
-def test_slow_runs_tell_which_op_grew(slow: Warehouse) -> None:
+def test_slow_runs_name_the_op_that_grew(slow: Warehouse) -> None:
     query = """
         SELECT s.op, s.instruction_id, s.typical, s.slow, s.excess, s.excess_percent, s.ratio, s.typical_runs, s.slow_runs
         FROM slow_runs('test', unit := 'ns') AS s WHERE s.kind = 'kernel' ORDER BY s.instruction_id
@@ -129,7 +129,7 @@ def test_views_that_equal_the_inspectors_stay_over_all_runs(slow: Warehouse) -> 
     assert slow.rows(query)[1] == [(99,)]
 
 
-def test_advice_tells_of_slow_runs(slow: Warehouse) -> None:
+def test_advice_reports_slow_runs(slow: Warehouse) -> None:
     query = "SELECT a.finding, a.share_percent FROM advice('test', unit := 'ns') AS a WHERE a.rule = 'slow runs'"
     # 19 runs of 700 instead of 100, of 21,300 in all
     [(finding, share)] = slow.rows(query)[1]
@@ -139,14 +139,14 @@ def test_advice_tells_of_slow_runs(slow: Warehouse) -> None:
     assert share == pytest.approx(100 * 19 * 600 / 21300)
 
 
-def test_other_words_are_refused() -> None:
+def test_unknown_words_are_refused() -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(timed(100)), name="test")
         with pytest.raises(etq.QueryError, match="runs is 'typical' or 'all', not 'some'"):
             warehouse.rows("FROM op_totals('test', runs := 'some')")
 
 
-def test_commands_say_how_many_runs_are_left_out(tmp_path: Path) -> None:
+def test_commands_report_how_many_runs_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(*SLOW))
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json"])
@@ -159,7 +159,7 @@ def test_commands_say_how_many_runs_are_left_out(tmp_path: Path) -> None:
     assert (json.loads(shown.stdout)[0]["calls"], shown.stderr) == (99, "")
 
 
-def test_warm_ups_and_outliers_are_told_from_typical_runs() -> None:
+def test_warm_ups_and_outliers_are_not_typical_runs() -> None:
     assert_query(
         "SELECT run_index, execute, is_warm_up, is_typical, is_outlier, block_median FROM run_times('test', unit := 'ns')",
         """

@@ -88,7 +88,7 @@ def test_nan_on_one_side_is_the_worst_gap(warehouse: Warehouse) -> None:
         (None, 7, "unknown in base: not in a debug buffer"),
     ],
 )
-def test_what_can_be_compared(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
+def test_comparable_captures(warehouse: Warehouse, base: Any, new: Any, problem: str | None) -> None:
     gap, reason = gap_of(warehouse, base, new, "l1")
     assert reason == problem
     assert gap == (None if problem or getattr(base, "size", 1) == 0 else 0)
@@ -135,7 +135,7 @@ def test_metrics_equal_numpys(made: tuple[tuple[Any, Any], ...]) -> None:
 
 
 @pytest.mark.long
-def test_values_not_kept_are_told(warehouse: Warehouse) -> None:
+def test_values_not_kept_are_reported(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(MLP / "mlp_debug.etdp", debug_buffer=MLP / "mlp_debug.bin")
     warehouse.link(capture, warehouse.ingest_record(MLP / "mlp.etrecord"))
     problems = warehouse.numeric_gap(capture, capture).project("gap, problem").distinct().fetchall()
@@ -160,7 +160,7 @@ def test_captures_without_handles_are_refused(warehouse: Warehouse) -> None:
         warehouse.numeric_gap("mlp_debug", "mlp_debug").fetchall()
 
 
-def test_unknown_metrics_are_told(warehouse: Warehouse) -> None:
+def test_unknown_metrics_are_reported(warehouse: Warehouse) -> None:
     with pytest.raises(EtqError, match="unknown metric nope; known are mse, l1, snr, cosine, max_abs, max_rel"):
         gap_of(warehouse, 1.0, 2.0, "nope")
 
@@ -170,7 +170,7 @@ def test_keep_values_needs_a_debug_buffer(warehouse: Warehouse) -> None:
         warehouse.ingest(MLP / "mlp_debug.etdp", keep_values=True)
 
 
-def test_a_reference_is_one_capture_by_what_it_says(warehouse: Warehouse) -> None:
+def test_a_reference_is_one_capture_by_its_content(warehouse: Warehouse) -> None:
     record = warehouse.ingest_record(MLP / "mlp.etrecord")
     first = warehouse.ingest_reference(record, {"linear": [np.ones(3)]})
     assert (first.name, first.format, first.is_new) == ("mlp-reference", "reference", True)
@@ -196,7 +196,7 @@ def test_roles_of_a_delegates_values(warehouse: Warehouse) -> None:
     ]
 
 
-def test_numbers_a_program_gives_are_its_outputs(warehouse: Warehouse) -> None:
+def test_numbers_logged_after_the_execute_are_outputs(warehouse: Warehouse) -> None:
     """The runtime marks only tensors. Numbers are logged after the execute, without an instruction."""
     capture = warehouse.ingest(CAPTURES / "scalars" / "scalars_debug.etdp")
     rows = warehouse.rows(

@@ -103,7 +103,7 @@ def numbers(warehouse: Warehouse, query: str) -> list[Any]:
 
 @examples(10, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=1, max_size=4))
-def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run]) -> None:
+def test_parts_add_up_and_shares_lie_between_0_and_100(logged: list[Run]) -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*logged), name="test")
         warehouse.link("test", warehouse.ingest_record(RECORD, name="record"))
@@ -143,7 +143,7 @@ def test_parts_add_up_and_shares_are_shares_whatever_was_logged(logged: list[Run
 
 @examples(4, few=1, suppress_health_check=list(HealthCheck))
 @given(st.lists(runs(), min_size=4, max_size=8))
-def test_shares_of_advice_are_shares(logged: list[Run]) -> None:
+def test_shares_of_advice_lie_between_0_and_100(logged: list[Run]) -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*logged), name="test")
         shares = numbers(warehouse, "SELECT share_percent FROM advice('test')")

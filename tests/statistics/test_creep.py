@@ -43,7 +43,7 @@ def test_bumps_and_creep(model: str, of_total: bool) -> None:
 
 
 @pytest.mark.long
-def test_a_step_is_no_creep() -> None:
+def test_a_step_is_not_creep() -> None:
     random = np.random.default_rng(5)
     noise = [random.normal(0, 0.01, LENGTH) for _ in range(SERIES)]
     assert changes_of(noise, False) == ([[]] * SERIES, [False] * SERIES)
@@ -52,7 +52,7 @@ def test_a_step_is_no_creep() -> None:
 
 
 @pytest.mark.long
-def test_a_steep_creep_is_no_steps_and_a_staircase_no_creep() -> None:
+def test_creep_and_staircases_are_distinguished() -> None:
     random = np.random.default_rng(6)
     noise = [random.normal(0, 0.01, LENGTH) for _ in range(SERIES)]
     steps, creeps = changes_of([each + creep_of(0.8) for each in noise], False)

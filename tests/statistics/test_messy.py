@@ -69,7 +69,7 @@ def test_the_total_chooses_no_captures_by_side() -> None:
     assert verdicts["DELEGATE_CALL@0"].verdict == "~"
 
 
-def test_few_captures_of_base_are_not_taken_for_disturbed() -> None:
+def test_few_captures_of_base_are_not_disturbed() -> None:
     """Without a common shift, the whole smaller side differs from most captures: that is the change."""
     fleet = fleet_of("convnet_xnn")
     half = [(at, "base" if at in (3, 7, 11, 15) else "new") for at in range(20)]
@@ -91,7 +91,7 @@ def test_intervals_have_the_resolution_of_the_clock() -> None:
         assert found.note is not None and found.note.startswith("below the clock's resolution")
 
 
-def test_an_accepted_change_in_the_history_is_no_noise() -> None:
+def test_an_accepted_change_in_the_history_is_not_noise() -> None:
     """An op takes 1.5 times as long from the middle of its history on. Only its variation around both levels counts."""
     fleet = fleet_of("mlp")
     op = fleet.large()[0]
@@ -104,7 +104,7 @@ def test_an_accepted_change_in_the_history_is_no_noise() -> None:
     assert (same, slower) == ("~", "slower")
 
 
-def test_what_other_ops_did_is_only_possibly_slower() -> None:
+def test_changes_of_other_ops_are_only_possibly_slower() -> None:
     """Other ops deviated for a whole capture: an op that does so in the one capture of new isn't called slower."""
     fleet = fleet_of("mlp")
     first, second = fleet.large()[:2]

@@ -102,7 +102,7 @@ def test_odd_series_have_no_changes() -> None:
     assert found([np.full(LENGTH, 3.0), noise, spike, tied], of_total=False) == [[], [], [], []]
 
 
-def test_series_too_short_to_tell() -> None:
+def test_series_too_short_for_a_verdict() -> None:
     with etq.open() as warehouse:
         for length in (1, 2, 9):
             warehouse.connection.register(

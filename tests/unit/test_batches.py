@@ -150,7 +150,7 @@ def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> Non
     )
 
 
-def test_labels_given_win_over_those_found(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_given_labels_have_precedence(warehouse: Warehouse, tmp_path: Path) -> None:
     for place, content in enumerate(CONTENTS):
         path = tmp_path / "phone" / f"{place}.etdp"
         path.parent.mkdir(exist_ok=True)
@@ -171,7 +171,7 @@ def test_labels_given_win_over_those_found(warehouse: Warehouse, tmp_path: Path)
     ]  # fmt: skip
 
 
-def test_what_is_told_is_committed(tmp_path: Path) -> None:
+def test_reported_captures_are_committed(tmp_path: Path) -> None:
     reported: list[int] = []
     with etq.open(tmp_path / "lab.duckdb") as warehouse, patch.object(batches, "FILES", 2):
 
@@ -205,7 +205,7 @@ def test_files_that_the_database_refuses_together_go_one_by_one(warehouse: Wareh
     assert warehouse.rows("FROM labels")[1] == []
 
 
-def test_options_that_are_none_are_refused_before_anything(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_invalid_options_are_refused_first(warehouse: Warehouse, tmp_path: Path) -> None:
     refused: list[tuple[type[EtqError], str, dict[str, object]]] = [
         (WarehouseError, "no time scale 'sec'", {"time_scale": "sec"}),
         (WarehouseError, "a clock of 16 bits", {"clock_bits": 16}),
@@ -234,7 +234,7 @@ def test_no_files_are_no_captures(warehouse: Warehouse) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("lines", thinned([1, 9, 20], [9]))
-def test_killed_in_the_middle_what_was_told_is_there(tmp_path: Path, lines: int) -> None:
+def test_reported_captures_survive_a_kill(tmp_path: Path, lines: int) -> None:
     """After a process is killed, the captures that it reported are there and whole; other whole batches may be, too."""
     script = """
 import sys, etq

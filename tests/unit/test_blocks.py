@@ -133,7 +133,7 @@ def test_parents_of_runs_that_log_the_same_events_at_other_times(
         assert mine == slow_parents(each)
 
 
-def test_parents_of_a_run_in_which_a_container_begins_earlier() -> None:
+def test_parents_where_a_container_begins_earlier() -> None:
     """The first kernel has no parent in the first run. In the second run an execute begins earlier and contains it."""
 
     def events(begin: int) -> list[ProfileEvent]:
@@ -257,7 +257,7 @@ def test_runs_of_one_block_have_the_same_signatures(runs: list[list[Any]]) -> No
 
 
 @pytest.mark.long
-def test_a_dump_of_deep_nesting_is_read_in_a_blink() -> None:
+def test_deep_nesting_takes_linear_time() -> None:
     """Nested scopes and kernels that start before all of them: steps double, or this takes minutes."""
     depth = 20_000
     scopes: list[Event] = [framework("scope", depth - at, depth + at) for at in range(depth)]

@@ -98,7 +98,7 @@ def test_the_recording_starts_before_its_first_event_and_after_stray_ones(wareho
         (1e300, BASE),
     ],
 )
-def test_what_is_not_a_time_is_unknown(warehouse: Warehouse, ts: Any, base: Any) -> None:
+def test_invalid_times_are_unknown(warehouse: Warehouse, ts: Any, base: Any) -> None:
     assert recorded(warehouse, trace(ts, base)) is None
 
 
@@ -116,7 +116,7 @@ def test_the_edges_of_the_times_that_can_be_true(warehouse: Warehouse) -> None:
     assert recorded(warehouse, trace(last)) is None
 
 
-def test_the_time_that_is_given_wins(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_given_time_has_precedence(warehouse: Warehouse, tmp_path: Path) -> None:
     given = datetime(2024, 5, 1)
     assert recorded(warehouse, trace(10e6, BASE), captured_at=given) == given
     assert recorded(warehouse, trace(11e6, BASE), labels={"captured_at": "2024-05-01"}) == given

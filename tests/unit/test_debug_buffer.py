@@ -98,7 +98,7 @@ def test_layouts(sizes: list[int], data: st.DataObject, offset: int) -> None:
         *[([2, 3], [6, 1], 0), ([6], [1], 2**63 - 1), ([0, 2**62, 2**62], [1, 1, 1], 0)],
     ],
 )
-def test_what_cannot_be_is_unknown(sizes: list[int], strides: list[int], offset: int) -> None:
+def test_impossible_values_are_unknown(sizes: list[int], strides: list[int], offset: int) -> None:
     assert tensor_at(bytes(24), "float32", sizes, strides, offset) is None
 
 

@@ -202,7 +202,7 @@ def test_real_dumps_with_vtables_behind_tables(name: str) -> None:
     assert_same(tables, expected)
 
 
-def test_a_dump_stitched_of_thousands_of_vtables() -> None:
+def test_a_dump_with_thousands_of_vtables() -> None:
     # Each run has a different size, so that the builder makes a vtable for each: twenty fields in different places.
     made = [
         a_run("Execute", *(ProfileEvent(f"e{n}", n % 3, k, -1, None, None, k, k + n + 1) for n in range(k % 5)))
@@ -266,7 +266,7 @@ def test_text_that_is_not_utf8_is_named() -> None:
         read(data)
 
 
-def test_an_event_that_is_nothing_is_refused() -> None:
+def test_null_events_are_refused() -> None:
     data = bytearray(dump(a_run("Execute", execute(1, 2))))
     # The Event's vtable: 6 bytes, a table of 8, its one slot at 4; empty the slot.
     vtable = data.index(b"\x06\x00\x08\x00\x04\x00")
@@ -310,7 +310,7 @@ def test_a_text_without_a_dump() -> None:
         (b"\x08\x00\x00\x00ET12" + bytes(60), r"this is an ExecuTorch program \(.pte"),
     ],
 )
-def test_what_is_no_dump_is_told_by_its_kind(content: bytes, message: str) -> None:
+def test_files_that_are_not_dumps_are_named_by_kind(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(content)
 

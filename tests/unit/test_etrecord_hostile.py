@@ -31,7 +31,7 @@ from tests.unit.test_etrecord_reader import (
 from tests.warehouses import empty_warehouse
 
 
-def test_large_members_that_are_damaged_are_told_so_whatever_comes_of_it() -> None:
+def test_damaged_large_members_are_reported() -> None:
     whole = record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "x" * 2**20}]}}}})
     for written, damaged in ((b"xxx", b"xyx"), (b'"nodes": [', b'"nodes": ?'), (b'"target"', b'"tarpit"')):
         assert refusal(whole.replace(written, damaged, 1)) == (

@@ -83,7 +83,7 @@ def assert_nothing_is_stored(warehouse: Warehouse) -> None:
         assert warehouse.rows(f"SELECT count(*) FROM {table}")[1] == [(0,)], table
 
 
-def test_what_is_no_record_is_told(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_files_that_are_not_records_are_reported(warehouse: Warehouse, tmp_path: Path) -> None:
     without = io.BytesIO()
     with zipfile.ZipFile(without, "w") as archive:
         archive.writestr("b", "")
@@ -190,11 +190,11 @@ def test_members_that_cannot_be_unpacked() -> None:
         ),
     ],
 )
-def test_broken_json_is_told_with_its_member_and_place(name: str, content: Any, message: str) -> None:
+def test_errors_in_json_name_the_member_and_position(name: str, content: Any, message: str) -> None:
     assert refusal(record({name: content})) == f"{SECOND}member {name}: {message}"
 
 
-def test_instructions_that_are_no_numbers() -> None:
+def test_invalid_instruction_numbers() -> None:
     for name, value in (("debug_handle_map", 1), ("delegate_map", {"name": "B"})):
         for written in ("x", "-1", "", "1234567890", "²"):
             assert refusal(record({name: {"forward": {written: value}}})) == (
@@ -225,7 +225,7 @@ def test_sizes_beyond_64_bits(value: int) -> None:
     ],
     ids=["node", "text", "tensor"],
 )
-def test_errors_in_nested_graphs_are_told_with_their_place(graph: dict[str, Any], message: str) -> None:
+def test_errors_in_nested_graphs_name_their_position(graph: dict[str, Any], message: str) -> None:
     call = {"target": "cond", "inputs": [{"arg": {"as_int": 1}}, {"arg": {"as_graph": {"name": "g", "graph": graph}}}]}
     error = refusal(record({EDGE: {"graph_module": {"graph": {"nodes": [{"target": "t"}, call]}}}}))
     place = "$.graph_module.graph.nodes[1].inputs[1].arg.as_graph.graph"
@@ -273,7 +273,7 @@ def test_json_within_json(from_node: str, message: str) -> None:
         ),
     ],
 )
-def test_missing_members_are_told_and_the_rest_is_read(warehouse: Warehouse, dropped: set[str], lacks: str) -> None:
+def test_missing_members_are_reported_and_the_rest_is_read(warehouse: Warehouse, dropped: set[str], lacks: str) -> None:
     kept = {name: content for name, content in members_of(SMALLEST).items() if name not in dropped}
     found = warehouse.ingest_record(record(kept))
     assert found.is_new and not found.is_complete
@@ -321,7 +321,7 @@ def test_handles_that_no_node_has() -> None:
     assert [row["instruction_id"] for row in tables["debug_handles"]] == [0, 1, 1, 1, 1, 999, 999, 999, 999]
 
 
-def test_handles_of_nodes_that_are_none() -> None:
+def test_nodes_without_handles() -> None:
     for written in ("x", "", "0", "-1", str(2**31), str(2**70), "9" * 5000):
         assert "node_debug_handles" not in read(record({EDGE: program(debug_handle=written)}))
     assert (

@@ -115,7 +115,7 @@ def test_etq_reads_its_own_traces() -> None:
     ]
 
 
-def test_what_does_not_nest_stands_beside() -> None:
+def test_overlapping_slices_are_siblings() -> None:
     """Two events of a delegate that overlap, and then more events than there are lanes."""
     overlapping = [delegated(f"op{at}", start=100 + at, end=130 + at) for at in range(12)]
     events = (*overlapping, delegate_call(start=90, end=150), execute(start=80, end=160))

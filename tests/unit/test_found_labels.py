@@ -145,7 +145,7 @@ def test_which_labels_win(warehouse: Warehouse, repository: Path) -> None:
     assert (after["device"], after["build"], after["rooted"]) == ("by hand", "again", "true")
 
 
-def test_sidecars_say_when_and_what_was_measured(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_sidecars_have_time_labels_and_metrics(warehouse: Warehouse, tmp_path: Path) -> None:
     given = {
         "captured_at": "2026-05-01T14:00:00+02:00",
         "metrics": {
@@ -167,7 +167,7 @@ def test_sidecars_say_when_and_what_was_measured(warehouse: Warehouse, tmp_path:
     ]
 
 
-def test_captured_at_said_wins(warehouse: Warehouse, tmp_path: Path) -> None:
+def test_a_given_captured_at_has_precedence(warehouse: Warehouse, tmp_path: Path) -> None:
     from datetime import datetime
 
     path = place(tmp_path, {"captured_at": "2026-05-01"})

@@ -78,7 +78,7 @@ def test_values_are_those_of_the_view(base: str, new: str) -> None:
 
 
 @pytest.mark.long
-def test_what_cannot_be_compared() -> None:
+def test_incomparable_captures() -> None:
     with two("mlp", "mlp") as warehouse:
         record = warehouse.ingest_record(CAPTURES / "multimethod/multimethod.etrecord")
         with pytest.raises(EtqError, match="base and multimethod have no method in common: decode, encode, forward"):

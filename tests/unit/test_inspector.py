@@ -72,7 +72,7 @@ def test_a_large_number_of_runs_is_read_whole() -> None:
     assert event.start_time == [10 * at for at in range(1000)]
 
 
-def test_what_is_changed_in_the_blocks_shows() -> None:
+def test_a_change_within_the_blocks_is_seen() -> None:
     pytest.importorskip("pandas")
     made = Inspector(str(MLP))
     before = made.to_dataframe()
@@ -84,7 +84,7 @@ def test_what_is_changed_in_the_blocks_shows() -> None:
     assert after["event_name"].tolist() == ["Method::execute"]
 
 
-def test_objects_made_by_hand_are_shown() -> None:
+def test_hand_made_objects_are_shown() -> None:
     pytest.importorskip("pandas")
     block = EventBlock("Execute", [Event("a", PerfData([1.0, 3.0]), ["x"] * 5), Event("b")])
     frame = block.to_dataframe(include_units=True)
@@ -171,13 +171,13 @@ def test_a_parser_may_give_columns_or_lists_and_nothing_else() -> None:
         wrong.to_dataframe(include_delegate_debug_data=True)
 
 
-def test_what_is_not_offered_says_what_is() -> None:
+def test_unknown_options_list_the_known_ones() -> None:
     made = Inspector(str(MLP))
     with pytest.raises(EtqError, match="etq graph"):
         made.write_tensorboard_artifact("there")
 
 
-def test_without_pandas_objects_are_there_and_tables_say_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_pandas_tables_name_the_package_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     made = Inspector(str(MLP))
     assert len(made.event_blocks) == 2
@@ -233,7 +233,7 @@ def test_the_grid_is_tabulates() -> None:
     )
 
 
-def test_outputs_are_compared_as_they_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_outputs_are_compared_as_printed(capsys: pytest.CaptureFixture[str]) -> None:
     # By hand: squares of the reference sum to 25, of the difference to 1; 10 log10 25 = 13.98; cosine 27 / (5 * 5.47...).
     reference, value = np.array([3.0, 4.0], np.float32), np.array([3.0, 5.0], np.float32)
     results = compare_results([reference, 1], [value, 2])
@@ -329,7 +329,7 @@ def test_numbers_in_units_of_their_own_stay() -> None:
     assert values == [[4_000_000.0], [4.0]]
 
 
-def test_nothing_is_warned_of_where_nothing_is_wrong() -> None:
+def test_clean_files_cause_no_warnings() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert Inspector(str(MLP)).event_blocks

@@ -29,7 +29,7 @@ def slices(events: list[dict[str, Any]], *categories: str) -> list[dict[str, Any
     return [each for each in events if each["ph"] == "X" and each["cat"] in categories]
 
 
-def test_it_has_what_real_ones_have(events: list[dict[str, Any]]) -> None:
+def test_generated_traces_have_the_fields_of_real_ones(events: list[dict[str, Any]]) -> None:
     categories = Counter(each["cat"] for each in events if each["ph"] == "X")
     assert set(categories) == {
         "cpu_op", "user_annotation", "gpu_user_annotation", "python_function", "cuda_runtime", "kernel", "gpu_memcpy",

@@ -59,7 +59,7 @@ def test_merging_is_ingesting_all_into_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_what_both_say_of_a_capture_is_united(tmp_path: Path) -> None:
+def test_annotations_of_both_are_united(tmp_path: Path) -> None:
     with etq.open(tmp_path / "a.duckdb") as first:
         first.ingest(ONE, name="run", labels={"device": "a", "build": "1"})
         first.metric("run", "temperature", 40)
@@ -97,7 +97,7 @@ def test_what_both_say_of_a_capture_is_united(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_links_and_phases_that_only_the_second_has_are_taken(tmp_path: Path) -> None:
+def test_merging_takes_links_and_phases_of_the_second(tmp_path: Path) -> None:
     run = MLP / "mlp_100runs.etdp"
     with etq.open(tmp_path / "a.duckdb") as first:
         first.ingest_record(CONVNET / "convnet.etrecord")
@@ -185,7 +185,7 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest
 
 
 @pytest.mark.long
-def test_what_a_killed_merge_left_is_removed_and_what_another_writes_is_not(tmp_path: Path) -> None:
+def test_files_of_killed_merges_are_removed(tmp_path: Path) -> None:
     source, target = tmp_path / "lab.duckdb", tmp_path / "all.duckdb"
     with etq.open(source) as warehouse:
         warehouse.ingest(ONE, name="one")

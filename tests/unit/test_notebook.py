@@ -120,7 +120,7 @@ warehouse.op_totals(capture, runs="all")
     assert re.fullmatch("[0-9a-f]{64}", captured[1][1])
 
 
-def test_long_results_are_cut_and_say_so(notebook: Notebook) -> None:
+def test_long_results_are_cut_with_a_note(notebook: Notebook) -> None:
     notebook.shows("import etq; warehouse = etq.open()")
     for count in (ROWS - 1, ROWS, ROWS + 1, 100_000):
         html = notebook.shows(f"warehouse.sql('SELECT unnest(range({count})) AS x')")["text/html"]
@@ -129,7 +129,7 @@ def test_long_results_are_cut_and_say_so(notebook: Notebook) -> None:
     assert Table(notebook.shows("warehouse.sql('SELECT 1 AS x WHERE false')")["text/html"]).rows == [["x"]]
 
 
-def test_names_are_shown_and_not_obeyed(warehouse: Warehouse) -> None:
+def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(
         dump(run("Execute", kernel(EVIL, 10, 30), execute(0, 60))), name=EVIL.replace("\x1b", "")
     )

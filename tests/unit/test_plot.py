@@ -245,7 +245,7 @@ def test_what_cannot_be_drawn(lab: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_nobodys_state_is_touched(lab: Warehouse) -> None:
+def test_plotting_leaves_global_state_alone(lab: Warehouse) -> None:
     before = dict(mpl.rcParams)
     figures = [plot.ops(lab, "transformer_100runs") for _ in range(2)]
     assert saved(figures[0]) == saved(figures[1]), "the same picture each time"
@@ -257,7 +257,7 @@ def test_nobodys_state_is_touched(lab: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_without_matplotlib_it_says_what_to_install() -> None:
+def test_without_matplotlib_the_error_names_the_package() -> None:
     script = """
 import sys
 sys.modules["matplotlib"] = None

@@ -229,7 +229,7 @@ def finding(data: bytes) -> list[tuple[str, str]]:
     return [(row["rule"], row["detail"]) for row in read(data)["findings"]]
 
 
-def test_of_each_rule_a_blocks_first_case_is_told() -> None:
+def test_findings_report_the_first_case_of_each_block() -> None:
     one, two = block("b", Entry("one")), block("b", Entry("two"))
     assert finding(one + two + block("c", Entry("two")) + one + one) == [
         (

@@ -64,7 +64,7 @@ def read(data: Any) -> dict[str, list[dict[str, Any]]]:
     return {table: batch.to_pylist() for table, batch in read_program(data, "test.pte")}
 
 
-def test_everything_a_program_can_say() -> None:
+def test_all_fields_of_a_program() -> None:
     tables = read(EVERYTHING)
     assert [tuple(row.values())[3:] for row in tables["instructions"]] == [
         ("kernel", "aten::add", "out", None, [0, 1, 4], None),
@@ -142,7 +142,7 @@ def test_a_size_prefix_changes_nothing_but_offsets() -> None:
         ((CAPTURES / "mlp/mlp.etdp").read_bytes(), "this is an ETDump"),
     ],
 )
-def test_what_is_no_program_is_told_by_its_kind(content: bytes, message: str) -> None:
+def test_files_that_are_not_programs_are_named_by_kind(content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         read(content)
 

@@ -68,7 +68,7 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path) -> None:
     assert [each.name for each in tmp_path.iterdir()] == ["out"]
 
 
-def test_where_there_are_no_links_a_file_takes_no_others_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_hard_links_no_file_is_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_links(*_: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
 

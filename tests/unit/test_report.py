@@ -99,7 +99,7 @@ def test_nothing_is_asked_of_a_network() -> None:
     assert not [name for _, attributes in parsed.tags for name in attributes if name.startswith("on")]
 
 
-def test_our_scripts_make_no_markup_of_texts() -> None:
+def test_scripts_never_turn_text_into_markup() -> None:
     """Names from files are added only as text nodes. uPlot is not checked, because it gets only numbers as data."""
     forbidden = re.compile(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|Function\(|DOMParser|srcdoc"
@@ -179,7 +179,7 @@ def test_in_python(warehouse: Warehouse, tmp_path: Path) -> None:
         etq.report.write(warehouse, ["run"], tmp_path / "none/run.html")
 
 
-def test_runs_that_do_not_fit_are_left_out_and_that_is_said(warehouse: Warehouse) -> None:
+def test_runs_that_do_not_fit_are_left_out_and_reported(warehouse: Warehouse) -> None:
     """Of 9 runs of 2 events and one of one, 9 events are 5 runs: each block's first, the slowest, the fastest, and one of the two next to the median of 14.5."""
     lengths = [50, 11, 30, 12, 13, 14, 15, 16, 99]
     runs = [run("Execute", kernel("add", 1, length - 1), execute(0, length)) for length in lengths]

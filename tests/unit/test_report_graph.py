@@ -288,7 +288,7 @@ def test_a_gap_without_values(warehouse: Warehouse) -> None:
         etq.report.graph_svg_of(warehouse, "logged", gap="kept", overlay="mse")
 
 
-def test_how_bad_values_are() -> None:
+def test_severities_of_values() -> None:
     """The colour steps convert back to the legend's values. NaN is the worst; an equal value is not bad."""
     overlays = {each.key: each for each in OVERLAYS}
     for key, best, values in (

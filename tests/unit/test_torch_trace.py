@@ -77,7 +77,7 @@ def test_the_last_nanosecond_is_kept(warehouse: Warehouse) -> None:
     assert ingested(warehouse, content) == {"a": [4303857517582359, 1, None], "b": [7123, 1234567891, None]}
 
 
-def test_times_that_cannot_be(warehouse: Warehouse) -> None:
+def test_impossible_times(warehouse: Warehouse) -> None:
     rows = ingested(
         warehouse,
         trace(slice_of("whole", 1, 2), slice_of("unfinished", 3), slice_of("backward", 9, -4), slice_of("far", 1e300, 1),
@@ -90,7 +90,7 @@ def test_times_that_cannot_be(warehouse: Warehouse) -> None:
     assert set(reported) == {"no duration", "events left out", "impossible times"}
 
 
-def test_names_that_are_no_utf8(warehouse: Warehouse) -> None:
+def test_names_that_are_not_utf8(warehouse: Warehouse) -> None:
     content = trace(slice_of("caf?", 1, 1), slice_of("plain", 2, 1)).replace(b"caf?", b"caf\xe9")
     assert set(ingested(warehouse, content)) == {"caf\N{REPLACEMENT CHARACTER}", "plain"}
     assert "no UTF-8" in findings(warehouse)
@@ -209,7 +209,7 @@ def test_a_gzip_is_unpacked_in_parts(monkeypatch: pytest.MonkeyPatch, part: int,
 
 
 @pytest.mark.parametrize("steps", [0, 8])
-def test_who_stands_deep_and_who_stands_beside(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
+def test_nesting_of_deep_and_adjacent_slices(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
     """A tower of nested calls, then many calls next to it; parents are found together and one by one."""
     monkeypatch.setattr(trace_order, "_STEPS", steps)
     high, wide = 300, 300
@@ -263,7 +263,7 @@ EXECUTION_TRACE = b"""{
     ],
     ids=range(18),
 )
-def test_what_is_no_trace_is_refused(warehouse: Warehouse, content: bytes, message: str) -> None:
+def test_files_that_are_not_traces_are_refused(warehouse: Warehouse, content: bytes, message: str) -> None:
     with pytest.raises(FormatError, match=message):
         warehouse.ingest(content)
     assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
@@ -291,7 +291,7 @@ def test_a_changed_bit_is_read_or_refused(at: int, bit: int) -> None:
 
 
 @pytest.mark.parametrize("is_behind", [False, True])
-def test_what_stands_before_and_behind_the_events_is_read(is_behind: bool) -> None:
+def test_keys_before_and_after_the_events_are_read(is_behind: bool) -> None:
     events = {"traceEvents": [slice_of("a", 1, 1)]}
     around = {"deviceProperties": [{"id": 0, "name": "A100"}], "distributedInfo": {"rank": 3}}
     found = tables_of(json.dumps({**events, **around} if is_behind else {**around, **events}).encode())
@@ -334,7 +334,7 @@ def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
         warehouse.ingest(text.encode())
 
 
-def test_events_may_be_named_as_the_list_is() -> None:
+def test_events_may_be_named_like_the_list() -> None:
     named = event("cpu_op", '"traceEvents":', 0, 1) | {"traceEvents": [1]}
     written = {"of": {"traceEvents": []}, "traceEvents": [named, event("cpu_op", "traceEvents", 2, 3)]}
     with empty_warehouse() as warehouse:

@@ -54,14 +54,14 @@ def test_device_times_of_what_begins_in_one_tick(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize("properties", [b'[{"name": "\xff"}]', b'{"id": 0}'])
-def test_properties_that_are_no_devices(properties: bytes) -> None:
+def test_invalid_device_properties(properties: bytes) -> None:
     content = trace(event("cpu_op", "aten::add", 1, 10)).replace(b"{", b'{"deviceProperties": ' + properties + b", ", 1)
     found = {table: getattr(rows, "rows", rows).to_pylist() for table, rows in read_torch_trace(content, "made")}
     assert "trace_devices" not in found and len(found["event_ticks"]) == 1
     assert [row["rule"] for row in found["findings"]] == ["devices left out"]
 
 
-def test_a_trace_without_devices_looked_at_beside_one_with(tmp_path: Path) -> None:
+def test_a_trace_without_devices_next_to_one_with_devices(tmp_path: Path) -> None:
     host = event("cpu_op", "aten::add", 1, 10, external=4)
     kernel = event("kernel", "add_kernel", 12, 16, 7, external=4, device=0)
     paths = [tmp_path / name for name in ("without.pt.trace.json", "with.pt.trace.json")]

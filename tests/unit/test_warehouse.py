@@ -57,13 +57,13 @@ def test_known_content_adds_nothing_but_the_options(warehouse: Warehouse) -> Non
     assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(247,)]
 
 
-def test_a_time_scale_said_later_counts_for_what_is_there(warehouse: Warehouse) -> None:
+def test_a_time_scale_given_later_applies_to_stored_captures(warehouse: Warehouse) -> None:
     warehouse.ingest(ONE, name="one")
     warehouse.ingest(ONE, time_scale="us")
     assert warehouse.rows("SELECT max FROM inspector_events('one', unit := 'us')")[1] == [(1.0,), (3.0,)]
 
 
-def test_a_clock_width_said_later_reads_the_file_again(warehouse: Warehouse) -> None:
+def test_a_clock_width_given_later_reads_the_file_again(warehouse: Warehouse) -> None:
     wrap = CAPTURES / "mlp/mlp_wrap32.etdp"
     warehouse.ingest(wrap, clock_bits=64, labels={"a": "b"}, captured_at=datetime(2026, 1, 1))
     assert warehouse.rows("SELECT count(*) FROM events WHERE duration_ticks IS NULL")[1] == [(3,)]
@@ -190,7 +190,7 @@ def test_definitions_of_another_etq_are_replaced(tmp_path: Path, monkeypatch: py
         assert len(plain.execute("FROM op_totals('mlp')").fetchall()) > 3
 
 
-def test_what_is_no_warehouse_is_refused(tmp_path: Path) -> None:
+def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     with pytest.raises(WarehouseError, match="no such file; make a warehouse with: etq ingest FILE... --db"):
         etq.open(path, read_only=True)
@@ -240,7 +240,7 @@ def test_a_warehouse_that_another_process_holds_names_it(tmp_path: Path) -> None
     etq.open(path).close()
 
 
-def test_closing_twice_is_fine_and_asking_then_is_not(warehouse: Warehouse) -> None:
+def test_a_closed_warehouse_refuses_queries(warehouse: Warehouse) -> None:
     warehouse.close()
     warehouse.close()
     assert repr(warehouse) == "<etq.Warehouse :memory: (closed)>"
@@ -353,7 +353,7 @@ def test_many_ingests_leave_the_memory_limit_of_the_connection(tmp_path: Path, l
 
 
 @pytest.mark.parametrize("path", ["", ":memory:"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_arguments_that_are_not_paths_are_refused(path: str) -> None:
     with pytest.raises(
         WarehouseError, match=r"is not a file; etq\.open\(\) without a path opens a warehouse in memory"
     ):
