@@ -124,8 +124,8 @@ def written(folder: Path) -> dict[str, Path]:
         "metrics": (f"{EVIL_FILE}.json", json.dumps({f"heat{EVIL}": {"value": 1, "unit": EVIL}}).encode()),
     }
     # Labels take no control characters; what turns a line around is none.
-    said = {"device": "\u202ea<b>=1", "key\u202e": "x"}
-    contents["sidecar"] = (f"{EVIL_FILE}.etdp.json", json.dumps(said).encode())
+    output = {"device": "\u202ea<b>=1", "key\u202e": "x"}
+    contents["sidecar"] = (f"{EVIL_FILE}.etdp.json", json.dumps(output).encode())
     paths = {}
     for kind, (name, content) in contents.items():
         paths[kind] = folder / name

@@ -137,7 +137,7 @@ def reference(events: list[dict[str, Any]]) -> DeviceTimes:
     for each in every:
         if each.category in OWNERS and each.external > 0:
             of_ids[each.external].append(each)
-    said = DeviceTimes()
+    times = DeviceTimes()
     within: Counter[Slice] = Counter()
     for each, call in launches(every).items():
         ticks = each.end - each.start
@@ -145,23 +145,23 @@ def reference(events: list[dict[str, Any]]) -> DeviceTimes:
         around = call.above() if call is not None else [above for op in named[:1] for above in (op, *op.above())]
         owner = next((one for one in around if one.category in OWNERS), None)
         op = next((one for one in around if one.is_op), None)
-        said.device_total += ticks
+        times.device_total += ticks
         if WORK[each.category] == "Kernel":
-            said.kernels[each.name].append(ticks)
-        said.streams[each.arguments.get("device"), each.arguments.get("stream")] += ticks
+            times.kernels[each.name].append(ticks)
+        times.streams[each.arguments.get("device"), each.arguments.get("stream")] += ticks
         if owner is None:
-            said.without_op += ticks
+            times.without_op += ticks
         else:
-            said.own[shown(owner)] += ticks
+            times.own[shown(owner)] += ticks
         if op is not None and is_listed(op):
-            said.own_of_ops[op.name] += ticks
+            times.own_of_ops[op.name] += ticks
         within.update(dict.fromkeys(around, ticks))
     for each, ticks in within.items():
         if not is_merged(each):
-            said.total[shown(each)] += ticks
+            times.total[shown(each)] += ticks
         if each.is_op and is_listed(each) and not is_merged_op(each):
-            said.total_of_ops[each.name] += ticks
-    return said
+            times.total_of_ops[each.name] += ticks
+    return times
 
 
 def shown(one: Slice) -> str:

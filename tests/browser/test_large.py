@@ -126,14 +126,14 @@ def test_searching_finds_all(page: WebDriver) -> None:
         input.value = "aten::addmm";
         input.dispatchEvent(new Event("input"));
         etq.timeline.drawNow();
-        const said = document.querySelector("#timeline output").textContent;
+        const shown = document.querySelector("#timeline output").textContent;
         const count = etq.timeline.rows.reduce((sum, row) => sum + [...row.ids].filter((id) => etq.timeline.options.label(id).includes("aten::addmm")).length, 0);
         input.value = "";
         input.dispatchEvent(new Event("input"));
-        return [said, count, etq.timeline.drawn];
+        return [shown, count, etq.timeline.drawn];
     """
-    said, count, _ = page.execute_script(script)
-    assert said.startswith(f"{count:,} events, ") and count > 100
+    shown, count, _ = page.execute_script(script)
+    assert shown.startswith(f"{count:,} events, ") and count > 100
 
 
 def test_a_page_keeps_a_size(warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -311,12 +311,12 @@ def test_timeline_is_searched(page: WebDriver, lab: Warehouse) -> None:
         WHERE e.run_index = $run AND o.module_path LIKE 'layers.1.ffn%' AND e.event_name LIKE 'native_call%'
     """
     [(count, total)] = lab.sql(query, c=CAPTURE, run=run).fetchall()
-    said = page.find_element(By.CSS_SELECTOR, "#timeline output")
-    assert said.text.startswith(f"{count} events, ")
-    assert float(said.text.split(", ")[1].split()[0]) == near(total)
+    shown = page.find_element(By.CSS_SELECTOR, "#timeline output")
+    assert shown.text.startswith(f"{count} events, ")
+    assert float(shown.text.split(", ")[1].split()[0]) == near(total)
     whole = view(page)
     field.send_keys(Keys.ENTER)
-    assert said.text.startswith(f"1 of {count} events")
+    assert shown.text.startswith(f"1 of {count} events")
     assert view(page)[1] - view(page)[0] < whole[1] - whole[0]
 
 

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import click
 import duckdb
@@ -16,12 +15,13 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import etq
 from etq import cli, processes
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.docs.pages import ALL
 from tests.sampling import thinned
@@ -37,10 +37,6 @@ BAD_MESSAGE = (
 COMMANDS = cli.main.list_commands(click.Context(cli.main))
 
 
-def etq_says(*arguments: str, **options: Any) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments), **options)
-
-
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A warehouse file of two captures; not to be written to."""
@@ -53,7 +49,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_has_an_example(command: str) -> None:
-    result = etq_says(command, "--help")
+    result = run_etq(command, "--help")
     assert result.exit_code == 0
     assert f"\n  etq {command}" in result.stdout
 
@@ -65,11 +61,11 @@ def test_every_command_is_in_the_documentation() -> None:
 
 def test_ingest_and_list(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
-    first = etq_says("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
+    first = run_etq("ingest", MLP, "--db", db, "--label", "device=pixel8", "--label", "build=a=b", "--name", "run")
     assert (first.exit_code, first.stdout, first.stderr) == (0, "", "run: ingested\n")
-    again = etq_says("ingest", MLP, "--db", db, "--captured-at", "2026-11-20")
+    again = run_etq("ingest", MLP, "--db", db, "--captured-at", "2026-11-20")
     assert (again.exit_code, again.stderr) == (0, "run: known already, options applied\n")
-    listed = etq_says("captures", "--db", db, "--format", "json")
+    listed = run_etq("captures", "--db", db, "--format", "json")
     [row] = json.loads(listed.stdout)
     assert (row["name"], row["labels"], row["events"]) == ("run", "build=a=b, device=pixel8", 247)
     assert row["captured_at"] == "2026-11-20T00:00:00"
@@ -77,15 +73,15 @@ def test_ingest_and_list(tmp_path: Path) -> None:
 
 def test_one_bad_file_does_not_stop_the_rest(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
-    result = etq_says("ingest", BAD, MLP, "--db", db)
+    result = run_etq("ingest", BAD, MLP, "--db", db)
     assert result.exit_code == 1
     assert result.stderr == BAD_MESSAGE + "mlp: ingested\n1 of 2 files could not be ingested\n"
     assert result.stdout == ""
-    assert etq_says("captures", "--db", db, "--format", "csv").stdout.count("\n") == 2
+    assert run_etq("captures", "--db", db, "--format", "csv").stdout.count("\n") == 2
 
 
 def test_inspect_prints_the_inspectors_table() -> None:
-    result = etq_says("inspect", MLP)
+    result = run_etq("inspect", MLP)
     assert result.exit_code == 0 and result.stderr == ""
     lines = result.stdout.splitlines()
     assert lines[0].split() == (
@@ -95,21 +91,21 @@ def test_inspect_prints_the_inspectors_table() -> None:
         "Execute native_call_permute_copy.out 0 0.0378804 0.038908 0.0570546 0.0446604 0.037696 0.068191".split()
     )
     assert "OPERATOR_CALL" not in result.stdout
-    assert "OPERATOR_CALL" in etq_says("inspect", MLP, "--all").stdout
+    assert "OPERATOR_CALL" in run_etq("inspect", MLP, "--all").stdout
 
 
 def test_inspect_takes_scales_units_and_schedules() -> None:
-    rows = csv_rows(etq_says("inspect", MLP, "--unit", "us", "--format", "csv").stdout)
+    rows = csv_rows(run_etq("inspect", MLP, "--unit", "us", "--format", "csv").stdout)
     assert rows[2]["p50"] == "38.908" and rows[2]["unit"] == "us"
-    rows = csv_rows(etq_says("inspect", MLP, "--time-scale", "cycles", "--format", "csv").stdout)
+    rows = csv_rows(run_etq("inspect", MLP, "--time-scale", "cycles", "--format", "csv").stdout)
     assert rows[2]["p50"] == "38908.0" and rows[2]["unit"] == "cycles"
-    skipped = etq_says("inspect", MLP, "--skip-first", "4", "--format", "csv").stdout
+    skipped = run_etq("inspect", MLP, "--skip-first", "4", "--format", "csv").stdout
     assert [row["max"] for row in csv_rows(skipped)][0] == "0.037696"
-    assert etq_says("inspect", MLP, "--active", "0").stderr.startswith("Error: a schedule needs")
+    assert run_etq("inspect", MLP, "--active", "0").stderr.startswith("Error: a schedule needs")
 
 
 def test_findings_of_a_file_go_to_stderr() -> None:
-    result = etq_says("inspect", str(CAPTURES / "malformed/mlp_trailing.etdp"))
+    result = run_etq("inspect", str(CAPTURES / "malformed/mlp_trailing.etdp"))
     assert result.exit_code == 0
     assert result.stderr == "Note: trailing bytes: 24 bytes after the last dump belong to none and are ignored\n"
 
@@ -122,8 +118,8 @@ def test_findings_of_a_file_go_to_stderr() -> None:
     ),
 )
 def test_views_of_a_capture_and_of_a_file_are_alike(command: str, lab: str) -> None:
-    stored = etq_says(command, "run", "--db", lab, "--format", "csv")
-    read = etq_says(command, MLP, "--format", "csv")
+    stored = run_etq(command, "run", "--db", lab, "--format", "csv")
+    read = run_etq(command, MLP, "--format", "csv")
     assert stored.exit_code == read.exit_code == 0
     assert stored.stdout == read.stdout and stored.stdout.count("\n") >= (
         1 if command in ("memory", "delegates") else 3
@@ -131,30 +127,28 @@ def test_views_of_a_capture_and_of_a_file_are_alike(command: str, lab: str) -> N
 
 
 def test_options_of_views(lab: str) -> None:
-    result = etq_says("percentiles", "device=pixel8", "-q", "0.5", "-q", "0.99", "--unit", "ns", "--db", lab)
+    result = run_etq("percentiles", "device=pixel8", "-q", "0.5", "-q", "0.99", "--unit", "ns", "--db", lab)
     assert result.stdout.splitlines()[0].split()[-3:] == ["p50", "p99", "unit"]
-    result = etq_says("tax", "run", "--baseline", "untraced", "--db", lab, "--format", "json")
+    result = run_etq("tax", "run", "--baseline", "untraced", "--db", lab, "--format", "json")
     assert {row["note"] for row in json.loads(result.stdout)} == {"work is slower when traced"}
-    result = etq_says("ops", "run", "--by", "instance", "--db", lab, "--format", "json")
+    result = run_etq("ops", "run", "--by", "instance", "--db", lab, "--format", "json")
     assert {row["instruction_id"] for row in json.loads(result.stdout)} >= {0, 1, 23}
 
 
 @pytest.mark.long
 def test_advice_of_a_file_with_its_record() -> None:
-    result = etq_says(
-        "advice", MLP, "--etrecord", MLP.replace(".etdp", ".etrecord"), "--unit", "ms", "--format", "json"
-    )
+    result = run_etq("advice", MLP, "--etrecord", MLP.replace(".etdp", ".etrecord"), "--unit", "ms", "--format", "json")
     rows = json.loads(result.stdout)
     assert [row["severity"] for row in rows] == ["high", "high", "medium", "low"]
     assert rows[0]["rule"] == "copies" and "export_models.py:" in rows[0]["evidence"] and rows[0]["unit"] == "ms"
-    skipped = etq_says("advice", MLP, "--skip-first", "1", "--format", "json")
+    skipped = run_etq("advice", MLP, "--skip-first", "1", "--format", "json")
     assert "first run" not in {row["rule"] for row in json.loads(skipped.stdout)}
 
 
 def test_sql_opens_for_reading_only(lab: str) -> None:
-    result = etq_says("sql", "FROM op_totals('run', unit := 'us') LIMIT 1", "--db", lab, "--format", "json")
+    result = run_etq("sql", "FROM op_totals('run', unit := 'us') LIMIT 1", "--db", lab, "--format", "json")
     assert json.loads(result.stdout)[0]["op"] == "permute_copy"
-    refused = etq_says("sql", "DELETE FROM captures", "--db", lab)
+    refused = run_etq("sql", "DELETE FROM captures", "--db", lab)
     assert refused.exit_code == 1
     assert refused.stderr.startswith("Error: Cannot execute statement of type") and "read-only" in refused.stderr
 
@@ -170,7 +164,7 @@ def test_sql_opens_for_reading_only(lab: str) -> None:
 )  # fmt: skip
 def test_formats(format: str, expected: str, lab: str) -> None:
     query = "SELECT 'a|b' || chr(27) AS name, 1 AS one, 2.5::DOUBLE AS two, true AS three, NULL AS four"
-    result = etq_says("sql", query, "--db", lab, "--format", format)
+    result = run_etq("sql", query, "--db", lab, "--format", format)
     lines = [line.rstrip() for line in result.stdout.splitlines()]
     assert lines == [line.rstrip() for line in expected.splitlines()]
 
@@ -178,15 +172,15 @@ def test_formats(format: str, expected: str, lab: str) -> None:
 def test_parquet_and_files(lab: str, tmp_path: Path) -> None:
     for format, read in (("parquet", "read_parquet"), ("csv", "read_csv"), ("json", "read_json")):
         out = str(tmp_path / f"ops.{format}")
-        assert etq_says("ops", "run", "--runs", "all", "--db", lab, "--format", format, "-o", out).exit_code == 0
+        assert run_etq("ops", "run", "--runs", "all", "--db", lab, "--format", format, "-o", out).exit_code == 0
         query = f"SELECT count(*), sum(total_ticks)::BIGINT FROM {read}('{out}')"
         counted = duckdb.execute(query).fetchall()
         assert counted == [(7, 1939813)]
-    again = etq_says("ops", "run", "--db", lab, "--format", "csv", "-o", out)
+    again = run_etq("ops", "run", "--db", lab, "--format", "csv", "-o", out)
     assert (again.exit_code, again.stderr) == (1, f"Error: {out}: exists; overwrite it with --force\n")
-    assert etq_says("ops", "run", "--db", lab, "--format", "csv", "-o", out, "--force").exit_code == 0
+    assert run_etq("ops", "run", "--db", lab, "--format", "csv", "-o", out, "--force").exit_code == 0
     missing = str(tmp_path / "no/such/ops.csv")
-    refused = etq_says("ops", "run", "--db", lab, "--format", "csv", "-o", missing)
+    refused = run_etq("ops", "run", "--db", lab, "--format", "csv", "-o", missing)
     assert (refused.exit_code, refused.stderr) == (
         1,
         f"Error: {missing}: can't be written: no such file or directory\n",
@@ -194,7 +188,7 @@ def test_parquet_and_files(lab: str, tmp_path: Path) -> None:
 
 
 def test_parquet_into_a_pipe(lab: str) -> None:
-    result = etq_says("sql", "SELECT 1 AS one", "--db", lab, "--format", "parquet")
+    result = run_etq("sql", "SELECT 1 AS one", "--db", lab, "--format", "parquet")
     assert result.stdout_bytes[:4] == b"PAR1" == result.stdout_bytes[-4:]
 
 
@@ -221,15 +215,15 @@ def test_errors_are_one_line(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ETQ_DB", raising=False)
-    result = etq_says(*arguments)
+    result = run_etq(*arguments)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"Error: {message}") and result.stderr.count("\n") == 1
 
 
 def test_errors_about_captures(lab: str) -> None:
-    result = etq_says("ops", "rnu", "--db", lab)
+    result = run_etq("ops", "rnu", "--db", lab)
     assert (result.exit_code, result.stderr) == (1, "Error: no capture matches rnu; the nearest are run, untraced\n")
-    result = etq_says("ops", "run", "--unit", "cycles", "--db", lab)
+    result = run_etq("ops", "run", "--unit", "cycles", "--db", lab)
     assert (result.exit_code, result.stderr) == (
         1,
         "Error: run counts ns, which cannot be converted to cycles; ingest it with its true time scale, or request a unit of "
@@ -238,44 +232,44 @@ def test_errors_about_captures(lab: str) -> None:
 
 
 def test_wrong_usage_is_2(lab: str) -> None:
-    assert etq_says("ops").exit_code == 2
-    assert etq_says("ops", "run", "--unit", "sec", "--db", lab).exit_code == 2
-    assert etq_says("ingest", MLP, MLP, "--name", "x", "--db", lab).exit_code == 2
-    refused = etq_says("ingest", MLP, "--label", "device", "--db", lab)
+    assert run_etq("ops").exit_code == 2
+    assert run_etq("ops", "run", "--unit", "sec", "--db", lab).exit_code == 2
+    assert run_etq("ingest", MLP, MLP, "--name", "x", "--db", lab).exit_code == 2
+    refused = run_etq("ingest", MLP, "--label", "device", "--db", lab)
     assert refused.exit_code == 2 and "'device' is not of the form KEY=VALUE" in refused.stderr
 
 
 def test_debug_shows_the_traceback() -> None:
-    result = etq_says("--debug", "inspect", BAD)
+    result = run_etq("--debug", "inspect", BAD)
     assert isinstance(result.exception, etq.FormatError)
-    assert isinstance(etq_says("inspect", BAD).exception, SystemExit)
+    assert isinstance(run_etq("inspect", BAD).exception, SystemExit)
 
 
 def test_the_warehouse_comes_from_the_environment(lab: str) -> None:
-    result = etq_says("captures", "--format", "csv", env={"ETQ_DB": lab})
+    result = run_etq("captures", "--format", "csv", env={"ETQ_DB": lab})
     assert result.stdout.count("\n") == 3
 
 
 def test_views_documents_everything() -> None:
-    listed = etq_says("views").stdout
+    listed = run_etq("views").stdout
     for name in ("events", "op_totals", "captures", "schedule"):
         assert f"\n{name} " in listed
-        shown = etq_says("views", name)
+        shown = run_etq("views", name)
         assert shown.exit_code == 0 and shown.stdout.startswith(f"{name} (")
-    assert "start_ticks" in etq_says("views", "event_ticks").stdout
-    assert etq_says("views", "_capture_id").exit_code == 1
-    rows = csv_rows(etq_says("views", "percentiles", "--format", "csv").stdout)
+    assert "start_ticks" in run_etq("views", "event_ticks").stdout
+    assert run_etq("views", "_capture_id").exit_code == 1
+    rows = csv_rows(run_etq("views", "percentiles", "--format", "csv").stdout)
     assert ("parameter", "quantiles", "[0.1, 0.5, 0.9]") in [tuple(row.values())[:3] for row in rows]
-    assert etq_says("views", "--format", "parquet").stdout_bytes[:4] == b"PAR1"
+    assert run_etq("views", "--format", "parquet").stdout_bytes[:4] == b"PAR1"
 
 
 def test_demo(tmp_path: Path) -> None:
-    result = etq_says("demo")
+    result = run_etq("demo")
     assert result.exit_code == 0
     assert "convolution                           kernel" in result.stdout
     kept = str(tmp_path / "demo.duckdb")
-    assert etq_says("demo", "--db", kept).exit_code == 0
-    assert "mlp_xnn" in etq_says("captures", "--db", kept).stdout
+    assert run_etq("demo", "--db", kept).exit_code == 0
+    assert "mlp_xnn" in run_etq("captures", "--db", kept).stdout
 
 
 def test_a_real_process_and_a_closed_pipe(lab: str) -> None:
@@ -327,7 +321,7 @@ def test_start_up_imports_only_what_a_command_uses() -> None:
 def test_hostile_names_reach_a_terminal_as_text(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(dump(run("Exe\x1b[2Jcute", kernel("a\rdd\x07\u202e", 1, 2), execute(0, 3))))
-    shown = etq_says("inspect", str(path)).stdout
+    shown = run_etq("inspect", str(path)).stdout
     assert not any(character in shown for character in "\x1b\r\x07\u202e")
     assert "Exe\\x1b[2Jcute" in shown
 
@@ -352,8 +346,8 @@ def test_a_command_imports_its_own_module_alone() -> None:
 
 def test_a_dash_is_standard_output(lab: str) -> None:
     asked = ("ops", "run", "--db", lab, "--format", "csv")
-    assert etq_says(*asked, "-o", "-").stdout == etq_says(*asked).stdout
-    refused = etq_says("ops", "run", "--db", lab, "-o", "ops.csv.gz")
+    assert run_etq(*asked, "-o", "-").stdout == run_etq(*asked).stdout
+    refused = run_etq("ops", "run", "--db", lab, "-o", "ops.csv.gz")
     assert refused.exit_code == 1 and "ops.csv.gz: tables are not compressed" in refused.stderr
 
 
@@ -366,34 +360,34 @@ def test_a_dash_is_standard_output(lab: str) -> None:
     ],
 )
 def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...], lab: str) -> None:
-    assert etq_says(*arguments, "--db", lab).exit_code == 2
+    assert run_etq(*arguments, "--db", lab).exit_code == 2
 
 
 def test_a_view_without_rows_has_a_note(lab: str) -> None:
-    result = etq_says("steps", "run", "--db", lab)
+    result = run_etq("steps", "run", "--db", lab)
     assert (
         result.stderr
         == "Note: step_breakdown has no rows for run, which is of format etdump; for that there is etq breakdown\n"
     )
-    assert etq_says("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"
+    assert run_etq("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"
 
 
 def test_wide_characters_take_two_columns(lab: str) -> None:
     query = "SELECT '日本語' AS text, 5 AS number UNION ALL SELECT 'e\u0301 a', 6 ORDER BY number"
-    lines = etq_says("sql", query, "--db", lab).stdout.splitlines()
+    lines = run_etq("sql", query, "--db", lab).stdout.splitlines()
     assert lines == ["text    number", "------  ------", "日本語       5", "e\u0301 a          6"]
 
 
 def test_limits_of_nothing_are_refused(lab: str) -> None:
     """Zero is a limit, unlike a missing limit."""
     for limit in ("--seconds", "--megabytes"):
-        refused = etq_says("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
+        refused = run_etq("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
         assert refused.exit_code == 1 and refused.stderr.startswith("Error: limits of ")
 
 
 def test_transpiling_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "etq.spark.transpiling", raising=False)
     monkeypatch.setitem(sys.modules, "sqlglot", None)
-    result = etq_says("transpile", "op_totals")
+    result = run_etq("transpile", "op_totals")
     assert result.exit_code == 1
     assert result.stderr == "Error: statements of Spark SQL need sqlglot: pip install 'etq[spark]'\n"

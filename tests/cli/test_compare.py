@@ -14,7 +14,7 @@ from click.testing import Result
 import etq
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.sql.planting import make_lab, plant
@@ -63,7 +63,7 @@ def folders(tmp_path: Path) -> Path:
 
 
 def compare(db: str, *arguments: str, sides: tuple[str, str] = SIDES) -> Result:
-    return etq_says("compare", *sides, "--db", db, *arguments)
+    return run_etq("compare", *sides, "--db", db, *arguments)
 
 
 def rows_of(result: Result) -> list[dict[str, Any]]:
@@ -229,10 +229,10 @@ def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
 
 @pytest.mark.long
 def test_unstable_captures_close_a_gate(labs: dict[str, str]) -> None:
-    result = etq_says("gate", *SIDES, "--db", labs["some"])
+    result = run_etq("gate", *SIDES, "--db", labs["some"])
     assert result.exit_code == 3
     assert "2 of 5 captures of new took " in result.stdout
-    assert etq_says("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
+    assert run_etq("gate", *SIDES, "--db", labs["some"], "--bisect").exit_code == 125
 
 
 def test_invalid_metrics(labs: dict[str, str]) -> None:
@@ -256,7 +256,7 @@ def test_invalid_metrics(labs: dict[str, str]) -> None:
 def test_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: str) -> None:
     monkeypatch.chdir(folders)
     base, new = (f"./{side}" if "=" in side and "*" not in side and "?" not in side else side for side in (base, new))
-    sides = rows_of(etq_says("compare", base, new, "--what", "sides", "--format", "json"))
+    sides = rows_of(run_etq("compare", base, new, "--what", "sides", "--format", "json"))
     count = 1 if "00" in base else 3
     assert [len([row for row in sides if row["side"] == side]) for side in ("base", "new")] == [count, count]
     assert sorted(row["capture"] for row in sides if row["side"] == "base") == ["00", "02", "04"][:count]
@@ -265,13 +265,13 @@ def test_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str, new: s
 
 @pytest.mark.long
 def test_files_with_their_record(folders: Path) -> None:
-    result = etq_says(
+    result = run_etq(
         "compare", str(folders / "base"), str(folders / "build=new"), "--etrecord", RECORD, "--format", "json"
     )
     answer = json.loads(result.stdout)
     assert {row["method"] for row in answer["captures"] if row["what"] == "total"} == {"forward"}
     assert "block1.down" in {row["module_path"] for row in answer["modules"]}
-    without = etq_says("compare", str(folders / "base"), str(folders / "build=new"), "--format", "json")
+    without = run_etq("compare", str(folders / "base"), str(folders / "build=new"), "--format", "json")
     assert json.loads(without.stdout)["modules"] == []
 
 
@@ -293,7 +293,7 @@ def test_invalid_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str
     monkeypatch.chdir(folders)
     (folders / "none").mkdir()
     base, new = (f"./{side}" if side == "base" else side for side in (base, new))
-    result = etq_says("compare", base, new)
+    result = run_etq("compare", base, new)
     assert result.exit_code == 1 and result.stdout == ""
     assert result.stderr.startswith("Error: ") and message in result.stderr and result.stderr.count("\n") == 1
 

@@ -11,7 +11,7 @@ import pytest
 
 import etq
 from tests.asserts import csv_rows
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.records import node, record, tensor
 from tests.sampling import thinned
@@ -33,7 +33,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def rows(*arguments: str) -> list[dict[str, Any]]:
-    result = etq_says(*arguments, "--format", "json")
+    result = run_etq(*arguments, "--format", "json")
     assert result.exit_code == 0, result.stderr
     found: list[dict[str, Any]] = json.loads(result.stdout)
     return found
@@ -42,7 +42,7 @@ def rows(*arguments: str) -> list[dict[str, Any]]:
 @pytest.mark.long
 def test_flops_of_a_record_before_any_run() -> None:
     """By eye: 2 * 8*32*32 * 3*3*3 + 2 * 16*16*16 * 8*3*3 + 2 * 32*8*8 * 16*3*3 are the convolutions'."""
-    result = etq_says("flops", RECORD, "--format", "csv")
+    result = run_etq("flops", RECORD, "--format", "csv")
     assert (result.exit_code, result.stderr) == (0, "forward: 1.709 MFLOP a call\n")
     [first, *others] = csv_rows(result.stdout)
     assert (first["op_type"], first["nodes"], first["flops"]) == ("aten.convolution.default", "3", "1622016")
@@ -70,14 +70,14 @@ def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
         (TRACE, f"Error: {TRACE}: {of_traces}\n"),
         ("trace", f"Error: trace: {of_traces}\n"),
     ):
-        result = etq_says("flops", argument, "--db", lab)
+        result = run_etq("flops", argument, "--db", lab)
         assert (result.exit_code, result.stderr, result.stdout) == (1, message, "")
 
 
 def test_flops_name_missing_formulas(tmp_path: Path) -> None:
     path = tmp_path / "x.etrecord"
     path.write_bytes(record(node("aten.topk.default", tensor("y", 2), self=tensor("x", 9), k=2)))
-    result = etq_says("flops", str(path), "--format", "csv")
+    result = run_etq("flops", str(path), "--format", "csv")
     assert result.stderr.endswith("forward: 0 FLOP a call, but 1 of 1 nodes that aren't known\n")
     [row] = csv_rows(result.stdout)
     assert (row["flops"], row["reason"]) == ("", "no formula for aten.topk")
@@ -103,7 +103,7 @@ def test_roofline_of_a_file_and_of_a_warehouse(lab: str, tmp_path: Path) -> None
     assert {row["roof_percent"] for row in bare} == {None}
     assert all(row["intensity"] is not None for row in bare)
     copy = str(shutil.copy(lab, tmp_path))
-    assert etq_says("metric", "run", "peak_flops=20e9", "peak_bandwidth=15:GB/s", "--db", copy).exit_code == 0
+    assert run_etq("metric", "run", "peak_flops=20e9", "peak_bandwidth=15:GB/s", "--db", copy).exit_code == 0
     assert rows("roofline", "run", "--db", copy) == of_file
 
 
@@ -145,6 +145,6 @@ def _same_peaks(lab: str, one: tuple[str, str], other: tuple[str, str]) -> None:
     ],
 )
 def test_invalid_rates(arguments: tuple[str, str], message: str) -> None:
-    result = etq_says("roofline", CONVNET, "--etrecord", RECORD, *arguments)
+    result = run_etq("roofline", CONVNET, "--etrecord", RECORD, *arguments)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -21,7 +21,7 @@ from etq.catalog import quoted
 from etq.export import FORMATS
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump, execute, kernel, run
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.trace_checker import checked
@@ -47,10 +47,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.long
 @pytest.mark.parametrize("to", FORMATS)
 def test_a_file_gives_what_a_warehouse_gives(to: str, lab: str, tmp_path: Path) -> None:
-    stored = etq_says("export", "model=mlp", "--to", to, "--db", lab)
+    stored = run_etq("export", "model=mlp", "--to", to, "--db", lab)
     assert stored.exit_code == 0 and stored.stderr == ""
     out = tmp_path / "out.json"
-    file = etq_says("export", XNN, "--etrecord", RECORD, "--to", to, "-o", str(out))
+    file = run_etq("export", XNN, "--etrecord", RECORD, "--to", to, "-o", str(out))
     assert (file.exit_code, file.stdout) == (0, "")
     given, found = json.loads(stored.stdout), json.loads(out.read_text())
     if to == "chrome":
@@ -68,14 +68,14 @@ def test_a_file_gives_what_a_warehouse_gives(to: str, lab: str, tmp_path: Path) 
 @pytest.mark.long
 def test_output_goes_to_stdout_or_a_file(lab: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = str(tmp_path / "run.trace.json.gz")
-    assert etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", out).exit_code == 0
-    piped = etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", "-")
+    assert run_etq("export", "run", "--to", "chrome", "--db", lab, "-o", out).exit_code == 0
+    piped = run_etq("export", "run", "--to", "chrome", "--db", lab, "-o", "-")
     assert gzip.decompress(Path(out).read_bytes()).decode() == piped.stdout
-    again = etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", out)
+    again = run_etq("export", "run", "--to", "chrome", "--db", lab, "-o", out)
     assert (again.exit_code, again.stderr) == (1, f"Error: {out}: exists; overwrite it with --force\n")
-    assert etq_says("export", "run", "--to", "chrome", "--db", lab, "-o", out, "--force").exit_code == 0
+    assert run_etq("export", "run", "--to", "chrome", "--db", lab, "-o", out, "--force").exit_code == 0
     missing = str(tmp_path / "no" / "such.json")
-    refused = etq_says("export", "run", "--to", "hud", "--db", lab, "-o", missing)
+    refused = run_etq("export", "run", "--to", "hud", "--db", lab, "-o", missing)
     assert refused.stderr == f"Error: {missing}: can't be written: no such file or directory\n"
 
 
@@ -90,12 +90,12 @@ def test_a_terminal_is_spared(lab: str, monkeypatch: pytest.MonkeyPatch) -> None
         stdout = Terminal()
 
     monkeypatch.setattr(export, "sys", System)
-    refused = etq_says("export", "run", "--to", "chrome", "--db", lab)
+    refused = run_etq("export", "run", "--to", "chrome", "--db", lab)
     assert (refused.exit_code, refused.stderr) == (
         1,
         "Error: chrome can't be shown in a terminal; name a file with -o\n",
     )
-    assert etq_says("export", "run", "--to", "hud", "--db", lab, "-o", "-").exit_code == 0
+    assert run_etq("export", "run", "--to", "hud", "--db", lab, "-o", "-").exit_code == 0
 
 
 def test_errors_are_one_line(lab: str, tmp_path: Path) -> None:
@@ -105,21 +105,21 @@ def test_errors_are_one_line(lab: str, tmp_path: Path) -> None:
         (("run", "--to", "chrome", "--unit", "us"), "chrome takes no unit"),
         (("run", "--to", "model-explorer", "--method", "x"), "no times of a method 'x'"),
     ):
-        result = etq_says("export", *arguments, "--db", lab, "-o", str(tmp_path / "x.json"))
+        result = run_etq("export", *arguments, "--db", lab, "-o", str(tmp_path / "x.json"))
         assert result.exit_code == 1 and message in result.stderr and result.stderr.count("\n") == 1
         assert not [*tmp_path.glob("x.json*")]
-    assert etq_says("export", "run", "--db", lab).exit_code == 2
-    assert etq_says("export", "run", "--to", "hud", "--by", "colour", "--db", lab).exit_code == 2
-    unlinked = etq_says("export", XNN, "--to", "model-explorer", "-o", "-")
+    assert run_etq("export", "run", "--db", lab).exit_code == 2
+    assert run_etq("export", "run", "--to", "hud", "--by", "colour", "--db", lab).exit_code == 2
+    unlinked = run_etq("export", XNN, "--to", "model-explorer", "-o", "-")
     assert "mlp_xnn has no record" in unlinked.stderr
 
 
 def test_runs_and_methods(lab: str) -> None:
-    one = etq_says("export", "run", "--to", "speedscope", "--run", "2", "--db", lab)
+    one = run_etq("export", "run", "--to", "speedscope", "--run", "2", "--db", lab)
     assert [each["name"] for each in json.loads(one.stdout)["profiles"]] == ["Execute #1 (forward)"]
-    chosen = etq_says("export", "run", "--to", "hud", "--skip-first", "3", "--db", lab)
+    chosen = run_etq("export", "run", "--to", "hud", "--skip-first", "3", "--db", lab)
     assert [len(each["metric"]["benchmark_values"]) for each in json.loads(chosen.stdout)] == [1, 2, 1]
-    method = etq_says("export", "run", "--to", "model-explorer", "--method", "forward", "--unit", "ns", "--db", lab)
+    method = run_etq("export", "run", "--to", "model-explorer", "--method", "forward", "--unit", "ns", "--db", lab)
     assert json.loads(method.stdout)["graph"]["name"] == "run: self time (ns)"
 
 
@@ -146,9 +146,9 @@ ROWS = [
 def test_binary_formats_keep_types_and_nulls(format: str, is_piped: bool, lab: str, tmp_path: Path) -> None:
     out = tmp_path / f"out.{format}"
     if is_piped:
-        out.write_bytes(etq_says("sql", QUERY, "--db", lab, "--format", format).stdout_bytes)
+        out.write_bytes(run_etq("sql", QUERY, "--db", lab, "--format", format).stdout_bytes)
     else:
-        assert etq_says("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
+        assert run_etq("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
     table = pa.parquet.read_table(out) if format == "parquet" else pa.ipc.open_file(out.read_bytes()).read_all()
     assert [tuple(row.values()) for row in table.to_pylist()] == ROWS
     types = {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)}
@@ -166,7 +166,7 @@ def test_binary_formats_keep_types_and_nulls(format: str, is_piped: bool, lab: s
 def test_text_formats_are_read_again(format: str, delimiter: str, lab: str, tmp_path: Path) -> None:
     """CSV has no types, and NULL is an empty text: readers get the types, and find each NULL."""
     out = tmp_path / f"out.{format}"
-    assert etq_says("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
+    assert run_etq("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
     with out.open(newline="") as file:
         rows = list(csv.reader(file, delimiter=delimiter))
     assert rows[0] == ["small", "large", "mean", "flag", "name", "moment", "numbers", "words"]
@@ -185,7 +185,7 @@ def test_whole_numbers_of_128_bits_keep_their_digits(lab: str, tmp_path: Path) -
         query = (
             'SELECT 2::HUGEINT ** 62 AS real, (2**53)::HUGEINT * 1024 + 1 AS "a ""b""", NULL::HUGEINT AS none, 1 AS one'
         )
-        assert etq_says("sql", query, "--db", lab, "-o", str(out)).exit_code == 0
+        assert run_etq("sql", query, "--db", lab, "-o", str(out)).exit_code == 0
         table = pa.parquet.read_table(out) if format == "parquet" else pa.ipc.open_file(out.read_bytes()).read_all()
         assert table.schema.names == ["real", 'a "b"', "none", "one"]
         assert list(table.to_pylist()[0].values())[1:] == [2**63 + 1, None, 1]
@@ -193,7 +193,7 @@ def test_whole_numbers_of_128_bits_keep_their_digits(lab: str, tmp_path: Path) -
 
 def test_json_is_read_again(lab: str, tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    assert etq_says("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
+    assert run_etq("sql", QUERY, "--db", lab, "-o", str(out)).exit_code == 0
     rows = json.loads(out.read_text())
     assert rows[0] == {
         "small": 1, "large": 2, "mean": 0.1, "flag": True, "name": 'a,"b"\nc', "moment": "2026-05-01T12:00:00",
@@ -244,13 +244,13 @@ def test_no_formula_reaches_a_spreadsheet(format: str, lab: str) -> None:
     query = f"SELECT unnest([{', '.join(map(quoted, TEXTS))}]) AS name, -1 AS number, '=x' AS \"=head\""
     delimiter = "," if format == "csv" else "\t"
     for flag, mark in (([], ""), (["--escape-formulas"], "'")):
-        result = etq_says("sql", query, "--db", lab, "--format", format, *flag)
+        result = run_etq("sql", query, "--db", lab, "--format", format, *flag)
         rows = list(csv.reader(io.StringIO(result.stdout_bytes.decode(), newline=""), delimiter=delimiter))
         assert rows[0] == ["name", "number", f"{mark}=head"]
         names = [row[0] for row in rows[1:]]
         assert names == [mark + text for text in FORMULAS] + TEXTS[len(FORMULAS) :]
         assert {tuple(row[1:]) for row in rows[1:]} == {("-1", f"{mark}=x")}, "numbers stay numbers"
-    refused = etq_says("sql", query, "--db", lab, "--format", "json", "--escape-formulas")
+    refused = run_etq("sql", query, "--db", lab, "--format", "json", "--escape-formulas")
     assert refused.stderr == "Error: --escape-formulas only applies to csv and tsv, not to json\n"
 
 
@@ -260,9 +260,9 @@ def test_no_escape_reaches_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "evil.etdp"
     path.write_bytes(dump(run(evil, kernel(evil, 1, 2), execute(0, 3))))
     db = str(tmp_path / "lab.duckdb")
-    assert etq_says("ingest", str(path), "--db", db).exit_code == 0
-    shown = etq_says(
+    assert run_etq("ingest", str(path), "--db", db).exit_code == 0
+    shown = run_etq(
         "sql", f"SELECT e.label, [e.label] AS l, {{'a': e.label}} AS s, 1 AS \"{evil}\" FROM events AS e", "--db", db
     )
-    for text in (etq_says("ops", str(path)).stdout, etq_says("inspect", str(path)).stdout, shown.stdout):
+    for text in (run_etq("ops", str(path)).stdout, run_etq("inspect", str(path)).stdout, shown.stdout):
         assert "hit" in text and not set(text) & set("\x1b\x07\x9b\u202e")

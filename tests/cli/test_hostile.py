@@ -125,9 +125,9 @@ def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
     return b"".join(parts)
 
 
-def harmful(said: bytes) -> list[str]:
+def harmful(reply: bytes) -> list[str]:
     """The characters that a terminal would interpret, except line breaks and tabs."""
-    text = STYLES.sub(b"", said).decode("utf-8", "replace")
+    text = STYLES.sub(b"", reply).decode("utf-8", "replace")
     return [each for each in text if re.match(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]", each)]
 
 
@@ -146,18 +146,18 @@ def test_no_command_lets_hostile_names_reach_a_terminal(tmp_path: Path) -> None:
         ["sql", "FROM signatures", "--format", form, "--db", "lab.duckdb"]
         for form in ("table", "csv", "tsv", "json", "markdown")
     ]
-    said = at_a_terminal(commands, tmp_path)
-    parts = said.split(b"\n@@@ ")[1:]
+    reply = at_a_terminal(commands, tmp_path)
+    parts = reply.split(b"\n@@@ ")[1:]
     whole = [part for part in parts if not part.startswith(b"raised")]
     assert len(whole) == len(commands)
     wrong = {
         " ".join(command)[:80]: harmful(part) for command, part in zip(commands, whole, strict=True) if harmful(part)
     }
     assert wrong == {}
-    assert b"@@@ raised" not in said, said[said.index(b"@@@ raised") :][:300]
+    assert b"@@@ raised" not in reply, reply[reply.index(b"@@@ raised") :][:300]
     # The names did come: written out.
-    assert said.count(b"\\x1b[2J") > 200 and b"\\u202e" in said and b"\\x9b" in said
-    assert said.count(b"\xe2\x94\x82") > 10, "the Inspector's grid is drawn"
+    assert reply.count(b"\\x1b[2J") > 200 and b"\\u202e" in reply and b"\\x9b" in reply
+    assert reply.count(b"\xe2\x94\x82") > 10, "the Inspector's grid is drawn"
 
 
 def test_a_file_and_a_pipe_get_names_as_they_are(tmp_path: Path) -> None:

@@ -9,17 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import etq
-from etq import cli
 from tests.asserts import csv_rows
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.unit.test_metrics_reader import APP, GENERATION, log
-
-
-def etq_says(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments))
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +35,7 @@ def lab(stored: str, tmp_path: Path) -> str:
 
 
 def rows_of(*arguments: str) -> list[dict[str, str]]:
-    result = etq_says(*arguments, "--format", "csv")
+    result = run_etq(*arguments, "--format", "csv")
     assert result.exit_code == 0, result.stderr
     return csv_rows(result.stdout)
 
@@ -50,7 +45,7 @@ def names(*arguments: str) -> list[str]:
 
 
 def test_label_gives_removes_and_shows(lab: str) -> None:
-    result = etq_says(
+    result = run_etq(
         "label", "run", "device=pixel 8", "note=a,b=ü", "captured_at=2026-05-01", "--remove", "build", "--db", lab
     )
     assert (result.exit_code, result.stderr) == (0, "run: 3 labels set, 1 removed\n")
@@ -70,7 +65,7 @@ def test_invalid_labels(stored: str) -> None:
         (("run", "a=1\n2"), 1, "is not a value; it has the control character"),
         (("run", "captured_at=now"), 1, "Error: captured_at 'now' is not a time; write 2026-05-01, "),
     ):
-        result = etq_says("label", *arguments, "--db", stored)
+        result = run_etq("label", *arguments, "--db", stored)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
         assert "Traceback" not in result.output
     assert [row["key"] for row in rows_of("label", "run", "--db", stored)] == ["build", "device"]
@@ -91,7 +86,7 @@ def test_captures_are_filtered_sorted_and_counted(stored: str) -> None:
 
 
 def test_selectors_without_matches_are_reported(stored: str) -> None:
-    nothing = etq_says("captures", "device=c", "--db", stored, "--format", "csv")
+    nothing = run_etq("captures", "device=c", "--db", stored, "--format", "csv")
     assert (nothing.exit_code, nothing.stderr) == (0, "Note: no capture matches device=c\n")
     for arguments, status, message in (
         (("--by", "model"), 1, "Error: no capture has a label 'model'; labels are build, device"),
@@ -104,7 +99,7 @@ def test_selectors_without_matches_are_reported(stored: str) -> None:
         (("--by", "device", "--sort", "build"), 2, "--by and --sort don't go together"),
         (("@first",), 1, "Error: @first is not a selector"),
     ):
-        result = etq_says("captures", *arguments, "--db", stored)
+        result = run_etq("captures", *arguments, "--db", stored)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
 
 
@@ -121,7 +116,7 @@ def test_ingest_finds_labels(tmp_path: Path) -> None:
     results = tmp_path / "benchmark_results.json"
     results.write_text(json.dumps(APP))
     found = ["--label-from", "{model}/{device}/{build}.etdp", f"--label-git={tmp_path}", "--metrics", str(results)]
-    result = etq_says("ingest", file, "--db", db, "--label", "build=b2", *found)
+    result = run_etq("ingest", file, "--db", db, "--label", "build=b2", *found)
     assert result.exit_code == 0, result.stderr
     labels = {row["key"]: row["value"] for row in rows_of("label", "b1", "--db", db)}
     assert {key: labels[key] for key in ("model", "device", "build", "branch", "dirty")} == {
@@ -129,7 +124,7 @@ def test_ingest_finds_labels(tmp_path: Path) -> None:
     }  # fmt: skip
     assert [row["name"] for row in rows_of("metric", "b1", "--db", db)][:2] == ["avg_inference_latency", "load_status"]
     other = str(tmp_path / "other.duckdb")
-    assert etq_says("ingest", file, "--db", other, "--no-sidecar").exit_code == 0
+    assert run_etq("ingest", file, "--db", other, "--no-sidecar").exit_code == 0
     assert rows_of("label", "b1", "--db", other) == []
 
 
@@ -144,14 +139,14 @@ def test_ingest_reports_missing_files(tmp_path: Path) -> None:
         ((file, "--metrics", str(tmp_path / "none")), 1, "none: no such file"),
         ((file, "--metrics", file), 1, "mlp.etdp: expected lines `PyTorchObserver {...}`"),
     ):
-        result = etq_says("ingest", *arguments, "--db", db)
+        result = run_etq("ingest", *arguments, "--db", db)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
     with etq.open(db) as warehouse:
         assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(0,)]
 
 
 def test_metric_sets_reads_and_shows(lab: str, tmp_path: Path) -> None:
-    said = etq_says(
+    reply = run_etq(
         "metric",
         "run",
         "temperature=41",
@@ -162,11 +157,11 @@ def test_metric_sets_reads_and_shows(lab: str, tmp_path: Path) -> None:
         "--db",
         lab,
     )
-    assert (said.exit_code, said.stdout, said.stderr) == (0, "", "run: 5 metrics set, 0 removed\n")
+    assert (reply.exit_code, reply.stdout, reply.stderr) == (0, "", "run: 5 metrics set, 0 removed\n")
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log(GENERATION))
     for what in ("9 metrics added", "known already"):
-        assert what in etq_says("metric", "run", "--from", str(logcat), "--db", lab).stderr
+        assert what in run_etq("metric", "run", "--from", str(logcat), "--db", lab).stderr
     shown = {
         (row["name"], row["source"] == ""): (float(row["value"]), row["unit"])
         for row in rows_of("metric", "run", "--db", lab)
@@ -177,8 +172,8 @@ def test_metric_sets_reads_and_shows(lab: str, tmp_path: Path) -> None:
     assert shown["model_load_time", True] == (1500, "ms")
     assert shown["model_load_time", False] == (3926, "ms")
     assert shown["x", True] == (-5, "")
-    assert etq_says("metric", "run", "score=3", "--better", "higher", "--run", "2", "--db", lab).exit_code == 0
-    result = etq_says("metric", "run", "--remove", "x", "--db", lab)
+    assert run_etq("metric", "run", "score=3", "--better", "higher", "--run", "2", "--db", lab).exit_code == 0
+    result = run_etq("metric", "run", "--remove", "x", "--db", lab)
     assert (result.exit_code, result.stderr) == (0, "run: 0 metrics set, 1 removed\n")
     rows = {row["name"]: (row["run_index"], row["better"]) for row in rows_of("metric", "run", "--db", lab)}
     assert rows["score"] == ("2", "higher")
@@ -199,15 +194,15 @@ def test_invalid_metrics(stored: str) -> None:
         (("run", "--better", "lower"), 2, "--better goes with NAME=VALUE"),
         (("run", "--remove", "x"), 1, "Error: run: no metric 'x' was attached by hand"),
     ):
-        result = etq_says("metric", *arguments, "--db", stored)
+        result = run_etq("metric", *arguments, "--db", stored)
         assert (result.exit_code, message in result.stderr) == (status, True), result.stderr
     assert rows_of("metric", "run", "--db", stored) == []
 
 
 @pytest.mark.long
 def test_phases_are_set_and_shown(lab: str, tmp_path: Path) -> None:
-    assert etq_says("phase", "llm", "decode", "--runs", "2-", "--db", lab).stderr == "llm: 99 runs decode\n"
-    assert etq_says("phase", "llm", "other", "--name", "Default", "--db", lab).stderr == "llm: 1 runs other\n"
+    assert run_etq("phase", "llm", "decode", "--runs", "2-", "--db", lab).stderr == "llm: 99 runs decode\n"
+    assert run_etq("phase", "llm", "other", "--name", "Default", "--db", lab).stderr == "llm: 1 runs other\n"
     shown = [(row["phase"], row["runs"]) for row in rows_of("phase", "llm", "--db", lab)]
     assert shown == [("other", "1"), ("", "1"), ("decode", "99")]
     calls = {row["op"]: row["calls"] for row in rows_of("ops", "llm", "--phase", "decode", "--db", lab)}
@@ -216,11 +211,11 @@ def test_phases_are_set_and_shown(lab: str, tmp_path: Path) -> None:
     assert [row["run_index"] for row in steps] == ["99", "100"]
     trend = rows_of("decode", "llm", "--unit", "us", "--db", lab)
     assert [row["position"] for row in trend] == [str(each) for each in range(99)]
-    assert etq_says("phase", "llm", "--remove", "--runs", "0-", "--db", lab).stderr == "llm: 101 runs without a phase\n"
+    assert run_etq("phase", "llm", "--remove", "--runs", "0-", "--db", lab).stderr == "llm: 101 runs without a phase\n"
     logcat = tmp_path / "logcat.txt"
     logcat.write_bytes(log({**GENERATION, "generated_tokens": 99}))
-    etq_says("metric", "llm", "--from", str(logcat), "--db", lab)
-    result = etq_says("phase", "llm", "--from-metrics", "--db", lab)
+    run_etq("metric", "llm", "--from", str(logcat), "--db", lab)
+    result = run_etq("phase", "llm", "--from-metrics", "--db", lab)
     assert (result.exit_code, result.stderr) == (0, "llm: 1 load, 1 prefill, 99 decode\n")
 
 
@@ -246,13 +241,13 @@ def test_invalid_phases(stored: str) -> None:
         ),
     ]
     for arguments, status, message in cases:
-        result = etq_says(*arguments, "--db", stored)
+        result = run_etq(*arguments, "--db", stored)
         assert (result.exit_code, message in result.stderr) == (status, True), (arguments, result.stderr)
 
 
 def test_writing_needs_a_warehouse(tmp_path: Path) -> None:
     db = str(tmp_path / "none.duckdb")
     for arguments in (("label", "run"), ("metric", "run"), ("phase", "run")):
-        result: Any = etq_says(*arguments, "--db", db)
+        result: Any = run_etq(*arguments, "--db", db)
         assert (result.exit_code, "no such file; make a warehouse" in result.stderr) == (1, True)
     assert not Path(db).exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import etq
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, memory, trace
 
@@ -30,7 +30,7 @@ def test_a_leak_on_a_device(tmp_path: Path) -> None:
     last["args"]["Addr"] = 99
     path = tmp_path / "leak.pt.trace.json"
     path.write_bytes(trace(*events, last))
-    lines = etq_says("memory", str(path)).stdout.splitlines()
+    lines = run_etq("memory", str(path)).stdout.splitlines()
     assert lines[0] == "GPU0: at most 4 MiB in use, first at 450 us"
     bars = lines[1]
     assert len(bars) == 72 and len({*bars[:18]}) == len({*bars[18:36]}) == len({*bars[36:54]}) == 1
@@ -42,14 +42,14 @@ def test_a_leak_on_a_device(tmp_path: Path) -> None:
 
 def test_other_formats_have_the_rows_at_the_peak(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
-    assert etq_says("ingest", str(MLP), "--name", "run", "--db", db).exit_code == 0
+    assert run_etq("ingest", str(MLP), "--name", "run", "--db", db).exit_code == 0
     with etq.open(db, read_only=True) as warehouse:
         for command, query in (("memory", "peak_memory('run')"), ("leaks", "memory_leaks('run')")):
-            printed = json.loads(etq_says(command, "run", "--db", db, "--format", "json").stdout)
+            printed = json.loads(run_etq(command, "run", "--db", db, "--format", "json").stdout)
             columns, rows = warehouse.rows(f"FROM {query}")
             assert rows and [tuple(row.values()) for row in printed] == rows and [*printed[0]] == columns
-            assert json.loads(etq_says(command, str(MLP), "--format", "json").stdout) == printed
-    limited = etq_says("memory", "run", "--db", db, "--limit", "1", "--sort-by", "op").stdout
+            assert json.loads(run_etq(command, str(MLP), "--format", "json").stdout) == printed
+    limited = run_etq("memory", "run", "--db", db, "--limit", "1", "--sort-by", "op").stdout
     assert "Held at the peak:" in limited and "Grows" not in limited
     assert [line.split()[1] for line in limited.splitlines()[-1:]] == ["aten::empty"]
 
@@ -57,15 +57,15 @@ def test_other_formats_have_the_rows_at_the_peak(tmp_path: Path) -> None:
 def test_without_allocations() -> None:
     device = str(CAPTURES / "torch_steps" / "before.pt.trace.json.gz")
     for command in ("memory", "leaks"):
-        result = etq_says(command, device)
+        result = run_etq(command, device)
         assert result.exit_code == 0 and "profile_memory=True" in result.stderr
-    assert "for that there is etq memory" in etq_says("leaks", str(CAPTURES / "mlp" / "mlp.etdp")).stderr
+    assert "for that there is etq memory" in run_etq("leaks", str(CAPTURES / "mlp" / "mlp.etdp")).stderr
 
 
 def test_a_snapshot_is_never_unpickled(tmp_path: Path) -> None:
     """Its pickle would write a file."""
     path, target = tmp_path / "snapshot.pickle", tmp_path / "written"
     path.write_bytes(b"\x80\x04cbuiltins\nopen\n(V" + str(target).encode() + b"\nVw\ntR.")
-    result = etq_says("memory", str(path))
+    result = run_etq("memory", str(path))
     assert result.exit_code == 1 and "etq never reads pickles" in result.stderr
     assert not target.exists()

@@ -68,7 +68,7 @@ def test_the_two_forms_are_not_mixed(arguments: list[str], message: str) -> None
     assert result.exit_code == 2 and message in result.stderr
 
 
-def test_a_file_that_cannot_be_read_is_told_in_one_line() -> None:
+def test_unreadable_files_are_reported_in_one_line() -> None:
     result = etq_inspects("--etdump_path", "missing.etdp")
     assert (result.exit_code, result.stderr) == (1, "Error: missing.etdp: no such file\n")
 

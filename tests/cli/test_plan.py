@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import etq
 from etq.analysis import ab_plan as plan
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import whole
 
@@ -54,7 +54,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def etq_plans(*arguments: str, run: str | None = None) -> Result:
     ran = () if run is None else ("--run", run, "--db", "lab.duckdb")
-    return etq_says("plan", "--plan", "p", "--captures", "2", *ran, *arguments)
+    return run_etq("plan", "--plan", "p", "--captures", "2", *ran, *arguments)
 
 
 def stored(query: str) -> list[tuple[Any, ...]]:
@@ -94,7 +94,7 @@ def test_no_captures_have_no_order() -> None:
 
 
 def test_without_a_command_the_order_is_printed() -> None:
-    result = etq_says("plan", "--base", "v1", "--new", "v/2", "--captures", "2", "--plan", "p", "--out-dir", "d")
+    result = run_etq("plan", "--base", "v1", "--new", "v/2", "--captures", "2", "--plan", "p", "--out-dir", "d")
     assert result.exit_code == 0
     assert result.stdout == (
         "number  side  file\n"
@@ -118,12 +118,12 @@ def test_the_order_in_other_formats() -> None:
 
 
 def test_a_plan_without_a_name_is_named_by_the_time() -> None:
-    [row, *_] = json.loads(etq_says("plan", "--format", "json").stdout)
+    [row, *_] = json.loads(run_etq("plan", "--format", "json").stdout)
     assert row["file"].startswith(f"plan-{datetime.now(UTC):%Y}") and row["file"].endswith("-01-A.etdp")
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "output"),
     [
         (("--run", "bench {side}"), "the command has no {out}"),
         (("--run", "bench '{out}"), "the command can't be split into words: "),
@@ -138,10 +138,10 @@ def test_a_plan_without_a_name_is_named_by_the_time() -> None:
         (("--label", "a=b"), "--label goes with --run"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str) -> None:
-    result = etq_says("plan", *arguments)
+def test_wrong_usage(arguments: tuple[str, ...], output: str) -> None:
+    result = run_etq("plan", *arguments)
     assert result.exit_code == 2
-    assert said in result.stderr
+    assert output in result.stderr
     assert list(Path().iterdir()) == []
 
 
@@ -154,14 +154,14 @@ def test_captures_flow_in(here: Path) -> None:
     result = etq_plans("--base", "v1", "--new", "v2", "--label", "device=pc", run=command(here))
     assert result.exit_code == 0, result.stderr
     assert result.stdout.splitlines()[2].split() == ["1", "v1", "plan-p/p-01-v1.etdp"]
-    said = result.stderr.splitlines()
-    assert [line.rsplit(", ", 1)[0] for line in said[:-1] if not line.startswith("Note")] == [
+    output = result.stderr.splitlines()
+    assert [line.rsplit(", ", 1)[0] for line in output[:-1] if not line.startswith("Note")] == [
         "1/4 v1: p-01-v1 ingested",
         "2/4 v2: p-02-v2 ingested",
         "3/4 v2: p-03-v2 ingested",
         "4/4 v1: p-04-v1 ingested",
     ]
-    assert said[-1] == "Compare: etq compare side=v1,plan=p side=v2,plan=p --db lab.duckdb"
+    assert output[-1] == "Compare: etq compare side=v1,plan=p side=v2,plan=p --db lab.duckdb"
     expected = {"device": "pc", "plan": "p"}
     assert labels() == [
         {**expected, "plan_position": str(at), "side": side} for at, side in enumerate(["v1", "v2", "v2", "v1"], 1)
@@ -248,14 +248,14 @@ def test_a_command_that_fails_stops_the_plan(here: Path) -> None:
     run = command(here, after=failing_at(3, "print('x\\x1b' * 3); sys.exit('no device')"))
     result = etq_plans(run=run)
     assert result.exit_code == 1
-    said = result.stderr.splitlines()
-    assert said[-5:-1] == [
+    output = result.stderr.splitlines()
+    assert output[-5:-1] == [
         "| measuring B 3",
         r"| x\x1bx\x1bx\x1b",
         "| no device",
         "Ingested: 2. The same command with --resume --plan p takes the rest",
     ]
-    assert said[-1].startswith("Error: capture 3 of B: ") and said[-1].endswith(" failed with exit status 1")
+    assert output[-1].startswith("Error: capture 3 of B: ") and output[-1].endswith(" failed with exit status 1")
     assert len(labels()) == 2
 
 
@@ -376,10 +376,10 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
         assert process.poll() is None
         time.sleep(0.02)
     process.send_signal(signal.SIGINT)
-    said = process.communicate()[1]
+    output = process.communicate()[1]
     watch.cancel()
-    assert process.returncode == 130, said
-    assert said.splitlines()[-2:] == ["Ingested: 1. The same command with --resume --plan p takes the rest", ""]
+    assert process.returncode == 130, output
+    assert output.splitlines()[-2:] == ["Ingested: 1. The same command with --resume --plan p takes the rest", ""]
     with pytest.raises(ProcessLookupError):
         os.kill(int(Path("pid").read_text()), 0)
     assert [path.name for path in Path("plan-p").iterdir()] == ["p-01-A.etdp"]
@@ -389,5 +389,5 @@ def test_ctrl_c_ends_the_command_and_keeps_what_is_there(here: Path) -> None:
 
 def test_importing_it_loads_nothing_heavy() -> None:
     code = "import sys, etq.analysis.ab_plan; print([name for name in ('duckdb', 'numpy', 'pyarrow', 'click') if name in sys.modules])"
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert said.stdout == "[]\n"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert output.stdout == "[]\n"

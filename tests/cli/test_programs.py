@@ -9,7 +9,7 @@ import pytest
 
 import etq
 from tests.asserts import csv_rows
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 NET = CAPTURES / "multimethod/multimethod.pte"
@@ -21,17 +21,17 @@ def test_a_program_stored_and_one_read_are_alike(tmp_path: Path) -> None:
     with etq.open(db) as warehouse:
         warehouse.ingest_program(NET, name="net")
     for options in ([], ["--memory"], ["--memory", "--method", "encode"]):
-        stored = etq_says("program", "net", *options, "--db", db, "--format", "csv")
-        read = etq_says("program", str(NET), *options, "--format", "csv")
+        stored = run_etq("program", "net", *options, "--db", db, "--format", "csv")
+        read = run_etq("program", str(NET), *options, "--format", "csv")
         assert stored.exit_code == read.exit_code == 0, stored.stderr + read.stderr
         assert stored.stdout == read.stdout
 
 
 def test_printed_output() -> None:
-    rows = json.loads(etq_says("program", str(NET), "--format", "json").stdout)
+    rows = json.loads(run_etq("program", str(NET), "--format", "json").stdout)
     assert [row["part"] for row in rows] == ["program", "constants", "padding"]
     assert sum(row["bytes"] for row in rows) == 9760
-    lines = csv_rows(etq_says("program", str(NET), "--memory", "--format", "csv").stdout)
+    lines = csv_rows(run_etq("program", str(NET), "--memory", "--format", "csv").stdout)
     assert {row["method"]: row["planned_bytes"] for row in lines} == {"decode": "2432", "encode": "2432"}
 
 
@@ -43,7 +43,7 @@ def test_errors_are_reported_in_one_line(tmp_path: Path) -> None:
         (["net", "--db", missing], "no such file; make a warehouse"),
         ([str(NET), "--memory", "--method", "x"], "Error: unknown method x; there are decode, encode\n"),
     ):
-        result = etq_says("program", *arguments)
+        result = run_etq("program", *arguments)
         assert (result.exit_code, result.stdout) == (1, "")
         assert message in result.stderr and result.stderr.count("\n") == 1
-    assert etq_says("program", str(NET), "--method", "encode").exit_code == 2
+    assert run_etq("program", str(NET), "--method", "encode").exit_code == 2

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
 
@@ -36,7 +36,7 @@ def lab(stored: str, tmp_path: Path) -> str:
 
 
 def test_inspect_with_a_record() -> None:
-    result = etq_says("inspect", MLP, "--etrecord", RECORD, "--format", "json")
+    result = run_etq("inspect", MLP, "--etrecord", RECORD, "--format", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     rows = {row["event_name"]: row for row in json.loads(result.stdout)}
     # By eye, from the model's source: the head is Sequential(LayerNorm, Linear), in line 32.
@@ -47,15 +47,15 @@ def test_inspect_with_a_record() -> None:
 
 
 def test_inspect_shortens_the_ops_of_a_call_on_the_screen_only() -> None:
-    shown = etq_says("inspect", XNN, "--etrecord", XNN_RECORD).stdout
+    shown = run_etq("inspect", XNN, "--etrecord", XNN_RECORD).stdout
     assert "aten.linear.default, aten.relu.default, aten.linear.default, 12 more" in shown
-    written = etq_says("inspect", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout
+    written = run_etq("inspect", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout
     calls = [row["op_types"] for row in json.loads(written) if row["event_name"] == "DELEGATE_CALL"]
     assert [len(ops) for ops in calls] == [15, 1]
 
 
 def test_a_record_of_another_program_is_warned_of() -> None:
-    result = etq_says("inspect", MLP, "--etrecord", str(CAPTURES / "convnet/convnet.etrecord"))
+    result = run_etq("inspect", MLP, "--etrecord", str(CAPTURES / "convnet/convnet.etrecord"))
     assert result.exit_code == 0
     assert result.stderr.startswith("Warning: foreign record: the record convnet is of another program: it fits ")
 
@@ -63,11 +63,11 @@ def test_a_record_of_another_program_is_warned_of() -> None:
 def test_ingest_with_a_record_serves_all_files(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     other = str(CAPTURES / "mlp/mlp_method_only.etdp")
-    result = etq_says("ingest", MLP, other, "--etrecord", RECORD, "--pte", PROGRAM, "--db", db)
+    result = run_etq("ingest", MLP, other, "--etrecord", RECORD, "--pte", PROGRAM, "--db", db)
     assert (result.exit_code, result.stderr) == (0, "mlp: ingested\nmlp_method_only: ingested\n")
     query = """SELECT c.name AS capture, r.name AS record, p.name AS program FROM captures AS c
         JOIN records AS r USING (record_id) JOIN programs AS p USING (program_id) ORDER BY c.name"""
-    assert json.loads(etq_says("sql", query, "--db", db, "--format", "json").stdout) == [
+    assert json.loads(run_etq("sql", query, "--db", db, "--format", "json").stdout) == [
         {"capture": "mlp", "record": "mlp", "program": "mlp"},
         {"capture": "mlp_method_only", "record": "mlp", "program": "mlp"},
     ]
@@ -91,20 +91,20 @@ def test_ingest_in_python_takes_the_record_and_the_program(tmp_path: Path) -> No
 def test_a_record_that_is_damaged_stops_before_anything_is_stored(tmp_path: Path) -> None:
     db, bad = str(tmp_path / "lab.duckdb"), tmp_path / "bad.etrecord"
     bad.write_bytes(Path(RECORD).read_bytes()[:5000])
-    result = etq_says("ingest", MLP, "--etrecord", str(bad), "--db", db)
+    result = run_etq("ingest", MLP, "--etrecord", str(bad), "--db", db)
     assert result.exit_code == 1
     assert result.stderr.startswith(f"Error: {bad}: the zip is damaged: ") and result.stderr.count("\n") == 1
-    assert json.loads(etq_says("captures", "--db", db, "--format", "json").stdout) == []
+    assert json.loads(run_etq("captures", "--db", db, "--format", "json").stdout) == []
 
 
 def test_link_and_ask(lab: str) -> None:
-    unlinked = etq_says("modules", "run", "--db", lab)
+    unlinked = run_etq("modules", "run", "--db", lab)
     assert (unlinked.exit_code, unlinked.stdout) == (1, "")
     assert "run has no record" in unlinked.stderr and "etq link run RECORD" in unlinked.stderr
-    assert etq_says("link", "run", RECORD, "--db", lab).stderr == "run: linked to mlp\n"
-    assert etq_says("link", "run", "mlp", "--db", lab).stderr == "run: linked to mlp\n"
-    assert etq_says("link", "run", PROGRAM, "--db", lab).stderr == "run: linked to mlp\n"
-    modules = json.loads(etq_says("modules", "run", "--db", lab, "--format", "json").stdout)
+    assert run_etq("link", "run", RECORD, "--db", lab).stderr == "run: linked to mlp\n"
+    assert run_etq("link", "run", "mlp", "--db", lab).stderr == "run: linked to mlp\n"
+    assert run_etq("link", "run", PROGRAM, "--db", lab).stderr == "run: linked to mlp\n"
+    modules = json.loads(run_etq("modules", "run", "--db", lab, "--format", "json").stdout)
     # By eye, from the model's source.
     classes = {row["module"]: row["module_class"] for row in modules}
     assert classes["(model)"] == "__main__.MLP"
@@ -112,7 +112,7 @@ def test_link_and_ask(lab: str) -> None:
     # Self times and the rows in parentheses add up to the executes' total, 100 %.
     shares = [row["share_percent"] for row in modules if row["module"] in ("(model)", "(framework)", "(unattributed)")]
     assert sum(shares) == pytest.approx(100, abs=1e-9)
-    sources = json.loads(etq_says("sources", "run", "--db", lab, "--format", "json").stdout)
+    sources = json.loads(run_etq("sources", "run", "--db", lab, "--format", "json").stdout)
     assert sum(row["share_percent"] for row in sources) == pytest.approx(100, abs=1e-9)
     assert {"models/export_models.py:21", "models/export_models.py:25", "models/export_models.py:32"} <= {
         row["source"] for row in sources
@@ -125,13 +125,13 @@ def test_link_reports_missing_captures_and_records(lab: str) -> None:
         (("nonesuch", RECORD), "no capture matches nonesuch"),
         (("run", MLP), "expected a zip"),
     ):
-        result = etq_says("link", *arguments, "--db", lab)
+        result = run_etq("link", *arguments, "--db", lab)
         assert (result.exit_code, result.stdout) == (1, "")
         assert message in result.stderr and result.stderr.count("\n") == 1
 
 
 def test_coverage_of_a_record_and_of_a_run() -> None:
-    before = etq_says("coverage", XNN_RECORD, "--format", "json")
+    before = run_etq("coverage", XNN_RECORD, "--format", "json")
     assert before.stderr == "2 calls of XnnpackBackend\n"
     # As executorch's get_delegation_info counts them.
     assert {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(before.stdout)} == {
@@ -140,7 +140,7 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
         "aten.linear.default": (7, 0),
         "aten.relu.default": (6, 0),
     }
-    [worst, *_] = json.loads(etq_says("coverage", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout)
+    [worst, *_] = json.loads(run_etq("coverage", XNN, "--etrecord", XNN_RECORD, "--format", "json").stdout)
     assert (worst["op_type"], worst["worst_source"]) == ("aten.native_layer_norm.default", "models/export_models.py:32")
     assert worst["total"] > 0
 
@@ -149,16 +149,14 @@ def test_coverage_of_a_record_and_of_a_run() -> None:
 def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
     """expand_copy, view_copy and bmm are made of one matmul, and share a debug handle; the backend took bmm alone."""
     path = str(CAPTURES / "delegation/attention_bmm/attention_bmm.")
-    alone = etq_says("coverage", path + "etrecord", "--format", "json")
+    alone = run_etq("coverage", path + "etrecord", "--format", "json")
     assert alone.stderr.splitlines()[1:] == [
         "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
     ]
-    from_files = etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
+    from_files = run_etq("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json")
     assert from_files.stderr == "2 calls of OtherBackend\n"
     expected = {"aten.bmm.default": (2, 0), "aten.expand_copy.default": (0, 4), "aten.view_copy.default": (0, 14)}
-    run = etq_says(
-        "coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json"
-    )
+    run = run_etq("coverage", path + "etdp", "--etrecord", path + "etrecord", "--pte", path + "pte", "--format", "json")
     for result in (from_files, run):
         rows = {row["op_type"]: (row["delegated"], row["not_delegated"]) for row in json.loads(result.stdout)}
         assert {op: rows[op] for op in expected} == expected
@@ -167,18 +165,18 @@ def test_coverage_of_a_record_whose_ops_delegates_took_in_part() -> None:
 def test_coverage_of_one_method_of_a_record() -> None:
     path = str(CAPTURES / "delegation/two_methods/two_methods.")
     both, one = (
-        etq_says("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json", *method)
+        run_etq("coverage", path + "etrecord", "--pte", path + "pte", "--format", "json", *method)
         for method in ((), ("--method", "decode"))
     )
     of_decode = [row for row in json.loads(both.stdout) if row["method"] == "decode"]
     assert json.loads(one.stdout) == of_decode != json.loads(both.stdout)
-    unknown = etq_says("coverage", path + "etrecord", "--method", "nonesuch")
+    unknown = run_etq("coverage", path + "etrecord", "--method", "nonesuch")
     assert unknown.exit_code == 1 and "its methods are decode, forward" in unknown.stderr
 
 
 def test_coverage_refuses_the_program_of_another_record() -> None:
     path = str(CAPTURES / "delegation/two_methods/two_methods.etrecord")
-    result = etq_says("coverage", path, "--pte", str(CAPTURES / "mlp/mlp.pte"))
+    result = run_etq("coverage", path, "--pte", str(CAPTURES / "mlp/mlp.pte"))
     assert (result.exit_code, result.stdout) == (1, "")
     assert "Error: the program mlp was not exported with the record two_methods" in result.stderr
 
@@ -188,7 +186,7 @@ def test_graph_is_of_typical_runs_or_all_and_of_one_method() -> None:
     folder = CAPTURES / "multimethod"
     given = [str(folder / "multimethod_100runs.etdp"), "--etrecord", str(folder / "multimethod.etrecord")]
     typical, all_runs, decode = (
-        etq_says("graph", "--dot", *given, *more) for more in ((), ("--runs", "all"), ("--method", "decode"))
+        run_etq("graph", "--dot", *given, *more) for more in ((), ("--runs", "all"), ("--method", "decode"))
     )
     assert "runs are typical and counted" in typical.stderr
     assert all_runs.stderr == "" and all_runs.stdout != typical.stdout
@@ -196,8 +194,8 @@ def test_graph_is_of_typical_runs_or_all_and_of_one_method() -> None:
 
 
 def test_graph_is_one_of_graphviz(lab: str) -> None:
-    etq_says("link", "run", RECORD, "--db", lab)
-    result = etq_says("graph", "run", "--dot", "--runs", "all", "--db", lab)
+    run_etq("link", "run", RECORD, "--db", lab)
+    result = run_etq("graph", "run", "--dot", "--runs", "all", "--db", lab)
     assert (result.exit_code, result.stderr) == (0, "")
     first, _, *lines, last = result.stdout.splitlines()
     assert (first, last) == ("digraph ops {", "}")
@@ -207,4 +205,4 @@ def test_graph_is_one_of_graphviz(lab: str) -> None:
     edges = [line for line in lines if "->" in line]
     # By hand: 6 within each block, 2 from one block to the next, 3 of the head.
     assert len(edges) == 3 * 6 + 2 * 2 + 3
-    assert etq_says("graph", "run", "--db", lab).exit_code == 2
+    assert run_etq("graph", "run", "--db", lab).exit_code == 2

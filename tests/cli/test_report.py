@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import etq
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import thinned, whole
 
@@ -38,10 +38,10 @@ def test_a_capture_stored_and_a_file_read_are_alike(tmp_path: Path) -> None:
     with etq.open(db) as warehouse:
         warehouse.link(warehouse.ingest(file, name="run"), warehouse.ingest_record(record))
     stored, read = str(tmp_path / "stored.html"), str(tmp_path / "read.html")
-    result = etq_says("report", "run", "-o", stored, "--db", db)
+    result = run_etq("report", "run", "-o", stored, "--db", db)
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == f"{stored}: the report of run\n"
-    assert etq_says("report", file, "--etrecord", record, "-o", read).exit_code == 0
+    assert run_etq("report", file, "--etrecord", record, "-o", read).exit_code == 0
     one, other = (data_of(Path(path).read_text()) for path in (stored, read))
     assert [section["kind"] for section in one["sections"]] == [section["kind"] for section in other["sections"]]
     for here, there in zip(one["sections"][1:], other["sections"][1:], strict=True):
@@ -65,12 +65,12 @@ def test_an_output_is_refused_before_the_page_is_computed(tmp_path: Path, monkey
         (("-o", ""), empty),
         (("-o", "", "--force"), empty),
     ):
-        result = etq_says("report", file, *output)
+        result = run_etq("report", file, *output)
         assert (result.exit_code, result.stderr) == (1, f"Error: {text}\n")
-    result = etq_says("report", file, file, "-o", str(there))
+    result = run_etq("report", file, file, "-o", str(there))
     assert (result.exit_code, result.stderr) == (1, f"Error: {there}: exists; overwrite it with --force\n")
     assert there.read_text() == "other"
-    assert isinstance(etq_says("report", file, "--force").exception, AssertionError)
+    assert isinstance(run_etq("report", file, "--force").exception, AssertionError)
 
 
 OF_KINDS = [
@@ -87,7 +87,7 @@ OF_KINDS = [
 @pytest.mark.parametrize(("path", "sections"), thinned(OF_KINDS, [OF_KINDS[0][0], OF_KINDS[4][0]]))
 def test_all_kinds_of_captures(path: str, sections: dict[str, bool]) -> None:
     """A section without data states the reason; it is neither left out nor zero."""
-    result = etq_says("report", str(CAPTURES / path), "-o", "-")
+    result = run_etq("report", str(CAPTURES / path), "-o", "-")
     assert result.exit_code == 0, result.stderr
     assert ({"headline": True, "advice": True} | sections).items() <= kinds(result.stdout).items()
 
@@ -100,16 +100,16 @@ def test_names_of_outputs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     db = str(tmp_path / "lab.duckdb")
     with etq.open(db) as warehouse:
         warehouse.ingest(FOLDER / "convnet.etdp", name="../x/\x1b[31m<b>")
-    assert etq_says("report", "@latest", "--db", db).exit_code == 0
+    assert run_etq("report", "@latest", "--db", db).exit_code == 0
     assert sorted(each.name for each in tmp_path.iterdir()) == ["_x___31m_b_.html", "lab.duckdb"]
-    again = etq_says("report", "@latest", "--db", db)
+    again = run_etq("report", "@latest", "--db", db)
     assert (again.exit_code, again.stderr) == (1, "Error: _x___31m_b_.html: exists; overwrite it with --force\n")
-    assert etq_says("report", "@latest", "--db", db, "--force").exit_code == 0
+    assert run_etq("report", "@latest", "--db", db, "--force").exit_code == 0
 
 
 @pytest.mark.long
 def test_times_are_in_the_unit_asked_for() -> None:
-    page = etq_says("report", str(FOLDER / "convnet.etdp"), "-o", "-", "--unit", "ms").stdout
+    page = run_etq("report", str(FOLDER / "convnet.etdp"), "-o", "-", "--unit", "ms").stdout
     for section in data_of(page)["sections"]:
         for table in section["tables"].values():
             if "unit" in table["names"] and section["kind"] in ("runs", "ops", "events"):
@@ -131,16 +131,16 @@ def test_errors_are_reported_in_one_line(tmp_path: Path) -> None:
             "run is not a file; --etrecord only applies to files",
         ),
     ):
-        result = etq_says("report", *arguments, "--db", db)
+        result = run_etq("report", *arguments, "--db", db)
         assert (result.exit_code, result.stdout) == (1, ""), arguments
         assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr
-    assert etq_says("report", "--db", db).exit_code == 2
+    assert run_etq("report", "--db", db).exit_code == 2
 
 
 def test_a_page_that_is_not_written_leaves_what_was_there(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     path.write_text("kept")
-    assert etq_says("report", "nowhere.etdp", "-o", str(path), "--force").exit_code == 1
+    assert run_etq("report", "nowhere.etdp", "-o", str(path), "--force").exit_code == 1
     assert path.read_text() == "kept" and os.listdir(tmp_path) == ["report.html"]
 
 
@@ -149,7 +149,7 @@ def test_the_graph_alone(tmp_path: Path) -> None:
     """The page has the same section as the report of the capture."""
     file, record = str(FOLDER / "convnet.etdp"), ("--etrecord", str(FOLDER / "convnet.etrecord"))
     path = tmp_path / "graph.html"
-    result = etq_says("graph", file, *record, "--html", str(path), "--unit", "ms")
+    result = run_etq("graph", file, *record, "--html", str(path), "--unit", "ms")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{path}: the graph of convnet\n")
     [graph] = data_of(path.read_text())["sections"]
     nodes = dict(zip(graph["tables"]["nodes"]["names"], graph["tables"]["nodes"]["columns"], strict=True))
@@ -166,13 +166,13 @@ def test_the_graph_alone(tmp_path: Path) -> None:
         ((file, *record, "--format", "svg", "--phase", "load"), "--phase does not apply to --format svg"),
         ((file, "--html", "-"), "convnet: Without its ETRecord the capture doesn't show the graph of its program"),
     ):
-        result = etq_says("graph", *arguments)
+        result = run_etq("graph", *arguments)
         assert result.exit_code in (1, 2) and text in result.stderr, arguments
     path = tmp_path / "graph.svg"
-    result = etq_says("graph", file, *record, "--format", "svg", "--overlay", "op", "--levels", "0", "-o", str(path))
+    result = run_etq("graph", file, *record, "--format", "svg", "--overlay", "op", "--levels", "0", "-o", str(path))
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", f"{path}: the graph of convnet\n")
     assert "<title>convnet: graph by op type</title>" in path.read_text()
-    result = etq_says("graph", file, *record, "--format", "json", "--unit", "ms")
+    result = run_etq("graph", file, *record, "--format", "json", "--unit", "ms")
     assert (result.exit_code, json.loads(result.stdout)["unit"], result.stderr) == (0, "ms", "")
-    both = [etq_says("graph", file, *record, *form) for form in (("--dot",), ("--format", "dot"))]
+    both = [run_etq("graph", file, *record, *form) for form in (("--dot",), ("--format", "dot"))]
     assert both[0].stdout == both[1].stdout and both[0].stdout.startswith("digraph")

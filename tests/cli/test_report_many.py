@@ -11,8 +11,8 @@ import pytest
 import etq
 import etq.report
 from etq.errors import EtqError, QueryError
-from tests.cli.test_cli import etq_says
 from tests.cli.test_report import data_of
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.slower import slower
 from tests.sql.test_trends import history
@@ -58,7 +58,7 @@ def values(table: dict[str, Any], name: str) -> list[Any]:
 def test_two_folders_of_files(folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folders)
     path = tmp_path / "difference.html"
-    result = etq_says("report", "base", "new", "--etrecord", RECORD, "-o", str(path), "--db", "none.duckdb")
+    result = run_etq("report", "base", "new", "--etrecord", RECORD, "-o", str(path), "--db", "none.duckdb")
     assert (result.exit_code, result.stdout) == (0, ""), result.stderr
     assert result.stderr == f"{path}: the report of base and new\n"
     page = data_of(path.read_text())
@@ -74,7 +74,7 @@ def test_two_folders_of_files(folders: Path, tmp_path: Path, monkeypatch: pytest
 def test_options_reach_the_comparison(folders: Path, tmp_path: Path) -> None:
     path = str(tmp_path / "difference.html")
     sides = (str(folders / "base"), str(folders / "new"))
-    result = etq_says("report", *sides, "--min-effect", "90%", "--quantile", "0.5", "--unit", "ns", "-o", path)
+    result = run_etq("report", *sides, "--min-effect", "90%", "--quantile", "0.5", "--unit", "ns", "-o", path)
     assert result.exit_code == 0, result.stderr
     page = data_of(Path(path).read_text())
     assert section(page, "verdict")["facts"]["options"] == {"min_effect": 0.9, "quantile": 0.5}
@@ -88,7 +88,7 @@ def test_options_reach_the_comparison(folders: Path, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_series(builds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    result = etq_says("report", "--trend", "model=net", "--over", "build", "--db", builds)
+    result = run_etq("report", "--trend", "model=net", "--over", "build", "--db", builds)
     assert result.exit_code == 0, result.stderr
     assert result.stderr == "model=net.html: the report of model=net\n"
     page = data_of(Path("model=net.html").read_text())
@@ -96,7 +96,7 @@ def test_series(builds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     changes = section(page, "regressions")["tables"]["rows"]
     [(op, position, bad)] = zip(*(values(changes, name) for name in ("op", "position", "first_bad")), strict=True)
     assert (op, position, bad) == ("addmm", 18, "18")
-    later = etq_says("report", "--trend", "--since", "19", "--db", builds, "-o", "-")
+    later = run_etq("report", "--trend", "--since", "19", "--db", builds, "-o", "-")
     assert "No total and no op changed" in section(data_of(later.stdout), "regressions")["missing"]
 
 
@@ -114,7 +114,7 @@ def test_series(builds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     ],
 )
 def test_wrong_usage(arguments: list[str], message: str) -> None:
-    result = etq_says("report", *arguments)
+    result = run_etq("report", *arguments)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in result.stderr
 
@@ -129,7 +129,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
     ],
 )
 def test_errors_are_reported_in_one_line(builds: str, arguments: list[str], message: str) -> None:
-    result = etq_says("report", *arguments, "--db", builds, "-o", "-")
+    result = run_etq("report", *arguments, "--db", builds, "-o", "-")
     assert (result.exit_code, result.stdout) == (1, ""), result.stdout[:200]
     assert message in result.stderr and result.stderr.count("\n") == 1, result.stderr
 

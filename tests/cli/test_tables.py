@@ -11,19 +11,15 @@ from pathlib import Path
 
 import click
 import pytest
-from click.testing import CliRunner, Result
 
 import etq
 from etq import cli
 from tests.asserts import csv_rows
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
-
-
-def etq_says(*arguments: str, **options: str) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments), **options)  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -53,47 +49,47 @@ def test_limit(command: str, lab: str) -> None:
     words = [word.replace("\\", "") for word in command.replace("\\ ", "\0").split(" ")]
     words = [word.replace("\0", " ").replace("FILE", MLP) for word in words]
     db = [] if words[0] in ("inspect", "views") else ["--db", lab]
-    whole = csv_rows(etq_says(*words, *db, "--format", "csv").stdout)
+    whole = csv_rows(run_etq(*words, *db, "--format", "csv").stdout)
     for form in ("csv", "json", "table"):
-        result = etq_says(*words, *db, "--format", form, "--limit", "2")
+        result = run_etq(*words, *db, "--format", form, "--limit", "2")
         assert result.exit_code == 0, result.stderr
         if form == "csv":
             assert csv_rows(result.stdout) == whole[:2] and len(whole) > 1
         if form == "json":
             assert len(json.loads(result.stdout)) == 2
-    assert csv_rows(etq_says(*words, *db, "--format", "csv").stdout) == whole, "of the command alone"
+    assert csv_rows(run_etq(*words, *db, "--format", "csv").stdout) == whole, "of the command alone"
 
 
 def test_a_command_line_that_is_read_and_not_run_limits_no_other(lab: str) -> None:
     captures = cli.main.get_command(click.Context(cli.main), "captures")
     assert captures is not None
     captures.make_context("captures", ["--limit", "1", "--sort-by", "name", "--db", lab])
-    assert [row["name"] for row in csv_rows(etq_says("captures", "--format", "csv", "--db", lab).stdout)] == [
+    assert [row["name"] for row in csv_rows(run_etq("captures", "--format", "csv", "--db", lab).stdout)] == [
         "run",
         "untraced",
     ]
 
 
 def test_sort_by(lab: str) -> None:
-    rows = csv_rows(etq_says("events", "run", "--sort-by", "p50", "--format", "csv", "--db", lab).stdout)
+    rows = csv_rows(run_etq("events", "run", "--sort-by", "p50", "--format", "csv", "--db", lab).stdout)
     values = [float(row["p50"]) for row in rows]
     assert values == sorted(values, reverse=True)
-    rows = csv_rows(etq_says("views", "--sort-by", "kind", "--format", "csv").stdout)
+    rows = csv_rows(run_etq("views", "--sort-by", "kind", "--format", "csv").stdout)
     assert [row["kind"] for row in rows] == sorted(row["kind"] for row in rows)
-    wrong = etq_says("events", "run", "--sort-by", "p51", "--db", lab)
+    wrong = run_etq("events", "run", "--sort-by", "p51", "--db", lab)
     assert wrong.stderr.startswith("Error: no column 'p51' to sort by; the nearest are p50, p10; known are ")
-    both = etq_says("compare", "run", "untraced", "--sort-by", "op", "--db", lab)
+    both = run_etq("compare", "run", "untraced", "--sort-by", "op", "--db", lab)
     assert (both.exit_code, "--sort-by goes with --what" in both.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["ops run", "captures", "flame run", "compare run untraced"])
 def test_an_unknown_ending_is_refused(command: str, lab: str, tmp_path: Path) -> None:
     path = tmp_path / "x.xlsx"
-    result = etq_says(*command.split(), "-o", str(path), "--db", lab)
+    result = run_etq(*command.split(), "-o", str(path), "--db", lab)
     assert (result.exit_code, path.exists()) == (1, False)
     assert f"Error: {path}: no format has the ending .xlsx; use .csv, " in result.stderr
-    assert etq_says("captures", "-o", str(path), "--format", "csv", "--db", lab).exit_code == 0
-    assert etq_says("captures", "-o", str(tmp_path / "x.txt"), "--db", lab).exit_code == 0
+    assert run_etq("captures", "-o", str(path), "--format", "csv", "--db", lab).exit_code == 0
+    assert run_etq("captures", "-o", str(tmp_path / "x.txt"), "--db", lab).exit_code == 0
 
 
 def test_sql_of_stdin_and_of_a_file(lab: str, tmp_path: Path) -> None:
@@ -102,29 +98,29 @@ def test_sql_of_stdin_and_of_a_file(lab: str, tmp_path: Path) -> None:
     file = tmp_path / "questions.sql"
     file.write_text(script)
     for arguments, text in (((), script), (("-",), script), (("-f", str(file)), ""), ((script,), "")):
-        result = etq_says("sql", *arguments, "--format", "csv", "--db", lab, input=text)
+        result = run_etq("sql", *arguments, "--format", "csv", "--db", lab, input=text)
         assert (result.stdout, result.exit_code) == (expected, 0), result.stderr
-    assert etq_says("sql", "--db", lab, input="").stdout == ""
-    refused = etq_says("sql", "-f", str(file), "--format", "parquet", "--db", lab)
+    assert run_etq("sql", "--db", lab, input="").stdout == ""
+    refused = run_etq("sql", "-f", str(file), "--format", "parquet", "--db", lab)
     assert refused.stderr == "Error: parquet holds the result of one statement, and there are 3; take them apart\n"
-    missing = etq_says("sql", "-f", str(tmp_path / "none.sql"), "--db", lab)
+    missing = run_etq("sql", "-f", str(tmp_path / "none.sql"), "--db", lab)
     assert missing.stderr == f"Error: {tmp_path}/none.sql: no such file\n"
-    assert etq_says("sql", script, "-f", str(file), "--db", lab).exit_code == 2
-    assert etq_says("sql", "SELECT 1; SELEKT 2", "--db", lab).stderr.startswith("Error: syntax error")
+    assert run_etq("sql", script, "-f", str(file), "--db", lab).exit_code == 2
+    assert run_etq("sql", "SELECT 1; SELEKT 2", "--db", lab).stderr.startswith("Error: syntax error")
 
 
 def test_a_long_list_is_shortened_for_people_alone(lab: str) -> None:
     query = "SELECT range(12) AS some, range(40) AS many, [1.5, 2e6] AS floats"
-    first, _, line = etq_says("sql", query, "--db", lab).stdout.splitlines()
+    first, _, line = run_etq("sql", query, "--db", lab).stdout.splitlines()
     assert first.split() == ["some", "many", "floats"]
     assert line.split("  ") == [
         "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]",
         "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ... 30 more]",
         "[1.5, 2000000]",
     ]
-    [row] = json.loads(etq_says("sql", query, "--db", lab, "--format", "json").stdout)
+    [row] = json.loads(run_etq("sql", query, "--db", lab, "--format", "json").stdout)
     assert row["many"] == [*range(40)]
-    assert "38,39]" in etq_says("sql", query, "--db", lab, "--format", "csv").stdout
+    assert "38,39]" in run_etq("sql", query, "--db", lab, "--format", "csv").stdout
 
 
 @pytest.mark.parametrize("form", ["table", "json", "markdown"])
@@ -132,10 +128,10 @@ def test_times_with_a_zone(form: str, lab: str) -> None:
     query = (
         "SELECT t, NULL::TIMESTAMPTZ AS n, 1 AS one FROM (VALUES (TIMESTAMPTZ '2026-05-01 14:00:00+02')) AS v (t);-- x"
     )
-    result = etq_says("sql", f"SET TimeZone = 'UTC'; {query}", "--format", form, "--db", lab)
+    result = run_etq("sql", f"SET TimeZone = 'UTC'; {query}", "--format", form, "--db", lab)
     assert result.exit_code == 0, result.stderr
     assert "2026-05-01" in result.stdout and "12:00:00+00:00" in result.stdout
-    infinite = etq_says(
+    infinite = run_etq(
         "sql", "SELECT TIMESTAMPTZ 'infinity' AS t, [TIMESTAMPTZ '2026-05-01 14:00:00+02'] AS l", "--db", lab
     )
     assert "infinity" in infinite.stdout and "2026-05-01" in infinite.stdout

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 import etq
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.launch_traces import ALL_REDUCE, Machine, message
 from tests.trace_builders import event, trace
@@ -23,7 +23,7 @@ def test_a_folder_of_workers(tmp_path: Path) -> None:
     (folder / "notes.txt").write_text("nothing")
     shutil.copy(CAPTURES / "mlp" / "mlp.etdp", tmp_path / "log")
     db = str(tmp_path / "lab.duckdb")
-    result = etq_says("ingest", str(tmp_path / "log"), "--label", "model=toy", "--db", db)
+    result = run_etq("ingest", str(tmp_path / "log"), "--label", "model=toy", "--db", db)
     assert result.exit_code == 0
     assert sorted(result.stderr.splitlines()) == [
         "host_41.1790857026000000000: ingested", "host_42.1790857026000000001: ingested", "mlp: ingested",
@@ -39,11 +39,11 @@ def test_a_folder_of_workers(tmp_path: Path) -> None:
 def test_ops_without_python_functions() -> None:
     trace = str(CAPTURES / "torch_2_15" / "python_functions.pt.trace.json.gz")
     every, some = (
-        {row["name"] for row in json.loads(etq_says("ops", trace, "--format", "json", *more).stdout)}
+        {row["name"] for row in json.loads(run_etq("ops", trace, "--format", "json", *more).stdout)}
         for more in ((), ("--no-python-functions",))
     )
     assert some < every and "nn.Module: Linear_0" in every - some and {"aten::addmm", "forward"} <= some
-    refused = etq_says("ops", str(CAPTURES / "mlp" / "mlp.etdp"), "--no-python-functions")
+    refused = run_etq("ops", str(CAPTURES / "mlp" / "mlp.etdp"), "--no-python-functions")
     assert refused.exit_code == 1 and "an ETDump has no Python functions" in refused.stderr
 
 
@@ -60,7 +60,7 @@ def test_ranks_of_a_job(tmp_path: Path) -> None:
 
     for rank in (0, 1, 2, 5):
         write(f"host{'_' * rank}", rank=rank)
-    result = etq_says("ingest", str(folder), "--job", "train", "--db", db)
+    result = run_etq("ingest", str(folder), "--job", "train", "--db", db)
     assert result.exit_code == 0
     assert result.stderr.splitlines()[4:] == ["Note: job train: of 8 processes, ranks 3 to 4 and 6 to 7 are missing"]
     with etq.open(db, read_only=True) as warehouse:
@@ -71,7 +71,7 @@ def test_ranks_of_a_job(tmp_path: Path) -> None:
     write("again", rank=5)
     write("unknown")
     pattern = str(folder / "*n*.json")
-    result = etq_says("ingest", pattern, "--job", "train", "--db", db)
+    result = run_etq("ingest", pattern, "--job", "train", "--db", db)
     assert result.stderr.splitlines()[2:] == [
         "Note: job train: rank 5 has several traces, again and host_____; remove one, or give them different jobs",
         "Note: job train: 1 trace has no rank; give it by --label-from 'rank{rank}.pt.trace.json.gz'",
@@ -79,20 +79,20 @@ def test_ranks_of_a_job(tmp_path: Path) -> None:
     ]
     write("of_another_size", size=4, rank=3)
     other = ("ingest", str(folder / "of_another_size.pt.trace.json"), "--job", "train", "--db", db)
-    assert etq_says(*other).stderr.splitlines()[-1] == "Note: job train: its traces are of jobs with 4 and 8 processes"
-    assert etq_says(*other, "--quiet").stderr == ""
-    differing = etq_says(*other, "--label", "job=x")
+    assert run_etq(*other).stderr.splitlines()[-1] == "Note: job train: its traces are of jobs with 4 and 8 processes"
+    assert run_etq(*other, "--quiet").stderr == ""
+    differing = run_etq(*other, "--label", "job=x")
     assert (differing.exit_code, "--job train and --label job=x differ" in differing.stderr) == (2, True)
-    assert etq_says(*other, "--label", "job=train").exit_code == 0
+    assert run_etq(*other, "--label", "job=train").exit_code == 0
 
 
 def test_a_folder_without_any(tmp_path: Path) -> None:
-    result = etq_says("ingest", str(tmp_path), "--db", str(tmp_path / "lab.duckdb"))
+    result = run_etq("ingest", str(tmp_path), "--db", str(tmp_path / "lab.duckdb"))
     assert result.exit_code == 1 and "a folder without profiling files" in result.stderr
 
 
 def test_inspect_knows_traces() -> None:
-    rows = json.loads(etq_says("inspect", str(TRACES / "steps_12.pt.trace.json.gz"), "--format", "json").stdout)
+    rows = json.loads(run_etq("inspect", str(TRACES / "steps_12.pt.trace.json.gz"), "--format", "json").stdout)
     steps = [row for row in rows if row["event_name"].startswith("ProfilerStep#")]
     # In the file: "dur": 165.247, in microseconds.
     assert steps[0]["event_name"] == "ProfilerStep#9" and steps[0]["p50"] == 0.165247
@@ -101,7 +101,7 @@ def test_inspect_knows_traces() -> None:
 def test_commands_of_devices(tmp_path: Path) -> None:
     """The commands print the rows of their views, for a file and for a warehouse."""
     file, db = str(CAPTURES / "torch_gpu" / "rank0.pt.trace.json.gz"), str(tmp_path / "lab.duckdb")
-    assert etq_says("ingest", file, "--name", "gpu", "--label", "job=train", "--db", db).exit_code == 0
+    assert run_etq("ingest", file, "--name", "gpu", "--label", "job=train", "--db", db).exit_code == 0
     with etq.open(db, read_only=True) as warehouse:
         for command, query in (
             (("idle", "gpu", "--by", "stream"), "device_idle_causes('gpu', \"by\" := 'stream')"),
@@ -124,15 +124,15 @@ def test_commands_of_devices(tmp_path: Path) -> None:
             (("stragglers",), "stragglers()"),
             (("clocks", "job=train", "--unit", "ms"), "clock_offsets('job=train', unit := 'ms')"),
         ):
-            printed = json.loads(etq_says(*command, "--db", db, "--format", "json").stdout)
+            printed = json.loads(run_etq(*command, "--db", db, "--format", "json").stdout)
             columns, rows = warehouse.rows(f"FROM {query}")
             assert rows and [tuple(row.values()) for row in printed] == rows and [*printed[0]] == columns, command
             if command[0] not in ("stragglers", "clocks"):
-                of_file = etq_says(command[0], file, *command[2:], "--format", "json").stdout
+                of_file = run_etq(command[0], file, *command[2:], "--format", "json").stdout
                 assert json.loads(of_file) == printed, command
-    steps = etq_says("kernels", file, "--by", "annotation", "--skip-first", "1")
+    steps = run_etq("kernels", file, "--by", "annotation", "--skip-first", "1")
     assert (steps.exit_code, "goes without options that select steps" in steps.stderr) == (2, True)
-    assert "invalid" in etq_says("gaps", file, "--by", "rank").stderr.lower()
+    assert "invalid" in run_etq("gaps", file, "--by", "rank").stderr.lower()
 
 
 def test_files_without_rows_have_a_note(tmp_path: Path) -> None:
@@ -156,21 +156,21 @@ def test_files_without_rows_have_a_note(tmp_path: Path) -> None:
         ("memory", dump, f"{dump} has no allocations; for the memory that a program plans: etq program"),
         ("roofline", host, f'roofline has no rows for {host}, which is of format torch_trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'),
     ):  # fmt: skip
-        result = etq_says(command, file)
+        result = run_etq(command, file)
         assert (result.exit_code, result.stderr) == (0, f"Note: {note}\n"), command
-    result = etq_says("backward", device, "--by", "op")
+    result = run_etq("backward", device, "--by", "op")
     assert result.stderr == f"Note: {device} has no backward pass\n"
-    result = etq_says("delegates", dump, "--runs", "all")
+    result = run_etq("delegates", dump, "--runs", "all")
     assert result.stderr == f"Note: {dump} called no delegate; for its kernels: etq ops\n"
-    result = etq_says("tax", dump, "--skip-first", "99")
+    result = run_etq("tax", dump, "--skip-first", "99")
     assert result.stderr == f"Note: no run of {dump} is left: skip_first=99 leaves out all 6\n"
     db = str(tmp_path / "lab.duckdb")
-    etq_says("ingest", host, "--name", "host", "--db", db)
-    assert etq_says("kernels", "host", "--db", db).stderr == f"Note: host has {none}\n"
+    run_etq("ingest", host, "--name", "host", "--db", db)
+    assert run_etq("kernels", "host", "--db", db).stderr == f"Note: host has {none}\n"
     # Stragglers need several captures with ranks: a file, and captures without a rank, have none.
-    result = etq_says("stragglers", host, "--db", db)
+    result = run_etq("stragglers", host, "--db", db)
     assert result.exit_code == 1 and f"{host} is a file; ingest the traces of all ranks" in result.stderr
-    assert "no trace of host has a label rank" in etq_says("stragglers", "host", "--db", db).stderr
+    assert "no trace of host has a label rank" in run_etq("stragglers", "host", "--db", db).stderr
 
 
 def test_stragglers_note_clocks_that_differ(tmp_path: Path) -> None:
@@ -184,8 +184,8 @@ def test_stragglers_note_clocks_that_differ(tmp_path: Path) -> None:
                 made.synchronize()
         path = tmp_path / f"rank{rank}.pt.trace.json"
         path.write_bytes(made.trace())
-        assert etq_says("ingest", str(path), "--label", "job=a", "--db", db).exit_code == 0
-        notes = etq_says("stragglers", "job=a", "--db", db).stderr
+        assert run_etq("ingest", str(path), "--label", "job=a", "--db", db).exit_code == 0
+        notes = run_etq("stragglers", "job=a", "--db", db).stderr
         if rank == 0:
             assert notes == ""
     assert notes == (

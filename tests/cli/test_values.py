@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 MLP = CAPTURES / "mlp"
@@ -21,15 +21,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A warehouse of the same model run by portable kernels and by a delegate; not to be written to."""
     db = str(tmp_path_factory.mktemp("lab") / "lab.duckdb")
     kept = ("--values", "--db", db)
-    assert etq_says("ingest", DUMP, "--etrecord", RECORD, "--debug-buffer", BUFFER, *kept).exit_code == 0
+    assert run_etq("ingest", DUMP, "--etrecord", RECORD, "--debug-buffer", BUFFER, *kept).exit_code == 0
     record, buffer = str(XNN / "mlp_xnn.etrecord"), str(XNN / "mlp_xnn_debug.bin")
     dump = str(XNN / "mlp_xnn_debug.etdp")
-    assert etq_says("ingest", dump, "--etrecord", record, "--debug-buffer", buffer, *kept).exit_code == 0
+    assert run_etq("ingest", dump, "--etrecord", record, "--debug-buffer", buffer, *kept).exit_code == 0
     return db
 
 
 def test_values_of_a_file_need_no_warehouse() -> None:
-    result = etq_says("values", DUMP, "--debug-buffer", BUFFER, "--etrecord", RECORD, "--format", "json")
+    result = run_etq("values", DUMP, "--debug-buffer", BUFFER, "--etrecord", RECORD, "--format", "json")
     assert (result.exit_code, result.stderr) == (0, "")
     rows = json.loads(result.stdout)
     [head] = [row for row in rows if row["module_path"] == "head.1" and row["op_name"] == "native_call_addmm.out"]
@@ -39,14 +39,14 @@ def test_values_of_a_file_need_no_warehouse() -> None:
 
 
 def test_values_without_a_debug_buffer_are_unknown() -> None:
-    rows = json.loads(etq_says("values", DUMP, "--format", "json").stdout)
+    rows = json.loads(run_etq("values", DUMP, "--format", "json").stdout)
     assert len(rows) == 27 and {row["mean"] for row in rows} == {None}
 
 
 def test_a_short_debug_buffer_is_reported(tmp_path: Path) -> None:
     short = tmp_path / "short.bin"
     short.write_bytes(Path(BUFFER).read_bytes()[:40_000])
-    result = etq_says("values", DUMP, "--debug-buffer", str(short), "--format", "json")
+    result = run_etq("values", DUMP, "--debug-buffer", str(short), "--format", "json")
     assert result.stderr.startswith(
         "Note: short debug buffer: 24 of 27 tensors lie outside of the debug buffer (40000 "
     )
@@ -55,7 +55,7 @@ def test_a_short_debug_buffer_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_gap_of_two_runtimes(lab: str) -> None:
-    result = etq_says(
+    result = run_etq(
         "gap", "mlp_debug", "mlp_xnn_debug", "--metric", "SNR", "--worst", "3", "--db", lab, "--format", "json"
     )
     assert (result.exit_code, result.stderr) == (0, "Note: 14 values can't be compared: not logged in new\n")
@@ -67,22 +67,22 @@ def test_gap_of_two_runtimes(lab: str) -> None:
 
 @pytest.mark.long
 def test_gap_names_missing_values(lab: str, tmp_path: Path) -> None:
-    assert "no capture matches nope" in etq_says("gap", "mlp_debug", "nope", "--db", lab).stderr
+    assert "no capture matches nope" in run_etq("gap", "mlp_debug", "nope", "--db", lab).stderr
     db = str(tmp_path / "other.duckdb")
-    etq_says("ingest", DUMP, "--debug-buffer", BUFFER, "--db", db)
-    result = etq_says("gap", "mlp_debug", "mlp_debug", "--db", db)
+    run_etq("ingest", DUMP, "--debug-buffer", BUFFER, "--db", db)
+    result = run_etq("gap", "mlp_debug", "mlp_debug", "--db", db)
     assert result.exit_code == 1
     assert result.stderr.startswith("Error: mlp_debug is not linked to an ETRecord")
 
 
 def test_wrong_usage(tmp_path: Path) -> None:
     db = ("--db", str(tmp_path / "lab.duckdb"))
-    assert etq_says("ingest", DUMP, DUMP, "--debug-buffer", BUFFER, *db).exit_code == 2
-    assert etq_says("ingest", DUMP, "--values", *db).exit_code == 2
-    result = etq_says("ingest", DUMP, "--debug-buffer", str(tmp_path / "none.bin"), *db)
+    assert run_etq("ingest", DUMP, DUMP, "--debug-buffer", BUFFER, *db).exit_code == 2
+    assert run_etq("ingest", DUMP, "--values", *db).exit_code == 2
+    result = run_etq("ingest", DUMP, "--debug-buffer", str(tmp_path / "none.bin"), *db)
     assert result.exit_code == 1
     assert "none.bin: no such file" in result.stderr
-    assert "no such file; make a warehouse" in etq_says("values", "run", "--db", str(tmp_path / "none.duckdb")).stderr
+    assert "no such file; make a warehouse" in run_etq("values", "run", "--db", str(tmp_path / "none.duckdb")).stderr
 
 
 def test_a_reference_needs_torch(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_a_reference_needs_torch(tmp_path: Path) -> None:
     try:
         import torch  # noqa: F401
     except ImportError:
-        result = etq_says("reference", RECORD, "--db", str(tmp_path / "lab.duckdb"))
+        result = run_etq("reference", RECORD, "--db", str(tmp_path / "lab.duckdb"))
         assert result.exit_code == 1
         assert result.stderr == "Error: running a reference needs torch; install it with: pip install 'etq[torch]'\n"
         assert not (tmp_path / "lab.duckdb").exists()
@@ -102,9 +102,9 @@ def test_a_reference_of_a_record(lab: str, tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="running a program needs torch")
     lab = str(shutil.copy(lab, tmp_path))
     shutil.copy(RECORD, tmp_path / "model.etrecord")
-    result = etq_says("reference", str(tmp_path / "model.etrecord"), "--name", "truth", "--db", lab)
+    result = run_etq("reference", str(tmp_path / "model.etrecord"), "--name", "truth", "--db", lab)
     assert (result.exit_code, result.stderr) == (0, "truth: ingested, 17 ops\n")
-    gap = etq_says("gap", "truth", "mlp_debug", "--db", lab, "--format", "json")
+    gap = run_etq("gap", "truth", "mlp_debug", "--db", lab, "--format", "json")
     rows = json.loads(gap.stdout)
     assert len([row for row in rows if row["gap"] is not None]) == 17
     assert max(row["gap"] for row in rows if row["gap"] is not None) < 1e-12

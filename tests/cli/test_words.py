@@ -6,20 +6,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import etq
 from etq import cli
 from etq.warehouse.warehouse import Warehouse
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
 
 MLP = str(CAPTURES / "mlp/mlp.etdp")
 TRACE = str(CAPTURES / "torch/steps_7.pt.trace.json.gz")
-
-
-def etq_says(*arguments: str) -> Result:
-    return CliRunner().invoke(cli.main, list(arguments))
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +56,7 @@ def stored() -> Iterator[Warehouse]:
     ],
 )  # fmt: skip
 def test_errors(command: str, expected: str, lab: str) -> None:
-    result = etq_says(*command.split(), "--db", lab)
+    result = run_etq(*command.split(), "--db", lab)
     [line] = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
     assert line.startswith(f"Error: {expected}"), line
     assert result.exit_code == 1
@@ -74,21 +71,21 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
 
 @pytest.mark.parametrize("command", ["device-idle", "key_averages"])
 def test_a_view_without_a_command(command: str) -> None:
-    output = etq_says(command).output
+    output = run_etq(command).output
     view = command.replace("-", "_")
     assert f"No such command '{command}', but in SQL there is {view}: see etq views {view}" in " ".join(output.split())
-    assert etq_says("views", view).exit_code == 0
+    assert run_etq("views", view).exit_code == 0
 
 
 def test_mistyped_commands() -> None:
-    assert "'ops'" in etq_says("opps").stderr and "'ingest'" in etq_says("ingset").stderr
-    assert "'check'" in etq_says("lake", "chekc").stderr
+    assert "'ops'" in run_etq("opps").stderr and "'ingest'" in run_etq("ingset").stderr
+    assert "'check'" in run_etq("lake", "chekc").stderr
 
 
 @pytest.mark.parametrize("command", ["ops run", "events run", "breakdown run", "percentiles run", f"inspect {MLP}"])
 def test_a_schedule_that_leaves_no_run(command: str, lab: str) -> None:
     db = [] if command.startswith("inspect") else ["--db", lab]
-    result = etq_says(*command.split(), "--skip-first", "1000", *db)
+    result = run_etq(*command.split(), "--skip-first", "1000", *db)
     assert f"Note: no run of {command.split()[1]} is left: skip_first=1000 leaves out all 6\n" in result.stderr
 
 
@@ -102,11 +99,11 @@ def test_a_schedule_that_leaves_no_run(command: str, lab: str) -> None:
     ],
 )
 def test_the_view_of_the_other_format_is_named(command: str, other: str) -> None:
-    assert other in etq_says(command, TRACE).stderr
+    assert other in run_etq(command, TRACE).stderr
 
 
 def test_the_command_of_etdumps_is_named(lab: str) -> None:
-    assert "; for that there is etq breakdown\n" in etq_says("steps", "run", "--db", lab).stderr
+    assert "; for that there is etq breakdown\n" in run_etq("steps", "run", "--db", lab).stderr
 
 
 @pytest.mark.parametrize(
@@ -129,4 +126,4 @@ def test_quantiles_out_of_range(quantiles: str, stored: Warehouse) -> None:
 def test_paths_of_files_that_exist_are_read(tmp_path: Path) -> None:
     path = tmp_path / "run.etdp"
     path.write_bytes(Path(MLP).read_bytes())
-    assert etq_says("ops", str(path)).exit_code == 0
+    assert run_etq("ops", str(path)).exit_code == 0

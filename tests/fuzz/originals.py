@@ -150,12 +150,12 @@ def _metrics(kind: str) -> Iterator[Original]:
 
 
 def _sidecars(kind: str) -> Iterator[Original]:
-    said = {
+    output = {
         "device": "pixel8", "governor": "performance", "captured_at": "2026-05-01T12:00:00Z", "threads": 4, "on": True,
         "labels": {"model": "mlp", "build": 1.5},
         "metrics": {"temperature": 41, "peak_memory": {"value": 12.5, "unit": "MB", "better": "lower"}},
     }  # fmt: skip
-    yield Original(kind, "run.etdp.json", json.dumps(said).encode())
+    yield Original(kind, "run.etdp.json", json.dumps(output).encode())
     toml = 'device = "pixel8"\ncaptured_at = 2026-05-01T12:00:00Z\nday = 2026-05-01\n[labels]\nbuild = 1.5\n'
     yield Original(kind, "run.etdp.toml", (toml + "[metrics]\nheat = 41\npeak = {value = 1e3, unit = 'MB'}\n").encode())
 

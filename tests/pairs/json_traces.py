@@ -153,7 +153,7 @@ class Trace:
 
     def bytes_within(self, types: Iterable[int]) -> dict[int, int]:
         """For each slice, the bytes allocated minus those released between its start and end, by any thread."""
-        moments = sorted((at, said["Bytes"]) for _, at, said, _ in self.memory if said["Device Type"] in types)
+        moments = sorted((at, output["Bytes"]) for _, at, output, _ in self.memory if output["Device Type"] in types)
         times, sums = [at for at, _ in moments], [0, *accumulate(size for _, size in moments)]
         return {
             each.place: sums[bisect_right(times, each.end)] - sums[bisect_left(times, each.start)]

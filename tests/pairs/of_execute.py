@@ -330,7 +330,7 @@ def headline(asked: Asked) -> Sides:
     return found, expected
 
 
-@pair("phase_totals", "executes by what runs were said to be for, in plain Python")
+@pair("phase_totals", "executes by the phase of their runs, in plain Python")
 def phase_totals(asked: Asked) -> Sides:
     found = keyed(
         asked.view("phase_totals", "phase, runs, first_run, last_run, executes, total, avg, min, max", unit="ns"), 1

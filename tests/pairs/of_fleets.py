@@ -154,7 +154,7 @@ def compare_startup(fleet: Fleet) -> Sides:
     return rows(fleet, query), [(median(firsts["base"]), median(firsts["new"]))]
 
 
-@pair("metric_values", "the metrics that were said of each capture")
+@pair("metric_values", "the metrics that were output of each capture")
 def metric_values(fleet: Fleet) -> Sides:
     found = {name: rows(fleet, f"SELECT name, value FROM metric_values('{name}')") for name in fleet.dumps}
     names = ("decode_tokens_per_second", "temperature")

@@ -110,6 +110,6 @@ def say_phases(asked: Asked) -> None:
     """Set the phases of a capture's runs, by `phase_of`."""
     runs = len(asked.dump.runs)
     for phase in ("prefill", "decode"):
-        said = [str(run) for run in range(runs) if phase_of(run, runs) == phase]
-        if said:
-            asked.warehouse.phase(asked.name, phase, runs=",".join(said))
+        output = [str(run) for run in range(runs) if phase_of(run, runs) == phase]
+        if output:
+            asked.warehouse.phase(asked.name, phase, runs=",".join(output))

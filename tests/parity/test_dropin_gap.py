@@ -57,7 +57,7 @@ def test_gaps(model: str, distance: Any) -> None:
         assert {name: found.stacktraces[name] for name in expected["stacktraces"]} == expected["stacktraces"]
 
 
-def test_a_row_that_cannot_be_compared_says_why() -> None:
+def test_incomparable_rows_have_a_reason() -> None:
     frame = inspector("transformer").calculate_numeric_gap("SNR")
     problems = frame[frame["problem"].notna()]
     assert [row.aot_debug_handle[-1] for row in problems.itertuples()] == [16, 39]

@@ -21,13 +21,13 @@ LISTS = "lists"
 WAYS = {"name": "by_name", "shape": "by_shape", "stack": "by_stack_5"}
 
 
-def torch_says(name: str) -> dict[str, Any]:
+def torch_rows(name: str) -> dict[str, Any]:
     with gzip.open(TRACES / f"{name}.key_averages.json.gz", "rt") as file:
         answer: dict[str, Any] = json.load(file)
     return answer
 
 
-def etq_says(warehouse: Warehouse, name: str, by: str, unit: str = "us") -> list[dict[str, Any]]:
+def etq_rows(warehouse: Warehouse, name: str, by: str, unit: str = "us") -> list[dict[str, Any]]:
     capture = warehouse.ingest(TRACES / f"{name}.pt.trace.json.gz")
     columns, rows = warehouse.rows("FROM key_averages($c, by := $by, unit := $unit)", c=capture, by=by, unit=unit)
     return [dict(zip(columns, row, strict=True)) for row in rows]
@@ -49,9 +49,9 @@ ASKED = [(name, by) for name in NAMES for by in WAYS if (name, by) != (LISTS, "s
 
 @pytest.mark.parametrize(("name", "by"), thinned(ASKED, ASKED[::3]))
 def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
-    theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_says(name)[WAYS[by]]}
-    ours = {(row["name"], str(listed(row["shapes"] or ""))): row for row in etq_says(warehouse, name, by)}
-    assert len(theirs) == len(torch_says(name)[WAYS[by]])
+    theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_rows(name)[WAYS[by]]}
+    ours = {(row["name"], str(listed(row["shapes"] or ""))): row for row in etq_rows(warehouse, name, by)}
+    assert len(theirs) == len(torch_rows(name)[WAYS[by]])
     assert set(ours) == set(theirs)
     for key, expected in theirs.items():
         row = ours[key]
@@ -67,16 +67,16 @@ def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
 
 @pytest.mark.parametrize("name", thinned(NAMES, NAMES[::3]))
 def test_total(warehouse: Warehouse, name: str) -> None:
-    rows = etq_says(warehouse, name, "name", "ns")
-    assert sum(row["self_cpu_time"] for row in rows) == pytest.approx(1000 * torch_says(name)["self_cpu_time_total"])
+    rows = etq_rows(warehouse, name, "name", "ns")
+    assert sum(row["self_cpu_time"] for row in rows) == pytest.approx(1000 * torch_rows(name)["self_cpu_time_total"])
     assert sum(row["self_cpu_percent"] for row in rows) == pytest.approx(100)
 
 
 def test_shapes_of_lists_of_tensors(warehouse: Warehouse) -> None:
     """The file has the shapes of each tensor of a list: rows without them add up to torch's."""
-    theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_says(LISTS)["by_shape"]}
+    theirs = {(row["key"], str(listed(row["input_shapes"]))): row for row in torch_rows(LISTS)["by_shape"]}
     sums: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
-    rows = etq_says(warehouse, LISTS, "shape")
+    rows = etq_rows(warehouse, LISTS, "shape")
     for row in rows:
         values = {
             name: row[name] for name in ("calls", "self_cpu_time", "cpu_time_total", "self_cpu_memory", "cpu_memory")
@@ -113,24 +113,24 @@ def test_python_functions_have_rows_or_not(warehouse: Warehouse, which: str) -> 
 
 def test_flops_are_in_no_file(warehouse: Warehouse) -> None:
     """conv_infer was recorded with with_flops: torch has them in memory, but not in the trace."""
-    assert any(row["flops"] for row in torch_says("conv_infer")["by_name"])
-    assert {row["flops"] for row in etq_says(warehouse, "conv_infer", "name")} == {None}
+    assert any(row["flops"] for row in torch_rows("conv_infer")["by_name"])
+    assert {row["flops"] for row in etq_rows(warehouse, "conv_infer", "name")} == {None}
 
 
 def test_memory_that_was_not_recorded_is_unknown(warehouse: Warehouse) -> None:
-    assert {row["self_cpu_memory"] for row in etq_says(warehouse, "conv_infer", "name")} == {None}
+    assert {row["self_cpu_memory"] for row in etq_rows(warehouse, "conv_infer", "name")} == {None}
 
 
 def test_modules(warehouse: Warehouse) -> None:
     """Own times by module add up to the same total, and each module's calls are those of its Python function."""
-    by_module = etq_says(warehouse, "transformer_stack", "module")
+    by_module = etq_rows(warehouse, "transformer_stack", "module")
     assert sum(row["self_cpu_time"] for row in by_module) == pytest.approx(
-        torch_says("transformer_stack")["self_cpu_time_total"]
+        torch_rows("transformer_stack")["self_cpu_time_total"]
     )
     called = {row["module"]: row["calls"] for row in by_module if row["name"].startswith("nn.Module: ")}
     expected = {
         row["key"].removeprefix("nn.Module: "): row["count"]
-        for row in torch_says("transformer_stack")["by_name"]
+        for row in torch_rows("transformer_stack")["by_name"]
         if row["key"].startswith("nn.Module: ")
     }
     assert called == expected and "MultiheadAttention_0" in called
@@ -178,6 +178,6 @@ def test_memory_outside_of_all_events_is_a_row(warehouse: Warehouse) -> None:
         for each in events
         if each["name"] == "[memory]" and not any(start <= each["ts"] <= end for start, end in spans)
     ]
-    [row] = [row for row in etq_says(warehouse, "memory_outside", "name") if row["name"] == "[memory]"]
+    [row] = [row for row in etq_rows(warehouse, "memory_outside", "name") if row["name"] == "[memory]"]
     assert (row["calls"], row["self_cpu_memory"], row["cpu_memory"]) == (len(outside), sum(outside), sum(outside))
     assert len(outside) > 40 and row["self_cpu_time"] == 0

@@ -8,7 +8,7 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 
@@ -65,7 +65,7 @@ def test_times_are_by_pass(warehouse: Warehouse) -> None:
 def test_ops_of_a_trace_on_the_command_line() -> None:
     """The first columns of what torch printed (mlp_train.key_averages.json): 39.51%, 8.064ms, 39.94%, 8.151ms."""
     trace = str(CAPTURES / "torch" / "mlp_train.pt.trace.json.gz")
-    result = etq_says("ops", trace, "--sort-by", "self_cpu_time", "--limit", "2", "--unit", "ms", "--format", "json")
+    result = run_etq("ops", trace, "--sort-by", "self_cpu_time", "--limit", "2", "--unit", "ms", "--format", "json")
     first, second = json.loads(result.stdout)
     assert (first["name"], second["name"]) == ("aten::addmm", "aten::clamp_min")
     shown = [round(first[name], 3) for name in ("self_cpu_time", "cpu_time_total")]
@@ -76,12 +76,10 @@ def test_ops_of_a_trace_on_the_command_line() -> None:
         39.94,
     )
     assert "self_device_time" not in first and first["cpu_memory"] == 105984
-    assert etq_says("ops", trace, "--by", "family").stderr.startswith(
+    assert run_etq("ops", trace, "--by", "family").stderr.startswith(
         "Error: --by of a trace is name, shape, stack, mod"
     )
-    assert etq_says("ops", trace, "--sort-by", "nope").stderr.startswith(
-        "Error: no column 'nope' to sort by; known are"
-    )
+    assert run_etq("ops", trace, "--sort-by", "nope").stderr.startswith("Error: no column 'nope' to sort by; known are")
 
 
 def test_files_that_are_not_traces_are_refused(warehouse: Warehouse) -> None:

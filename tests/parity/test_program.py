@@ -152,7 +152,7 @@ def test_delegates_and_constants(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", thinned(NAMES))
-def test_bytes_are_where_they_are_said_to_be(name: str) -> None:
+def test_bytes_have_the_stated_offsets(name: str) -> None:
     data = program_path(name).read_bytes()
     with opened(name) as warehouse:
         [(total,)] = warehouse.connection.execute(

@@ -331,7 +331,7 @@ def test_methods_are_known_by_the_program_alone(capture: str, methods: list[tupl
         assert rules == (["method unknown"] if capture == "twins/twins" else [])
 
 
-def test_another_program_is_told() -> None:
+def test_another_program_is_reported() -> None:
     with empty_warehouse() as warehouse:
         found = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
         warehouse.link(found, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))

@@ -26,7 +26,7 @@ from tests.sharing.test_many_at_once import ROOT
 UNPRIVILEGED = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
 
 
-def says(*command: object, before: list[str] | None = None) -> str:
+def error_of(*command: object, before: list[str] | None = None) -> str:
     """The error of a command that fails: one line, without a place in etq's code."""
     done = subprocess.run(
         [*(before or []), sys.executable, *map(str, command)], capture_output=True, text=True, cwd=ROOT, check=False
@@ -76,9 +76,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 def check_full(path: Path, most: int) -> None:
     command = [sys.executable, "-c", UNTIL_FULL, str(path), str(most)]
-    said = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert said.returncode == 0 and said.stderr == "", said.stderr
-    done, kind, error = said.stdout.split(" ", 2)
+    output = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
+    assert output.returncode == 0 and output.stderr == "", output.stderr
+    done, kind, error = output.stdout.split(" ", 2)
     assert kind == "WarehouseError" and error.startswith(f"{path}: ") and int(done) > 0
     assert "out of space" in error
     # With free space again: all captures that were reported are there, whole.
@@ -110,18 +110,18 @@ def test_without_the_right_to_write(tmp_path: Path) -> None:
     before = path.read_bytes()
     path.chmod(0o444)
     ingest = ("-m", "etq", "ingest", capture, "--db")
-    said = says(*ingest, path, before=UNPRIVILEGED)
+    output = error_of(*ingest, path, before=UNPRIVILEGED)
     assert (
-        said.startswith(f"Error: {path}: ")
-        and "permission denied" in said.lower()
-        and "get permission to write" in said
+        output.startswith(f"Error: {path}: ")
+        and "permission denied" in output.lower()
+        and "get permission to write" in output
     )
     path.chmod(0o644)
     tmp_path.chmod(0o555)
-    said = says(*ingest, tmp_path / "new.duckdb", before=UNPRIVILEGED)
-    assert said.startswith(f"Error: {tmp_path}/new.duckdb: ") and "permission denied" in said.lower()
-    said = says(*ingest, path, before=UNPRIVILEGED)
-    assert f"{path}" in said and "permission denied" in said.lower()
+    output = error_of(*ingest, tmp_path / "new.duckdb", before=UNPRIVILEGED)
+    assert output.startswith(f"Error: {tmp_path}/new.duckdb: ") and "permission denied" in output.lower()
+    output = error_of(*ingest, path, before=UNPRIVILEGED)
+    assert f"{path}" in output and "permission denied" in output.lower()
     # It is read all the same.
     command = [*UNPRIVILEGED, sys.executable, "-m", "etq", "captures", "--db", str(path), "--format", "csv"]
     asked = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
@@ -131,10 +131,12 @@ def test_without_the_right_to_write(tmp_path: Path) -> None:
     sidecar = tmp_path / "c9.etdp.json"
     sidecar.write_text("{}")
     sidecar.chmod(0)
-    said = says(*ingest, path, before=UNPRIVILEGED)
-    assert f"{sidecar}: can't be read: permission denied; sidecar=False leaves sidecars out" in said
+    output = error_of(*ingest, path, before=UNPRIVILEGED)
+    assert f"{sidecar}: can't be read: permission denied; sidecar=False leaves sidecars out" in output
     capture.chmod(0)
-    assert f"{capture}: can't be read: permission denied" in says(*ingest, path, "--no-sidecar", before=UNPRIVILEGED)
+    assert f"{capture}: can't be read: permission denied" in error_of(
+        *ingest, path, "--no-sidecar", before=UNPRIVILEGED
+    )
 
 
 def test_a_warehouse_that_is_removed_or_replaced_while_it_is_open(tmp_path: Path) -> None:

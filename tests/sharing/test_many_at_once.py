@@ -122,28 +122,28 @@ def test_the_second_process_waits(tmp_path: Path) -> None:
             etq.open(path, read_only=read_only, wait=300).close()
 
 
-def command_says(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     """The result of a command that fails because another process has locked the file."""
     command = [sys.executable, "-m", "etq", *arguments]
     settings = {**os.environ, "ETQ_WAIT": "2.3"}
-    said = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT, check=False)
-    assert said.returncode == 1 and said.stdout == ""
-    return said
+    output = subprocess.run(command, capture_output=True, text=True, env=settings, cwd=ROOT, check=False)
+    assert output.returncode == 1 and output.stdout == ""
+    return output
 
 
 def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     with hold(path, read_only=False) as holder:
-        said = command_says("captures", "--db", str(path))
+        output = run_command("captures", "--db", str(path))
         name = f"another process, {Path(sys.executable).name} -c"
-        note, error = [line for line in said.stderr.splitlines() if line.startswith(("Note: ", "Error: "))]
+        note, error = [line for line in output.stderr.splitlines() if line.startswith(("Note: ", "Error: "))]
         assert note.startswith(f"Note: {path}: held by {name}") and note.endswith("; waiting up to 2.3 s")
         assert error.startswith(f"Error: {path}: held by {name}")
         assert f" with PID {holder.pid}; waited 2.3 s for it: end it, or wait longer (etq --wait SECONDS" in error
         # The option of the command takes precedence.
-        said = command_says("--wait", "0", "captures", "--db", str(path))
-        assert "; waited 0 s for it" in said.stderr and "Note" not in said.stderr
+        output = run_command("--wait", "0", "captures", "--db", str(path))
+        assert "; waited 0 s for it" in output.stderr and "Note" not in output.stderr
         with pytest.raises(WarehouseError, match=f"PID {holder.pid}; waited 0.1 s"):
             etq.open(path, wait=0.1)
         holder.communicate()

@@ -18,7 +18,7 @@ import pytest
 import etq
 from etq.errors import QueryError, WarehouseError
 from etq.sandbox import client as sandbox
-from tests.cli.test_cli import etq_says
+from tests.command_line import run_etq
 from tests.sampling import thinned
 from tests.sharing import captures
 
@@ -177,24 +177,24 @@ def tried(path: Path, query: str) -> str:
     secret_relation = duckdb.sql("SELECT 1 AS text")
     with etq.open(path, read_only=True) as warehouse:
         try:
-            said = repr(warehouse.safe_sql(query, seconds=60, megabytes=256))
+            reply = repr(warehouse.safe_sql(query, seconds=60, megabytes=256))
         except QueryError as error:
-            said = f"QueryError {error}"
+            reply = f"QueryError {error}"
     del secret_frame, secret_relation
-    return said
+    return reply
 
 
 @pytest.mark.parametrize("attempt", thinned(ESCAPES, ESCAPES[::5]))
 def test_nothing_else_is_read(folder: Path, attempt: str) -> None:
-    said = tried(folder / "lab.duckdb", attempt.format(folder, folder.name))
-    assert said.startswith("QueryError ") and SECRET not in said
+    reply = tried(folder / "lab.duckdb", attempt.format(folder, folder.name))
+    assert reply.startswith("QueryError ") and SECRET not in reply
 
 
 @pytest.mark.parametrize("attempt", thinned(WRITES + UNLOCKS, [*WRITES[::5], *UNLOCKS[::5]]))
 def test_nothing_is_written_or_unlocked(folder: Path, attempt: str) -> None:
     before = fingerprint(folder)
-    said = tried(folder / "lab.duckdb", attempt.format(folder))
-    assert said.startswith("QueryError ") and SECRET not in said
+    reply = tried(folder / "lab.duckdb", attempt.format(folder))
+    assert reply.startswith("QueryError ") and SECRET not in reply
     assert fingerprint(folder) == before
 
 
@@ -322,24 +322,24 @@ def test_a_lake_is_asked_safely(folder: Path, tmp_path: Path) -> None:
 
 def test_on_the_command_line(folder: Path, tmp_path: Path) -> None:
     db = str(folder / "lab.duckdb")
-    result = etq_says("sql", "--safe", "SELECT name FROM captures", "--db", db, "--format", "csv")
+    result = run_etq("sql", "--safe", "SELECT name FROM captures", "--db", db, "--format", "csv")
     assert (result.exit_code, result.stdout) == (0, "name\nc1\n")
-    result = etq_says("sql", "--safe", "DROP TABLE captures", "--db", db)
+    result = run_etq("sql", "--safe", "DROP TABLE captures", "--db", db)
     assert result.exit_code == 1 and "Error: a safe query is one SELECT, not DROP\n" in result.stderr
-    result = etq_says("sql", "--safe", f"FROM '{folder}/secret.csv'", "--db", db)
+    result = run_etq("sql", "--safe", f"FROM '{folder}/secret.csv'", "--db", db)
     assert result.exit_code == 1 and SECRET not in result.output
-    assert etq_says("sql", "--safe", "SELECT 1", "--engine", "spark", "--lake", str(tmp_path)).exit_code == 2
-    result = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
+    assert run_etq("sql", "--safe", "SELECT 1", "--engine", "spark", "--lake", str(tmp_path)).exit_code == 2
+    result = run_etq("sql", "--safe", "SELECT 1", "--db", str(tmp_path))
     assert result.exit_code == 1 and "a folder; a warehouse is a file, or a lake" in result.stderr
-    result = etq_says("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
+    result = run_etq("sql", "--safe", "SELECT 1", "--db", str(tmp_path / "none.duckdb"))
     assert result.exit_code == 1 and "no such file; make a warehouse" in result.stderr
 
 
 def test_without_external_access_files_are_read_only(folder: Path) -> None:
     before = fingerprint(folder)
     for query in ("DELETE FROM captures", "CREATE TABLE made AS SELECT 1", "UPDATE captures SET name = 'made'"):
-        said = etq_says("sql", query, "--db", str(folder / "lab.duckdb"))
-        assert said.exit_code == 1 and "read-only" in said.stderr
+        reply = run_etq("sql", query, "--db", str(folder / "lab.duckdb"))
+        assert reply.exit_code == 1 and "read-only" in reply.stderr
     assert fingerprint(folder) == before
     assert not os.path.exists(folder / "lab.duckdb.wal")
 

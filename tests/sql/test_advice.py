@@ -57,10 +57,10 @@ def runs_of(*work: tuple[str, int], number: int = 12, **options: Any) -> list[Ru
 def advice_on(runs: Sequence[Run], unit: str = "ns", **options: Any) -> Advice:
     """The advice on a capture of these runs, by rule."""
     with empty_warehouse() as warehouse:
-        return said(warehouse, warehouse.ingest(dump(*runs), name="test", **options).name, unit)
+        return advice_of(warehouse, warehouse.ingest(dump(*runs), name="test", **options).name, unit)
 
 
-def said(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options: Any) -> Advice:
+def advice_of(warehouse: Warehouse, capture: str, unit: str | None = "ns", **options: Any) -> Advice:
     given: dict[str, Any] = {**options, **({"unit": unit} if unit else {})}
     arguments = ", ".join(["$capture", *(f"{name} := ${name}" for name in given)])
     # The view is not queried as a relation, which would be planned twice: when it is created and when it is executed.
@@ -181,7 +181,7 @@ def test_the_first_run_warms_up() -> None:
     )
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(*runs), name="test")
-        assert said(warehouse, "test", steps="skip_first=1") == {}
+        assert advice_of(warehouse, "test", steps="skip_first=1") == {}
 
 
 def test_runs_that_vary() -> None:
@@ -322,7 +322,7 @@ def test_times_with_logged_values_are_not_judged() -> None:
 def test_a_record_of_another_program_changes_nothing(warehouse: Warehouse) -> None:
     capture = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
     warehouse.link(capture, warehouse.ingest_record(CAPTURES / "convnet/convnet.etrecord"))
-    rows = said(warehouse, capture.name)
+    rows = advice_of(warehouse, capture.name)
     assert next(iter(rows)) == "foreign record" and rows["foreign record"]["severity"] == "high"
     assert "models/" not in str(rows) and "dominating module" not in rows
 
@@ -331,16 +331,16 @@ def test_a_record_of_another_program_changes_nothing(warehouse: Warehouse) -> No
 def test_findings_of_linking_and_of_values(warehouse: Warehouse) -> None:
     twins = warehouse.ingest(CAPTURES / "twins/twins.etdp")
     warehouse.link(twins, warehouse.ingest_record(CAPTURES / "twins/twins.etrecord"))
-    assert said(warehouse, twins.name)["method unknown"]["severity"] == "medium"
+    assert advice_of(warehouse, twins.name)["method unknown"]["severity"] == "medium"
     maploop = warehouse.ingest(CAPTURES / "maploop/maploop.etdp")
     warehouse.link(maploop, warehouse.ingest_record(CAPTURES / "maploop/maploop.etrecord"))
-    assert said(warehouse, maploop.name)["half-written"]["finding"].startswith("The record maploop lacks")
+    assert advice_of(warehouse, maploop.name)["half-written"]["finding"].startswith("The record maploop lacks")
     mlp = warehouse.ingest(CAPTURES / "mlp/mlp.etdp")
     warehouse.link(mlp, warehouse.ingest_program(CAPTURES / "convnet/convnet.pte"))
-    assert said(warehouse, mlp.name)["foreign program"]["severity"] == "high"
+    assert advice_of(warehouse, mlp.name)["foreign program"]["severity"] == "high"
     short = CAPTURES / "mlp/mlp_debug_shortbin"
     debug = warehouse.ingest(short.with_suffix(".etdp"), debug_buffer=short.with_suffix(".bin"))
-    assert set(said(warehouse, debug.name)) == {"logged values", "short debug buffer"}
+    assert set(advice_of(warehouse, debug.name)) == {"logged values", "short debug buffer"}
 
 
 def test_rules_for_devices_do_not_apply_to_traces(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -351,4 +351,4 @@ def test_rules_for_devices_do_not_apply_to_traces(warehouse: Warehouse, tmp_path
     path = tmp_path / "run.pt.trace.json"
     path.write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
     capture = warehouse.ingest(path, name="trace")
-    assert capture.format == "torch_trace" and said(warehouse, "trace") == {}
+    assert capture.format == "torch_trace" and advice_of(warehouse, "trace") == {}

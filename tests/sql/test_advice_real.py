@@ -8,7 +8,7 @@ import pytest
 
 from etq.warehouse.warehouse import Warehouse
 from tests.sampling import thinned
-from tests.sql.test_advice import said
+from tests.sql.test_advice import advice_of
 from tests.sql.test_real_captures import NAMES
 
 
@@ -40,7 +40,7 @@ from tests.sql.test_real_captures import NAMES
     ),
 )
 def test_real_captures(linked_captures: Warehouse, capture: str, rules: list[str]) -> None:
-    rows = said(linked_captures, capture, unit=None)
+    rows = advice_of(linked_captures, capture, unit=None)
     assert sorted(f"{rule} {row['severity']}" for rule, row in rows.items()) == sorted(rules)
 
 
@@ -53,37 +53,37 @@ def test_numbers_are_those_of_the_views(linked_captures: Warehouse) -> None:
 
     ops = rows("SELECT o.op, o.total, o.share_percent FROM op_totals('transformer', unit := 'ns') AS o")
     copies = ("permute_copy", "expand_copy", "split_with_sizes_copy", "_clone_dim_order", "view_copy")
-    row = said(linked_captures, "transformer")["copies"]
+    row = advice_of(linked_captures, "transformer")["copies"]
     assert row["time_at_stake"] == pytest.approx(sum(op[1] for op in ops if op[0] in copies) / 4)
     assert row["share_percent"] == pytest.approx(sum(op[2] for op in ops if op[0] in copies))
     tax = rows("SELECT median(tax) FROM framework_tax('transformer', unit := 'ns', runs := 'typical')")
-    assert said(linked_captures, "transformer")["framework tax"]["time_at_stake"] == tax[0][0]
+    assert advice_of(linked_captures, "transformer")["framework tax"]["time_at_stake"] == tax[0][0]
     coverage = rows(
         "SELECT c.total, c.share_percent, c.worst_source FROM delegate_coverage('demo_int', unit := 'ns') AS c"
     )
-    row = said(linked_captures, "demo_int")["fallback kernels"]
+    row = advice_of(linked_captures, "demo_int")["fallback kernels"]
     assert row["time_at_stake"] == pytest.approx(sum(each[0] for each in coverage) / 4)
     assert row["share_percent"] == pytest.approx(sum(each[1] for each in coverage))
     assert coverage[0][2] in row["evidence"]
     [act] = rows(
         "SELECT m.self_time, m.share_percent FROM module_totals('demo_int', unit := 'ns') AS m WHERE m.module_path = 'act'"
     )
-    row = said(linked_captures, "demo_int")["dominating module"]
+    row = advice_of(linked_captures, "demo_int")["dominating module"]
     assert (row["time_at_stake"], row["share_percent"]) == pytest.approx((act[0] / 4, act[1]))
 
 
 @pytest.mark.long
 def test_transposed_weights_are_distinguished_from_other_copies(linked_captures: Warehouse) -> None:
     """The mlp permutes only weights; the transformer's attention also permutes results of other ops."""
-    assert "100 % of it on weights" in said(linked_captures, "mlp")["copies"]["finding"]
-    finding = said(linked_captures, "transformer")["copies"]["finding"]
+    assert "100 % of it on weights" in advice_of(linked_captures, "mlp")["copies"]["finding"]
+    finding = advice_of(linked_captures, "transformer")["copies"]["finding"]
     assert "% of it on weights" in finding and "100 % of it" not in finding
 
 
 @pytest.mark.parametrize("name", thinned(NAMES, ["multimethod_interleave", "twins"]))
 def test_every_real_capture_gets_sentences(all_captures: Warehouse, name: str) -> None:
     previous = 0
-    for row in said(all_captures, name, unit=None).values():
+    for row in advice_of(all_captures, name, unit=None).values():
         assert row["finding"].endswith(".") and row["remedy"].endswith(".") and row["evidence"], row
         assert row["unit"] in ("us", "cycles")
         assert row["share_percent"] is None or 0 <= row["share_percent"] <= 100
@@ -95,4 +95,4 @@ def test_every_real_capture_gets_sentences(all_captures: Warehouse, name: str) -
 
 @pytest.mark.long
 def test_captures_without_times_get_no_advice_on_them(all_captures: Warehouse) -> None:
-    assert said(all_captures, "mlp_0runs") == {} and set(said(all_captures, "mlp_debug")) == {"logged values"}
+    assert advice_of(all_captures, "mlp_0runs") == {} and set(advice_of(all_captures, "mlp_debug")) == {"logged values"}

@@ -186,9 +186,9 @@ P, D = "prefill", "decode"
 def test_phases_by_counted_tokens(llm: Warehouse, tokens: list[tuple[int, int]], expected: list[str]) -> None:
     counted = [{**GENERATION, "prompt_tokens": prompt, "generated_tokens": made} for prompt, made in tokens]
     llm.ingest_metrics("llm", log(*counted))
-    said = llm.phases_from_metrics("llm")
+    output = llm.phases_from_metrics("llm")
     assert phases(llm) == ["load", *expected]
-    assert said == {"load": 1, P: expected.count(P), D: expected.count(D)}
+    assert output == {"load": 1, P: expected.count(P), D: expected.count(D)}
 
 
 @pytest.mark.parametrize(

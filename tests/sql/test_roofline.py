@@ -35,8 +35,8 @@ RUN = run(
 )
 
 
-def linked(warehouse: Warehouse, content: bytes, *runs: Run, **said: Any) -> None:
-    capture = warehouse.ingest(dump(*runs), name="test", **said)
+def linked(warehouse: Warehouse, content: bytes, *runs: Run, **output: Any) -> None:
+    capture = warehouse.ingest(dump(*runs), name="test", **output)
     warehouse.link(capture, warehouse.ingest_record(content))
 
 

@@ -155,10 +155,10 @@ def test_given_labels_have_precedence(warehouse: Warehouse, tmp_path: Path) -> N
         path = tmp_path / "phone" / f"{place}.etdp"
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(content)
-        said = {"captured_at": f"2026-05-0{place + 1}", "build": "sidecar", "metrics": {"load": f"{place}"}}
+        output = {"captured_at": f"2026-05-0{place + 1}", "build": "sidecar", "metrics": {"load": f"{place}"}}
         if place < 3:
-            said["metrics"] = {"temperature": 20 + place}
-        Path(f"{path}.json").write_text(json.dumps(said))
+            output["metrics"] = {"temperature": 20 + place}
+        Path(f"{path}.json").write_text(json.dumps(output))
     results = warehouse.ingest_many(
         sorted(tmp_path.glob("*/*.etdp")), labels={"device": "given"}, label_from="{device}/{number}.etdp"
     )

@@ -51,7 +51,7 @@ def test_hud_is_read_by_the_reader_of_metrics() -> None:
         assert record["benchmark"]["extra_info"]["label_build"] == "41"
         infos = (record["benchmark"]["extra_info"], record["metric"]["extra_info"])
         assert all(isinstance(value, str) for info in infos for value in info.values()), "texts, as its columns are"
-        assert record["metric"]["target_value"] is None, "nobody said one"
+        assert record["metric"]["target_value"] is None, "nobody output one"
 
 
 def test_hud_has_loading_and_the_records_backends() -> None:

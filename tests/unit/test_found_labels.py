@@ -130,11 +130,11 @@ def place(folder: Path, sidecar: Any = None) -> Path:
 def test_which_labels_win(warehouse: Warehouse, repository: Path) -> None:
     path = place(repository, {"branch": "sidecar", "build": "sidecar", "labels": {"device": "sidecar", "rooted": True}})
     how: dict[str, Any] = {"label_from": "{branch}/{dirty}.etdp", "label_git": repository}
-    capture = warehouse.ingest(path, labels={"build": "said"}, **how)
+    capture = warehouse.ingest(path, labels={"build": "output"}, **how)
     labels = warehouse.label(capture)
     assert len(labels.pop("commit")) == 40
     assert labels == {
-        "branch": "sidecar", "build": "said", "device": "sidecar", "rooted": "true", "dirty": "run",
+        "branch": "sidecar", "build": "output", "device": "sidecar", "rooted": "true", "dirty": "run",
         "commit_time": "2026-05-01T12:00:00Z",
     }  # fmt: skip
     # The labels of a capture stay, except those that are given.
@@ -181,7 +181,7 @@ def test_a_given_captured_at_has_precedence(warehouse: Warehouse, tmp_path: Path
         assert other.label(other.ingest(path, sidecar=False)) == {}
 
 
-def test_toml_says_the_same() -> None:
+def test_toml_gives_the_same() -> None:
     toml = b'model = "mlp"\ncaptured_at = 2026-05-01T12:00:00Z\n[labels]\nlayers = 3\n[metrics]\ntemperature = 41.5\n'
     tables = {table: rows.to_pylist() for table, rows in read_sidecar(toml, "run.etdp.toml")}
     assert {row["key"]: row["value"] for row in tables["labels"]} == {

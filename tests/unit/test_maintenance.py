@@ -93,7 +93,7 @@ def test_prune_by_a_label(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.long
-def test_pruned_events_are_told_and_come_back(warehouse: Warehouse) -> None:
+def test_pruned_events_are_reported_and_come_back(warehouse: Warehouse) -> None:
     mlp = FLEET[40:52]
     assert {path.parent.name for path in mlp} == {"mlp"}
     captures = warehouse.ingest_many(mlp, link_to=[warehouse.ingest_record(RECORD)])

@@ -364,7 +364,7 @@ def test_names_that_are_not_utf8_are_refused(data: bytes, what: str) -> None:
 # --- which reader --------------------------------------------------------------------------------------------------------
 
 
-def test_the_format_is_told_by_the_first_bytes() -> None:
+def test_the_format_is_known_by_the_first_bytes() -> None:
     assert is_prof_result(SAMPLE)
     assert is_prof_result(block("b", version=7))
     assert is_prof_result(block(b"\xff\xfe", version=1))

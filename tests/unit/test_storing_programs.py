@@ -68,7 +68,7 @@ def test_a_damaged_program_leaves_nothing(warehouse: Warehouse) -> None:
     assert contents(warehouse) == before
 
 
-def test_a_read_only_warehouse_is_told(tmp_path: Path) -> None:
+def test_a_read_only_warehouse_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:
         warehouse.ingest_program(ONE, name="one")

@@ -268,7 +268,7 @@ def test_views_are_methods_with_signatures_and_documentation(warehouse: Warehous
         warehouse.op_totals("mpl")
 
 
-def test_queries_that_are_wrong_are_told_in_one_line(warehouse: Warehouse) -> None:
+def test_invalid_queries_are_reported_in_one_line(warehouse: Warehouse) -> None:
     with pytest.raises(QueryError) as caught:
         warehouse.sql("SELECT nmae FROM captures")
     assert str(caught.value).startswith('Referenced column "nmae" not found in FROM clause!')
