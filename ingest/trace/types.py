@@ -58,7 +58,7 @@ def _outer_keys(content: Any, start: int) -> list[str]:
 
 
 def _text_at(error: Exception, content: Any) -> str:
-    """Return the text at the place that a decoder's error names: PyTorch up to 2.13 writes quotation marks in names as they
+    """Return the text at the place that a decoder's error names: PyTorch 2.13 writes quotation marks in names as they
     are, so that its files are not JSON.
     """
     named = _PLACE.search(str(error))
