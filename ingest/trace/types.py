@@ -31,6 +31,9 @@ _END: Final = re.compile(rb"\}\s*\]")
 _BLOCK: Final = 2**17
 # How many bytes are split into blocks at once.
 _CHUNK: Final = 2**22
+# The place in a decoder's error, and how many bytes before and after it are shown.
+_PLACE: Final = re.compile(r"\(byte (\d+)\)$")
+_TEXT_AT: Final = 24
 # The list of entries must begin within this many bytes of the text's start, and end within this many of its end.
 _AROUND: Final = 2**20
 
@@ -52,6 +55,18 @@ def _outer_keys(content: Any, start: int) -> list[str]:
         text, object_pairs_hook=lambda pairs: [key for key, _ in pairs], parse_int=str, parse_float=str
     )
     return keys
+
+
+def _text_at(error: Exception, content: Any) -> str:
+    """Return the text at the place that a decoder's error names: PyTorch 2.13 writes quotation marks in names as they
+    are, so that its files are not JSON.
+    """
+    named = _PLACE.search(str(error))
+    if named is None:
+        return ""
+    place = int(named[1])
+    text = bytes(content[max(place - _TEXT_AT, 0) : place + _TEXT_AT]).decode(errors="replace")
+    return f", at {' '.join(text.split())!r}"
 
 
 class Part(Generic[Event]):
@@ -121,7 +136,8 @@ class Entries:
                 raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
             return trace
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
-            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents ({error})") from error
+            what = f"{error}{_text_at(error, content[start:])}"
+            raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents ({what})") from error
 
     def release(self) -> None:
         """Free the text: later reads unpack it again."""

@@ -1,9 +1,13 @@
 -- One call of the backward pass of a trace, without those within another one, with
 -- the op of the forward pass that it belongs to: of the ops with its sequence number
 -- that begin before it, the last one, as torch links them. Sequence numbers count
--- per thread. No file has the thread that a number of `forward_thread` stands for: it
--- is the one whose ops have most of the sequence numbers, and of several such the
--- one with the last op.
+-- per thread. No file has the thread that a number of `forward_thread` stands for.
+-- Threads get their numbers as they begin to run ops, mostly in the order in which they
+-- were created, which is that of the ids of Linux. If there are as many numbers as
+-- threads, these are paired in this order, except for threads that have less than half
+-- of the sequence numbers. Otherwise it is the thread whose ops have most of the
+-- sequence numbers; of several such the one nearest in this order, and for an unknown
+-- number the one with the last op.
 -- Columns:
 --   event_index: the call
 --   label: name of autograd's function, such as AddmmBackward0
@@ -81,10 +85,51 @@ threads_of_ops AS (
     FROM candidates AS c
     GROUP BY c.forward_thread, c.thread_index
 ),
+-- The places of numbers and of threads in their orders.
+placed AS (
+    SELECT
+        t.forward_thread,
+        t.thread_index,
+        t.ops,
+        max(t.ops) OVER (PARTITION BY t.forward_thread) AS most_ops,
+        CASE
+            WHEN t.forward_thread IS NOT NULL
+                THEN dense_rank() OVER (ORDER BY t.forward_thread NULLS LAST)
+        END AS number_place,
+        dense_rank() OVER (
+            ORDER BY try_cast(n.thread AS BIGINT) NULLS LAST, t.thread_index
+        ) AS thread_place
+    FROM threads_of_ops AS t
+    JOIN threads AS n
+        ON n.capture_id = capture_key AND n.thread_index = t.thread_index
+),
+ranked AS (
+    SELECT
+        p.forward_thread,
+        p.thread_index,
+        p.ops,
+        p.thread_place,
+        abs(p.number_place - p.thread_place) AS distance,
+        coalesce(
+            p.number_place = p.thread_place
+            AND max(p.number_place) OVER () = max(p.thread_place) OVER ()
+            AND p.ops * 2 >= p.most_ops,
+            false
+        ) AS is_paired
+    FROM placed AS p
+),
+chosen AS (
+    SELECT r.forward_thread, r.thread_index, r.ops
+    FROM ranked AS r
+    QUALIFY r.forward_thread IS NULL OR row_number() OVER (
+        PARTITION BY r.forward_thread
+        ORDER BY r.is_paired DESC, r.ops DESC, r.distance, r.thread_place
+    ) = 1
+),
 linked AS (
     SELECT c.event_index, c.op_index
     FROM candidates AS c
-    JOIN threads_of_ops AS t
+    JOIN chosen AS t
         ON t.forward_thread IS NOT DISTINCT FROM c.forward_thread
         AND t.thread_index = c.thread_index
     QUALIFY row_number() OVER (

@@ -3,6 +3,7 @@ ops, and `lists`, of which ops take lists of tensors.
 
 ENV/bin/python tests/parity/make_traces.py tests/captures/torch [NAME...]    # in an environment with torch
 ENV/bin/python tests/parity/make_traces.py tests/captures/torch_2_15 python_functions    # with torch 2.15
+ENV/bin/python tests/parity/make_traces.py tests/captures/torch_threads replicas    # a thread for each part of a batch
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,9 @@ def main() -> None:
     if sys.argv[2:] == ["python_functions"]:
         make_python_functions(folder)
         return
+    if sys.argv[2:] == ["replicas"]:
+        make_replicas(folder)
+        return
     for name in sys.argv[2:] or PROGRAMS:
         make(folder, name)
 
@@ -86,6 +91,34 @@ def make_python_functions(folder: Path) -> None:
     content = json.dumps({**answers, "torch": torch.__version__}).replace(packages, ".").encode()
     for file, each in ((path.name, written.replace(packages.encode(), b".")), ("python_functions.json", content)):
         (folder / f"{file}.gz").write_bytes(gzip.compress(each, mtime=0))
+
+
+def make_replicas(folder: Path) -> None:
+    """Three threads run the forward pass of their parts of a batch, as DataParallel does, and one the backward pass."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+    every_thread = torch._C._profiler._ExperimentalConfig(profile_all_threads=True)
+    steps = torch.profiler.schedule(wait=0, warmup=1, active=2, repeat=1)
+    with profile(activities=[ProfilerActivity.CPU], schedule=steps, experimental_config=every_thread) as recorded:
+        for _ in range(3):
+            results: dict[int, torch.Tensor] = {}
+
+            def forward(part: int, results: dict[int, torch.Tensor]) -> None:
+                results[part] = model(torch.randn(8 * (part + 1), 16))
+
+            threads = [threading.Thread(target=forward, args=(part, results)) for part in range(3)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            torch.cat([results[part] for part in range(3)]).sum().backward()
+            recorded.step()
+    path = folder / "replicas.pt.trace.json"
+    recorded.export_chrome_trace(str(path))
+    content = json.loads(path.read_bytes()) | {"host_name": "host", "traceName": f"./{path.name}"}
+    path.unlink()
+    (folder / f"{path.name}.gz").write_bytes(gzip.compress(json.dumps(content).encode(), mtime=0))
 
 
 def make(folder: Path, name: str) -> None:

@@ -307,23 +307,59 @@ def test_older_traces(warehouse: Warehouse, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["mlp_train", "steps_7"])
+def test_threads_that_run_the_same_ops(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Numbers of threads and ids of threads have the same order, whichever thread is first or last. A call whose op the
+    trace lacks belongs to none.
+    """
+    traces = Traces(warehouse, tmp_path)
+    traces.take(
+        numbered("aten::exp", 0, 1, 1, thread=12),
+        numbered("aten::mul", 2, 5, 2, thread=12),
+        numbered("aten::sin", 1, 2, 1, thread=11),
+        numbered("aten::add", 2, 8, 2, thread=11),
+        numbered("aten::sub", 3, 10, 2, thread=13),
+        numbered("MulBackward0", 20, 21, 2, thread=9, forward=6),
+        numbered("AddBackward0", 22, 24, 2, thread=9, forward=5),
+        numbered("SubBackward0", 25, 30, 2, thread=9, forward=7),
+        numbered("ExpBackward0", 31, 32, 1, thread=9, forward=6),
+        numbered("SinBackward0", 33, 34, 1, thread=9, forward=5),
+        # The thread began after the op.
+        numbered("CosBackward0", 35, 36, 1, thread=9, forward=7),
+    )
+    assert set(traces.ask("backward_times", "op, backward, forward_calls, forward_host_time", by="op")) == {
+        ("aten::mul", "MulBackward0", 1, 3),
+        ("aten::add", "AddBackward0", 1, 6),
+        ("aten::sub", "SubBackward0", 1, 7),
+        ("aten::exp", "ExpBackward0", 1, 1),
+        ("aten::sin", "SinBackward0", 1, 1),
+        (None, "CosBackward0", 0, 0),
+    }
+
+
+@pytest.mark.parametrize("name", ["torch/mlp_train", "torch/steps_7", "torch_threads/replicas"])
 def test_ops_are_linked_as_torch_links_them(warehouse: Warehouse, name: str) -> None:
     """torch draws an arrow from each op of the forward pass to its function in the backward pass."""
-    path = CAPTURES / f"torch/{name}.pt.trace.json.gz"
+    path = CAPTURES / f"{name}.pt.trace.json.gz"
     entries = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     slices = [each for each in entries if each.get("ph") == "X" and "Sequence number" in each.get("args", {})]
-    arrows: dict[Any, dict[str, str]] = {}
+    arrows: dict[Any, dict[str, dict[str, Any]]] = {}
     for each in entries:
         if each.get("cat") == "fwdbwd":
             # Among the ops that begin there, the innermost one with a number.
             ops = [op for op in slices if (op["tid"], op["ts"]) == (each["tid"], each["ts"])]
-            arrows.setdefault(each["id"], {})[each["ph"]] = min(ops, key=lambda op: op["dur"])["name"]
+            arrows.setdefault(each["id"], {})[each["ph"]] = min(ops, key=lambda op: op["dur"])
     assert arrows
+    calls: Counter[tuple[str, str]] = Counter()
+    times: Counter[tuple[str, str]] = Counter()
+    for arrow in arrows.values():
+        link = arrow["s"]["name"], arrow["f"]["name"].removeprefix(ENGINE)
+        calls[link] += 1
+        times[link] += round(1000 * arrow["s"]["dur"])
     warehouse.ingest(path, name="t")
-    rows = warehouse.rows("SELECT op, backward, backward_calls FROM backward_times('t', by := 'op')")[1]
-    found = Counter({(op, function): calls for op, function, calls in rows if op is not None})
-    assert found == Counter((arrow["s"], arrow["f"].removeprefix(ENGINE)) for arrow in arrows.values())
+    columns = "op, backward, backward_calls, forward_calls, forward_host_time"
+    rows = warehouse.rows(f"SELECT {columns} FROM backward_times('t', by := 'op', unit := 'ns') WHERE op NOT NULL")[1]
+    assert {row[:2]: row[2] for row in rows} == calls == {row[:2]: row[3] for row in rows}
+    assert {row[:2]: row[4] for row in rows} == times
 
 
 def test_work_grows_with_the_number_of_steps_that_contain_each_other(warehouse: Warehouse) -> None:

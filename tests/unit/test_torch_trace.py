@@ -322,6 +322,18 @@ def test_inputs_are_read_only_where_they_are_queried(tmp_path: Path, monkeypatch
     assert len(reads) == 2
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_an_error_has_the_text_that_is_not_json(mark: bytes) -> None:
+    """record_function('quo"te'), as PyTorch 2.13 writes it."""
+    events = json.dumps([event("cpu_op", "op", at, at + 1) for at in range(1000)])
+    content = mark + f'{{"traceEvents": {events.replace("op", "quo$te", 700)}}}'.encode().replace(b"quo$te", b'quo"te')
+    with (
+        pytest.raises(FormatError, match=r"expected ',' or '\}' \(byte \d+\), at '[^']*\"name\": \"quo\"te\", "),
+        empty_warehouse() as warehouse,
+    ):
+        warehouse.ingest(content)
+
+
 @pytest.mark.parametrize(("first", "second"), [(1, 1), (0, 1), (1, 0), (3, 0), (0, 0)])
 def test_a_second_list_of_events_is_refused(first: int, second: int) -> None:
     """JSON readers use the last list and ignore the events of the others."""
