@@ -5,7 +5,7 @@
 --   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: total less ops
 --   method: the method that ran; if unknown, the name of its runs; of traces what their steps are, followed by ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL for the others
---   change_percent: change in percent of base
+--   change_percent: change in percent of base; for the total, by the median ratio of a new to a base capture, over all pairs of these, which may differ from that of the medians base and new
 --   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; for ops, the sum of their medians
