@@ -154,7 +154,7 @@ def planted() -> Machine:
         gap(after, start, "communication")
         # Queued for long, and nothing is known that it waited for.
         start, after = made.launch("stuck", 60, after=end + 700)
-        gap(end, start, "unknown")
+        gap(end, start, "unknown_wait")
         made.now = after - 20
         with made.frame("nccl:barrier", "user_annotation"):
             made.now += 400
@@ -184,7 +184,7 @@ def recorded() -> Machine:
         _, other = made.launch("unrelated", 3000, 20)
         # It starts when the other stream's event has ended, for which it didn't wait.
         start, end = made.launch("coincides", 40, after=other + 3)
-        made.gaps.append((after, start, "unknown", None))
+        made.gaps.append((after, start, "unknown_wait", None))
         _, other = made.launch(ALL_REDUCE, 1000, 24, after=end)
         made.wait(7, 24)
         start, after = made.launch("needs_gradients", 60, after=other + 2)
@@ -193,7 +193,7 @@ def recorded() -> Machine:
         _, other = made.launch("brief", 100, 20, after=after + 50)
         made.wait(7, 20)
         start, end = made.launch("stuck", 40, after=other + 900)
-        made.gaps.append((after, start, "unknown", None))
+        made.gaps.append((after, start, "unknown_wait", None))
         # It waited for 9 us, most of them for the other stream.
         made.launch("short", 5, 20, after=end + 2)
         made.now = end - 40

@@ -7,17 +7,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
+from statistics import median
 from typing import Any, Final, NamedTuple
 
+from tests.call_reference import kind, waits
 from tests.pass_reference import pass_of
 from tests.trace_reference import OF_DEVICES, WORK, Slice, launches, slices
 
 DELAY: Final = 10_000
-WAITING: Final = {
-    *("cudaMemcpy", "cudaMemcpy2D", "cudaMemset", "cudaFree", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2", "cuMemFree_v2"),
-    *("hipMemcpy", "hipMemcpyWithStream", "hipMemset", "hipFree"),
-    *("urEventWait", "urQueueFinish", "piEventsWait", "piQueueFinish"),
-}
+LONGEST: Final = 100_000
 Thread = tuple[str, str]
 
 
@@ -56,6 +54,16 @@ def last_ended(ends: list[Slice], at: int) -> Slice | None:
     return ends[place - 1] if place else None
 
 
+def without_first_wait(parts: list[Part]) -> list[Part]:
+    """Without what is before the first device event, if nothing is known of what that waited for most of the time."""
+    kinds = {of.lower() for of in WORK.values()}
+    first = next((place for place, each in enumerate(parts) if each.kind in kinds), 0)
+    wait = parts[first - 1] if first else None
+    if wait is None or not wait.kind.startswith("unknown"):
+        return parts
+    return parts[first:] if 2 * (wait.end - wait.start) > wait.end - parts[0].start else parts
+
+
 class Paths:
     def __init__(self, events: list[dict[str, Any]]) -> None:
         self.every = slices(events)
@@ -77,6 +85,13 @@ class Paths:
             each.category == "cuda_sync" and each.arguments.get("wait_on_cuda_event_record_corr_id", -1) > 0
             for each in self.every
         )
+        self.first_launches: dict[Any, int] = {}
+        for each, by in self.calls.items():
+            if by is not None:
+                key = stream_of(each)
+                self.first_launches[key] = min(by.start, self.first_launches.get(key, by.start))
+        self.called = {} if self.has_records else self.after_calls()
+        self.latencies = self.measured(launched)
         self.hosts: defaultdict[Thread, list[Slice]] = defaultdict(list)
         for each in self.every:
             if each.category not in OF_DEVICES and each.end > each.start:
@@ -125,6 +140,80 @@ class Paths:
                 first = min(later, key=lambda one: (self.calls[one].start, one.start, one.place))  # type: ignore[union-attr]
                 found[first] = max((source, found.get(first, source)), key=lambda one: (one.end, one.place))
         return found
+
+    def after_calls(self) -> dict[Slice, Slice | None]:
+        """By device event launched after a call that lets a stream wait, what it may have waited for, if anything."""
+        calls = [each for each in self.every if each.is_call and kind(each.name) == "stream_wait"]
+        found: dict[Slice, Slice | None] = {}
+        for stream, held in self.in_stream.items():
+            groups: defaultdict[tuple[int, str], list[Slice]] = defaultdict(list)
+            for each in held:
+                if (by := self.calls[each]) is not None:
+                    groups[by.start, by.process].append(each)
+            previous: int | None = None
+            for (at, process), of_call in sorted(groups.items()):
+                before = [each.start for each in calls if each.process == process and each.start <= at]
+                if before and (previous is None or max(before) >= previous):
+                    first = min(of_call, key=lambda one: (one.start, one.place))
+                    found[first] = self.last_before(first, max(before), stream)
+                previous = at
+        return found
+
+    def last_before(self, event: Slice, wait: int, stream: Any) -> Slice | None:
+        """Of the other streams' last events that were launched before a wait, or had ended, the last to end."""
+        found = []
+        for other, held in self.in_stream.items():
+            launched = [each for each in held if (by := self.calls[each]) is None or by.start <= wait]
+            ended = [each for each in held if each.end <= event.start]
+            if other != stream and launched and ended:
+                end = min(max(each.end for each in some) for some in (launched, ended))
+                found.append(max((each for each in held if each.end == end), key=lambda one: one.place))
+        return max(found, key=lambda one: (one.end, one.place), default=None)
+
+    def measured(self, launched: Counter[Slice]) -> dict[Any, int]:
+        """Twice the median time that each device needs to start an event that nothing holds back."""
+        started: defaultdict[Any, list[int]] = defaultdict(list)
+        waited: defaultdict[Any, list[int]] = defaultdict(list)
+        idle: dict[Any, int] = {}
+        for each in sorted(self.work, key=lambda one: (one.start, one.place)):
+            device, stream, call = each.arguments.get("device"), stream_of(each), self.calls[each]
+            if call is not None:
+                free, source = idle.get(stream), self.called.get(each)
+                if (
+                    WORK[each.category] == "Kernel"
+                    and launched[call] == 1
+                    and device in idle
+                    and idle[device] <= call.start <= each.start
+                ):
+                    started[device].append(each.start - call.start)
+                if source is not None and source.end > max(call.start, free or 0):
+                    waited[device].append(each.start - source.end)
+            for key in (device, stream):
+                idle[key] = max(each.end, idle.get(key, each.end))
+        found = {}
+        for device in {each.arguments.get("device") for each in self.work}:
+            medians = [median(held) for held in (started[device], waited[device]) if len(held) >= 5]
+            found[device] = max(min(int(2 * max(medians, default=0)), LONGEST), DELAY)
+        return found
+
+    def awaited(self, each: Slice) -> tuple[Slice | None, bool]:
+        """The event for which a device event's stream has a recorded wait, or a call for one; and whether it is a record."""
+        if each in self.sources:
+            return self.sources[each], True
+        source = self.called.get(each)
+        is_near = source is not None and each.start - source.end <= self.latency(each)
+        return (source if is_near else None), False
+
+    def latency(self, each: Slice) -> int:
+        return self.latencies.get(each.arguments.get("device"), DELAY)
+
+    def can_infer(self, each: Slice) -> bool:
+        """Whether what a device event waited for can only be inferred from times."""
+        call = self.calls[each]
+        is_unknown = call is None or not self.called or call.start == self.first_launches[stream_of(each)]
+        if self.awaited(each)[0] is not None and not self.awaited(each)[1]:
+            return False
+        return each in self.of_graphs or (not self.has_records and is_unknown)
 
     def recording(self) -> tuple[int, int]:
         counted = [*self.work, *self.activities(), *self.steps()]
@@ -183,7 +272,8 @@ class Paths:
             found.append(Part(wait.kind, wait.since, wait.at, wait.event.place, op))
             at, where = wait.since, wait.source
         clipped = [each._replace(start=max(each.start, begin)) for each in found]
-        return sorted((each for each in clipped if each.end > each.start), key=lambda each: each.start)
+        whole = sorted((each for each in clipped if each.end > each.start), key=lambda each: each.start)
+        return without_first_wait(whole) if name is None else whole
 
     def before(self, each: Slice) -> Wait | None:
         """The event or thread for which a device event waited."""
@@ -192,16 +282,21 @@ class Paths:
         previous = last_ended(self.in_stream[stream_of(each)], each.start)
         previous_end = None if previous is None else previous.end
         ready = max((at for at in (launched, previous_end) if at is not None), default=None)
-        source = self.sources.get(each)
-        if source is not None and source.end <= each.start and (ready is None or source.end > ready):
+        longest = self.latency(each)
+        if call is not None and ready is not None:
+            longest = max(longest, 2 * (min(call.end, each.start) - ready))
+        is_late = ready is not None and each.start - ready > longest
+        is_ahead = launched is not None and previous_end is not None and previous_end >= launched
+        source, is_record = self.awaited(each)
+        can_wait = is_record or is_ahead or is_late
+        if can_wait and source is not None and (ready or 0) < source.end <= each.start:
             return Wait("dependency", each.start, source.end, each, source)
-        other = last_ended(self.ends, each.start) if each in self.of_graphs or not self.has_records else None
-        if other is not None and each.start - other.end <= DELAY and (ready is None or other.end > ready):
-            if call is None or ready is None or launched is None:
-                return Wait("dependency", each.start, other.end, each, other)
-            returned = min(call.end, each.start) - max(launched, ready)
-            if each.start - ready > max(DELAY, 2 * returned):
-                return Wait("dependency", each.start, other.end, each, other)
+        other = last_ended(self.ends, each.start) if self.can_infer(each) and (call is None or is_late) else None
+        if other is not None and each.start - other.end <= self.latency(each) and other.end > (ready or 0):
+            return Wait("dependency", each.start, other.end, each, other)
+        if is_late and ready is not None:
+            is_of_stream = previous is not None and ready == previous_end
+            return Wait("unknown_wait", each.start, ready, each, previous if is_of_stream else of_thread(call))  # type: ignore[arg-type]
         if previous is not None and (launched is None or previous.end >= launched):
             return Wait("stream_delay", each.start, previous.end, each, previous)
         if call is None or launched is None:
@@ -214,7 +309,7 @@ class Paths:
         found: defaultdict[Thread, list[Wait]] = defaultdict(list)
         for thread in threads:
             for each in self.activities(thread):
-                if each.is_call and ("Synchronize" in each.name or each.name in WAITING):
+                if each.is_call and waits(each.name):
                     self.add_synchronization(found[thread], each)
         for each in self.work:
             call = self.calls[each]

@@ -49,12 +49,16 @@ def kind_of(one: Slice) -> str | None:
 
 
 class _Sums:
-    """Calls and times by step, kind and name, of events that begin in a step."""
+    """Calls and times by step, kind and name, of events that begin in a step.
+
+    Annotations and modules of one name and thread count once where they overlap.
+    """
 
     def __init__(self, every: list[Slice], step_name: str | None) -> None:
         self.scope, self.steps = windows(every, step_name)
         self.is_named = step_name is not None
         self.sums: dict[tuple[int, str, str], list[int]] = defaultdict(lambda: [0, 0])
+        self.until: dict[tuple[object, ...], int] = {}
         for at, (start, end) in enumerate(self.steps):
             self.sums[at, "framework", self.scope] = [1, end - start]
 
@@ -71,6 +75,12 @@ class _Sums:
         if at is not None:
             self.sums[at, kind, name][0] += 1
             self.sums[at, kind, name][1] += ticks
+
+    def add_part(self, each: Slice, kind: str, name: str) -> None:
+        """Add what no earlier slice of the name and thread in this step has of a slice; slices come by start."""
+        key = self.step_of(each.start), kind, name, each.process, each.thread
+        self.add(each.start, kind, name, max(each.end - max(each.start, self.until.get(key, each.start)), 0))
+        self.until[key] = max(each.end, self.until.get(key, each.end))
 
 
 def times_within(every: list[Slice]) -> dict[Slice, int]:
@@ -115,16 +125,22 @@ def step_times(events: list[dict[str, Any]], step_name: str | None = None) -> tu
     sums = _Sums(every, step_name)
     within = times_within(every)
     by, inside = add_launched(every, sums)
-    for each in every:
+    for each in sorted(every, key=lambda one: (one.start, -one.end, one.place)):
         kind = kind_of(each)
         if kind is None or each.name in HELPERS or each.category in OF_DEVICES:
             continue
         if kind in ("annotation", "op") and each.name == step_name:
             continue
         name = each.name.removeprefix("nn.Module: ") if kind == "module" else each.name
-        ticks = max(each.end - each.start, 0)
-        sums.add(each.start, kind, name, ticks - within[each] if kind in ("op", "runtime") else ticks)
+        if kind in ("op", "runtime"):
+            sums.add(each.start, kind, name, max(each.end - each.start, 0) - within[each])
+        else:
+            sums.add_part(each, kind, name)
         launched = {"op": by[each], "annotation": inside[each], "module": inside[each]}.get(kind, 0)
         if launched > 0:
-            sums.add(each.start, f"device_{kind}", name, launched)
+            # What a slice of the same name and step around it launched contains this.
+            is_within = kind != "op" and any(
+                one.name == each.name and sums.step_of(one.start) == sums.step_of(each.start) for one in each.above()
+            )
+            sums.add(each.start, f"device_{kind}", name, 0 if is_within else launched)
     return sums.scope, {key: (calls, ticks) for key, (calls, ticks) in sums.sums.items()}

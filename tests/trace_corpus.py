@@ -226,6 +226,8 @@ class Program:
             truth.own[owner.shown] += ticks
         if op is not None:
             truth.own_of_ops[op.name] += ticks
+        truth.once.update(dict.fromkeys({each.shown for each in frames}, ticks))
+        truth.once_of_ops.update(dict.fromkeys({each.name for each in frames if self.is_op(each)}, ticks))
         for each in frames:
             each.ticks += ticks
 
@@ -243,26 +245,7 @@ class Program:
             is_alike = around is not None and around.shown == frame.shown
             if around is None or not (is_alike and len(around.inside) == 1):
                 self.truth.total[frame.shown] += frame.ticks
-            if self.is_op(frame) and not self.is_merged(frame):
-                self.truth.total_of_ops[frame.name] += frame.ticks
         return json.dumps({"schemaVersion": 1, "traceEvents": self.events}).encode(), self.truth
-
-    def is_merged(self, op: Frame) -> bool:
-        """Whether the op around it calls this alone, of its own name."""
-        around = op.around
-        while around is not None and not self.is_node(around):
-            around = around.around
-        is_alike = around is not None and self.is_op(around) and around.name == op.name
-        return is_alike and around is not None and len(self.nodes(around)) == 1
-
-    def is_node(self, frame: Frame) -> bool:
-        """Whether the tables of ops have the event: it is an op, a step or a module."""
-        return self.is_op(frame) or frame.name.startswith(("nn.Module: ", "ProfilerStep#"))
-
-    def nodes(self, frame: Frame) -> list[Frame]:
-        """Ops, steps and modules within, without what isn't shown between them."""
-        inside = [each for each in frame.inside if each is not None]
-        return [node for each in inside for node in ([each] if self.is_node(each) else self.nodes(each))]
 
 
 def training(style: Style, has_steps: bool = True) -> tuple[bytes, DeviceTimes]:

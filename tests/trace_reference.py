@@ -156,11 +156,11 @@ def reference(events: list[dict[str, Any]]) -> DeviceTimes:
         if op is not None and is_listed(op):
             times.own_of_ops[op.name] += ticks
         within.update(dict.fromkeys(around, ticks))
+        times.once.update(dict.fromkeys({shown(one) for one in around}, ticks))
+        times.once_of_ops.update(dict.fromkeys({one.name for one in around if one.is_op and is_listed(one)}, ticks))
     for each, ticks in within.items():
         if not is_merged(each):
             times.total[shown(each)] += ticks
-        if each.is_op and is_listed(each) and not is_merged_op(each):
-            times.total_of_ops[each.name] += ticks
     return times
 
 
@@ -177,20 +177,3 @@ def is_listed(op: Slice) -> bool:
 def is_merged(one: Slice) -> bool:
     """Whether it is one call with its parent, which calls only one op, of the same name."""
     return one.parent is not None and shown(one.parent) == shown(one) and len(one.parent.children) == 1
-
-
-def is_node(one: Slice) -> bool:
-    """Whether the plug-in's trees of ops hold it."""
-    is_step = one.name.startswith("ProfilerStep#") and one.category in OWNERS
-    is_module = one.category == "python_function" and one.name.startswith("nn.Module: ")
-    is_talk = one.category == "user_annotation" and one.name.startswith(("nccl:", "gloo:"))
-    return one.is_op or is_step or is_module or is_talk
-
-
-def nodes_within(one: Slice) -> list[Slice]:
-    return [node for child in one.children for node in ([child] if is_node(child) else nodes_within(child))]
-
-
-def is_merged_op(op: Slice) -> bool:
-    around = next((one for one in op.above() if is_node(one)), None)
-    return around is not None and around.is_op and around.name == op.name and len(nodes_within(around)) == 1

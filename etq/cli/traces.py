@@ -53,9 +53,9 @@ def critical_path(
     etq critical-path train.pt.trace.json.gz --step-name forward
     etq critical-path train.pt.trace.json.gz --step 12 --parts
     """
-    query = """SELECT p.kind, p.name, p.op, p.device, p.stream, p.start, p.duration, p.share_percent, p.correlation_id,
-    p.unit FROM {view} AS p"""
-    people_query = "SELECT o.* REPLACE (coalesce(o.op, '(no event)') AS op) FROM {view} AS o"
+    query = """SELECT p.kind, p.name, p.op, p.device, p.stream, p.start, p.duration, p.share_percent, p.call_kind,
+    p.correlation_id, p.unit FROM {view} AS p"""
+    people_query = "SELECT o.* REPLACE (coalesce(o.op, '(no op)') AS op) FROM {view} AS o"
     if parts:
         show("critical_path", capture, options, query=query)
     else:
@@ -83,8 +83,8 @@ view_command(
 @main.command()
 @click.option(
     "--by",
-    type=click.Choice(("kernel", "annotation")),
-    help="By name, or by name and the annotation that launched them.  [default: kernel]",
+    type=click.Choice(("kernel", "family", "annotation")),
+    help="By name, by what they compute, or by name and the annotation that launched them.  [default: kernel]",
 )
 @schedule_options
 @view_options
@@ -95,16 +95,20 @@ def kernels(
 ) -> None:
     """Show the kernels that devices ran in a PyTorch trace.
 
-    With --by annotation, copies and fills too: by the innermost annotation around their launches, such as one of
-    record_function.
+    With --by family, by what kernels compute, copies and fills too. With --by annotation, copies and fills too: by the
+    innermost annotation around their launches, such as one of record_function.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file.
 
     \b
     etq kernels run --db lab.duckdb
     etq kernels train.pt.trace.json.gz --unit ms
-    etq kernels train.pt.trace.json.gz --by annotation
+    etq kernels train.pt.trace.json.gz --by family
     """
+    if by == "family":
+        people_query = "SELECT k.* REPLACE (coalesce(k.family, '(unknown)') AS family) FROM {view} AS k"
+        show("kernel_families", capture, options, people_query=people_query)
+        return
     if by != "annotation":
         show("kernel_table", capture, options)
         return
@@ -154,6 +158,13 @@ view_command(
     choosing=_sequence_options,
 )
 view_command(
+    "chains",
+    "fusable_chains",
+    "Show chains of ops that torch.compile would fuse. Those that save most are first.",
+    people_query="SELECT c.kernels, c.calls, c.total, c.saves_at_most, c.share_percent, c.unit, c.sequence FROM {view} AS c",
+    example="train.pt.trace.json.gz --limit 10",
+)
+view_command(
     "counters",
     "kernel_counters",
     "Show what CUPTI counted of each kernel. The ops are those that launched it.",
@@ -185,8 +196,8 @@ view_command(
     "gaps",
     "device_idle",
     "Show each gap between device events, and its cause. The longest is first.",
-    """SELECT g.device, g.stream, g.step, g.start, g.duration, g.share_percent, g.cause, g.host_op, g.next_event,
-    g.waited_for, g.unit FROM {view} AS g""",
+    """SELECT g.device, g.stream, g.step, g.start, g.duration, g.share_percent, g.cause, g.host_op, g.call,
+    g.next_event, g.waited_for, g.unit FROM {view} AS g""",
     example="train.pt.trace.json.gz --limit 10",
     choosing=_by_stream,
 )

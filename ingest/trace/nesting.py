@@ -61,10 +61,11 @@ def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
     return np.where(ids[order][place] == wanted, order[place], NONE)
 
 
-def parents(thread: Whole, start: Whole, end: Whole, slack: Whole) -> Whole:
-    """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none.
+def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whole, Whole]:
+    """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none; and how long
+    before its end other slices have the time of the thread.
 
-    The rule is torch's (`_populate_cpu_children`). A slice may end after its parent by up to its `slack`.
+    The rule for parents is torch's (`_populate_cpu_children`). A slice may end after its parent by up to its `slack`.
     """
     order = _by_start(start, end)
     order = order[order_of(thread[order])]
@@ -75,7 +76,9 @@ def parents(thread: Whole, start: Whole, end: Whole, slack: Whole) -> Whole:
     parent = np.full(len(order), NONE, np.int64)
     is_within = above != NONE
     parent[order[is_within]] = order[above[is_within]]
-    return parent
+    overlap = np.empty(len(order), np.int64)
+    overlap[order] = end[order] - _counted_ends(start[order], end[order], above, is_first)
+    return parent, overlap
 
 
 def _by_start(start: Whole, end: Whole) -> Whole:
@@ -110,3 +113,31 @@ def _above(reach: Whole, end: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
             climbed[place] = at
         above = np.array(climbed, np.int64)
     return above
+
+
+def _counted_ends(start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
+    """Return for each place until when its slice has the time of its thread: not after the start of a later slice that
+    it doesn't contain, nor after the same of its parent. So the slices that one contains don't overlap within it.
+    """
+    ends = end.copy()
+    # A slice that isn't in the one before it comes after all those from there up to its own parent.
+    later = np.flatnonzero(~is_first)
+    before = later - 1
+    while len(later):
+        is_after = before != above[later]
+        later, before = later[is_after], before[is_after]
+        ends[before] = np.minimum(ends[before], start[later])
+        before = above[before]
+        is_within = before != NONE
+        later, before = later[is_within], before[is_within]
+    for _ in range(_STEPS):
+        longer = np.flatnonzero((above != NONE) & (ends > ends[above]))
+        if not len(longer):
+            return ends
+        ends[longer] = ends[above[longer]]
+    # Many slices within each other end later than those around them: from the outermost to the innermost.
+    found = ends.tolist()
+    for place, outer in enumerate(above.tolist()):
+        if outer != NONE and found[place] > found[outer]:
+            found[place] = found[outer]
+    return np.array(found, np.int64)

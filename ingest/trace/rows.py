@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
+from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, optional_flags, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import BEYOND, DeviceDetails, MemoryDetails, nanoseconds
 from etq.ingest.trace.inputs import inputs_of
-from etq.ingest.trace.nesting import first_places, launches, occurrences, order_of, parents
+from etq.ingest.trace.kernels import Kernel, kernels_of, unknown_kernels
+from etq.ingest.trace.nesting import first_places, launches, nesting, occurrences, order_of
 from etq.ingest.trace.scanner import (
     COPY_CATEGORIES,
     DEVICE_CATEGORIES,
@@ -69,7 +70,7 @@ class Slices:
         self.steps = self._steps()
         self.call = self._calls()
         self.run = self._runs()
-        self.parent = self._parents(slack)
+        self.parent, self.overlap = self._nested(slack)
 
     def recorded_at(self, base: int) -> int | None:
         """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the
@@ -113,6 +114,18 @@ class Slices:
         call[launched[is_found]] = calls[found[is_found]]
         return call
 
+    def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
+        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds]."""
+        at = self.call[self.kind == kind]
+        if not len(at):
+            return False
+        while len(at):
+            at = at[~around[self.kind[at]]] if (at != NONE).all() else at
+            if (at == NONE).any():
+                return False
+            at = np.unique(self.parent[at])
+        return True
+
     def _runs(self) -> Whole:
         """Return the run of each slice: its step; for a device event, the step that launched it."""
         if not len(self.steps):
@@ -135,20 +148,20 @@ class Slices:
         step[after] = around[0][step[after]]
         return np.where(step >= 0, step, len(self.steps))
 
-    def _parents(self, slack: Whole) -> Whole:
-        """Return the parent of each slice: the slice of its thread that contains it.
-        Device events have no parent and no child.
+    def _nested(self, slack: Whole) -> tuple[Whole, Whole]:
+        """Return the parent of each slice, the slice of its thread that contains it; and the ticks before its end that
+        other slices have. Device events have no parent and no child.
         """
         is_nested = ~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,)))
         if is_nested.all():
-            return parents(self.thread, self.start, self.start + self.elapsed, slack)
-        parent = np.full(len(self.at), NONE, np.int64)
+            return nesting(self.thread, self.start, self.start + self.elapsed, slack)
+        parent, overlap = np.full(len(self.at), NONE, np.int64), np.zeros(len(self.at), np.int64)
         nested = np.flatnonzero(is_nested)
         start = self.start[nested]
-        found = parents(self.thread[nested], start, start + self.elapsed[nested], slack[nested])
+        found, overlap[nested] = nesting(self.thread[nested], start, start + self.elapsed[nested], slack[nested])
         is_within = found != NONE
         parent[nested[is_within]] = nested[found[is_within]]
-        return parent
+        return parent, overlap
 
 
 def _steps_around(ends: Whole) -> Whole:
@@ -198,7 +211,10 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     """
     columns.finish()
     slices = Slices(columns)
-    signatures, signature = _signatures(slices)
+    kernels = kernels_of(slices.kinds, slices.is_launched_within)
+    if unknown := unknown_kernels(slices.kinds, kernels, slices.kind, slices.elapsed):
+        columns.find("unknown kernels", unknown)
+    signatures, signature = _signatures(slices, kernels)
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
@@ -249,8 +265,10 @@ def _runs(slices: Slices) -> pa.RecordBatch:
     )
 
 
-def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
-    """Return the table `signatures`, one per block, category and name; and the signature of each slice."""
+def _signatures(slices: Slices, kernels: dict[int, Kernel]) -> tuple[pa.RecordBatch, Whole]:
+    """Return the table `signatures`, one per block, category and name; and the signature of each slice. `kernels` has
+    what the kernels among the slices' kinds are.
+    """
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
     key = block * len(slices.kinds) + slices.kind
@@ -260,6 +278,7 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
     blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
     names = [slices.kinds[kind][1] for kind in kinds]
     categories = [slices.kinds[kind][0] for kind in kinds]
+    of_kernels = [kernels.get(kind, Kernel(None, None)) for kind in kinds]
     slots = np.zeros(len(distinct), np.int32)
     for each in set(blocks):
         own = np.flatnonzero(np.array(blocks) == each)
@@ -276,6 +295,8 @@ def _signatures(slices: Slices) -> tuple[pa.RecordBatch, Whole]:
             "family": texts(["ProfilerStep*" if name.startswith(STEP) else name for name in names]),
             "category": texts(categories),
             "chain_index": integers([NONE] * count, np.int64),
+            "kernel_family": texts([each.family for each in of_kernels]),
+            "uses_matrix_units": optional_flags([each.uses_matrix_units for each in of_kernels]),
             "value_unit": texts(["ticks"] * count),
             "clock": texts(["host"] * count),
         }
@@ -303,6 +324,7 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.
             numbers(slices.elapsed[rows]),
             pa.nulls(len(rows), pa.binary()),
             flags(np.zeros(len(rows), np.bool_)),
+            numbers(slices.overlap[rows], slices.overlap[rows] == 0),
         ]
         yield pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 

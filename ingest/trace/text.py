@@ -7,11 +7,14 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from etq.errors import FormatError
+from etq.ingest.memory import Watch
 
 GZIP: Final = b"\x1f\x8b"
 # Traces compress to between a tenth and a thirtieth. A file compressed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
+# Up to so many bytes of unpacked text are kept for later reads.
+_KEPT: Final = 2**28
 # How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
 PACKED: Final = 2**19
 # The size of a part in bytes. Threads wait for each other after each part, so it has a few megabytes.
@@ -20,7 +23,7 @@ _PART: Final = 2**22
 
 class Text:
     """A file's text. `data` has its bytes, or reads them from the file when it is sliced.
-    Unpacked text is kept until `release`; later reads unpack it again.
+    Unpacked text that isn't large is kept until `release`; later reads unpack it again.
     """
 
     def __init__(self, data: Any, path: str) -> None:
@@ -29,21 +32,34 @@ class Text:
         self._is_packed = bytes(data[:2]) == GZIP
         self._is_released = False
         self._unpacked: list[bytes] | None = None
+        self._watch = Watch(path, len(data))
 
     def parts(self) -> Iterator[bytes]:
-        """Yield the parts of the text. Raises `FormatError` for a damaged gzip and for a bomb."""
-        if not self._is_packed:
-            for start in range(0, len(self._data), _PART):
-                yield self._data[start : start + _PART]
-        elif self._unpacked is not None:
+        """Yield the parts of the text.
+
+        Raises `FormatError` for a damaged gzip and for a bomb, and when what is made of the parts takes more memory
+        than there is.
+        """
+        if self._unpacked is not None:
             yield from self._unpacked
-        else:
-            unpacked: list[bytes] | None = None if self._is_released else []
-            for part in _prefetched(_unpacked(self._data, self._path)):
-                if unpacked is not None:
-                    unpacked.append(part)
-                yield part
-            self._unpacked = unpacked
+            return
+        unpacked: list[bytes] = []
+        is_kept, size = self._is_packed and not self._is_released, 0
+        for part, read in _prefetched(_unpacked(self._data, self._path)) if self._is_packed else self._plain():
+            self._watch.check(read)
+            size += len(part)
+            is_kept = is_kept and size <= _KEPT
+            if is_kept:
+                unpacked.append(part)
+            else:
+                unpacked.clear()
+            yield part
+        self._unpacked = unpacked if is_kept else None
+
+    def _plain(self) -> Iterator[tuple[bytes, int]]:
+        for start in range(0, len(self._data), _PART):
+            part = self._data[start : start + _PART]
+            yield part, start + len(part)
 
     def release(self) -> None:
         """Free the unpacked text."""
@@ -54,7 +70,7 @@ class Text:
         return memoryview(b"".join(self.parts()) if self._is_packed else bytes(self._data))
 
 
-def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:
     """Yield the same parts; another thread makes each part while the previous one is used."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -65,8 +81,10 @@ def _prefetched(parts: Iterator[bytes]) -> Iterator[bytes]:
             yield part
 
 
-def _unpacked(data: Any, path: str) -> Iterator[bytes]:
-    """Yield the text of a gzip file of one or several members, with zeros between and after them."""
+def _unpacked(data: Any, path: str) -> Iterator[tuple[bytes, int]]:
+    """Yield the text of a gzip file of one or several members, with zeros between and after them, and how many of the
+    file's bytes were read.
+    """
     size, unpacker = 0, None
     try:
         for start in range(0, len(data), PACKED):
@@ -86,7 +104,7 @@ def _unpacked(data: Any, path: str) -> Iterator[bytes]:
                 if size > allowed:
                     raise FormatError(path, f"the gzip would unpack to more than {allowed:,} bytes, which is refused")
                 if part:
-                    yield part
+                    yield part, start + len(packed) - len(left)
                 unpacker = None if unpacker.eof else unpacker
     except zlib.error as error:
         raise FormatError(path, f"the gzip is damaged: {error}") from error

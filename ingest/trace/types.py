@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.errors import FormatError
+from etq.ingest.memory import check_json
 from etq.ingest.other_files import other_file
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
@@ -127,6 +128,7 @@ class Entries:
         start = len(_BOM) if bytes(content[:3]) == _BOM else 0
         if (other := other_file(content)) is not None:
             raise FormatError(self._path, other)
+        check_json(content, self._path)
         try:
             if is_list:
                 return Trace(_raws.decode(content[start:]))

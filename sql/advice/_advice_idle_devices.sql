@@ -1,6 +1,7 @@
 -- A device of a trace is idle for a cause that takes a twentieth of its time or more:
 -- the time from its first event to the end of its last. Causes are those of
--- `device_idle_causes`; unknown ones have no remedy.
+-- `device_idle_causes`. There is no advice where it is not known what was waited for
+-- (unknown, unknown_wait), nor for calls of no known kind.
 -- Columns:
 --   rule: device idle
 --   severity: as in `advice`, by the share of the device's time
@@ -28,12 +29,19 @@ by_op AS (
         i.device,
         i.cause,
         i.host_op,
+        i.call,
         count(*) AS gaps,
         try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         max(i.ticks) AS longest
-    -- The longest launch delay is that of `device_idle_causes`.
-    FROM _idle_causes(capture_key, 'device', 10000, 0) AS i
-    GROUP BY i.device, i.cause, i.host_op
+    FROM _idle_causes(capture_key, 'device', NULL, 0) AS i
+    GROUP BY i.device, i.cause, i.host_op, i.call
+),
+summed AS (
+    SELECT
+        b.*,
+        sum(b.ticks) OVER (PARTITION BY b.device, b.cause, b.host_op) AS op_ticks,
+        sum(b.ticks) OVER (PARTITION BY b.device, b.cause, b.call) AS of_call_ticks
+    FROM by_op AS b
 ),
 causes AS (
     SELECT
@@ -42,10 +50,12 @@ causes AS (
         sum(b.gaps)::BIGINT AS gaps,
         try_cast(sum(b.ticks) AS BIGINT) AS ticks,
         max(b.longest) AS longest,
-        arg_max(b.host_op, (b.ticks, b.host_op)) FILTER (WHERE b.host_op IS NOT NULL)
-            AS host_op
-    FROM by_op AS b
-    WHERE b.cause <> 'unknown'
+        arg_max(b.host_op, (b.op_ticks, b.host_op))
+            FILTER (WHERE b.host_op IS NOT NULL) AS host_op,
+        arg_max(b.call, (b.of_call_ticks, b.call)) FILTER (WHERE b.call IS NOT NULL)
+            AS call
+    FROM summed AS b
+    WHERE b.cause NOT IN ('unknown', 'unknown_wait', 'call')
     GROUP BY b.device, b.cause
 ),
 shares AS (
@@ -68,13 +78,17 @@ SELECT
         WHEN 'communication' THEN ' waits for other processes.'
         WHEN 'dependency' THEN ' waits for events of other streams.'
         WHEN 'launch_delay' THEN ' waits for launches to take effect.'
-        ELSE ' waits for the host, which launches too slowly.'
+        WHEN 'host' THEN ' waits for the host, which launches too slowly.'
+        ELSE ' is idle while the host ' || _advice_call_work(s.cause) || '.'
     END AS finding,
     'in ' || CASE s.gaps
         WHEN 1 THEN '1 gap of '
         ELSE _advice_count(s.gaps, 'gap') || ', the longest '
     END || _advice_time(s.longest_time, time_unit)
-    || coalesce('; the host was mostly in ' || s.host_op, '')
+    || CASE
+        WHEN s.host_op IS NULL AND s.call IS NULL THEN ''
+        ELSE '; the host was mostly in ' || concat_ws(' of ', s.call, s.host_op)
+    END
     || '; etq gaps lists them' AS evidence,
     s.total AS time_at_stake,
     s.share AS share_percent,
@@ -86,10 +100,11 @@ SELECT
         WHEN 'dependency' THEN 'Let streams wait for fewer events of others.'
         WHEN 'launch_delay'
             THEN 'Launch larger kernels, or replay CUDA graphs.'
-        ELSE 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
+        WHEN 'host' THEN 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
+        ELSE _advice_call_remedy(s.cause)
     END
     || CASE
-        WHEN s.cause IN ('host', 'synchronization', 'launch_delay')
+        WHEN s.cause NOT IN ('data_loading', 'communication', 'dependency')
             THEN _advice_warm_up('gap', s.longest, s.ticks, s.share)
         ELSE ''
     END AS remedy,

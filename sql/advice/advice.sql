@@ -1,5 +1,5 @@
--- The findings of `trace_recommendations`, the causes of idle devices and the ops of
--- the critical path as rows of `advice`, without their order, of a capture by its key.
+-- The findings of `trace_recommendations`, the causes of idle devices, the ops of the
+-- critical path and the families of kernels as rows of `advice`, without their order, of a capture by its key.
 -- Columns:
 --   rule: as in `advice`
 --   severity: as in `advice`
@@ -26,7 +26,9 @@ FROM _trace_recommendations(capture_key, 'all') AS r
 UNION ALL
 FROM _advice_idle_devices(capture_key, unit)
 UNION ALL
-FROM _advice_critical_path(capture_key, unit);
+FROM _advice_critical_path(capture_key, unit)
+UNION ALL
+FROM _advice_kernels(capture_key, unit);
 
 -- One finding about a capture that a runtime on a device wrote, with its evidence,
 -- the time at stake and a remedy, the most severe first. Each rule is a macro
@@ -35,16 +37,19 @@ FROM _advice_critical_path(capture_key, unit);
 -- have their own rules. For a PyTorch trace, the findings are those of
 -- `trace_recommendations`; device idle: a cause of idle time, as in
 -- `device_idle_causes`, that takes a twentieth of a device's time or more, from its
--- first event to the end of its last; and critical path: an op that has a fifth or
--- more of the critical path, as in `critical_ops`. No rows: no rule applies.
+-- first event to the end of its last; critical path: an op that has a fifth or more of
+-- the critical path, as in `critical_ops`; device time: a family of kernels that takes a
+-- fifth or more of the time of devices, as in `kernel_families`; and fusable kernels:
+-- chains of kernels whose fusion could save a twentieth of the devices' time, as in `fusable_chains`.
+-- No rows: no rule applies.
 -- Engines: duckdb (its sentences round numbers as C's printf does, and Java's format doesn't)
 -- Columns:
 --   rule: rule that applies
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits
 --   finding: what was found, as a sentence
 --   evidence: ops, instructions, lines, runs or views that the finding is based on
---   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for device idle and critical path, time in the whole trace; NULL for findings that are not about time
---   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; NULL for findings that are not about time
+--   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for PyTorch traces, time in the whole trace; NULL for findings that are not about time
+--   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; for device time, of the time of kernels, copies and fills; for fusable kernels, of the devices' time; NULL for findings that are not about time
 --   remedy: what to do
 --   unit: unit of time_at_stake and of the times in the texts; NULL for the findings of `trace_recommendations`
 CREATE MACRO advice(

@@ -42,8 +42,10 @@ CREATE MACRO _is_profiler_helper(
 --   event_index: the event
 --   parent_run_index: run of the event that contains it
 --   parent_index: that event; NULL if none contains it
+--   start_ticks: clock at the start
 --   duration_ticks: duration in ticks
---   self_ticks: duration in ticks without that of children
+--   self_ticks: self time in ticks, as in `_self_times`
+--   torch_self_ticks: the same as torch computes it
 --   is_call: whether it counts as a call
 --   call_run_index: run of the call that it belongs to: its own, for a call
 --   call_index: that call; NULL if no call contains it
@@ -72,8 +74,10 @@ timed AS MATERIALIZED (
         t.signature_index,
         t.parent_run_index,
         t.parent_index,
+        t.start_ticks,
         t.duration_ticks,
         t.self_ticks,
+        t.torch_self_ticks,
         t.children,
         n.family_index,
         n.is_own
@@ -119,8 +123,10 @@ SELECT
     t.event_index,
     t.parent_run_index,
     t.parent_index,
+    t.start_ticks,
     t.duration_ticks,
     t.self_ticks,
+    t.torch_self_ticks,
     p.run_index IS NULL AS is_call,
     CASE WHEN p.run_index IS NULL THEN t.run_index ELSE p.call_run_index END
         AS call_run_index,

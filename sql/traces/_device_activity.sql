@@ -1,12 +1,12 @@
--- What a device event is: memory (a copy or fill), communication (a kernel of NCCL or
--- RCCL, by its name), else computation.
+-- What a device event is: memory (a copy or fill), communication (a kernel of that
+-- family), else computation.
 CREATE MACRO _work_type(
     kind,  -- Kernel, Memcpy, Memset
-    label  -- label of the event
+    kernel_family  -- as in `signatures`
 ) AS (
     CASE
         WHEN kind <> 'Kernel' THEN 'memory'
-        WHEN starts_with(label, 'nccl') THEN 'communication'
+        WHEN kernel_family = 'communication' THEN 'communication'
         ELSE 'computation'
     END
 );
@@ -31,7 +31,7 @@ work AS MATERIALIZED (
         l.start_ticks,
         l.end_ticks,
         d.device,
-        _work_type(l.kind, l.label) AS type
+        _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key, 'all') AS l
     LEFT JOIN device_events AS d
         ON d.capture_id = capture_key AND d.event_index = l.event_index

@@ -56,11 +56,13 @@ LEFT JOIN threads AS h
 --   call_ticks: part of the queued time in which its launch had not returned, in ticks
 --   next_index: the next event
 --   next_label: its label
---   call_thread: thread of the call that launched it; NULL if the trace has none
+--   launch: name of the call that launched it; NULL if the trace has none
+--   call_thread: thread of that call
 --   process: process of the call
---   waited_label: label of the event of another stream or device that ended in the gap, and that the next event waited for by the trace's records; if it has none, of the last to end; NULL if none did
+--   waited_label: label of the event of another stream or device that ended in the gap, and that the next event waited for by the trace's records; if waits can only be inferred, of the last to end; NULL if none did
 --   waited_ticks: time from that event's end to the next event's start, in ticks
---   is_recorded: whether the trace has a record of that wait
+--   is_recorded: whether the trace has a record of that wait, or a call that waits for an event before the launch, and the launch came before the gap
+--   latency_ticks: as in `_device_latencies`
 CREATE MACRO _device_gaps(
     capture_key,  -- key of a capture
     scope  -- device or stream
@@ -94,7 +96,7 @@ gaps AS (
         coalesce(
             o.recorded_ticks > o.idle_ticks AND o.recorded_ticks <= o.start_ticks,
             false
-        ) AS is_recorded
+        ) AS is_awaited
     FROM ordered AS o
     WHERE o.start_ticks > o.idle_ticks
 ),
@@ -123,22 +125,27 @@ SELECT
     ) AS call_ticks,
     g.event_index AS next_index,
     g.label AS next_label,
+    n.label AS launch,
     g.call_thread,
     g.process,
     CASE
-        WHEN g.is_recorded THEN g.recorded_label
+        WHEN g.is_awaited THEN g.recorded_label
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN e.label
     END AS waited_label,
     CASE
-        WHEN g.is_recorded THEN g.start_ticks - g.recorded_ticks
+        WHEN g.is_awaited THEN g.start_ticks - g.recorded_ticks
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks
             THEN g.start_ticks - e.end_ticks
     END AS waited_ticks,
-    g.is_recorded
+    g.is_awaited AND (g.is_record OR g.call_start_ticks <= g.idle_ticks)
+        AS is_recorded,
+    g.latency_ticks
 FROM gaps AS g
-ASOF LEFT JOIN ended AS e ON g.start_ticks >= e.end_ticks;
+ASOF LEFT JOIN ended AS e ON g.start_ticks >= e.end_ticks
+LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 
--- The cause of one gap, as in `device_idle`.
+-- The cause of one gap, as in `device_idle`. What the host did is measured as the times
+-- of `_host_times` at the launch less those at the start of the gap.
 -- Columns:
 --   run_index: run that launched the next event
 --   device: number of the device; NULL if not written
@@ -148,6 +155,7 @@ ASOF LEFT JOIN ended AS e ON g.start_ticks >= e.end_ticks;
 --   host_ticks: time in which the next event was not launched, in ticks
 --   cause: as in `device_idle`
 --   host_op: as in `device_idle`
+--   call: as in `device_idle`
 --   next_index: the next event
 --   next_label: its label
 --   waited_label: as in `device_idle`
@@ -155,95 +163,139 @@ ASOF LEFT JOIN ended AS e ON g.start_ticks >= e.end_ticks;
 CREATE MACRO _idle_causes(
     capture_key,  -- key of a capture
     scope,  -- device or stream
-    launch_ticks,  -- longest launch delay, in ticks
+    launch_ticks,  -- longest launch delay, in ticks; NULL for that of `_device_latencies`
     kernel_wait_ticks  -- gap from which on it is not kernel_wait, in ticks
 ) AS TABLE
 WITH
 gaps AS MATERIALIZED (
     SELECT
         g.*,
-        g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks
+        g.start_ticks + coalesce(g.host_ticks, 0) AS launched_ticks,
+        coalesce(2 * g.host_ticks >= g.ticks, false) AS is_host,
+        coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, scope) AS g
 ),
 times AS MATERIALIZED (
     SELECT t.* FROM _host_times(capture_key) AS t
 ),
--- What the host did in the gap: time at the launch less time at the gap's start.
-hosts AS (
+of_causes AS MATERIALIZED (
+    SELECT t.* FROM times AS t WHERE t.call IS NULL
+),
+waits AS (
     SELECT
-        g.*,
-        coalesce(b.synchronizes, 0) AS synchronizes,
-        coalesce(
-            u.loading_ticks + u.loads * (g.launched_ticks - u.at_ticks), 0
-        ) - coalesce(b.loading_ticks + b.loads * (g.start_ticks - b.at_ticks), 0)
-            AS loading_ticks,
-        coalesce(
-            u.communication_ticks
-            + u.communicates * (g.launched_ticks - u.at_ticks), 0
-        ) - coalesce(
-            b.communication_ticks + b.communicates * (g.start_ticks - b.at_ticks), 0
-        ) AS communication_ticks,
-        coalesce(
-            u.synchronization_ticks
-            + u.synchronizes * (g.launched_ticks - u.at_ticks), 0
-        ) - coalesce(
-            b.synchronization_ticks
-            + b.synchronizes * (g.start_ticks - b.at_ticks), 0
-        ) AS synchronization_ticks,
-        u.loading_at,
-        u.communication_at,
-        u.synchronization_at
-    FROM gaps AS g
-    ASOF LEFT JOIN times AS b
-        ON b.process = g.process AND g.start_ticks >= b.at_ticks
-    ASOF LEFT JOIN times AS u
-        ON u.process = g.process AND g.launched_ticks >= u.at_ticks
+        g.next_index,
+        g.start_ticks,
+        g.launched_ticks,
+        g.process,
+        u.cause,
+        u.since_ticks,
+        b.is_waiting,
+        2 * (
+            u.ticks + u.is_open * (g.launched_ticks - u.at_ticks)
+            - coalesce(b.ticks + b.is_open * (g.start_ticks - b.at_ticks), 0)
+        ) AS twice_ticks,
+        g.host_ticks
+    FROM (
+        SELECT g.*, c.cause
+        FROM gaps AS g
+        JOIN (SELECT DISTINCT t.process, t.cause FROM of_causes AS t) AS c
+            ON c.process = g.process
+        WHERE g.is_host
+    ) AS g
+    ASOF JOIN of_causes AS u
+        ON u.process = g.process
+        AND u.cause = g.cause
+        AND g.launched_ticks >= u.at_ticks
+    ASOF LEFT JOIN of_causes AS b
+        ON b.process = g.process AND b.cause = g.cause AND g.start_ticks >= b.at_ticks
+),
+-- What took half of the host's time; else what a thread waited in when the gap began, so
+-- that nothing could be launched ahead.
+hosts AS MATERIALIZED (
+    SELECT
+        w.*,
+        CASE
+            WHEN w.is_waiting THEN w.start_ticks
+            ELSE greatest(w.start_ticks, w.since_ticks)
+        END AS asked_ticks
+    FROM waits AS w
+    WHERE w.twice_ticks >= w.host_ticks OR w.is_waiting
+    QUALIFY row_number() OVER (
+        PARTITION BY w.next_index
+        ORDER BY
+            CASE
+                WHEN w.twice_ticks < w.host_ticks THEN 4
+                WHEN w.cause = 'data_loading' THEN 1
+                WHEN w.cause = 'communication' THEN 2
+                ELSE 3
+            END,
+            w.twice_ticks DESC,
+            w.cause
+    ) = 1
+),
+of_calls AS MATERIALIZED (
+    SELECT t.* FROM times AS t WHERE t.call IS NOT NULL
+),
+-- The call in which most of that time passed.
+calls AS (
+    SELECT
+        h.next_index,
+        arg_min(
+            u.call,
+            (
+                coalesce(b.ticks + b.is_open * (h.start_ticks - b.at_ticks), 0)
+                - u.ticks - u.is_open * (h.launched_ticks - u.at_ticks),
+                u.call
+            )
+        ) AS call
+    FROM (
+        SELECT h.*, c.call
+        FROM hosts AS h
+        JOIN (SELECT DISTINCT t.process, t.cause, t.call FROM of_calls AS t) AS c
+            ON c.process = h.process AND c.cause = h.cause
+    ) AS h
+    ASOF JOIN of_calls AS u
+        ON u.process = h.process
+        AND u.cause = h.cause
+        AND u.call = h.call
+        AND h.launched_ticks >= u.at_ticks
+    ASOF LEFT JOIN of_calls AS b
+        ON b.process = h.process
+        AND b.cause = h.cause
+        AND b.call = h.call
+        AND h.start_ticks >= b.at_ticks
+    GROUP BY h.next_index
+),
+messages AS (
+    SELECT DISTINCT s.label
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.kernel_family = 'communication'
 ),
 judged AS (
     SELECT
-        h.*,
+        g.*,
         CASE
-            WHEN h.host_ticks IS NULL THEN 'unknown'
-            WHEN 2 * h.host_ticks >= h.ticks THEN CASE
-                WHEN 2 * h.loading_ticks >= h.host_ticks THEN 'data_loading'
-                WHEN 2 * h.communication_ticks >= h.host_ticks THEN 'communication'
-                WHEN h.synchronizes > 0
-                    OR 2 * h.synchronization_ticks >= h.host_ticks
-                    THEN 'synchronization'
-                ELSE 'host'
-            END
+            WHEN g.host_ticks IS NULL THEN 'unknown'
+            WHEN g.is_host THEN coalesce(h.cause, 'host')
             WHEN NOT (
-                    h.is_recorded AND 2 * h.waited_ticks <= h.ticks - h.host_ticks
+                    g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks
                 )
-                AND h.ticks - h.host_ticks <= greatest(launch_ticks, 2 * h.call_ticks)
+                AND g.ticks - g.host_ticks <= greatest(g.limit_ticks, 2 * g.call_ticks)
                 THEN 'launch_delay'
-            WHEN h.waited_ticks <= launch_ticks
-                OR h.is_recorded AND 2 * h.waited_ticks <= h.ticks - h.host_ticks
+            WHEN g.waited_ticks <= g.limit_ticks
+                OR g.is_recorded AND 2 * g.waited_ticks <= g.ticks - g.host_ticks
                 THEN CASE
-                    WHEN starts_with(h.waited_label, 'nccl') THEN 'communication'
-                    ELSE 'dependency'
+                    WHEN m.label IS NOT NULL THEN 'communication' ELSE 'dependency'
                 END
-            ELSE 'unknown'
+            ELSE 'unknown_wait'
         END AS cause,
-        2 * h.host_ticks >= h.ticks AS is_host
-    FROM hosts AS h
-),
-placed AS (
-    SELECT
-        j.*,
-        greatest(
-            j.start_ticks,
-            CASE j.cause
-                WHEN 'data_loading' THEN j.loading_at
-                WHEN 'communication' THEN j.communication_at
-                WHEN 'synchronization' THEN CASE
-                    WHEN j.synchronizes > 0 THEN j.start_ticks
-                    ELSE j.synchronization_at
-                END
-                ELSE j.start_ticks + j.host_ticks // 2
-            END
-        ) AS asked_ticks
-    FROM judged AS j
+        coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks,
+        c.call
+    FROM gaps AS g
+    LEFT JOIN hosts AS h ON h.next_index = g.next_index
+    LEFT JOIN calls AS c ON c.next_index = g.next_index
+    LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (
     SELECT o.* FROM _innermost_owners(capture_key) AS o
@@ -257,6 +309,11 @@ SELECT
     j.host_ticks,
     j.cause,
     CASE WHEN j.is_host THEN o.label END AS host_op,
+    CASE
+        WHEN j.is_host THEN j.call
+        WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks
+            THEN j.launch
+    END AS call,
     j.next_index,
     j.next_label,
     CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
@@ -267,6 +324,6 @@ SELECT
         WHEN j.ticks < kernel_wait_ticks THEN 'kernel_wait'
         ELSE 'other'
     END AS hta_cause
-FROM placed AS j
+FROM judged AS j
 ASOF LEFT JOIN owners AS o
     ON o.thread_index = j.call_thread AND j.asked_ticks >= o.at_ticks;

@@ -9,6 +9,8 @@
 --   event_index: the device's event
 --   kind: as in `_launches`
 --   label: its label
+--   kernel_family: as in `signatures`
+--   uses_matrix_units: as in `signatures`
 --   device_ticks: end less start, in ticks
 --   launch_ticks: clock at the start of the call that launched it, or at its own if the trace has no such call
 --   call_index: the call that launched it; NULL if the trace has none
@@ -89,6 +91,8 @@ SELECT
     l.event_index,
     l.kind,
     l.label,
+    l.kernel_family,
+    l.uses_matrix_units,
     l.end_ticks - l.start_ticks AS device_ticks,
     coalesce(l.call_start_ticks, l.start_ticks) AS launch_ticks,
     l.call_index,

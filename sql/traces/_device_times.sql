@@ -10,8 +10,10 @@
 --   is_helper: whether it is a helper event of the profiler
 --   is_on_device: whether it is a device event
 --   is_owned: for a device event, whether an op or annotation launched it
+--   thread_index: its thread; NULL for an op if only launching events are, and for a device event
 --   start_ticks: clock at its start; for a device event at the start of the call that launched it, if the trace has one
 --   self_ticks: device time of what it launched itself, in ticks
+--   before_ticks: for a host event, device time that its thread launched before it, in ticks; NULL where total_ticks is
 --   total_ticks: for a host event device time with that of its children, NULL for an op if only launching events are; for a device event its duration, in ticks
 CREATE MACRO _launched_times(
     capture_key,  -- key of a capture
@@ -104,8 +106,11 @@ SELECT
     s.is_helper,
     false AS is_on_device,
     false AS is_owned,
+    o.thread_index,
     o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
+    CASE WHEN s.slice = 'Runtime' THEN o.so_far ELSE o.so_far - o.ticks END
+        AS before_ticks,
     CASE WHEN s.slice = 'Runtime' THEN 0 ELSE o.ticks END
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
@@ -118,7 +123,7 @@ UNION ALL
 -- The total of such an op, which needs an order of all ops, is not computed.
 SELECT
     e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
-    e.start_ticks, w.ticks, NULL
+    NULL, e.start_ticks, w.ticks, NULL, NULL
 FROM self_times AS w
 JOIN (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
@@ -128,7 +133,7 @@ WHERE hosts <> 'all' AND s.slice NOT IN ('Annotation', 'Module')
 UNION ALL
 SELECT
     d.run_index, d.event_index, d.kind, d.label, NULL, false, true,
-    d.owner_index IS NOT NULL, d.launch_ticks, 0, d.device_ticks
+    d.owner_index IS NOT NULL, NULL, d.launch_ticks, 0, 0, d.device_ticks
 FROM owners AS d;
 
 -- The device time of one event of a trace, as `_device_owners` attributes it: for
@@ -138,6 +143,7 @@ FROM owners AS d;
 --   run_index: the run
 --   event_index: the event
 --   self_ticks: device time of what it launched itself, in ticks
+--   before_ticks: device time that its thread launched before it, in ticks
 --   total_ticks: device time with that of its children, in ticks
 --   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
 CREATE MACRO _device_times(
@@ -147,6 +153,7 @@ SELECT
     d.run_index,
     d.event_index,
     d.self_ticks,
+    d.before_ticks,
     CASE WHEN d.is_on_device THEN 0 ELSE d.total_ticks END AS total_ticks,
     CASE WHEN d.is_on_device THEN d.total_ticks ELSE 0 END AS unowned_ticks
 FROM _launched_times(capture_key, 'all') AS d

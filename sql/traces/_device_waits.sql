@@ -1,10 +1,11 @@
 -- What one device event of a trace had waited for before its start: the last of its
--- launch, the previous end in its stream, and the device event that a wait for a CUDA
--- event names (`_awaited_work`). Without such records in the trace, and for the events
--- of a CUDA graph, it is inferred: an
--- event that waits longer than 10 us after its launch and the previous end, and than
--- half of it for the call to return, waits for the event of another stream that was the
--- last to end, if it starts at most 10 us after that, as in `device_idle`.
+-- launch, the previous end in its stream, and the device event that a record or a call
+-- names that lets streams wait for events (`_awaited_work`). Where neither can be known,
+-- it is inferred: an event that starts later than the device's latency after its launch
+-- and the previous end (`_device_latencies`), and than twice the time that the call took to
+-- return, waits for the event of another stream that was the last to end, if it starts
+-- within that latency after it. An event that starts so late for no such reason waited for
+-- something that the trace doesn't show.
 -- Columns:
 --   event_index: the device event
 --   kind: Kernel, Memcpy, Memset
@@ -16,7 +17,7 @@
 --   call_index: the call that launched it; NULL if the trace has none
 --   call_thread: thread of the call
 --   call_ticks: clock at the call's start
---   wait: launch_delay, stream_delay, dependency; NULL if nothing is known that was waited for
+--   wait: launch_delay, stream_delay, dependency, unknown_wait (since the launch, or the previous end); NULL if neither of these is known
 --   from_ticks: clock when that ended, or was launched, which was waited for
 --   from_event: device event that was waited for; NULL if there is none
 CREATE MACRO _device_waits(
@@ -41,7 +42,9 @@ work AS MATERIALIZED (
         w.call_end_ticks,
         w.recorded_event,
         w.recorded_ticks,
-        w.is_inferred
+        w.is_record,
+        w.is_inferred,
+        w.latency_ticks
     FROM _awaited_work(capture_key) AS w
     WHERE w.end_ticks > w.start_ticks
 ),
@@ -68,38 +71,47 @@ waited AS (
     SELECT
         q.*,
         greatest(q.launch_ticks, q.stream_ticks) AS ready_ticks,
+        q.stream_ticks >= q.launch_ticks AS is_ahead,
         o.end_ticks AS other_ticks,
         o.event_index AS other_event,
         q.recorded_ticks <= q.start_ticks
         AND q.recorded_ticks > coalesce(greatest(q.launch_ticks, q.stream_ticks), -1)
-            AS is_recorded
+            AS is_awaited
     FROM queued AS q
     ASOF LEFT JOIN ended AS o ON q.start_ticks >= o.end_ticks
+),
+late AS (
+    SELECT
+        w.*,
+        w.start_ticks - w.ready_ticks > greatest(
+            w.latency_ticks,
+            CASE
+                WHEN w.launch_ticks IS NOT NULL
+                    THEN 2 * (
+                        least(w.call_end_ticks, w.start_ticks) - w.ready_ticks
+                    )
+            END
+        ) AS is_late
+    FROM waited AS w
 ),
 judged AS (
     SELECT
         w.*,
+        w.is_awaited AND (w.is_record OR w.is_ahead OR w.is_late) AS is_known,
         CASE
-            WHEN w.is_recorded THEN 'dependency'
-            WHEN w.is_inferred
-                AND w.start_ticks - w.other_ticks <= 10000
-                AND (w.ready_ticks IS NULL OR w.other_ticks > w.ready_ticks)
-                AND (
-                    w.launch_ticks IS NULL
-                    OR w.start_ticks - w.ready_ticks > greatest(
-                        10000,
-                        2 * (
-                            least(w.call_end_ticks, w.start_ticks)
-                            - greatest(w.launch_ticks, w.ready_ticks)
-                        )
-                    )
-                )
+            WHEN w.is_awaited AND (w.is_record OR w.is_ahead OR w.is_late)
                 THEN 'dependency'
+            WHEN w.is_inferred
+                AND w.start_ticks - w.other_ticks <= w.latency_ticks
+                AND (w.ready_ticks IS NULL OR w.other_ticks > w.ready_ticks)
+                AND (w.launch_ticks IS NULL OR w.is_late)
+                THEN 'dependency'
+            WHEN w.is_late THEN 'unknown_wait'
             WHEN w.stream_ticks >= w.launch_ticks OR w.launch_ticks IS NULL
                 THEN CASE WHEN w.stream_ticks IS NOT NULL THEN 'stream_delay' END
             ELSE 'launch_delay'
         END AS wait
-    FROM waited AS w
+    FROM late AS w
 )
 SELECT
     j.event_index,
@@ -115,15 +127,19 @@ SELECT
     j.wait,
     CASE j.wait
         WHEN 'dependency' THEN CASE
-            WHEN j.is_recorded THEN j.recorded_ticks ELSE j.other_ticks
+            WHEN j.is_known THEN j.recorded_ticks ELSE j.other_ticks
         END
         WHEN 'stream_delay' THEN j.stream_ticks
         WHEN 'launch_delay' THEN j.launch_ticks
+        WHEN 'unknown_wait' THEN j.ready_ticks
     END AS from_ticks,
     CASE j.wait
         WHEN 'dependency' THEN CASE
-            WHEN j.is_recorded THEN j.recorded_event ELSE j.other_event
+            WHEN j.is_known THEN j.recorded_event ELSE j.other_event
         END
         WHEN 'stream_delay' THEN j.stream_event
+        WHEN 'unknown_wait' THEN CASE
+            WHEN j.stream_ticks = j.ready_ticks THEN j.stream_event
+        END
     END AS from_event
 FROM judged AS j;

@@ -1,7 +1,9 @@
 -- The time of one total, op, annotation or module in one step of a trace, on the
 -- host: of the events that begin in the step; of ops and runtime calls without
--- children, of others with them. The time of the profiler's helper events belongs to
--- the events that contain them.
+-- children, of others with them. Where events of a thread overlap, a moment counts
+-- once for the ops and runtime calls, as in `_self_times`, and once for an annotation
+-- or module of one name. The time of the profiler's helper events belongs to the
+-- events that contain them.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the step: its run; for an annotation its position in time, from 0
@@ -44,6 +46,7 @@ hosts AS MATERIALIZED (
         e.signature_index,
         e.start_ticks,
         e.elapsed_ticks,
+        e.overlap_ticks,
         k.is_helper,
         k.is_step,
         k.kind IN ('op', 'runtime') AS is_exclusive
@@ -104,22 +107,53 @@ stepped AS MATERIALIZED (
         CASE WHEN h.event_index IS NULL THEN p.parent_index ELSE h.parent_index END
             AS parent_index,
         p.signature_index,
+        p.run_index,
         p.is_exclusive,
-        greatest(p.elapsed_ticks, 0) AS ticks
+        p.start_ticks,
+        greatest(p.elapsed_ticks, 0) AS ticks,
+        greatest(p.elapsed_ticks, 0) - coalesce(p.overlap_ticks, 0) AS counted_ticks
     FROM placed AS p
     LEFT JOIN (FROM hosts AS h WHERE h.is_helper) AS h
         ON h.event_index = p.parent_index
 ),
+-- What earlier annotations or modules of one name and thread have of each.
+repeated AS (
+    SELECT
+        s.step_index,
+        s.signature_index,
+        _part_before(
+            s.start_ticks, s.start_ticks + s.ticks, max(s.start_ticks + s.ticks) OVER (
+                PARTITION BY s.step_index, k.kind, k.label, t.thread_index
+                ORDER BY s.start_ticks, s.ticks DESC, s.event_index
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS ticks
+    FROM stepped AS s
+    JOIN kinds AS k
+        ON k.signature_index = s.signature_index AND k.kind IN ('annotation', 'module')
+    JOIN trace_events AS t
+        ON t.capture_id = capture_key
+        AND t.run_index = s.run_index
+        AND t.event_index = s.event_index
+),
 sums AS (
-    SELECT s.step_index, s.signature_index, count(*) AS calls, sum(s.ticks) AS ticks
+    SELECT
+        s.step_index,
+        s.signature_index,
+        count(*) AS calls,
+        sum(CASE WHEN s.is_exclusive THEN s.counted_ticks ELSE s.ticks END) AS ticks
     FROM stepped AS s
     GROUP BY s.step_index, s.signature_index
     UNION ALL
-    SELECT p.step_index, p.signature_index, 0, -sum(c.ticks)
+    SELECT p.step_index, p.signature_index, 0, -sum(c.counted_ticks)
     FROM stepped AS c
     JOIN stepped AS p ON p.event_index = c.parent_index
     WHERE p.is_exclusive
     GROUP BY p.step_index, p.signature_index
+    UNION ALL
+    SELECT r.step_index, r.signature_index, 0, -sum(r.ticks)
+    FROM repeated AS r
+    GROUP BY r.step_index, r.signature_index
 ),
 parts AS (
     SELECT
@@ -146,80 +180,3 @@ FROM parts AS p
 GROUP BY p.run_index, p.scope, p.is_sample, p.kind, p.label
 HAVING try_cast(sum(p.ticks) AS BIGINT) IS NOT NULL
 ORDER BY p.run_index, p.kind, p.label;
-
--- The time of one total, op, annotation, module or kernel in one step of a trace, on
--- devices: of what was launched in the step, see `_device_owners`.
--- Columns:
---   capture_id: the capture
---   run_index: the step: its run; for an annotation its position in time, from 0
---   scope: what the steps are, followed by ` on devices`
---   kind: device_total, device_kernel, device_copy, device_fill; device_op (what the op launched itself), device_annotation and device_module (what was launched within)
---   label: name of the op, annotation, module or kernel
---   calls: number of calls; for ops, annotations and modules of those that launched something
---   ticks: time of all calls, in ticks
---   is_sample: whether the step is one of at most 30, evenly spaced
-CREATE MACRO _find_device_step_times(
-    capture_key,  -- key of a capture
-    step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
-) AS TABLE
-WITH
-timed AS MATERIALIZED (
-    SELECT
-        d.*,
-        CASE
-            WHEN NOT d.is_on_device THEN 'device_' || _step_kind(d.slice)
-            WHEN d.slice = 'Kernel' THEN 'device_kernel'
-            WHEN d.slice = 'Memcpy' THEN 'device_copy'
-            ELSE 'device_fill'
-        END AS kind
-    FROM _launched_times(capture_key, 'launching') AS d
-    WHERE d.is_on_device
-        OR coalesce(d.total_ticks, 0) + d.self_ticks > 0
-        AND d.slice IN ('Operator', 'Annotation', 'Module')
-        AND NOT d.is_helper
-        AND d.label IS DISTINCT FROM step_name
-),
-parts AS (
-    SELECT
-        t.run_index,
-        t.start_ticks,
-        t.kind,
-        CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END
-            AS label,
-        CASE t.slice WHEN 'Operator' THEN t.self_ticks ELSE t.total_ticks END AS ticks
-    FROM timed AS t
-    UNION ALL
-    SELECT t.run_index, t.start_ticks, 'device_total', 'devices', t.total_ticks
-    FROM timed AS t
-    WHERE t.is_on_device
-),
-placed AS (
-    SELECT p.run_index, p.kind, p.label, p.ticks
-    FROM parts AS p
-    WHERE step_name IS NULL
-    UNION ALL
-    SELECT a.run_index, p.kind, p.label, p.ticks
-    FROM parts AS p
-    ASOF JOIN _annotation_steps(capture_key, step_name) AS a
-        ON p.start_ticks >= a.start_ticks
-    WHERE step_name IS NOT NULL AND p.start_ticks < a.end_ticks
-)
-SELECT
-    t.capture_id,
-    t.run_index,
-    t.scope || ' on devices' AS scope,
-    p.kind,
-    p.label,
-    count(*)::INTEGER AS calls,
-    try_cast(sum(p.ticks) AS BIGINT) AS ticks,
-    t.is_sample
-FROM step_times AS t
-JOIN placed AS p ON p.run_index = t.run_index
-WHERE t.capture_id = capture_key
-    AND t.kind = 'framework'
-    AND (
-        p.ticks > 0 OR p.kind NOT IN ('device_op', 'device_annotation', 'device_module')
-    )
-GROUP BY t.capture_id, t.run_index, p.kind, p.label, t.scope, t.is_sample
-HAVING try_cast(sum(p.ticks) AS BIGINT) IS NOT NULL
-ORDER BY t.run_index, p.kind, p.label;

@@ -1,16 +1,3 @@
--- Whether a runtime or driver call returns only when work of a device has ended: a
--- synchronization, a copy that waits, or the release of memory, which waits, too.
-CREATE MACRO _is_synchronization(
-    label  -- name of the call
-) AS (
-    contains(label, 'Synchronize') OR label IN (
-        'cudaMemcpy', 'cudaMemcpy2D', 'cudaMemset', 'cudaFree', 'cuMemcpyDtoH_v2',
-        'cuMemcpyHtoD_v2', 'cuMemFree_v2', 'hipMemcpy', 'hipMemcpyWithStream',
-        'hipMemset', 'hipFree', 'urEventWait', 'urQueueFinish', 'piEventsWait',
-        'piQueueFinish'
-    )
-);
-
 -- One thread that launched work on a device.
 -- Columns:
 --   thread_index: the thread
@@ -27,94 +14,100 @@ JOIN (
 JOIN threads AS h
     ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index;
 
--- The state of a process from one moment to the next: whether a thread that
--- launches work waits for input data, for other processes or for a device, and for
--- how long threads did so until then. Algorithm: +1 at each start, -1 at each end,
--- running sums.
+-- One time in which a thread that launches work waits instead: for input data, for other
+-- processes, or in a call of the runtime or driver.
 -- Columns:
 --   process: the process as in the file
+--   cause: data_loading, communication, or as in `_call_cause`
+--   call: name of the call; NULL for data_loading and communication
+--   waits: whether it is a call that returns only when work of a device has ended
+--   start_ticks: clock at the start
+--   end_ticks: clock at the end
+CREATE MACRO _host_waits(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    p.process,
+    CASE
+        WHEN s.is_data_loader THEN 'data_loading'
+        WHEN s.is_communication THEN 'communication'
+        ELSE k.cause
+    END AS cause,
+    CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
+    coalesce(k.waits, false) AS waits,
+    s.start_ticks,
+    s.end_ticks
+FROM _trace_slices(capture_key, 'all') AS s
+JOIN _launching_threads(capture_key) AS p ON p.thread_index = s.thread_index
+LEFT JOIN _call_kinds(capture_key) AS k
+    ON k.label = s.label AND s.kind = 'Runtime' AND k.cause IS NOT NULL
+WHERE s.is_data_loader OR s.is_communication OR k.label IS NOT NULL;
+
+-- The state of a process from one moment to the next, by what a thread of it that
+-- launches work does instead: how long it did so until then, and whether it goes on.
+-- Algorithm: +1 at each start, -1 at each end, running sums.
+-- Columns:
+--   process: the process as in the file
+--   cause: as in `_host_waits`
+--   call: name of the calls; NULL for all of the cause
 --   at_ticks: clock at the moment
---   loads: 1 if a thread waits for input data from then on, else 0
---   communicates: 1 if a thread communicates with other processes, else 0
---   synchronizes: 1 if a thread waits for a device, else 0
---   loading_ticks: time until the moment in which a thread waited for input data, in ticks
---   communication_ticks: time until the moment in which a thread communicated, in ticks
---   synchronization_ticks: time until the moment in which a thread waited for a device, in ticks
---   loading_at: clock when a thread last began to wait for input data; NULL if none did
---   communication_at: clock when a thread last began to communicate; NULL if none did
---   synchronization_at: clock when a thread last began to wait for a device; NULL if none did
+--   is_open: 1 if a thread waits for that cause from then on, else 0
+--   is_waiting: whether it waits in a call that returns only when work of a device has ended
+--   ticks: time until the moment in which a thread waited for that cause, in ticks
+--   since_ticks: clock when a thread last began to wait for that cause; NULL if none did
 CREATE MACRO _host_times(
     capture_key  -- key of a capture
 ) AS TABLE
 WITH
-waits AS (
-    SELECT
-        p.process,
-        s.start_ticks,
-        s.end_ticks,
-        s.is_data_loader,
-        NOT s.is_data_loader AND s.is_communication AS is_communication
-    FROM _trace_slices(capture_key, 'all') AS s
-    JOIN _launching_threads(capture_key) AS p ON p.thread_index = s.thread_index
-    WHERE s.is_data_loader
-        OR s.is_communication
-        OR s.kind = 'Runtime' AND _is_synchronization(s.label)
+waits AS MATERIALIZED (
+    SELECT w.* FROM _host_waits(capture_key) AS w
 ),
 edges AS (
-    SELECT
-        w.process, w.start_ticks AS at_ticks, w.is_data_loader, w.is_communication,
-        1 AS change
+    SELECT w.process, w.cause, w.call, w.waits, w.start_ticks AS at_ticks, 1 AS change
     FROM waits AS w
     UNION ALL
-    SELECT w.process, w.end_ticks, w.is_data_loader, w.is_communication, -1
-    FROM waits AS w
+    SELECT w.process, w.cause, w.call, w.waits, w.end_ticks, -1 FROM waits AS w
+),
+levels AS (
+    SELECT e.* FROM edges AS e WHERE e.call IS NOT NULL
+    UNION ALL
+    SELECT e.process, e.cause, NULL, e.waits, e.at_ticks, e.change FROM edges AS e
 ),
 moments AS (
     SELECT
-        e.process,
-        e.at_ticks,
-        sum(CASE WHEN e.is_data_loader THEN e.change ELSE 0 END) AS loads,
-        sum(CASE WHEN e.is_communication THEN e.change ELSE 0 END) AS communicates,
-        sum(
-            CASE WHEN e.is_data_loader OR e.is_communication THEN 0 ELSE e.change END
-        ) AS synchronizes
-    FROM edges AS e
-    GROUP BY e.process, e.at_ticks
+        b.process,
+        b.cause,
+        b.call,
+        b.at_ticks,
+        sum(b.change) AS change,
+        sum(CASE WHEN b.waits THEN b.change ELSE 0 END) AS waiting
+    FROM levels AS b
+    GROUP BY b.process, b.cause, b.call, b.at_ticks
 ),
 states AS (
     SELECT
         m.process,
+        m.cause,
+        m.call,
         m.at_ticks,
-        coalesce(lead(m.at_ticks) OVER so_far - m.at_ticks, 0) AS ticks,
-        (sum(m.loads) OVER so_far > 0)::INTEGER AS loads,
-        (sum(m.communicates) OVER so_far > 0)::INTEGER AS communicates,
-        (sum(m.synchronizes) OVER so_far > 0)::INTEGER AS synchronizes
+        coalesce(lead(m.at_ticks) OVER so_far - m.at_ticks, 0) AS length,
+        (sum(m.change) OVER so_far > 0)::INTEGER AS is_open,
+        sum(m.waiting) OVER so_far > 0 AS is_waiting
     FROM moments AS m
-    WINDOW so_far AS (PARTITION BY m.process ORDER BY m.at_ticks)
+    WINDOW so_far AS (PARTITION BY m.process, m.cause, m.call ORDER BY m.at_ticks)
 )
 SELECT
     s.process,
+    s.cause,
+    s.call,
     s.at_ticks,
-    s.loads,
-    s.communicates,
-    s.synchronizes,
-    try_cast((sum(s.loads * s.ticks) OVER so_far) AS BIGINT) - s.loads * s.ticks
-        AS loading_ticks,
-    try_cast(
-        (sum(s.communicates * s.ticks) OVER so_far) AS BIGINT
-    ) - s.communicates * s.ticks
-        AS communication_ticks,
-    try_cast(
-        (sum(s.synchronizes * s.ticks) OVER so_far) AS BIGINT
-    ) - s.synchronizes * s.ticks
-        AS synchronization_ticks,
-    max(CASE WHEN s.loads > 0 THEN s.at_ticks END) OVER so_far AS loading_at,
-    max(CASE WHEN s.communicates > 0 THEN s.at_ticks END) OVER so_far
-        AS communication_at,
-    max(CASE WHEN s.synchronizes > 0 THEN s.at_ticks END) OVER so_far
-        AS synchronization_at
+    s.is_open,
+    s.is_waiting,
+    try_cast((sum(s.is_open * s.length) OVER so_far) AS BIGINT) - s.is_open * s.length
+        AS ticks,
+    max(CASE WHEN s.is_open > 0 THEN s.at_ticks END) OVER so_far AS since_ticks
 FROM states AS s
-WINDOW so_far AS (PARTITION BY s.process ORDER BY s.at_ticks);
+WINDOW so_far AS (PARTITION BY s.process, s.cause, s.call ORDER BY s.at_ticks);
 
 -- The innermost op or annotation of a thread that launches work, from one moment to
 -- the next. Algorithm: the number of open events after each start and end; the

@@ -22,6 +22,8 @@ CREATE MACRO _is_device_event(
 --   run_index: run of the device's event
 --   event_index: the device's event
 --   label: its label
+--   kernel_family: as in `signatures`
+--   uses_matrix_units: as in `_signature_kinds`
 --   kind: Kernel, Memcpy, Memset
 --   external_id: id that it shares with an op; NULL if there is none
 --   correlation_id: id that it shares with its call; NULL if there is none
@@ -42,6 +44,11 @@ classified AS MATERIALIZED (
     SELECT
         s.signature_index,
         s.label,
+        s.kernel_family,
+        CASE
+            WHEN categories = 'all' THEN s.uses_matrix_units
+            ELSE _is_plugin_tensor_kernel(s.label)
+        END AS uses_matrix_units,
         _slice_kind(s.category, s.label, categories) AS kind
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
@@ -57,6 +64,8 @@ processes AS MATERIALIZED (
 slices AS MATERIALIZED (
     SELECT
         s.label,
+        s.kernel_family,
+        s.uses_matrix_units,
         s.kind,
         h.process,
         t.run_index,
@@ -169,6 +178,8 @@ SELECT
     d.run_index,
     d.event_index,
     d.label,
+    d.kernel_family,
+    d.uses_matrix_units,
     d.kind,
     d.external_id,
     d.correlation_id,

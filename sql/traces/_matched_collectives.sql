@@ -36,7 +36,7 @@ known AS MATERIALIZED (
     JOIN signatures AS s ON s.capture_id = k.capture_id
     WHERE _slice_kind(s.category, s.label, 'all') = 'Step'
         OR _slice_kind(s.category, s.label, 'all') = 'Kernel'
-        AND starts_with(s.label, 'nccl')
+        AND s.kernel_family = 'communication'
 ),
 chosen AS MATERIALIZED (
     SELECT e.capture_id, e.run_index, e.event_index, k.kind, k.step, e.start_ticks,

@@ -23,6 +23,7 @@ CREATE MACRO _is_operator(
 --   external_id: id that it shares with the events that it launched; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
+--   counted_ticks: its part of the time of its thread, as in `_self_times`
 --   parent_index: its parent; NULL if there is none
 --   call_index: the node that it is one call with: ops that only call another of their name are; else itself
 --   is_innermost: whether it is the innermost node of that call
@@ -93,6 +94,7 @@ SELECT
     h.external_id,
     h.start_ticks,
     h.end_ticks,
+    h.counted_ticks,
     h.parent_index,
     coalesce(j.call_index, h.event_index) AS call_index,
     i.event_index IS NULL AS is_innermost

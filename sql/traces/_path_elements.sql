@@ -7,6 +7,7 @@
 --   label: its label
 --   thread_index: as in `_path_parts`
 --   op_index: the op that contains it or that launched it; NULL if there is none
+--   call: name of the call of the runtime or driver in which the host was; NULL outside of calls
 --   begin_ticks: clock at the start of the path
 --   until_ticks: clock at its end
 CREATE MACRO _path_elements(
@@ -115,6 +116,10 @@ SELECT
     e.label,
     p.thread_index,
     o.op_index,
+    CASE
+        WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call'
+            THEN e.label
+    END AS call,
     p.begin_ticks,
     p.until_ticks
 FROM parts AS p

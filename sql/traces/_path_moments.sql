@@ -11,7 +11,7 @@
 -- Columns:
 --   node: twice the index of the event, plus 1 if the moment is its end
 --   event_index: the device event, the call that returned, or the event that began
---   kind: launch_delay, stream_delay, dependency, synchronization, handover; NULL if nothing is known that was waited for
+--   kind: launch_delay, stream_delay, dependency, unknown_wait, synchronization, handover; NULL if nothing is known that was waited for
 --   start_ticks: clock at the start of a device event, else at the moment
 --   end_ticks: clock at the moment
 --   from_ticks: clock when that ended, or was launched, which was waited for
@@ -76,8 +76,9 @@ streams AS (
 calls AS MATERIALIZED (
     SELECT s.*, m.device, m.stream
     FROM slices AS s
+    JOIN _call_kinds(capture_key) AS k ON k.label = s.label AND k.waits
     LEFT JOIN streams AS m ON m.correlation_id = s.correlation_id
-    WHERE s.kind = 'Runtime' AND _is_synchronization(s.label)
+    WHERE s.kind = 'Runtime'
 ),
 -- The last event that was launched before the record of the CUDA event.
 recorded AS MATERIALIZED (
@@ -226,7 +227,10 @@ SELECT
     j.end_ticks,
     j.from_ticks,
     j.from_event,
-    CASE j.wait WHEN 'launch_delay' THEN j.call_thread END AS from_thread,
+    CASE
+        WHEN j.wait = 'launch_delay' OR j.wait = 'unknown_wait' AND j.from_event IS NULL
+            THEN j.call_thread
+    END AS from_thread,
     j.call_index,
     false AS is_host,
     NULL::INTEGER AS thread_index

@@ -1,5 +1,7 @@
 -- One part of the critical path of a trace: a stretch of time in one event, or in
--- none. Stretches of the host have a part for each innermost event of the thread.
+-- none. Stretches of the host have a part for each innermost event of the thread. The path
+-- of a whole recording begins with its first device event, if nothing is known of what that
+-- waited for during most of the time until then.
 -- Algorithm: after each start the innermost event is that which starts, after each
 -- end its parent; stretches of the path begin and end among these moments.
 -- Columns:
@@ -20,7 +22,7 @@ WITH
 part AS MATERIALIZED (
     SELECT w.* FROM _path_window(capture_key, step, step_name) AS w
 ),
-stretches AS MATERIALIZED (
+whole AS MATERIALIZED (
     SELECT s.*
     FROM _path_stretches(
         capture_key,
@@ -28,6 +30,24 @@ stretches AS MATERIALIZED (
         (SELECT p.end_ticks FROM part AS p),
         (SELECT p.thread_index FROM part AS p)
     ) AS s
+),
+bounds AS MATERIALIZED (
+    SELECT max(s.end_ticks) AS begin_ticks
+    FROM whole AS s
+    CROSS JOIN part AS p
+    WHERE step IS NULL
+        AND step_name IS NULL
+        AND s.kind IN ('unknown', 'unknown_wait')
+        AND s.end_ticks <= (
+            SELECT min(w.start_ticks) FROM whole AS w WHERE w.kind = 'device'
+        )
+        AND 2 * (s.end_ticks - s.start_ticks) > s.end_ticks - p.start_ticks
+),
+stretches AS MATERIALIZED (
+    SELECT s.*
+    FROM whole AS s
+    CROSS JOIN bounds AS b
+    WHERE b.begin_ticks IS NULL OR s.start_ticks >= b.begin_ticks
 ),
 spans AS MATERIALIZED (
     SELECT
@@ -124,7 +144,10 @@ parts AS (
         ROWS UNBOUNDED PRECEDING
     )
 )
-SELECT s.*, p.start_ticks AS begin_ticks, p.end_ticks AS until_ticks
+SELECT
+    s.*,
+    coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks,
+    p.end_ticks AS until_ticks
 FROM (
     SELECT
         t.kind, t.start_ticks, t.end_ticks, t.event_index, t.call_index, t.thread_index
@@ -141,4 +164,5 @@ FROM (
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks
 ) AS s
-CROSS JOIN part AS p;
+CROSS JOIN part AS p
+CROSS JOIN bounds AS b;

@@ -1,13 +1,11 @@
--- The time of one op on the critical path of a trace.
+-- One part of the critical path of a trace with what its time counts for.
 -- Columns:
 --   op: as in `critical_ops`
---   ticks: time on the path in ticks
---   host_ticks: part of it on the host, in ticks
---   device_ticks: part of it in events of devices, in ticks
---   kernel: as in `critical_ops`
---   parts: number of parts of the path
---   longest_ticks: the longest of them in ticks
-CREATE MACRO _path_totals(
+--   call: as in `_path_elements`
+--   kernel: label of the kernel, copy or fill; NULL for other parts
+--   is_host: whether it is on the host
+--   ticks: its time in ticks
+CREATE MACRO _path_shares(
     capture_key,  -- key of a capture
     step,  -- as in `critical_path`
     step_name  -- as in `critical_path`
@@ -17,39 +15,57 @@ families AS MATERIALIZED (
     SELECT s.signature_index, s.family
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
-),
-named AS (
-    SELECT
-        f.family AS op,
-        CASE WHEN p.kind IN ('kernel', 'memcpy', 'memset') THEN p.label END AS kernel,
-        p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host') AS is_host,
-        p.end_ticks - p.start_ticks AS ticks
-    FROM _path_elements(capture_key, step, step_name) AS p
-    LEFT JOIN event_ticks AS e
-        ON e.capture_id = capture_key
-        AND e.event_index = coalesce(p.op_index, p.event_index)
-    LEFT JOIN families AS f ON f.signature_index = e.signature_index
-),
-by_kernel AS (
+)
+SELECT
+    CASE WHEN p.kind NOT IN ('unknown', 'unknown_wait') THEN f.family END AS op,
+    p.call,
+    CASE WHEN p.kind IN ('kernel', 'memcpy', 'memset') THEN p.label END AS kernel,
+    p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host') AS is_host,
+    p.end_ticks - p.start_ticks AS ticks
+FROM _path_elements(capture_key, step, step_name) AS p
+LEFT JOIN event_ticks AS e
+    ON e.capture_id = capture_key
+    AND e.event_index = coalesce(p.op_index, p.event_index)
+LEFT JOIN families AS f ON f.signature_index = e.signature_index;
+
+-- The time of one op on the critical path of a trace.
+-- Columns:
+--   op: as in `critical_ops`
+--   ticks: time on the path in ticks
+--   host_ticks: part of it on the host, in ticks
+--   device_ticks: part of it in events of devices, in ticks
+--   call: as in `critical_ops`
+--   kernel: as in `critical_ops`
+--   parts: number of parts of the path
+CREATE MACRO _path_totals(
+    capture_key,  -- key of a capture
+    step,  -- as in `critical_path`
+    step_name  -- as in `critical_path`
+) AS TABLE
+WITH
+by_event AS (
     SELECT
         n.op,
+        n.call,
         n.kernel,
         try_cast(sum(n.ticks) AS BIGINT) AS ticks,
         try_cast(
             sum(CASE WHEN n.is_host THEN n.ticks ELSE 0 END) AS BIGINT
         ) AS host_ticks,
-        count(*) AS parts,
-        max(n.ticks) AS longest_ticks
-    FROM named AS n
-    GROUP BY n.op, n.kernel
+        count(*) AS parts
+    FROM _path_shares(capture_key, step, step_name) AS n
+    GROUP BY n.op, n.call, n.kernel
 ),
 ranked AS (
     SELECT
         b.*,
         row_number() OVER (
             PARTITION BY b.op ORDER BY b.kernel IS NULL, b.ticks DESC, b.kernel
-        ) AS place
-    FROM by_kernel AS b
+        ) AS kernel_place,
+        row_number() OVER (
+            PARTITION BY b.op ORDER BY b.call IS NULL, b.ticks DESC, b.call
+        ) AS call_place
+    FROM by_event AS b
 )
 SELECT
     r.op,
@@ -58,8 +74,8 @@ SELECT
     try_cast(
         sum(CASE WHEN r.kernel IS NULL THEN 0 ELSE r.ticks END) AS BIGINT
     ) AS device_ticks,
-    max(CASE WHEN r.place = 1 THEN r.kernel END) AS kernel,
-    sum(r.parts)::BIGINT AS parts,
-    max(r.longest_ticks) AS longest_ticks
+    max(CASE WHEN r.call_place = 1 THEN r.call END) AS call,
+    max(CASE WHEN r.kernel_place = 1 THEN r.kernel END) AS kernel,
+    sum(r.parts)::BIGINT AS parts
 FROM ranked AS r
 GROUP BY r.op;

@@ -1,13 +1,14 @@
--- One step of one rank of a job in ticks, see `rank_steps`.
+-- One step of one rank of a job in ticks, see `rank_steps`. If no trace of the job has
+-- steps, each trace is one step.
 -- Columns:
 --   job: the traces' label job; NULL if they have none
---   step: number of the step in the trace
+--   step: number of the step in the trace; NULL for a whole trace
 --   rank: the trace's label rank
 --   capture: the trace's name
 --   ticks: time from the start of the step to its end on the host, in ticks
 --   computation_ticks: time of the kernels of computation that it launched, in ticks
 --   communication_ticks: time of the kernels of communication that it launched, or without kernels of the collectives of gloo, in ticks
---   waited_ticks: communication less the least of the step's ranks, in ticks
+--   waited_ticks: communication less the least of the step's ranks, in ticks; NULL if none communicated
 --   waits_for: as in `rank_steps`
 --   time_scale: unit of one tick
 --   unit: the requested unit of time
@@ -19,7 +20,7 @@ WITH
 ranks AS MATERIALIZED (
     SELECT r.* FROM _job_ranks(selector, unit) AS r
 ),
-steps AS (
+profiler_steps AS MATERIALIZED (
     SELECT
         k.capture_id,
         e.run_index,
@@ -34,15 +35,46 @@ steps AS (
     WHERE e.elapsed_ticks >= 0
     GROUP BY k.capture_id, e.run_index, step
 ),
+steps AS (
+    SELECT p.capture_id, p.run_index, p.step, p.ticks FROM profiler_steps AS p
+    UNION ALL
+    SELECT
+        k.capture_id,
+        e.run_index,
+        NULL,
+        try_cast(
+            max(e.start_ticks::HUGEINT + e.elapsed_ticks) - min(e.start_ticks) AS BIGINT
+        )
+    FROM ranks AS k
+    JOIN signatures AS s
+        ON s.capture_id = k.capture_id
+        AND NOT _is_device_event(s.category)
+        AND NOT _is_profiler_helper(s.label, s.category)
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE e.elapsed_ticks >= 0
+        AND coalesce(k.job, '') NOT IN (
+            SELECT coalesce(j.job, '')
+            FROM profiler_steps AS p
+            JOIN ranks AS j ON j.capture_id = p.capture_id
+        )
+    GROUP BY k.capture_id, e.run_index
+),
 work AS (
     SELECT
         k.capture_id,
         e.run_index,
         try_cast(sum(
-            CASE WHEN starts_with(s.label, 'nccl') THEN 0 ELSE e.elapsed_ticks END
+            CASE
+                WHEN s.kernel_family = 'communication' THEN 0
+                ELSE e.elapsed_ticks
+            END
         ) AS BIGINT) AS computation_ticks,
         try_cast(sum(
-            CASE WHEN starts_with(s.label, 'nccl') THEN e.elapsed_ticks ELSE 0 END
+            CASE
+                WHEN s.kernel_family = 'communication' THEN e.elapsed_ticks
+                ELSE 0
+            END
         ) AS BIGINT) AS communication_ticks
     FROM ranks AS k
     JOIN signatures AS s
@@ -83,8 +115,10 @@ SELECT
     j.ticks,
     j.computation_ticks,
     j.communication_ticks,
-    j.communication_ticks - min(j.communication_ticks) OVER ranks_of_step
-        AS waited_ticks,
+    CASE
+        WHEN max(j.communication_ticks) OVER ranks_of_step > 0
+            THEN j.communication_ticks - min(j.communication_ticks) OVER ranks_of_step
+    END AS waited_ticks,
     CASE
         WHEN max(j.communication_ticks) OVER ranks_of_step
             > min(j.communication_ticks) OVER ranks_of_step

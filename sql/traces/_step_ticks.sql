@@ -19,32 +19,19 @@ slices AS MATERIALIZED (
 steps AS MATERIALIZED (
     SELECT d.* FROM _device_steps(capture_key, categories) AS d
 ),
-owners AS MATERIALIZED (
-    SELECT o.event_index, o.op_index, o.owner_index
-    FROM _device_owners(capture_key) AS o
-    WHERE categories = 'all'
-),
--- Kernels of communication, recognized by their names and by the events that
--- launched them. The plug-in uses only shared ids.
+-- Kernels of communication, by their family. The plug-in uses the ids that they share
+-- with communication on the host.
 communicating AS (
     SELECT s.event_index
     FROM slices AS s
     WHERE s.kind = 'Kernel'
         AND CASE
-            WHEN categories = 'all' THEN starts_with(s.label, 'nccl')
+            WHEN categories = 'all' THEN s.kernel_family = 'communication'
             ELSE s.external_id IN (
                 SELECT c.external_id FROM slices AS c
                 WHERE c.is_communication AND c.external_id IS NOT NULL
             )
         END
-    UNION
-    SELECT o.event_index
-    FROM owners AS o
-    JOIN slices AS c ON c.event_index = o.op_index AND c.is_communication
-    UNION
-    SELECT o.event_index
-    FROM owners AS o
-    JOIN slices AS c ON c.event_index = o.owner_index AND c.is_communication
 ),
 placed AS (
     SELECT
@@ -60,10 +47,14 @@ placed AS (
             WHEN s.kind = 'Memset' THEN 3
             WHEN s.kind = 'Runtime' THEN 5
             WHEN s.is_data_loader THEN 6
-            WHEN s.is_communication THEN 4
+            WHEN s.is_communication AND NOT (categories = 'all' AND h.has_kernels)
+                THEN 4
             WHEN s.kind IN ('Operator', 'Python') THEN 7
         END AS place
     FROM slices AS s
+    CROSS JOIN (
+        SELECT EXISTS (FROM slices AS k WHERE k.kind = 'Kernel') AS has_kernels
+    ) AS h
 ),
 -- Each slice with the latest end of the slices of its category that start before it.
 reaching AS MATERIALIZED (
@@ -114,6 +105,7 @@ stretches AS (
         lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
         CASE
             WHEN sum(m.kernel) OVER so_far > 0 THEN 1
+            WHEN categories = 'all' AND sum(m.communication) OVER so_far > 0 THEN 4
             WHEN sum(m.memcpy) OVER so_far > 0 THEN 2
             WHEN sum(m.memset) OVER so_far > 0 THEN 3
             WHEN sum(m.communication) OVER so_far > 0 THEN 4

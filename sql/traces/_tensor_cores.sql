@@ -1,9 +1,7 @@
--- Whether a kernel uses tensor cores, by its name: the list of torch-tb-profiler,
--- which is that of NVIDIA's PyProf, and newer names of cuDNN and CUTLASS
--- (`tensor16x8x8`, `tensorop`).
-CREATE MACRO _uses_tensor_cores(
-    label,  -- name of the kernel
-    categories  -- all, or older (only the plug-in's list), as in `step_breakdown`
+-- Whether a kernel uses tensor cores, by its name, in torch-tb-profiler: its list is
+-- that of NVIDIA's PyProf.
+CREATE MACRO _is_plugin_tensor_kernel(
+    label  -- name of the kernel
 ) AS (
     regexp_matches(
         label,
@@ -11,10 +9,20 @@ CREATE MACRO _uses_tensor_cores(
         '|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group'
         '|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm'
         '|xmma_gemm|xmma_sparse_gemm|c1688'
-    ) OR (
-        categories = 'all'
-        AND regexp_matches(label, 'tensorop|tensor[0-9]+x[0-9]+x[0-9]+')
     )
+);
+
+-- The time in kernels with tensor cores in percent of all; NULL if more than a tenth of
+-- the time is in kernels of which that is unknown.
+CREATE MACRO _tensor_percent(
+    tensor_ticks,  -- ticks of kernels with tensor cores
+    unknown_ticks,  -- ticks of kernels of which it is unknown
+    ticks  -- ticks of all kernels
+) AS (
+    CASE
+        WHEN 10 * unknown_ticks <= ticks
+            THEN 100 * tensor_ticks::DOUBLE / nullif(ticks, 0)
+    END
 );
 
 -- Whether tensor cores could run an op, by its name: torch-tb-profiler's list of

@@ -58,6 +58,8 @@ CREATE MACRO _is_lightning_module(
 -- Columns:
 --   signature_index: the signature
 --   label: its label
+--   kernel_family: as in `signatures`
+--   uses_matrix_units: as in `signatures`, or as in the plug-in
 --   is_device: whether it is of events of a device, as in `_is_device_event`
 --   kind: as in `_slice_kind`; Module also for Lightning's annotations
 CREATE MACRO _signature_kinds(
@@ -67,6 +69,8 @@ CREATE MACRO _signature_kinds(
 SELECT
     k.signature_index,
     k.label,
+    k.kernel_family,
+    k.uses_matrix_units,
     k.is_device,
     CASE
         WHEN _is_lightning_module(k.kind, k.label)
@@ -79,6 +83,11 @@ FROM (
     SELECT
         s.signature_index,
         s.label,
+        s.kernel_family,
+        CASE
+            WHEN categories = 'all' THEN s.uses_matrix_units
+            ELSE _is_plugin_tensor_kernel(s.label)
+        END AS uses_matrix_units,
         _is_device_event(s.category) AS is_device,
         CASE
             WHEN categories IN ('all', 'older')
@@ -124,11 +133,11 @@ CREATE MACRO _is_data_loader(
 -- Whether a host event is communication between processes.
 CREATE MACRO _is_communication(
     label,  -- label of the event
-    categories  -- all: any event of nccl or gloo; older: the five of each that the plug-in has
+    categories  -- all: any event of a backend of torch.distributed; older: the five of each that the plug-in has
 ) AS (
     CASE
         WHEN categories = 'all'
-            THEN starts_with(label, 'nccl:') OR starts_with(label, 'gloo:')
+            THEN regexp_matches(label, '^(nccl|rccl|gloo|xccl|hccl|ucc|mpi):')
         ELSE label IN (
             'nccl:broadcast', 'nccl:reduce', 'nccl:all_reduce', 'nccl:all_gather',
             'nccl:reduce_scatter', 'gloo:broadcast', 'gloo:reduce', 'gloo:all_reduce',
@@ -143,6 +152,8 @@ CREATE MACRO _is_communication(
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
+--   kernel_family: as in `signatures`
+--   uses_matrix_units: as in `_signature_kinds`
 --   kind: as in `_signature_kinds`
 --   is_device: whether it is an event of a device, as in `_is_device_event`
 --   is_data_loader: whether it waits for input data
@@ -155,6 +166,7 @@ CREATE MACRO _is_communication(
 --   parent_index: event of the same thread that contains it; NULL if none does
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
+--   counted_ticks: its part of the time of its thread, as in `_self_times`
 CREATE MACRO _classified_slices(
     capture_key,  -- key of a capture
     categories  -- all, or older, as in `step_breakdown`
@@ -166,6 +178,8 @@ classified AS MATERIALIZED (
     SELECT
         k.signature_index,
         k.label,
+        k.kernel_family,
+        k.uses_matrix_units,
         k.kind,
         k.is_device,
         k.kind IN ('Operator', 'Annotation')
@@ -180,6 +194,8 @@ SELECT
     t.run_index,
     t.event_index,
     k.label,
+    k.kernel_family,
+    k.uses_matrix_units,
     k.kind,
     k.is_device,
     k.is_data_loader,
@@ -191,7 +207,8 @@ SELECT
     t.forward_thread,
     e.parent_index,
     e.start_ticks,
-    e.start_ticks + e.elapsed_ticks AS end_ticks
+    e.start_ticks + e.elapsed_ticks AS end_ticks,
+    e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
 JOIN (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
@@ -206,6 +223,8 @@ WHERE e.elapsed_ticks >= 0;
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
+--   kernel_family: as in `signatures`
+--   uses_matrix_units: as in `_signature_kinds`
 --   kind: as in `_classified_slices`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
@@ -215,6 +234,7 @@ WHERE e.elapsed_ticks >= 0;
 --   parent_index: event of the same thread that contains it; NULL if none does
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
+--   counted_ticks: its part of the time of its thread, as in `_self_times`
 CREATE MACRO _trace_slices(
     capture_key,  -- key of a capture
     categories  -- all, or older, as in `step_breakdown`
@@ -223,6 +243,8 @@ SELECT
     s.run_index,
     s.event_index,
     s.label,
+    s.kernel_family,
+    s.uses_matrix_units,
     s.kind,
     s.is_data_loader,
     s.is_communication,
@@ -231,7 +253,8 @@ SELECT
     s.correlation_id,
     s.parent_index,
     s.start_ticks,
-    s.end_ticks
+    s.end_ticks,
+    s.counted_ticks
 FROM _classified_slices(capture_key, categories) AS s;
 
 -- The number of one step of a trace, of those that several threads wrote the smallest.

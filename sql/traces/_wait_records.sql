@@ -58,9 +58,197 @@ ASOF JOIN calls AS c
 ASOF JOIN calls AS w
     ON w.correlation_id = r.wait_correlation_id AND c.start_ticks >= w.start_ticks;
 
+-- One device event of a trace that was launched after a call that lets a stream wait for
+-- an event (cudaStreamWaitEvent, hipStreamWaitEvent), the first since the launch before it
+-- in its stream. Such a call names neither the stream that waits nor that which it waits
+-- for, so that the event may have waited for any that was launched in another stream
+-- before the call: of each stream the last of these, or the last that had ended.
+-- Columns:
+--   event_index: the device event
+--   start_ticks: clock at its start
+--   device: number of its device; -1 if not written
+--   from_event: the last of those events to end before the start; NULL if there is none
+--   from_ticks: clock at its end
+--   from_label: its label
+CREATE MACRO _called_waits(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+calls AS MATERIALIZED (
+    SELECT h.process, s.start_ticks AS wait_ticks
+    FROM _trace_slices(capture_key, 'all') AS s
+    JOIN _call_kinds(capture_key) AS k
+        ON k.label = s.label AND k.kind = 'stream_wait'
+    JOIN threads AS h
+        ON h.capture_id = capture_key AND h.thread_index = s.thread_index
+    WHERE s.kind = 'Runtime'
+),
+work AS MATERIALIZED (
+    SELECT
+        w.*,
+        coalesce(w.device, -1) AS device_key,
+        coalesce(w.stream, -1) AS stream_key,
+        coalesce(w.call_start_ticks, 0) AS call_ticks
+    FROM _device_work(capture_key) AS w
+    WHERE w.end_ticks > w.start_ticks AND EXISTS (FROM calls)
+),
+ended AS MATERIALIZED (
+    SELECT
+        w.device_key,
+        w.stream_key,
+        w.end_ticks,
+        max(w.event_index) AS event_index,
+        arg_max(w.label, w.event_index) AS label
+    FROM work AS w
+    GROUP BY w.device_key, w.stream_key, w.end_ticks
+),
+-- The first event of each call in a stream: a CUDA graph has several.
+launched AS (
+    SELECT
+        w.device_key,
+        w.stream_key,
+        w.process,
+        w.call_ticks,
+        min(w.start_ticks) AS start_ticks,
+        arg_min(w.event_index, (w.start_ticks, w.event_index)) AS event_index
+    FROM work AS w
+    WHERE w.call_index IS NOT NULL
+    GROUP BY w.device_key, w.stream_key, w.process, w.call_ticks
+),
+followed AS (
+    SELECT
+        l.*,
+        lag(l.call_ticks) OVER (
+            PARTITION BY l.device_key, l.stream_key ORDER BY l.call_ticks, l.process
+        ) AS previous_ticks
+    FROM launched AS l
+),
+awaiting AS MATERIALIZED (
+    SELECT f.*, c.wait_ticks
+    FROM followed AS f
+    ASOF JOIN calls AS c ON c.process = f.process AND f.call_ticks >= c.wait_ticks
+    WHERE f.previous_ticks IS NULL OR c.wait_ticks >= f.previous_ticks
+),
+-- Until when all had ended that was launched in a stream before a time.
+reached AS MATERIALIZED (
+    SELECT
+        r.device_key,
+        r.stream_key,
+        r.call_ticks,
+        max(max(r.end_ticks)) OVER (
+            PARTITION BY r.device_key, r.stream_key ORDER BY r.call_ticks
+        ) AS end_ticks
+    FROM work AS r
+    GROUP BY r.device_key, r.stream_key, r.call_ticks
+),
+candidates AS (
+    SELECT
+        a.event_index,
+        a.start_ticks,
+        a.device_key,
+        least(r.end_ticks, e.end_ticks) AS from_ticks,
+        a.other_device,
+        a.other_stream
+    FROM (
+        SELECT a.*, o.device_key AS other_device, o.stream_key AS other_stream
+        FROM awaiting AS a
+        JOIN (SELECT DISTINCT w.device_key, w.stream_key FROM work AS w) AS o
+            ON (o.device_key, o.stream_key) <> (a.device_key, a.stream_key)
+    ) AS a
+    ASOF JOIN reached AS r
+        ON r.device_key = a.other_device
+        AND r.stream_key = a.other_stream
+        AND a.wait_ticks >= r.call_ticks
+    ASOF JOIN ended AS e
+        ON e.device_key = a.other_device
+        AND e.stream_key = a.other_stream
+        AND a.start_ticks >= e.end_ticks
+),
+named AS (
+    SELECT c.*, e.event_index AS from_event, e.label AS from_label
+    FROM candidates AS c
+    JOIN ended AS e
+        ON e.device_key = c.other_device
+        AND e.stream_key = c.other_stream
+        AND e.end_ticks = c.from_ticks
+)
+SELECT
+    a.event_index,
+    a.start_ticks,
+    a.device_key AS device,
+    arg_max(n.from_event, (n.from_ticks, n.from_event)) AS from_event,
+    max(n.from_ticks) AS from_ticks,
+    arg_max(n.from_label, (n.from_ticks, n.from_event)) AS from_label
+FROM awaiting AS a
+LEFT JOIN named AS n ON n.event_index = a.event_index
+GROUP BY a.event_index, a.start_ticks, a.device_key;
+
+-- The time in which a device starts an event that nothing holds back: twice the median of
+-- such times, 10 us at least and if fewer than five are known, 100 us at most. They are those from
+-- the launch of a kernel that found the device idle to its start, and those from the end
+-- of an event to the start of one that waited for it by `_called_waits`, if the trace has
+-- no records of waits; of both medians the greater counts.
+-- Columns:
+--   device: number of the device; -1 if not written
+--   ticks: that time, in ticks
+CREATE MACRO _device_latencies(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+work AS MATERIALIZED (
+    SELECT
+        w.*,
+        coalesce(w.device, -1) AS device_key,
+        max(w.end_ticks) OVER (
+            PARTITION BY w.device
+            ORDER BY w.start_ticks, w.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS idle_ticks,
+        max(w.end_ticks) OVER (
+            PARTITION BY w.device, w.stream
+            ORDER BY w.start_ticks, w.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS free_ticks,
+        count(*) OVER (PARTITION BY w.call_index) AS launched
+    FROM _device_work(capture_key) AS w
+    WHERE w.end_ticks > w.start_ticks
+),
+latencies AS (
+    SELECT
+        w.device_key AS device,
+        'launch' AS kind,
+        w.start_ticks - w.call_start_ticks AS ticks
+    FROM work AS w
+    WHERE w.kind = 'Kernel'
+        AND w.launched = 1
+        AND w.call_start_ticks >= w.idle_ticks
+        AND w.start_ticks >= w.call_start_ticks
+    UNION ALL
+    SELECT c.device, 'wait', c.start_ticks - c.from_ticks
+    FROM _called_waits(capture_key) AS c
+    JOIN work AS w ON w.event_index = c.event_index
+    WHERE c.from_ticks > w.call_start_ticks
+        AND (w.free_ticks IS NULL OR c.from_ticks > w.free_ticks)
+        AND NOT EXISTS (FROM _wait_records(capture_key))
+),
+medians AS (
+    SELECT l.device, quantile_cont(l.ticks::DOUBLE, 0.5) AS ticks
+    FROM latencies AS l
+    GROUP BY l.device, l.kind
+    HAVING count(*) >= 5
+)
+SELECT
+    d.device_key AS device,
+    greatest(least(coalesce(2 * max(m.ticks), 0), 100000), 10000)::BIGINT AS ticks
+FROM (SELECT DISTINCT w.device_key FROM work AS w) AS d
+LEFT JOIN medians AS m ON m.device = d.device_key
+GROUP BY d.device_key;
+
 -- One device event of a trace, see `_device_work`, with the device event for which its
--- stream waited by the trace's records. A stream waits before the next event that is
--- launched in it, for the last that was launched in the other stream before the record.
+-- stream waited. By the trace's records (`cuda_sync`), a stream waits before the next event
+-- that is launched in it, for the last that was launched in the other stream before the
+-- record. Without records, it is that of `_called_waits`, if the event started within the
+-- device's latency after it.
 -- Columns:
 --   run_index: run that launched it
 --   event_index: the event
@@ -75,10 +263,12 @@ ASOF JOIN calls AS w
 --   call_end_ticks: clock at its end
 --   call_thread: thread of the call
 --   process: process of the call
---   recorded_event: the event that its stream waited for; NULL without a record
+--   recorded_event: the event that its stream waited for; NULL if none is known
 --   recorded_ticks: clock at the end of that event
 --   recorded_label: label of that event
---   is_inferred: whether a wait can only be inferred from times: the trace has no records, or the event is of a CUDA graph
+--   is_record: whether it is known from a record of the trace
+--   is_inferred: whether a wait can only be inferred from times: the trace has neither records nor calls for waits, or the event's launch was not recorded, or is the first in its stream, or that of a CUDA graph
+--   latency_ticks: as in `_device_latencies`
 CREATE MACRO _awaited_work(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -86,12 +276,24 @@ WITH
 records AS MATERIALIZED (
     SELECT r.* FROM _wait_records(capture_key) AS r
 ),
+called AS MATERIALIZED (
+    SELECT c.* FROM _called_waits(capture_key) AS c WHERE NOT EXISTS (FROM records)
+),
+latencies AS MATERIALIZED (
+    SELECT y.* FROM _device_latencies(capture_key) AS y
+),
 work AS MATERIALIZED (
     SELECT
         w.*,
-        NOT EXISTS (FROM records)
-        OR sum(CASE WHEN w.end_ticks > w.start_ticks THEN 1 ELSE 0 END)
-            OVER (PARTITION BY w.call_index) > 1 AS is_inferred
+        sum(CASE WHEN w.end_ticks > w.start_ticks THEN 1 ELSE 0 END)
+            OVER (PARTITION BY w.call_index) > 1
+        OR NOT EXISTS (FROM records)
+        AND (
+            w.call_index IS NULL
+            OR NOT EXISTS (FROM called)
+            OR w.call_start_ticks = min(w.call_start_ticks)
+                OVER (PARTITION BY w.device, w.stream)
+        ) AS is_inferred
     FROM _device_work(capture_key) AS w
 ),
 -- The first and the last event of each call in a stream: a CUDA graph has several.
@@ -139,9 +341,14 @@ SELECT
     w.call_end_ticks,
     w.call_thread,
     w.process,
-    r.from_event AS recorded_event,
-    r.end_ticks AS recorded_ticks,
-    r.label AS recorded_label,
-    w.is_inferred
+    coalesce(r.from_event, c.from_event) AS recorded_event,
+    coalesce(r.end_ticks, c.from_ticks) AS recorded_ticks,
+    coalesce(r.label, c.from_label) AS recorded_label,
+    r.event_index IS NOT NULL AS is_record,
+    w.is_inferred AND c.event_index IS NULL AS is_inferred,
+    y.ticks AS latency_ticks
 FROM work AS w
-LEFT JOIN recorded AS r ON r.event_index = w.event_index;
+JOIN latencies AS y ON y.device = coalesce(w.device, -1)
+LEFT JOIN recorded AS r ON r.event_index = w.event_index
+LEFT JOIN called AS c
+    ON c.event_index = w.event_index AND c.start_ticks - c.from_ticks <= y.ticks;

@@ -6,10 +6,12 @@
 -- what it waited for (its launch, the previous event of its stream, an event of
 -- another stream), each thread of the host back to the last call that waited for a
 -- device, and to the thread that it waited for. To shorten a part shortens the step by
--- at most the part's duration. A step begins and ends as in `step_breakdown`.
+-- at most the part's duration. A step begins and ends as in `step_breakdown`. The path of
+-- the whole recording begins with its first device event, if nothing is known of what that
+-- waited for during most of the time until then.
 -- Engines: duckdb (its path is found by a recursion that refers to itself several times)
 -- Columns:
---   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown
+--   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown_wait (for something that the trace doesn't show, from the launch or the end of the previous event of the stream until an event of a device starts); unknown (before an event of a device whose launch was not recorded)
 --   name: label of the event; of the event that started late, for delays, dependency and handover; NULL outside of events
 --   op: innermost op that contains it, or its launch; NULL if none does
 --   thread: thread of the host, as in the file; NULL for devices and waits
@@ -18,6 +20,7 @@
 --   start: start of the part, relative to the start of the recording
 --   duration: duration of the part
 --   share_percent: duration in percent of that of the path
+--   call_kind: for parts in calls and synchronization, what the call is for: launch, copy, synchronization, stream_wait, event_record, allocation, free, pinned_memory, module_load, graph_instantiation, creation or query; NULL for other parts, and if the call isn't known
 --   correlation_id: id that a call shares with the events that it launched; NULL if there is none
 --   event_index: the event, in `events`; NULL outside of events
 --   unit: the requested unit of time
@@ -42,6 +45,7 @@ SELECT
     _in_unit(p.end_ticks - p.start_ticks, a.time_scale, a.unit) AS duration,
     100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks)
         AS share_percent,
+    k.kind AS call_kind,
     t.correlation_id,
     p.event_index,
     a.unit
@@ -60,6 +64,7 @@ LEFT JOIN device_events AS d
     ON d.capture_id = a.capture_id AND d.event_index = p.event_index
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
     ON s.event_index = p.op_index
+LEFT JOIN _call_kinds((SELECT a.capture_id FROM target AS a)) AS k ON k.label = p.call
 ORDER BY p.start_ticks;
 
 -- What one op has on the critical path, see `critical_path`: by how much the step would
@@ -67,12 +72,13 @@ ORDER BY p.start_ticks;
 -- is by the innermost annotation or Python function; ProfilerStep* is a step.
 -- Engines: duckdb (as `critical_path`)
 -- Columns:
---   op: family of the op, or of the innermost event if no op contains it; NULL outside of events
+--   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
 --   total: time on the path, the most that the op could shorten it by
 --   share_percent: that time in percent of the path
 --   host: part of it on the host
 --   device: part of it in kernels, copies and fills
---   delay: part of it in launch_delay, stream_delay, dependency, synchronization, handover and unknown
+--   delay: part of it in launch_delay, stream_delay, dependency, unknown_wait, synchronization, handover and unknown
+--   call: call of the runtime or driver in which the host is longest for the op on the path; NULL if it is in none
 --   kernel: kernel, copy or fill of the op that takes most time on the path; NULL if it has none there
 --   parts: number of parts of the path
 --   unit: the requested unit of time
@@ -97,6 +103,7 @@ SELECT
     _in_unit(t.host_ticks, a.time_scale, a.unit) AS host,
     _in_unit(t.device_ticks, a.time_scale, a.unit) AS device,
     _in_unit(t.ticks - t.host_ticks - t.device_ticks, a.time_scale, a.unit) AS delay,
+    t.call,
     t.kernel,
     t.parts,
     a.unit

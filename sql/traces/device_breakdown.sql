@@ -1,5 +1,5 @@
 -- The time of one device of a trace by what ran: kernels of computation and of
--- communication (NCCL, RCCL), copies and fills. By device, from its first event to
+-- communication, copies and fills. By device, from its first event to
 -- the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
 -- `step_breakdown`.
 -- Columns:
@@ -138,7 +138,7 @@ target AS MATERIALIZED (
 ),
 work AS (
     SELECT
-        _work_type(l.kind, l.label) AS type,
+        _work_type(l.kind, l.kernel_family) AS type,
         l.label,
         l.end_ticks - l.start_ticks AS ticks
     FROM _launches((SELECT a.capture_id FROM target AS a), 'all') AS l

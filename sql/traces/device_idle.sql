@@ -5,16 +5,19 @@
 -- parts: until the next event's launch began nothing was waiting to run (host
 -- time), from then on it was launched and had not started (queued time). The longer
 -- part determines the cause. Of host time: data_loading and communication, if the
--- threads that launch work spent half of it there; synchronization, if they waited
--- for a device for half of it, or when the gap began, so that nothing could be
--- launched ahead; else host. Of queued time: dependency, if by the trace's records
--- (`cuda_sync`) the next event waited for an event of another stream during half of it
--- (communication, if that was one of NCCL); launch_delay, if it is at most
+-- threads that launch work spent half of it there; what they waited in for half of it, in
+-- calls of the runtime or driver: synchronization, allocation, free, pinned_memory,
+-- module_load, graph_instantiation, creation (of streams, events, contexts) or call (a call
+-- of no known kind); else synchronization or free, if a call that waits for a device was
+-- open when the gap began, so that nothing could be launched ahead; else host. Of queued
+-- time: dependency, if by the trace's records (`cuda_sync`) or its calls
+-- (hipStreamWaitEvent) the next event waited for an event of another stream during half of
+-- it (communication, if that was a kernel of that family); launch_delay, if it is at most
 -- launch_delay_us, or if half of it passed before the launch returned; dependency or
 -- communication, if an event of another stream or device ended at most launch_delay_us
--- before the next event started: the one that the records name, or, if the trace has no
--- records and in CUDA graphs, any; else unknown. A gap without a recorded launch is
--- unknown, too.
+-- before the next event started: the one that records or calls name, or any, if the trace
+-- has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
+-- that the trace doesn't show. A gap without a recorded launch is unknown.
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
@@ -23,8 +26,9 @@
 --   start: start of the gap, relative to the start of the recording
 --   duration: length of the gap
 --   share_percent: length in percent of all gaps of the device, or of the stream
---   cause: host, synchronization, data_loading, communication, dependency, launch_delay or unknown
+--   cause: host, synchronization, data_loading, communication, allocation, free, pinned_memory, module_load, graph_instantiation, creation, call, dependency, launch_delay, unknown_wait or unknown
 --   host_op: innermost op or annotation of the launching thread where the wait began (in the middle of the host time, if the cause is host), ProfilerStep* for steps; NULL if there is none, and if the cause is in queued time
+--   call: call of the runtime or driver in which most of the host time passed that the cause names; for launch_delay the launch, if half of the time passed in it; NULL for other causes
 --   next_event: label of the event that ended the gap
 --   waited_for: label of the event of another stream or device that the next event waited for; NULL for other causes
 --   host_time: part of the gap before the launch of the next event began; NULL if the trace has no launch
@@ -35,7 +39,7 @@ CREATE MACRO device_idle(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     "by" := 'device',  -- device or stream
-    launch_delay_us := 10,  -- longest time from a launch to its start that counts as launch delay, in microseconds
+    launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
     kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
@@ -63,6 +67,7 @@ SELECT
         AS share_percent,
     i.cause,
     i.host_op,
+    i.call,
     i.next_label AS next_event,
     i.waited_label AS waited_for,
     _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
@@ -80,7 +85,7 @@ ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
---   cause: host, synchronization, data_loading, communication, dependency, launch_delay or unknown
+--   cause: as in `device_idle`
 --   gaps: number of gaps of that cause
 --   total: sum of their lengths
 --   share_percent: sum in percent of all gaps of the device, or of the stream
@@ -88,12 +93,13 @@ ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 --   max: greatest length
 --   host_time: part of the gaps before the launches of the next events began; NULL if the trace has no launches
 --   host_op: op or annotation that the host was in for most of the gaps' time; NULL if there is none
+--   call: call of the runtime or driver that it was in for most of the gaps' time; NULL if there is none
 --   unit: the requested unit of time
 CREATE MACRO device_idle_causes(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
     "by" := 'device',  -- device or stream
-    launch_delay_us := 10  -- longest time from a launch to its start that counts as launch delay, in microseconds
+    launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -105,6 +111,7 @@ by_op AS (
         i.stream,
         i.cause,
         i.host_op,
+        i.call,
         count(*) AS gaps,
         try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
@@ -112,15 +119,17 @@ by_op AS (
     FROM _idle_causes(
         (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000, 0
     ) AS i
-    GROUP BY i.device, i.stream, i.cause, i.host_op
+    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
-ranked AS (
+summed AS (
     SELECT
         b.*,
-        row_number() OVER (
-            PARTITION BY b.device, b.stream, b.cause
-            ORDER BY b.host_op IS NULL, b.ticks DESC, b.host_op
-        ) AS place
+        sum(b.ticks) OVER (
+            PARTITION BY b.device, b.stream, b.cause, b.host_op
+        ) AS op_ticks,
+        sum(b.ticks) OVER (
+            PARTITION BY b.device, b.stream, b.cause, b.call
+        ) AS of_call_ticks
     FROM by_op AS b
 ),
 causes AS (
@@ -132,8 +141,11 @@ causes AS (
         try_cast(sum(r.ticks) AS BIGINT) AS ticks,
         try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
         max(r.longest) AS longest,
-        max(CASE WHEN r.place = 1 THEN r.host_op END) AS host_op
-    FROM ranked AS r
+        arg_max(r.host_op, (r.op_ticks, r.host_op))
+            FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
+        arg_max(r.call, (r.of_call_ticks, r.call))
+            FILTER (WHERE r.call IS NOT NULL) AS call
+    FROM summed AS r
     GROUP BY r.device, r.stream, r.cause
 )
 SELECT
@@ -148,6 +160,7 @@ SELECT
     _in_unit(c.longest, a.time_scale, a.unit) AS max,
     _in_unit(c.host_ticks, a.time_scale, a.unit) AS host_time,
     c.host_op,
+    c.call,
     a.unit
 FROM causes AS c
 CROSS JOIN target AS a

@@ -3,6 +3,7 @@
 --   device: number of the device
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
+--   uses_matrix_units: as in `signatures`
 --   blocks_per_sm: blocks per streaming multiprocessor; NULL if not above 0 or not written
 --   occupancy_percent: estimated achieved occupancy; NULL if negative or not written
 CREATE MACRO _device_kernels(
@@ -12,6 +13,7 @@ SELECT
     d.device,
     s.start_ticks,
     s.end_ticks,
+    s.uses_matrix_units,
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END
         AS occupancy_percent
@@ -131,15 +133,16 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 -- last, in which at least one kernel ran; the estimated share of its
 -- multiprocessors that had a block; and the estimated achieved occupancy, the mean
 -- over its kernels weighted by duration. Differences from the plug-in: steps of
--- newer traces last until their kernels end, and newer kernels with tensor cores
--- are recognized (categories := 'older' for its answers).
+-- newer traces last until their kernels end, newer kernels with tensor cores are
+-- recognized, and their share is of all kernels, not only of those that ops launched
+-- (categories := 'older' for its answers).
 -- Columns:
 --   device: number of the device
 --   kernels: number of its kernels, within steps or not
 --   utilization_percent: share of the steps' time in which it ran a kernel
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
---   tensor_cores_percent: share of the time of kernels launched by ops that is spent in kernels with tensor cores, in percent; NULL without such kernels
+--   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
 CREATE MACRO gpu_utilization(
     capture,  -- name, hash prefix, @latest or selector
     categories := 'all'  -- all, or older, as in `step_breakdown`
@@ -180,15 +183,29 @@ launched AS MATERIALIZED (
     SELECT
         d.device,
         sum(l.ticks) AS ticks,
-        sum(
-            CASE WHEN _uses_tensor_cores(l.label, categories) THEN l.ticks ELSE 0 END
-        ) AS tensor_ticks
+        sum(CASE WHEN l.uses_matrix_units THEN l.ticks ELSE 0 END) AS tensor_ticks,
+        0 AS unknown_ticks
     FROM _operator_events((SELECT a.capture_id FROM target AS a), categories) AS l
     JOIN device_events AS d
         ON d.capture_id = (SELECT a.capture_id FROM target AS a)
         AND d.event_index = l.device_index
-    WHERE l.event = 'launch' AND l.kind = 'Kernel' AND l.is_operator
+    WHERE categories = 'older'
+        AND l.event = 'launch' AND l.kind = 'Kernel' AND l.is_operator
     GROUP BY d.device
+    UNION ALL
+    SELECT
+        k.device,
+        sum(k.end_ticks - k.start_ticks),
+        sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END),
+        sum(
+            CASE
+                WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks
+                ELSE 0
+            END
+        )
+    FROM kernels AS k
+    WHERE categories = 'all'
+    GROUP BY k.device
 )
 SELECT
     o.device,
@@ -197,8 +214,9 @@ SELECT
     b.sm_efficiency_percent,
     o.occupancy_percent,
     CASE
-        WHEN (SELECT count(*) FROM launched) > 0
-            THEN coalesce(100 * l.tensor_ticks::DOUBLE / nullif(l.ticks, 0), 0)
+        WHEN l.device IS NOT NULL AND l.ticks > 0
+            THEN _tensor_percent(l.tensor_ticks, l.unknown_ticks, l.ticks)
+        WHEN (SELECT count(*) FROM launched) > 0 THEN 0
     END AS tensor_cores_percent
 FROM occupancy AS o
 JOIN busy AS b ON b.device = o.device

@@ -1,13 +1,14 @@
 -- One kernel of a trace by name, as in the kernel view of torch-tb-profiler. Means
 -- of blocks and occupancy are weighted by the kernels' durations; kernels without
--- them count as 0. Whether a kernel uses tensor cores is determined by its name.
+-- them count as 0.
 -- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
 -- over all its calls, and is also known for newer traces; newer kernels with tensor
 -- cores are recognized. With categories := 'older', neither is the case, as in the
 -- plug-in.
 -- Columns:
 --   kernel: name of the kernel
---   tensor_cores_used: whether it uses tensor cores
+--   family: what it computes, by its name, as in `signatures`; NULL for an unknown name
+--   tensor_cores_used: whether it uses tensor cores, or matrix cores of AMD; NULL for an unknown name
 --   tensor_cores_eligible: whether tensor cores could run an op that launched it
 --   calls: number of calls
 --   total: sum of the times
@@ -43,6 +44,8 @@ eligible AS (
 ran AS (
     SELECT
         s.label,
+        s.kernel_family,
+        s.uses_matrix_units,
         s.end_ticks - s.start_ticks AS ticks,
         coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
         coalesce(d.occupancy_percent, 0) AS occupancy_percent,
@@ -63,6 +66,8 @@ ran AS (
 summed AS (
     SELECT
         r.label,
+        any_value(r.kernel_family) AS kernel_family,
+        any_value(r.uses_matrix_units) AS uses_matrix_units,
         r.time_scale,
         r.unit,
         bool_or(r.is_eligible) AS is_eligible,
@@ -77,7 +82,8 @@ summed AS (
 )
 SELECT
     s.label AS kernel,
-    _uses_tensor_cores(s.label, categories) AS tensor_cores_used,
+    s.kernel_family AS family,
+    s.uses_matrix_units AS tensor_cores_used,
     s.is_eligible AS tensor_cores_eligible,
     s.calls,
     _in_unit(s.ticks, s.time_scale, s.unit) AS total,

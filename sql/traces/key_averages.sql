@@ -1,7 +1,10 @@
 -- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's
--- profiler: equal to it for PyTorch traces, and with the same arithmetic for
--- ETDumps. Total times include children, so that totals of ops that call each other
--- overlap; self times don't, and add up. Device time is that of kernels, copies and
+-- profiler, and with the same arithmetic for ETDumps. Total times include children,
+-- so that totals of ops that call each other overlap; self times don't, and add up. A
+-- moment counts once for an op, on each thread: calls that an op makes of itself, or
+-- that overlap each other, add nothing to the time of the others, and no self time is
+-- below 0. torch counts such calls several times: columns that begin with torch_ are
+-- equal to its own. Device time is that of kernels, copies and
 -- fills, and belongs to the op or annotation that launched them, see
 -- `_device_owners`: self device times of rows that are not of a device add up to
 -- the time of all device events. Values that a trace's file doesn't have are NULL,
@@ -21,15 +24,18 @@
 --   self_cpu_percent: self_cpu_time in percent of the sum of all
 --   cpu_time_total: total time on the CPU, with children
 --   cpu_time_percent: cpu_time_total in percent of the sum of all self_cpu_time
---   cpu_time_avg: cpu_time_total per call
+--   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call
 --   self_device_time: self time on devices: of its launches, or of itself on a device
 --   device_time_total: total time on devices, with children
---   device_time_avg: device_time_total per call
+--   device_time_avg: mean of its calls: torch_device_time_total per call
 --   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
 --   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded
 --   self_device_memory: as self_cpu_memory, for devices
 --   device_memory: as cpu_memory, for devices
 --   flops: always NULL, as files don't have it
+--   torch_self_cpu_time: self_cpu_time by torch's formula: durations less the sum of the children's, below 0 where these overlap
+--   torch_cpu_time_total: cpu_time_total by torch's formula: the sum over all calls
+--   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
 --   unit: unit of times: the requested one; values that are not times keep theirs
 CREATE MACRO key_averages(
     capture,  -- name, hash prefix, @latest or selector
@@ -57,83 +63,63 @@ options AS MATERIALIZED (
         END AS parted_by
     FROM _capture(capture, unit) AS a
 ),
-calls AS MATERIALIZED (
-    SELECT c.*
-    FROM _calls(
+placed AS (
+    SELECT p.*
+    FROM _placed_calls(
         (SELECT w.capture_id FROM options AS w),
-        steps, phase, method, runs
-    ) AS c
+        "by", stack_depth, steps, phase, method, runs
+    ) AS p
 ),
-device_times AS MATERIALIZED (
-    SELECT v.* FROM _device_times((SELECT w.capture_id FROM options AS w)) AS v
-),
-memory AS (
+-- What earlier calls of the same row and thread have of each call: none of an ETDump,
+-- whose events have no thread.
+repeated AS (
     SELECT
-        m.run_index,
-        m.event_index,
-        c.parent_run_index,
-        c.parent_index,
-        m.cpu_bytes,
-        m.device_bytes
-    FROM _memory_within((SELECT w.capture_id FROM options AS w)) AS m
-    JOIN calls AS c
-        ON c.run_index = m.run_index AND c.event_index = m.event_index
-),
-call_memory AS (
-    SELECT
-        m.run_index,
-        m.event_index,
-        m.cpu_bytes - coalesce(sum(i.cpu_bytes), 0) AS cpu_bytes,
-        m.device_bytes - coalesce(sum(i.device_bytes), 0) AS device_bytes
-    FROM memory AS m
-    LEFT JOIN memory AS i
-        ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
-    GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
+        p.*,
+        CASE
+            WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
+                p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls
+            )
+            ELSE 0
+        END AS repeated_ticks,
+        CASE
+            WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
+                p.before_ticks, p.after_ticks, max(p.after_ticks) OVER earlier_calls
+            )
+            ELSE 0
+        END AS repeated_device_ticks
+    FROM placed AS p
+    WINDOW earlier_calls AS (
+        PARTITION BY
+            p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
+        ORDER BY p.start_ticks, p.end_ticks DESC
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
 ),
 -- The self time of each event, added at the call that it belongs to, and the total
--- time of each call; grouped by the column that separates calls of one name.
-by_signature AS (
+-- time of each call.
+added AS MATERIALIZED (
     SELECT
-        c.call_signature,
-        CASE WHEN w.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-        CASE WHEN w.parted_by = 'stack' THEN _called_from(t.call_stack, stack_depth) END
-            AS stack,
-        n.module,
-        count(*) FILTER (WHERE c.is_call) AS calls,
-        sum(c.self_ticks) AS self_ticks,
-        sum(c.duration_ticks) FILTER (WHERE c.is_call) AS total_ticks,
-        sum(v.self_ticks) AS self_device_ticks,
-        sum(v.total_ticks) FILTER (WHERE c.is_call) AS device_ticks,
-        sum(i.cpu_bytes) AS self_memory,
-        sum(m.cpu_bytes) FILTER (WHERE c.is_call) AS memory,
-        sum(i.device_bytes) AS self_device_memory,
-        sum(m.device_bytes) FILTER (WHERE c.is_call) AS device_memory
-    FROM calls AS c
-    CROSS JOIN options AS w
-    -- The planner knows that columns which are not used are empty, and doesn't read
-    -- them.
-    LEFT JOIN (FROM op_arguments AS a WHERE "by" = 'shape') AS o
-        ON o.capture_id = w.capture_id
-        AND o.run_index = c.call_run_index
-        AND o.event_index = c.call_index
-    LEFT JOIN (FROM trace_events AS e WHERE "by" = 'stack') AS t
-        ON t.capture_id = w.capture_id
-        AND t.run_index = c.call_run_index
-        AND t.event_index = c.call_index
-    LEFT JOIN (
-        FROM _trace_event_modules((SELECT w.capture_id FROM options AS w)) AS e
-        WHERE "by" = 'module'
-    ) AS n
-        ON n.run_index = c.call_run_index
-        AND n.event_index = c.call_index
-    LEFT JOIN device_times AS v
-        ON v.run_index = c.run_index AND v.event_index = c.event_index
-    LEFT JOIN memory AS m
-        ON m.run_index = c.run_index AND m.event_index = c.event_index
-    LEFT JOIN call_memory AS i
-        ON i.run_index = c.run_index AND i.event_index = c.event_index
-    WHERE c.call_index IS NOT NULL
-    GROUP BY ALL
+        r.row_index,
+        r.shapes,
+        r.stack,
+        r.module,
+        count(*) FILTER (WHERE r.is_call) AS calls,
+        sum(r.self_ticks) AS self_ticks,
+        sum(r.torch_self_ticks) AS torch_self_ticks,
+        sum(r.duration_ticks - r.repeated_ticks) FILTER (WHERE r.is_call)
+            AS total_ticks,
+        sum(r.duration_ticks) FILTER (WHERE r.is_call) AS torch_ticks,
+        sum(r.self_device_ticks) AS self_device_ticks,
+        sum(r.device_ticks - r.repeated_device_ticks) FILTER (WHERE r.is_call)
+            AS device_ticks,
+        sum(r.device_ticks) FILTER (WHERE r.is_call) AS torch_device_ticks,
+        sum(r.self_memory) AS self_memory,
+        sum(r.memory) FILTER (WHERE r.is_call) AS memory,
+        sum(r.self_device_memory) AS self_device_memory,
+        sum(r.device_memory) FILTER (WHERE r.is_call) AS device_memory,
+        sum(r.unowned_ticks) AS unowned_ticks
+    FROM repeated AS r
+    GROUP BY r.row_index, r.shapes, r.stack, r.module
 ),
 named AS (
     SELECT
@@ -142,11 +128,14 @@ named AS (
         _is_device_event(s.category) AS is_device,
         coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
             AS is_annotation,
+        include_python_functions OR coalesce(s.category, '') <> 'python_function'
+            AS is_listed,
         _stored_unit(s.value_unit, w.time_scale) AS written
     FROM options AS w
     JOIN signatures AS s ON s.capture_id = w.capture_id
-    WHERE include_python_functions OR coalesce(s.category, '') <> 'python_function'
+    WHERE w.parted_by IS NOT NULL
 ),
+-- Events of a device are calls without children, on several streams at once.
 summed AS (
     SELECT
         n.family AS name,
@@ -155,50 +144,40 @@ summed AS (
         d.module,
         n.is_device,
         n.is_annotation,
+        n.is_listed,
         n.written,
-        sum(d.calls)::BIGINT AS calls,
-        sum(CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END)::DOUBLE AS self_ticks,
-        sum(CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END)::DOUBLE AS total_ticks,
-        sum(
-            CASE WHEN n.is_device THEN d.total_ticks ELSE d.self_device_ticks END
-        )::DOUBLE AS self_device_ticks,
-        sum(
-            CASE WHEN n.is_device THEN d.total_ticks ELSE d.device_ticks END
-        )::DOUBLE AS device_ticks,
-        try_cast(sum(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END) AS BIGINT)
+        d.calls::BIGINT AS calls,
+        CASE WHEN n.is_device THEN 0 ELSE d.self_ticks END::DOUBLE AS self_ticks,
+        CASE WHEN n.is_device THEN 0 ELSE d.total_ticks END::DOUBLE AS total_ticks,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.self_device_ticks END::DOUBLE
+            AS self_device_ticks,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.device_ticks END::DOUBLE
+            AS device_ticks,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_memory END AS BIGINT)
             AS self_memory,
-        try_cast(
-            sum(CASE WHEN n.is_device THEN 0 ELSE d.memory END) AS BIGINT
-        ) AS memory,
-        try_cast(
-            sum(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END) AS BIGINT
-        )
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.memory END AS BIGINT) AS memory,
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.self_device_memory END AS BIGINT)
             AS self_device_memory,
-        try_cast(sum(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END) AS BIGINT)
-            AS device_memory
-    FROM by_signature AS d
-    JOIN named AS n ON n.signature_index = d.call_signature
-    GROUP BY
-        n.family, d.shapes, d.stack, d.module, n.is_device, n.is_annotation, n.written
+        try_cast(CASE WHEN n.is_device THEN 0 ELSE d.device_memory END AS BIGINT)
+            AS device_memory,
+        CASE WHEN n.is_device THEN 0 ELSE d.torch_self_ticks END::DOUBLE
+            AS torch_self_ticks,
+        CASE WHEN n.is_device THEN 0 ELSE d.torch_ticks END::DOUBLE AS torch_ticks,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE
+            AS torch_device_ticks
+    FROM added AS d
+    JOIN named AS n ON n.signature_index = d.row_index
 ),
 -- Values that belong to no call: device time, and memory.
 unowned AS (
     SELECT
         '(no op)' AS name,
         0 AS calls,
-        sum(o.ticks)::DOUBLE AS device_ticks,
+        sum(d.unowned_ticks)::DOUBLE AS device_ticks,
         NULL::BIGINT AS memory,
         NULL::BIGINT AS device_memory
-    FROM (
-        SELECT
-            v.unowned_ticks
-            + CASE WHEN c.call_index IS NULL THEN v.self_ticks ELSE 0 END AS ticks
-        FROM device_times AS v
-        JOIN calls AS c
-            ON c.run_index = v.run_index AND c.event_index = v.event_index
-    ) AS o
-    WHERE o.ticks > 0
-    HAVING count(*) > 0
+    FROM added AS d
+    HAVING sum(d.unowned_ticks) > 0
     UNION ALL
     SELECT
         '[memory]', count(*), 0,
@@ -219,6 +198,7 @@ all_rows AS (
         NULL,
         false,
         false,
+        true,
         _stored_unit('ticks', w.time_scale),
         u.calls,
         0,
@@ -228,9 +208,20 @@ all_rows AS (
         u.memory,
         u.memory,
         u.device_memory,
-        u.device_memory
+        u.device_memory,
+        0,
+        0,
+        u.device_ticks
     FROM unowned AS u
     CROSS JOIN options AS w
+),
+-- Python functions without a row have a part of the time, too.
+shared AS (
+    SELECT
+        s.*,
+        nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0) / 100e0
+            AS percent_ticks
+    FROM all_rows AS s
 )
 SELECT
     s.name,
@@ -240,25 +231,27 @@ SELECT
     s.is_device,
     s.calls,
     _in_unit(s.self_ticks, s.written, w.unit) AS self_cpu_time,
-    100e0 * s.self_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
-        AS self_cpu_percent,
+    s.self_ticks / s.percent_ticks AS self_cpu_percent,
     _in_unit(s.total_ticks, s.written, w.unit) AS cpu_time_total,
-    100e0 * s.total_ticks / nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0)
-        AS cpu_time_percent,
-    _in_unit(s.total_ticks, s.written, w.unit)
+    s.total_ticks / s.percent_ticks AS cpu_time_percent,
+    _in_unit(s.torch_ticks, s.written, w.unit)
         / nullif(s.calls, 0) AS cpu_time_avg,
     _in_unit(s.self_device_ticks, s.written, w.unit) AS self_device_time,
     _in_unit(s.device_ticks, s.written, w.unit) AS device_time_total,
-    _in_unit(s.device_ticks, s.written, w.unit)
+    _in_unit(s.torch_device_ticks, s.written, w.unit)
         / nullif(s.calls, 0) AS device_time_avg,
     s.self_memory AS self_cpu_memory,
     s.memory AS cpu_memory,
     s.self_device_memory,
     s.device_memory,
     NULL::BIGINT AS flops,
+    _in_unit(s.torch_self_ticks, s.written, w.unit) AS torch_self_cpu_time,
+    _in_unit(s.torch_ticks, s.written, w.unit) AS torch_cpu_time_total,
+    _in_unit(s.torch_device_ticks, s.written, w.unit) AS torch_device_time_total,
     _display_unit(s.written, w.unit) AS unit
-FROM all_rows AS s
+FROM shared AS s
 CROSS JOIN options AS w
+WHERE s.is_listed
 ORDER BY
     s.self_ticks DESC,
     s.device_ticks DESC NULLS LAST,

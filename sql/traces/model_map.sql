@@ -98,11 +98,22 @@ first_calls AS MATERIALIZED (
     SELECT
         e.label,
         e.category,
-        e.duration_ticks,
+        -- An op that calls itself counts once.
+        e.duration_ticks - _part_before(
+            e.start_ticks, e.end_ticks, max(e.end_ticks) OVER (
+                PARTITION BY e.label, p.module_path, h.thread_index
+                ORDER BY e.start_ticks, e.end_ticks DESC, e.event_index
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        ) AS counted_ticks,
         p.module_path,
         o.event_index IS NULL AS is_outermost
     FROM traced AS b
     JOIN events AS e ON e.capture_id = b.capture_id AND e.category IS NOT NULL
+    JOIN trace_events AS h
+        ON h.capture_id = e.capture_id
+        AND h.run_index = e.run_index
+        AND h.event_index = e.event_index
     JOIN _trace_event_modules((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
     JOIN paths AS p ON p.module = m.module
@@ -123,7 +134,7 @@ torch AS (
         c.module_path,
         string_split(string_split(c.label, '::')[2], '.')[1] AS op,
         count(*) AS calls,
-        sum(c.duration_ticks)::DOUBLE AS ticks,
+        sum(c.counted_ticks)::DOUBLE AS ticks,
         bool_or(c.is_outermost) AS is_outermost
     FROM first_calls AS c
     WHERE starts_with(c.label, 'aten::')

@@ -6,7 +6,9 @@
 -- uses external ids, which refer to other ops in many traces; it loses what an op
 -- launches itself if the op contains another op of its name (with categories :=
 -- 'older', these results are as in the plug-in); an op is eligible for tensor cores
--- if any of its calls is, not only the first.
+-- if any of its calls is, not only the first; times of an op count once where it calls
+-- itself, or where its calls overlap (with categories := 'older', as in the plug-in,
+-- several times).
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
@@ -16,8 +18,8 @@
 --   host_self_time: time on the host without nested ops and runtime calls
 --   host_total_time: total time on the host
 --   tensor_cores_eligible: whether tensor cores could run it, or a nested op
---   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time, in percent; 0 if that is 0
---   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0
+--   tensor_cores_self_percent: share of kernels with tensor cores in device_self_time, in percent; 0 if that is 0, NULL if it is unknown of more than a tenth
+--   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0, NULL if it is unknown of more than a tenth
 --   unit: the requested unit of time
 CREATE MACRO operator_table(
     capture,  -- name, hash prefix, @latest or selector
@@ -39,20 +41,14 @@ target AS MATERIALIZED (
         END AS parted_by
     FROM _capture(capture, unit) AS a
 ),
-summed AS (
+called AS (
     SELECT
-        c.label AS name,
-        CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-        a.time_scale,
-        a.unit,
-        count(*) AS calls,
-        sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
-        sum(c.device_ticks)::DOUBLE AS device_ticks,
-        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
-        sum(c.host_ticks)::DOUBLE AS host_ticks,
-        bool_or(c.is_eligible) AS is_eligible,
-        sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
-        sum(c.tensor_ticks)::DOUBLE AS tensor_ticks
+        c.*,
+        c.start_ticks + c.host_ticks AS end_ticks,
+        c.device_before_ticks + c.device_ticks AS device_until_ticks,
+        c.tensor_before_ticks + c.tensor_ticks AS tensor_until_ticks,
+        c.unknown_before_ticks + c.unknown_ticks AS unknown_until_ticks,
+        CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes
     FROM target AS a
     CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
@@ -63,7 +59,61 @@ summed AS (
         AND o.event_index = c.event_index
     WHERE c.is_operator
         AND _is_recorded(r.iteration, r.phase, steps, phase)
-    GROUP BY 1, 2, a.time_scale, a.unit
+),
+-- What earlier calls of the same row and thread have of each call counts once; the
+-- plug-in counts it for both.
+repeated AS (
+    SELECT
+        c.*,
+        _part_before(
+            c.start_ticks,
+            c.end_ticks,
+            max(CASE categories WHEN 'all' THEN c.end_ticks END) OVER earlier_calls
+        ) AS host_repeated,
+        _part_before(
+            c.device_before_ticks,
+            c.device_until_ticks,
+            max(CASE categories WHEN 'all' THEN c.device_until_ticks END)
+                OVER earlier_calls
+        ) AS device_repeated,
+        _part_before(
+            c.tensor_before_ticks,
+            c.tensor_until_ticks,
+            max(CASE categories WHEN 'all' THEN c.tensor_until_ticks END)
+                OVER earlier_calls
+        ) AS tensor_repeated,
+        _part_before(
+            c.unknown_before_ticks,
+            c.unknown_until_ticks,
+            max(CASE categories WHEN 'all' THEN c.unknown_until_ticks END)
+                OVER earlier_calls
+        ) AS unknown_repeated
+    FROM called AS c
+    WINDOW earlier_calls AS (
+        PARTITION BY c.label, c.shapes, c.thread_index
+        ORDER BY c.start_ticks, c.end_ticks DESC, c.event_index
+        ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    )
+),
+summed AS (
+    SELECT
+        c.label AS name,
+        c.shapes,
+        a.time_scale,
+        a.unit,
+        count(*) AS calls,
+        sum(c.device_self_ticks)::DOUBLE AS device_self_ticks,
+        sum(c.device_ticks - c.device_repeated)::DOUBLE AS device_ticks,
+        sum(c.host_self_ticks)::DOUBLE AS host_self_ticks,
+        sum(c.host_ticks - c.host_repeated)::DOUBLE AS host_ticks,
+        bool_or(c.is_eligible) AS is_eligible,
+        sum(c.tensor_self_ticks)::DOUBLE AS tensor_self_ticks,
+        sum(c.tensor_ticks - c.tensor_repeated)::DOUBLE AS tensor_ticks,
+        sum(c.unknown_self_ticks)::DOUBLE AS unknown_self_ticks,
+        sum(c.unknown_ticks - c.unknown_repeated)::DOUBLE AS unknown_ticks
+    FROM target AS a
+    CROSS JOIN repeated AS c
+    GROUP BY c.label, c.shapes, a.time_scale, a.unit
 )
 SELECT
     s.name,
@@ -74,10 +124,16 @@ SELECT
     _in_unit(s.host_self_ticks, s.time_scale, s.unit) AS host_self_time,
     _in_unit(s.host_ticks, s.time_scale, s.unit) AS host_total_time,
     s.is_eligible AS tensor_cores_eligible,
-    coalesce(100e0 * s.tensor_self_ticks / nullif(s.device_self_ticks, 0), 0)
-        AS tensor_cores_self_percent,
-    coalesce(100e0 * s.tensor_ticks / nullif(s.device_ticks, 0), 0)
-        AS tensor_cores_total_percent,
+    CASE
+        WHEN s.device_self_ticks = 0 THEN 0
+        ELSE _tensor_percent(
+            s.tensor_self_ticks, s.unknown_self_ticks, s.device_self_ticks
+        )
+    END AS tensor_cores_self_percent,
+    CASE
+        WHEN s.device_ticks = 0 THEN 0
+        ELSE _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.device_ticks)
+    END AS tensor_cores_total_percent,
     s.unit
 FROM summed AS s
 ORDER BY s.device_self_ticks DESC, s.host_self_ticks DESC, s.name, s.shapes;

@@ -1,16 +1,17 @@
 -- One step of one rank of a job: a trace with the label rank. Steps of the same
 -- number and job belong together, whatever the clocks of the hosts show. Processes
 -- that reach a collective early wait in its kernel for the last one, so the rank
--- with the least time in kernels of communication is the one that others wait for.
+-- with the least time in kernels of communication is the one that others wait for. If
+-- no trace of a job has profiler steps, each trace as a whole is one step.
 -- Columns:
 --   job: the traces' label job; NULL if they have none
---   step: number of the step in the trace
+--   step: number of the step in the trace; NULL for a whole trace
 --   rank: the trace's label rank
 --   capture: the trace's name
---   duration: time from the start of the step to its end on the host
+--   duration: time from the start of the step to its end on the host, or from the first event on the host to the last
 --   computation: time of the kernels of computation that the step launched
 --   communication: time of the kernels of communication (NCCL, RCCL) that it launched; of a trace without kernels, time of the collectives of gloo
---   waited: communication less the least of the step's ranks; an estimate of the wait for others
+--   waited: communication less the least of the step's ranks; an estimate of the wait for others; NULL if no rank communicated
 --   waits_for: rank with the least communication in the step; NULL if the step has a single rank, no communication, or if all ranks have the same
 --   unit: the requested unit of time
 CREATE MACRO rank_steps(
@@ -37,8 +38,8 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   rank: the trace's label rank
 --   steps: number of its steps
 --   waited_for_steps: number of steps in which it is the one that others wait for
---   waited_for: time that the other ranks waited for it in these steps, on average
---   waited: time that it waited for others
+--   waited_for: time that the other ranks waited for it in these steps, on average; NULL if no rank communicated
+--   waited: time that it waited for others; NULL if no rank communicated
 --   mean_duration: mean duration of its steps on the host
 --   communication: time of its kernels of communication, or without kernels of the collectives of gloo
 --   unit: the requested unit of time
@@ -84,7 +85,10 @@ SELECT
     r.rank,
     r.steps,
     coalesce(w.steps, 0) AS waited_for_steps,
-    _in_unit(coalesce(w.ticks, 0), r.time_scale, r.unit) AS waited_for,
+    CASE
+        WHEN r.waited_ticks IS NOT NULL
+            THEN _in_unit(coalesce(w.ticks, 0), r.time_scale, r.unit)
+    END AS waited_for,
     _in_unit(r.waited_ticks, r.time_scale, r.unit) AS waited,
     _in_unit(r.ticks / r.steps, r.time_scale, r.unit) AS mean_duration,
     _in_unit(r.communication_ticks, r.time_scale, r.unit) AS communication,

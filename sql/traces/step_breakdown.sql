@@ -36,8 +36,9 @@ CROSS JOIN _step_ticks(capture_key, categories) AS t;
 -- trace whose kernels were not all recorded are excluded. Differences from the
 -- plug-in: runtime calls, DataLoaders and communication are recognized in the form
 -- that torch has written since 2021, too (categories := 'older' for only those that
--- the plug-in recognizes); kernels of communication are those that a communication
--- event launched, not those with its external id; a step repeated for a device is
+-- the plug-in recognizes); kernels of communication are recognized by their family, and
+-- come before copies and fills, so that the time is what `device_breakdown` calls
+-- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is
 -- not a separate step; if the first category fills all steps, later categories are
 -- not counted, too.
 -- Columns:

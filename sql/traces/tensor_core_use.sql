@@ -1,7 +1,7 @@
--- The time in which kernels of computation use tensor cores, of one device, of one
--- step on it, or of one op: and the time that ops which tensor cores could run spend
--- in kernels without them. Whether a kernel uses tensor cores, and which ops could,
--- is determined by their names, as in `kernel_table`. By step, kernels count in the
+-- The time in which kernels of computation use tensor cores, or matrix cores of AMD, of
+-- one device, of one step on it, or of one op: and the time that ops which tensor cores
+-- could run spend in kernels without them. Whether a kernel uses tensor cores, and which
+-- ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the
 -- step that launched them; by op, those that miss most are first.
 -- Columns:
 --   device: number of the device; NULL if not written, and by op
@@ -11,7 +11,8 @@
 --   kernels: number of kernels
 --   kernel_time: sum of their durations
 --   tensor_time: sum of those with tensor cores
---   tensor_percent: tensor_time in percent of kernel_time; NULL if that is 0
+--   tensor_percent: tensor_time in percent of kernel_time; NULL if that is 0, or unknown_time is more than a tenth of it
+--   unknown_time: sum of those of unknown names
 --   missed_time: sum of those without, launched by ops that tensor cores could run
 --   missed_percent: missed_time in percent of kernel_time; NULL if that is 0
 --   unit: the requested unit of time
@@ -47,7 +48,7 @@ work AS (
         CASE WHEN a.parted_by = 'step' THEN o.run_index END AS run_index,
         CASE WHEN a.parted_by = 'op' THEN g.label END AS op,
         o.device_ticks AS ticks,
-        _uses_tensor_cores(o.label, 'all') AS uses,
+        o.uses_matrix_units AS uses,
         l.event_index IS NOT NULL AS could
     FROM target AS a
     CROSS JOIN _device_owners((SELECT a.capture_id FROM target AS a)) AS o
@@ -56,7 +57,7 @@ work AS (
     LEFT JOIN eligible AS l ON l.event_index = o.event_index
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
         ON g.event_index = o.op_index
-    WHERE _work_type(o.kind, o.label) = 'computation'
+    WHERE _work_type(o.kind, o.kernel_family) = 'computation'
 ),
 summed AS (
     SELECT
@@ -71,7 +72,10 @@ summed AS (
         try_cast(
             sum(CASE WHEN w.could AND NOT w.uses THEN w.ticks ELSE 0 END) AS BIGINT
         )
-            AS missed_ticks
+            AS missed_ticks,
+        try_cast(
+            sum(CASE WHEN w.uses IS NULL THEN w.ticks ELSE 0 END) AS BIGINT
+        ) AS unknown_ticks
     FROM work AS w
     GROUP BY w.device, w.run_index, w.op
 )
@@ -83,7 +87,8 @@ SELECT
     s.kernels,
     _in_unit(s.ticks, a.time_scale, a.unit) AS kernel_time,
     _in_unit(s.tensor_ticks, a.time_scale, a.unit) AS tensor_time,
-    100 * s.tensor_ticks::DOUBLE / nullif(s.ticks, 0) AS tensor_percent,
+    _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
+    _in_unit(s.unknown_ticks, a.time_scale, a.unit) AS unknown_time,
     _in_unit(s.missed_ticks, a.time_scale, a.unit) AS missed_time,
     100 * s.missed_ticks::DOUBLE / nullif(s.ticks, 0) AS missed_percent,
     a.unit

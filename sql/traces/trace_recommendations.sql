@@ -39,7 +39,13 @@ wrapped AS (
         OR s.kind = 'Annotation' AND categories = 'all'
 ),
 nccl_usage AS (
-    SELECT coalesce(bool_or(starts_with(s.label, 'nccl')), false) AS has_nccl
+    SELECT
+        coalesce(
+            bool_or(
+                starts_with(s.label, 'nccl') OR s.kernel_family = 'communication'
+            ),
+            false
+        ) AS has_nccl
     FROM slices AS s
     WHERE s.is_communication OR s.kind = 'Kernel' AND categories = 'all'
 ),
@@ -53,12 +59,44 @@ used AS (
 ),
 tensors AS (
     SELECT
-        100e0 * sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
-        / nullif(
-            sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END), 0
-        ) AS eligible_percent
+        sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
+            AS eligible_ticks,
+        sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END) AS ticks
     FROM _operator_calls(capture_key, categories) AS c
     WHERE EXISTS (FROM devices)
+),
+kernels AS (
+    SELECT
+        sum(s.end_ticks - s.start_ticks) AS ticks,
+        coalesce(bool_or(s.uses_matrix_units), false) AS has_uses,
+        coalesce(
+            10 * sum(
+                CASE
+                    WHEN s.uses_matrix_units IS NULL THEN s.end_ticks - s.start_ticks
+                    ELSE 0
+                END
+            ) <= sum(s.end_ticks - s.start_ticks),
+            false
+        ) AS is_known
+    FROM slices AS s
+    WHERE s.kind = 'Kernel'
+),
+-- Devices of AMD: by the names of the calls of their runtime, as those of devices may
+-- be empty. Those of the series MI100 to MI399 have matrix cores.
+equipped AS (
+    SELECT
+        arg_min(
+            CASE
+                WHEN EXISTS (
+                    FROM slices AS s
+                    WHERE s.kind = 'Runtime' AND starts_with(s.label, 'hip')
+                ) OR d.name LIKE 'AMD%'
+                    THEN regexp_matches(d.name, '\bMI[1-3][0-9]{2}')
+                ELSE d.compute_major >= 7
+            END,
+            d.device
+        ) AS has_units
+    FROM devices AS d
 ),
 peaks AS (
     SELECT m.device, max(m.total_allocated) AS bytes
@@ -132,21 +170,17 @@ recommendations AS (
         NULL,
         'No kernel uses tensor cores, and ops could.',
         printf(
-            'ops that could launched %.0f %% of the time of kernels', t.eligible_percent
+            'ops that could launched %.0f %% of the time of kernels',
+            100e0 * t.eligible_ticks
+            / CASE WHEN categories = 'all' THEN k.ticks ELSE t.ticks END
         ),
         'Try automatic mixed precision.'
     FROM tensors AS t
-    WHERE t.eligible_percent > 0
-        AND (
-            SELECT arg_min(
-                d.compute_major >= 7 AND coalesce(d.name, '') NOT LIKE 'AMD%', d.device
-            )
-            FROM devices AS d
-        )
-        AND NOT EXISTS (
-            FROM slices AS s
-            WHERE s.kind = 'Kernel' AND _uses_tensor_cores(s.label, categories)
-        )
+    CROSS JOIN kernels AS k
+    WHERE t.eligible_ticks > CASE WHEN categories = 'all' THEN 0.05 * k.ticks ELSE 0 END
+        AND (SELECT e.has_units FROM equipped AS e)
+        AND k.is_known
+        AND NOT k.has_uses
     UNION ALL
     SELECT
         7,
@@ -170,10 +204,12 @@ FROM recommendations;
 -- data_parallel: DataParallel on several devices. communication_backend:
 -- DistributedDataParallel on devices without NCCL. communication: steps wait for
 -- other processes. gpu_utilization: a device is mostly idle. tensor_cores: no
--- kernel uses tensor cores, though the first device has them and ops could.
+-- kernel uses tensor cores, or matrix cores of AMD, though the first device has them and
+-- ops could: if that is known of kernels with nine tenths of the time, and ops that could
+-- launched a twentieth of it.
 -- device_memory: a device's memory is nearly full. Differences from the plug-in:
 -- each device has a row; memory of the CPU is not compared with that of the last
--- device; devices of AMD have no tensor cores; and data_loader, data_parallel,
+-- device; tensor_cores needs those shares; and data_loader, data_parallel,
 -- communication_backend and tensor_cores also apply to newer traces (unless
 -- categories := 'older').
 -- Columns:

@@ -24,7 +24,7 @@ from tests.trace_reference import WORK, load, nanoseconds, slices
 
 OTHERS = [f"gpu/{name}" for name in ("alexnet", "triton", "mi250_rocm")]
 GAPS = """
-    SELECT g.device, g.stream, g.start, g.duration, g.cause, g.host_op, g.host_time, g.hta_cause
+    SELECT g.device, g.stream, g.start, g.duration, g.cause, g.host_op, g.call, g.host_time, g.hta_cause
     FROM device_idle($c, unit := 'ns', "by" := $by) AS g
 """
 
@@ -98,10 +98,11 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
         ("launch_delay", 2, 5001.0, 5000.0, 0.0, None),
         ("communication", 2, 951.0 + 389, 951.0, 383.0, "nccl:barrier"),
         ("dependency", 1, 1112.0, 1112.0, 0.0, None),
-        ("unknown", 2, 790.0, 700.0, 0.0, None),
+        ("unknown_wait", 1, 700.0, 700.0, 0.0, None),
         ("host", 1, 507.0, 507.0, 501.0, "aten::slow"),
         ("data_loading", 1, 499.0, 499.0, 493.0, LOADER),
         ("synchronization", 1, 92.0, 92.0, 86.0, "aten::item"),
+        ("unknown", 1, 90.0, 90.0, None, None),
     ]
     shares = "SELECT sum(c.share_percent) FROM device_idle_causes($c) AS c GROUP BY c.device"
     for name in ("training 0", "rank 0"):
@@ -111,7 +112,7 @@ def test_causes_add_up(launch_traces: Warehouse) -> None:
 def test_limits(launch_traces: Warehouse) -> None:
     """If a gap after another stream's event is longer than the limit, its cause is unknown."""
     query = "SELECT g.cause FROM device_idle('planted', \"by\" := 'stream', launch_delay_us := 2) AS g "
-    assert launch_traces.rows(query + "WHERE g.next_event = 'needs_copy'")[1] == [("unknown",)]
+    assert launch_traces.rows(query + "WHERE g.next_event = 'needs_copy'")[1] == [("unknown_wait",)]
     hta = "SELECT g.hta_cause FROM device_idle('planted', kernel_wait_us := $us) AS g WHERE g.next_event = 'stuck'"
     assert [launch_traces.rows(hta, us=limit)[1] for limit in (700, 701)] == [[("other",)], [("kernel_wait",)]]
 

@@ -100,6 +100,41 @@ def test_waits_are_as_made(warehouse: Warehouse, tmp_path: Path, seed: int, rank
     assert [row[3] for row in totals] == sorted((row[3] for row in totals), reverse=True)
 
 
+def test_a_trace_without_steps_is_one_step(warehouse: Warehouse, tmp_path: Path) -> None:
+    """By hand: of 300 us, the ranks are 40, 90 and 10 in collectives; a job with steps has those alone."""
+    for rank, ends in enumerate([(110, 280), (150, 290), (105, 255)]):
+        events = [
+            event("cpu_op", "aten::add", 0, 5),
+            event("user_annotation", "gloo:all_reduce", 100, ends[0], 2),
+            event("user_annotation", "gloo:all_reduce", 250, ends[1], 2),
+            event("cpu_op", "aten::add", 295, 300 + rank),
+        ]
+        step = event("user_annotation", "ProfilerStep#3", 240, 300)
+        for job, more in (("whole", []), ("some", [step] if rank else [event("cpu_op", "aten::mul", 6, 7)])):
+            path = tmp_path / f"{job}{rank}.pt.trace.json"
+            path.write_bytes(trace(*events, *more))
+            warehouse.ingest(path, labels={"job": job, "rank": str(rank)})
+    columns = "r.step, r.rank, r.duration, r.communication, r.waited, r.waits_for"
+    query = f"SELECT {columns} FROM rank_steps($s) AS r"
+    assert warehouse.rows(query, s="job=whole")[1] == [
+        (None, 0, 300, 40, 30, 2), (None, 1, 301, 90, 80, 2), (None, 2, 302, 10, 0, 2),
+    ]  # fmt: skip
+    query = "SELECT s.rank, s.steps, s.waited_for_steps, s.waited_for, s.waited FROM stragglers($s) AS s"
+    assert warehouse.rows(query, s="job=whole")[1] == [(2, 1, 1, 55, 0), (0, 1, 0, 0, 30), (1, 1, 0, 0, 80)]
+    assert warehouse.rows(query, s="job=some")[1] == [(2, 1, 1, 35, 0), (1, 1, 0, 0, 35)]
+
+
+def test_without_collectives_nothing_is_known_of_waits(warehouse: Warehouse, tmp_path: Path) -> None:
+    for rank in range(2):
+        path = tmp_path / f"{rank}.pt.trace.json"
+        path.write_bytes(trace(event("cpu_op", "aten::add", 0, 5 + rank)))
+        warehouse.ingest(path, labels={"rank": str(rank)})
+    query = "SELECT s.rank, s.waited_for, s.waited, s.mean_duration FROM stragglers() AS s"
+    assert warehouse.rows(query)[1] == [(0, None, None, 5), (1, None, None, 6)]
+    query = "SELECT c.rank, c.collectives, c.clock_offset, c.spread FROM clock_offsets() AS c"
+    assert warehouse.rows(query)[1] == [(0, 0, None, None), (1, 0, None, None)]
+
+
 def test_invalid_ranks_are_left_out(warehouse: Warehouse, tmp_path: Path) -> None:
     made = Machine()
     with made.frame("ProfilerStep#1", "user_annotation"):

@@ -31,9 +31,9 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         event("cpu_op", "aten::_convolution", 1, 20),
         event("cpu_op", "aten::cudnn_convolution", 2, 10),
         *launched("cudnn_tensorop_conv", 4, 30, 1),
-        *launched("add_bias", 12, 5, 2),
+        *launched("void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float> >(int)", 12, 5, 2),
         event("cpu_op", "aten::mm", 40, 50),
-        *launched("sgemm", 42, 10, 3),
+        *launched("ampere_sgemm_64x32_nn", 42, 10, 3),
         event("user_annotation", "ProfilerStep#4", 100, 200),
         event("cpu_op", "aten::mm", 101, 110),
         *launched("volta_h884gemm", 102, 40, 4, device=1),
@@ -42,7 +42,7 @@ def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
         # Communication and copies are not computation. A kernel that no op launched has no op.
         *launched("ncclDevKernel_AllReduce", 140, 9, 6),
         event("gpu_memcpy", "Memcpy HtoD", 180, 190, 7, device=0),
-        *launched("a_kernel", 150, 1, 8),
+        *launched("reduce_kernel", 150, 1, 8),
     )
     assert traces.ask("tensor_core_use", f"device, step, {COLUMNS}", by="step") == [
         (0, 3, 3, 45, 30, pytest.approx(100 * 30 / 45), 10, pytest.approx(100 * 10 / 45)),

@@ -40,8 +40,9 @@ def longer(times: DeviceTimes) -> DeviceTimes:
         without_op=LONGER * times.without_op,
         own=scaled(times.own),
         total=scaled(times.total),
+        once=scaled(times.once),
         own_of_ops=scaled(times.own_of_ops),
-        total_of_ops=scaled(times.total_of_ops),
+        once_of_ops=scaled(times.once_of_ops),
         kernels={name: [LONGER * ticks for ticks in each] for name, each in times.kernels.items()},
         streams=scaled(times.streams),
     )

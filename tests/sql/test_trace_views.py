@@ -27,7 +27,7 @@ PLAIN = [
     event("user_annotation", "ProfilerStep#1", 0, 100),
     event("cpu_op", "aten::mm", 0, 20, external=1),
     event("cuda_runtime", "cudaLaunchKernel", 5, 15, external=1, correlation=3),
-    event("kernel", "k", 20, 90, 7, external=1, correlation=3, device=0),
+    event("kernel", "ampere_sgemm_64x64_nn", 20, 90, 7, external=1, correlation=3, device=0),
 ]
 
 
@@ -127,7 +127,8 @@ def test_communication(traces: Traces) -> None:
     )
     plugin = {"Kernel": 20.0, "Communication": 20.0, "CPU Exec": 20.0, "Other": 40.0}
     assert traces.steps(categories="older") == [plugin]
-    assert traces.steps() == [{"Communication": 60.0, "Other": 40.0}]
+    # In a trace with kernels, communication is that of devices; "k" is of another family, by its name.
+    assert traces.steps() == [{"Kernel": 10.0, "Communication": 20.0, "CPU Exec": 30.0, "Other": 40.0}]
     assert [row[0] for row in traces.ask("trace_recommendations")] == ["communication", "gpu_utilization"]
 
 
@@ -181,11 +182,24 @@ def test_an_op_is_eligible_where_any_call_is(traces: Traces) -> None:
 def test_kernels(traces: Traces) -> None:
     traces.take(*two_steps(), event("kernel", "relu_kernel", 230, 240, 7, device=0))
     assert traces.ask("kernel_table") == [
-        ("relu_kernel", False, False, 2, 50.0, 25.0, 40.0, 10.0, pytest.approx(1.6), pytest.approx(64.0), "us"),
-        ("volta_h884gemm", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us"),
+        (
+            "relu_kernel",
+            "elementwise",
+            False,
+            False,
+            2,
+            50.0,
+            25.0,
+            40.0,
+            10.0,
+            pytest.approx(1.6),
+            pytest.approx(64.0),
+            "us",
+        ),
+        ("volta_h884gemm", "GEMM", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us"),
     ]
     # The plug-in finds no op for these, as it has no runtime calls there.
-    assert not any(row[2] for row in traces.ask("kernel_table", categories="older"))
+    assert not any(row[3] for row in traces.ask("kernel_table", categories="older"))
 
 
 def test_utilization(stepped: Traces) -> None:

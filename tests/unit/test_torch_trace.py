@@ -216,8 +216,9 @@ def test_nesting_of_deep_and_adjacent_slices(monkeypatch: pytest.MonkeyPatch, st
     tower = [(place, 2 * high - place) for place in range(high)]
     beside = [(2 * high + 2 * place, 2 * high + 2 * place + 1) for place in range(wide)]
     start, end = np.array([(0, 10**6), *((1 + a, 1 + b) for a, b in (*tower, *beside))]).T
-    found = trace_order.parents(np.zeros(len(start), np.int64), start, end, np.zeros(len(start), np.int64))
+    found, overlap = trace_order.nesting(np.zeros(len(start), np.int64), start, end, np.zeros(len(start), np.int64))
     assert found.tolist() == [-1, *range(high), *[0] * wide]
+    assert not overlap.any()
 
 
 # As `torch.cuda._memory_viz` writes it: the pickle in base64 within a script.

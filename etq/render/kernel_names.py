@@ -1,0 +1,177 @@
+"""Names of kernels for people: template arguments and namespaces of C++ are folded, except for what distinguishes them.
+
+`void at::native::vectorized_elementwise_kernel<4, at::native::FillFunctor<int>, ...>(int, ...)` is shown as
+`vectorized_elementwise_kernel<…>`; next to one with MulFunctor, both show their functor. Different names never become
+the same. Other names, such as those of ops, files and annotations, stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final
+
+FOLDED: Final = "…"
+# Whether tables and charts on terminals show names in full: --full-names.
+full_names: Final[ContextVar[bool]] = ContextVar("full_names", default=False)
+# Longer names, and those with more levels of brackets, are shown as they are.
+_LONGEST: Final = 20_000
+_DEEPEST: Final = 60
+_OPENING: Final = {"<": ">", "(": ")", "{": "}", "[": "]"}
+_CLOSING: Final = {closing: opening for opening, closing in _OPENING.items()}
+
+
+@dataclass(frozen=True)
+class _Name:
+    """A name without namespaces and parameters, with its template arguments; None if it has none."""
+
+    text: str
+    arguments: tuple[_Name, ...] | None = None
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Return each name as it is shown next to the others; different names are shown differently."""
+    distinct = list(dict.fromkeys(names))
+    parsed = {name: found for name in distinct if (found := _parsed(name)) is not None}
+    texts = dict(zip(parsed, _distinguished(list(parsed.values())), strict=True))
+    shown = {name: texts.get(name, name) for name in distinct}
+    # Names that differ in what is folded are shown whole. What they are then may be what others are shown as.
+    while len(counts := Counter(shown.values())) < len(shown):
+        for name, text in shown.items():
+            if counts[text] > 1:
+                shown[name] = name
+    return shown
+
+
+def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
+    """Return each text in at most that width: its beginning and a mark; of texts that begin the same, what differs."""
+    distinct = list(dict.fromkeys(texts))
+    shown = {text: text if len(text) <= width else text[: width - 1] + mark for text in distinct}
+    groups = _same(shown)
+    while groups:
+        for group in groups:
+            # From the first letter that differs, and so further on if texts of the group are still the same.
+            at, first = _common(group), width // 3
+            for text in group:
+                start = max(at - 1, first + 1)
+                shown[text] = text[:first] + mark + text[start : start + width - first - 1]
+        before, groups = groups, _same(shown)
+        if groups == before:
+            break
+    return shown
+
+
+def _common(texts: Sequence[str]) -> int:
+    """Return how many first letters all texts have in common."""
+    one, other = min(texts), max(texts)
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _same(shown: dict[str, str]) -> list[list[str]]:
+    """Return the texts that are shown as another one is, in groups."""
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for text, each in shown.items():
+        groups[each].append(text)
+    return [group for group in groups.values() if len(group) > 1]
+
+
+def _distinguished(names: Sequence[_Name]) -> list[str]:
+    """Return the texts of names, with those arguments in which names that are the same otherwise differ."""
+    groups: defaultdict[tuple[str, bool], list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        groups[name.text, name.arguments is None].append(place)
+    texts = [""] * len(names)
+    for (text, is_plain), places in groups.items():
+        lists = [names[place].arguments or () for place in places]
+        is_one = is_plain or len(set(lists)) == 1
+        shown = [[FOLDED]] * len(places) if is_one else _arguments(lists)
+        for place, each in zip(places, shown, strict=True):
+            texts[place] = text if is_plain else f"{text}<{', '.join(each)}>"
+    return texts
+
+
+def _arguments(lists: Sequence[tuple[_Name, ...]]) -> list[list[str]]:
+    """Return the texts of the arguments of names, of which at least two differ."""
+    if len({len(each) for each in lists}) > 1:
+        flat = iter(_distinguished([argument for each in lists for argument in each]))
+        return [[next(flat) for _ in each] for each in lists]
+    columns = []
+    for column in zip(*lists, strict=True):
+        columns.append([FOLDED] * len(lists) if len(set(column)) == 1 else _distinguished(column))
+    return [
+        [text for at, text in enumerate(row) if text != FOLDED or at == 0 or row[at - 1] != FOLDED]
+        for row in zip(*columns, strict=True)
+    ]
+
+
+def _parsed(name: str) -> _Name | None:
+    """Return a name of C++ with arguments or parameters; None for others."""
+    if len(name) > _LONGEST or not ("::" in name or "<" in name or name.startswith("void ")):
+        return None
+    text = name.split(" [clone ", maxsplit=1)[0].replace("(anonymous namespace)::", "").replace(") const", ")")
+    if not text.endswith((")", ">")):
+        return None
+    found = _name_of(text, _DEEPEST)
+    return found if found is not None and found.text[:1].isidentifier() else None
+
+
+def _name_of(text: str, depth: int) -> _Name | None:
+    """Return a name, or an argument; None if its brackets don't match or are too deep."""
+    if not depth:
+        return None
+    parts = _split(text, "::")
+    if parts is None:
+        return None
+    for part in reversed(parts):
+        words = _split(part, " ") or [part]
+        bare = words[-1]
+        while bare.endswith(")") and (at := _opening_of(bare)) > 0:
+            bare = bare[:at]
+        # A function object and a lambda are named after the function that they are in.
+        if bare and not bare.startswith(("{", "operator", "(")):
+            return _with_arguments(text if len(parts) == 1 and words[:-1] and "<" not in text else bare, depth)
+    return _Name(text)
+
+
+def _with_arguments(text: str, depth: int) -> _Name | None:
+    at = _opening_of(text) if text.endswith(">") else 0
+    if at <= 0:
+        return _Name(text)
+    listed = _split(text[at + 1 : -1], ",")
+    if listed is None:
+        return None
+    found = [_name_of(each.strip(), depth - 1) for each in listed]
+    arguments = tuple(each for each in found if each is not None)
+    return _Name(text[:at], arguments) if len(arguments) == len(found) else None
+
+
+def _split(text: str, separator: str) -> list[str] | None:
+    """Return the parts of a text between separators outside of brackets; None if brackets don't match."""
+    parts, start, at = [], 0, 0
+    open_: list[str] = []
+    while at < len(text):
+        letter = text[at]
+        if letter in _OPENING:
+            open_.append(letter)
+        elif letter in _CLOSING:
+            if not open_ or open_.pop() != _CLOSING[letter]:
+                return None
+        elif not open_ and text.startswith(separator, at):
+            parts.append(text[start:at])
+            at += len(separator)
+            start = at
+            continue
+        at += 1
+    return None if open_ else [*parts, text[start:]]
+
+
+def _opening_of(text: str) -> int:
+    """Return where the bracket opens that the last letter closes; -1 if there is none."""
+    depth = 0
+    for at in range(len(text) - 1, -1, -1):
+        depth += (text[at] in _CLOSING) - (text[at] in _OPENING)
+        if not depth:
+            return at
+    return -1

@@ -1,0 +1,103 @@
+-- The time of one total, op, annotation, module or kernel in one step of a trace, on
+-- devices: of what was launched in the step, see `_device_owners`.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the step: its run; for an annotation its position in time, from 0
+--   scope: what the steps are, followed by ` on devices`
+--   kind: device_total, device_kernel, device_copy, device_fill; device_op (what the op launched itself), device_annotation and device_module (what was launched within)
+--   label: name of the op, annotation, module or kernel
+--   calls: number of calls; for ops, annotations and modules of those that launched something
+--   ticks: time of all calls, in ticks
+--   is_sample: whether the step is one of at most 30, evenly spaced
+CREATE MACRO _find_device_step_times(
+    capture_key,  -- key of a capture
+    step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
+) AS TABLE
+WITH
+timed AS MATERIALIZED (
+    SELECT
+        d.*,
+        CASE
+            WHEN NOT d.is_on_device THEN 'device_' || _step_kind(d.slice)
+            WHEN d.slice = 'Kernel' THEN 'device_kernel'
+            WHEN d.slice = 'Memcpy' THEN 'device_copy'
+            ELSE 'device_fill'
+        END AS kind
+    FROM _launched_times(capture_key, 'launching') AS d
+    WHERE d.is_on_device
+        OR coalesce(d.total_ticks, 0) + d.self_ticks > 0
+        AND d.slice IN ('Operator', 'Annotation', 'Module')
+        AND NOT d.is_helper
+        AND d.label IS DISTINCT FROM step_name
+),
+parts AS (
+    SELECT
+        t.run_index,
+        t.start_ticks,
+        t.kind,
+        CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END
+            AS label,
+        CASE t.slice WHEN 'Operator' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
+        -- By what was launched before it, as by a clock.
+        CASE WHEN t.slice IN ('Annotation', 'Module') THEN t.thread_index END
+            AS thread_index,
+        t.before_ticks
+    FROM timed AS t
+    UNION ALL
+    SELECT
+        t.run_index, t.start_ticks, 'device_total', 'devices', t.total_ticks, NULL, NULL
+    FROM timed AS t
+    WHERE t.is_on_device
+),
+placed AS (
+    SELECT p.run_index, p.kind, p.label, p.ticks, p.thread_index, p.before_ticks
+    FROM parts AS p
+    WHERE step_name IS NULL
+    UNION ALL
+    SELECT a.run_index, p.kind, p.label, p.ticks, p.thread_index, p.before_ticks
+    FROM parts AS p
+    ASOF JOIN _annotation_steps(capture_key, step_name) AS a
+        ON p.start_ticks >= a.start_ticks
+    WHERE step_name IS NOT NULL AND p.start_ticks < a.end_ticks
+),
+once AS (
+    SELECT p.run_index, p.kind, p.label, p.ticks, p.ticks AS counted_ticks
+    FROM placed AS p
+    WHERE p.thread_index IS NULL
+    UNION ALL
+    SELECT
+        p.run_index,
+        p.kind,
+        p.label,
+        p.ticks,
+        p.ticks - _part_before(
+            p.before_ticks,
+            p.before_ticks + p.ticks,
+            max(p.before_ticks + p.ticks) OVER (
+                PARTITION BY p.run_index, p.kind, p.label, p.thread_index
+                ORDER BY p.before_ticks, p.ticks DESC
+                ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+            )
+        )
+    FROM placed AS p
+    WHERE p.thread_index IS NOT NULL
+)
+SELECT
+    t.capture_id,
+    t.run_index,
+    t.scope || ' on devices' AS scope,
+    p.kind,
+    p.label,
+    count(*)::INTEGER AS calls,
+    try_cast(sum(p.counted_ticks) AS BIGINT) AS ticks,
+    t.is_sample
+FROM step_times AS t
+JOIN once AS p ON p.run_index = t.run_index
+WHERE t.capture_id = capture_key
+    AND t.kind = 'framework'
+    AND (
+        p.ticks > 0 OR p.kind NOT IN ('device_op', 'device_annotation', 'device_module')
+    )
+GROUP BY t.capture_id, t.run_index, p.kind, p.label, t.scope, t.is_sample
+HAVING try_cast(sum(p.counted_ticks) AS BIGINT) IS NOT NULL
+ORDER BY t.run_index, p.kind, p.label;

@@ -1,0 +1,137 @@
+-- One kernel of torch's own that computes element by element or reduces, with its place
+-- in a chain: kernels that follow each other on a stream, within a run, with nothing
+-- else of the stream between them. torch.compile may fuse such a chain into one kernel,
+-- which reads and writes memory once; that its ops depend on each other is not known.
+-- Kernels of torch.compile, of normalizations and of other libraries end a chain.
+-- Columns:
+--   event_index: the kernel
+--   chain: number of the chain
+--   number: position in the chain, from 1
+--   ticks: duration in ticks
+CREATE MACRO _chained_kernels(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+work AS (
+    SELECT
+        l.run_index,
+        l.event_index,
+        d.device,
+        d.stream,
+        l.start_ticks,
+        l.end_ticks - l.start_ticks AS ticks,
+        coalesce(
+            l.kernel_family IN ('elementwise', 'reduction')
+            AND contains(l.label, 'at::native'),
+            false
+        ) AS is_fusable
+    FROM _launches(capture_key, 'all') AS l
+    JOIN device_events AS d
+        ON d.capture_id = capture_key AND d.event_index = l.event_index
+),
+broken AS (
+    SELECT
+        w.*,
+        coalesce(
+            lag(w.is_fusable) OVER in_order AND lag(w.run_index) OVER in_order
+            = w.run_index,
+            false
+        ) AS goes_on
+    FROM work AS w
+    WINDOW in_order AS (
+        PARTITION BY w.device, w.stream ORDER BY w.start_ticks, w.event_index
+    )
+),
+numbered AS (
+    SELECT
+        b.*,
+        sum(CASE WHEN b.is_fusable AND NOT b.goes_on THEN 1 ELSE 0 END) OVER (
+            ORDER BY b.device, b.stream, b.start_ticks, b.event_index
+            ROWS UNBOUNDED PRECEDING
+        ) AS chain
+    FROM broken AS b
+)
+SELECT
+    n.event_index,
+    n.chain::BIGINT AS chain,
+    row_number() OVER (
+        PARTITION BY n.chain ORDER BY n.start_ticks, n.event_index
+    ) AS number,
+    n.ticks
+FROM numbered AS n
+WHERE n.is_fusable
+QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
+
+-- The rows of `fusable_chains` in ticks, of a capture by its key.
+-- Columns:
+--   sequence: as in `fusable_chains`
+--   kernels: as in `fusable_chains`
+--   calls: as in `fusable_chains`
+--   ticks: sum of the durations of its kernels in ticks
+--   saved_ticks: ticks less the longest kernel of each time that it ran
+--   share: saved_ticks in percent of all kernels, copies and fills
+CREATE MACRO _fusable_chains(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+owners AS MATERIALIZED (
+    SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks
+    FROM _device_owners(capture_key) AS o
+),
+chains AS (
+    SELECT
+        k.chain,
+        string_agg(
+            coalesce(g.label, '(' || o.kernel_family || ' kernel)'),
+            ' | ' ORDER BY k.number
+        ) AS sequence,
+        count(*) AS kernels,
+        sum(k.ticks) AS ticks,
+        sum(k.ticks) - max(k.ticks) AS saved_ticks
+    FROM _chained_kernels(capture_key) AS k
+    JOIN owners AS o ON o.event_index = k.event_index
+    LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = o.op_index
+    GROUP BY k.chain
+)
+SELECT
+    c.sequence,
+    c.kernels,
+    count(*) AS calls,
+    try_cast(sum(c.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(c.saved_ticks) AS BIGINT) AS saved_ticks,
+    100 * sum(c.saved_ticks)::DOUBLE
+        / nullif((SELECT sum(o.device_ticks) FROM owners AS o), 0) AS share
+FROM chains AS c
+GROUP BY c.sequence, c.kernels;
+
+-- One chain of ops of a trace whose kernels one fused kernel could replace: kernels of
+-- torch's own that compute element by element or reduce, and follow each other on a
+-- stream with nothing else between them. Chains of the same ops are one row; those that
+-- could save most first.
+-- Columns:
+--   sequence: ops that launched the kernels, in their order, separated by ` | `; the family of the kernel where no op is known
+--   kernels: number of kernels of one chain
+--   calls: number of times that it ran
+--   total: sum of the durations of its kernels
+--   saves_at_most: total less the longest kernel of each time that it ran: what is saved if a fused kernel takes as long as that
+--   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
+--   unit: the requested unit of time
+CREATE MACRO fusable_chains(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    s.sequence,
+    s.kernels,
+    s.calls,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.saved_ticks, a.time_scale, a.unit) AS saves_at_most,
+    s.share AS share_percent,
+    a.unit
+FROM _fusable_chains((SELECT a.capture_id FROM target AS a)) AS s
+CROSS JOIN target AS a
+ORDER BY s.saved_ticks DESC, s.sequence;

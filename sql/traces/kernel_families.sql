@@ -1,0 +1,78 @@
+-- The kernels, copies and fills of a trace by family, in ticks.
+-- Columns:
+--   family: as in `kernel_families`
+--   names: as in `kernel_families`
+--   calls: as in `kernel_families`
+--   ticks: sum of their durations in ticks
+--   tensor_ticks: part of it in kernels that use tensor cores
+--   unknown_ticks: part of it in kernels of unknown names
+--   top_event: as in `kernel_families`
+CREATE MACRO _family_ticks(
+    capture_key,  -- key of a capture
+    steps,  -- as in `kernel_families`
+    phase  -- as in `kernel_families`
+) AS TABLE
+WITH
+by_label AS (
+    SELECT
+        CASE s.kind
+            WHEN 'Kernel' THEN s.kernel_family
+            ELSE lower(s.kind)
+        END AS family,
+        s.label,
+        any_value(s.uses_matrix_units) AS uses,
+        bool_or(s.kind = 'Kernel') AS is_kernel,
+        count(*) AS calls,
+        try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks
+    FROM _trace_slices(capture_key, 'all') AS s
+    JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
+    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
+        AND _is_recorded(r.iteration, r.phase, steps, phase)
+    GROUP BY 1, s.label
+)
+SELECT
+    b.family,
+    count(*) AS names,
+    sum(b.calls)::BIGINT AS calls,
+    try_cast(sum(b.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(CASE WHEN b.uses THEN b.ticks ELSE 0 END) AS BIGINT) AS tensor_ticks,
+    try_cast(
+        sum(CASE WHEN b.is_kernel AND b.uses IS NULL THEN b.ticks ELSE 0 END) AS BIGINT
+    ) AS unknown_ticks,
+    arg_max(b.label, (b.ticks, b.label)) AS top_event
+FROM by_label AS b
+GROUP BY b.family;
+
+-- What devices' time is spent on, by family: what kernels compute, by their names;
+-- copies and fills. The family that takes most time first.
+-- Columns:
+--   family: family of the kernels, as in `signatures`; memcpy for copies and memset for fills by the runtime; NULL for kernels of unknown names
+--   names: number of different names
+--   calls: number of kernels, copies or fills
+--   total: sum of their durations
+--   share_percent: sum in percent of all kernels, copies and fills
+--   tensor_percent: part of the sum in kernels that use tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of it
+--   top_event: name of the kernel, copy or fill with most time
+--   unit: the requested unit of time
+CREATE MACRO kernel_families(
+    capture,  -- name, hash prefix, @latest or selector
+    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
+    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
+)
+SELECT
+    s.family,
+    s.names,
+    s.calls,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
+    s.top_event,
+    a.unit
+FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s
+CROSS JOIN target AS a
+ORDER BY s.ticks DESC, s.family;
