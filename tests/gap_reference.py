@@ -4,32 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
+from tests.call_reference import cause as cause_of_call
+from tests.call_reference import waits as waits_for_devices
 from tests.path_reference import Paths
 from tests.trace_reference import OWNERS, WORK, Slice
 
-LAUNCH_DELAY: Final = 10_000
 KERNEL_WAIT: Final = 30_000
-
-
-@dataclass
-class Host:
-    """The waits of a process's launching threads: from when until when, by kind."""
-
-    loading: list[Slice] = field(default_factory=list)
-    communication: list[Slice] = field(default_factory=list)
-    synchronization: list[Slice] = field(default_factory=list)
+# The waits of a process's launching threads by cause.
+Host = defaultdict[str, list[Slice]]
 
 
 def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
-    """Device, stream, start, length, cause, host op, host time, HTA's cause of each gap, in nanoseconds."""
+    """Device, stream, start, length, cause, host op, call, host time, HTA's cause of each gap, in nanoseconds."""
     waits = Paths(events)
     every, calls = waits.every, waits.calls
     threads = {(call.process, call.thread) for call in calls.values() if call is not None}
     owners: dict[tuple[str, str], list[Slice]] = defaultdict(list)
-    hosts: dict[str, Host] = defaultdict(Host)
+    hosts: dict[str, Host] = defaultdict(lambda: defaultdict(list))
     for each in every:
         at = (each.process, each.thread)
         if at not in threads:
@@ -38,13 +31,11 @@ def gaps(events: list[dict[str, Any]], by: str) -> list[tuple[Any, ...]]:
             owners[at].append(each)
         waiting = hosts[each.process]
         if each.category in OWNERS and is_loading(each.name):
-            waiting.loading.append(each)
+            waiting["data_loading"].append(each)
         elif each.category in OWNERS and each.name.startswith(("nccl:", "gloo:")):
-            waiting.communication.append(each)
-        elif each.is_call and (
-            "Synchronize" in each.name or each.name in ("cudaMemcpy", "cudaFree", "hipMemcpyWithStream")
-        ):
-            waiting.synchronization.append(each)
+            waiting["communication"].append(each)
+        elif each.is_call and (cause := cause_of_call(each.name)):
+            waiting[cause].append(each)
     work = [each for each in every if each.category in WORK]
     scopes: dict[tuple[Any, Any], list[Slice]] = defaultdict(list)
     for each in work:
@@ -71,54 +62,68 @@ def judged(
     hosts: dict[str, Host],
     waits: Paths,
 ) -> tuple[Any, ...]:
-    """Start, length, cause, host op, host time and HTA's cause of the gap before an event."""
+    """Start, length, cause, host op, call, host time and HTA's cause of the gap before an event."""
     end = following.start
     length = end - start
     if call is None:
-        return start, length, "unknown", None, None, "kernel_wait" if length < KERNEL_WAIT else "other"
+        return start, length, "unknown", None, None, None, "kernel_wait" if length < KERNEL_WAIT else "other"
     until = max(min(call.start, end), start)
     host, queued = until - start, end - until
     hta = "host_wait" if call.start > start else "kernel_wait" if length < KERNEL_WAIT else "other"
     if 2 * host >= length:
-        cause, asked = of_host(start, until, hosts[call.process])
+        cause, asked, name = of_host(start, until, hosts[call.process])
         op = innermost(owners[call.process, call.thread], asked)
-        return start, length, cause, op, host, hta
+        return start, length, cause, op, name, host, hta
     returned = max(min(call.end, end) - max(call.start, start), 0)
-    source = waits.sources.get(following)
+    latency = waits.latency(following)
+    source, is_record = waits.awaited(following)
     if source is not None and not start < source.end <= end:
         source = None
-    if source is not None and 2 * (end - source.end) <= queued:
+    is_certain = source is not None and (is_record or call.start <= start)
+    name = None
+    if source is not None and is_certain and 2 * (end - source.end) <= queued:
         cause = of_source(source.name)
-    elif queued <= max(LAUNCH_DELAY, 2 * returned):
+    elif queued <= max(latency, 2 * returned):
         cause = "launch_delay"
+        name = call.name if 2 * returned >= queued else None
     elif source is not None:
-        cause = of_source(source.name) if end - source.end <= LAUNCH_DELAY else "unknown"
+        cause = of_source(source.name) if end - source.end <= latency else "unknown_wait"
     else:
         # Without records a wait is inferred from times.
-        can_infer = following in waits.of_graphs or not waits.has_records
+        can_infer = waits.can_infer(following)
         before = [each for each in waits.ends if can_infer and start < each.end <= end]
         last = max((each.end for each in before), default=None)
-        if last is not None and end - last <= LAUNCH_DELAY:
+        if last is not None and end - last <= latency:
             cause = of_source(min(each.name for each in before if each.end == last))
         else:
-            cause = "unknown"
-    return start, length, cause, None, host, hta
+            cause = "unknown_wait"
+    return start, length, cause, None, name, host, hta
 
 
 def of_source(name: str) -> str:
     return "communication" if name.startswith("nccl") else "dependency"
 
 
-def of_host(start: int, until: int, waits: Host) -> tuple[str, int]:
-    """The cause of host time, and when the host is asked what it does."""
-    for cause, held in (("data_loading", waits.loading), ("communication", waits.communication)):
-        if 2 * covered(held, start, until) >= until - start:
-            return cause, max(start, last_began(held, until))
-    if any(each.start <= start < each.end for each in waits.synchronization):
-        return "synchronization", start
-    if 2 * covered(waits.synchronization, start, until) >= until - start:
-        return "synchronization", max(start, last_began(waits.synchronization, until))
-    return "host", start + (until - start) // 2
+def of_host(start: int, until: int, waits: Host) -> tuple[str, int, str | None]:
+    """The cause of host time, when the host is asked what it does, and the call in which it is."""
+    half = {cause: time for cause in waits if 2 * (time := covered(waits[cause], start, until)) >= until - start}
+    for cause in ("data_loading", "communication"):
+        if cause in half:
+            return cause, max(start, last_began(waits[cause], until)), None
+    is_open = {
+        cause for cause, held in waits.items()
+        if any(each.start <= start < each.end and each.is_call and waits_for_devices(each.name) for each in held)
+    }  # fmt: skip
+    found = half or {cause: covered(waits[cause], start, until) for cause in is_open}
+    if not found:
+        return "host", start + (until - start) // 2, None
+    cause = min(found, key=lambda one: (-found[one], one))
+    by_name: dict[str, list[Slice]] = defaultdict(list)
+    for each in waits[cause]:
+        if each.start <= until:
+            by_name[each.name].append(each)
+    name = min(by_name, key=lambda one: (-covered(by_name[one], start, until), one))
+    return cause, start if cause in is_open else max(start, last_began(waits[cause], until)), name
 
 
 def covered(held: Iterable[Slice], start: int, until: int) -> int:

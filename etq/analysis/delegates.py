@@ -1,7 +1,8 @@
-"""Whether the graphs of a program's delegates are those that a capture ran."""
+"""Whether the graphs of a program's delegates are those that a capture ran, and modules whose time delegates hide."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -13,3 +14,11 @@ UNALIGNED: Final = "no event of {} matches the graphs of this program's delegate
 def are_unaligned(warehouse: Warehouse, selector: str) -> bool:
     """Whether a capture has events of delegates whose graphs are read, none of which has an op in them."""
     return bool(warehouse.rows("SELECT _has_unaligned_delegates(_capture_id($capture))", capture=selector)[1][0][0])
+
+
+def unknown_times(totals: Iterable[tuple[int | None, float | None]]) -> str | None:
+    """Explain why modules have no time, by depth and total of the rows of `module_totals`; None if all have one."""
+    hidden = sum(depth is not None and total is None for depth, total in totals)
+    which = "1 module" if hidden == 1 else f"{hidden} modules"
+    reason = f"the time of {which} is unknown: a delegate runs the ops, and no event of it is known to be theirs"
+    return reason if hidden else None

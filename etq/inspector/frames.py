@@ -66,10 +66,16 @@ def frame_of(columns: Columns, units: str) -> pandas.DataFrame:
     return pandas.DataFrame(made)
 
 
+def object_frame(columns: Columns) -> pandas.DataFrame:
+    """Return columns as a DataFrame of objects, in which a missing text stays None: pandas 3 makes it NaN."""
+    pandas = import_pandas()
+    return pandas.DataFrame({name: pandas.Series(values, dtype=object) for name, values in columns.items()})
+
+
 def _dtype(name: str, values: list[Any]) -> Any:
-    """Return the type that pandas gives a column when rows are concatenated: a missing number stays None."""
+    """Return the type that pandas gives a column when rows are concatenated: a missing number or text stays None."""
     if name in _OF_TEXT:
-        return None if values else object
+        return None if values and None not in values else object
     if name in STATISTICS:
         return object if None in values else float
     return bool if name == "is_delegated_op" and None not in values else object

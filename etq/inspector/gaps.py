@@ -9,7 +9,7 @@ import numpy as np
 
 from etq.errors import EtqError
 from etq.inspector.comparators import NumericalComparatorBase
-from etq.inspector.frames import import_pandas
+from etq.inspector.frames import import_pandas, object_frame
 from etq.torch.reference import EDGE, EXPORTED, reference_values
 from etq.warehouse.warehouse import Capture, Warehouse, open
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 METRICS: Final = {"MSE": "mse", "L1": "l1", "SNR": "snr"}
 _PAIRS: Final = """
     SELECT n.method, n.debug_handle, n.output_index, n.debug_handles, n.op_name,
+        CASE WHEN 'inferred' IN (b.mapping, n.mapping) THEN 'inferred' ELSE 'exact' END,
         b.elements, b.sizes, b.scalar_type, n.elements, n.sizes, n.scalar_type
     FROM _values_by_handle(_capture_with_handles($base)) AS b
     JOIN _values_by_handle(_capture_with_handles($new)) AS n
@@ -40,6 +41,10 @@ _NODES: Final = """
     WHERE k.capture_id = _capture_id($base)
     ORDER BY g.graph_id, p.node_index
 """
+COLUMNS: Final = (
+    *("aot_debug_handle", "aot_ops", "aot_intermediate_output", "runtime_ops", "runtime_debug_handle"),
+    *("runtime_intermediate_output", "gap", "stacktraces", "problem", "mapping"),
+)
 Place = tuple[str, int, int]
 
 
@@ -56,6 +61,7 @@ class Pair:
     place: Place
     handles: tuple[int, ...]
     op: str
+    mapping: str
     truth: Any
     given: Any
 
@@ -101,9 +107,9 @@ def _graph_of(warehouse: Warehouse, graph: str | None) -> str:
 
 def _pairs(warehouse: Warehouse, base: Capture, new: Capture) -> list[Pair]:
     pairs = []
-    for method, handle, index, handles, op, *values in warehouse.rows(_PAIRS, base=base, new=new)[1]:
+    for method, handle, index, handles, op, mapping, *values in warehouse.rows(_PAIRS, base=base, new=new)[1]:
         truth, given = (_value(*each) for each in (values[:3], values[3:]))
-        pairs.append(Pair((method, handle, index), tuple(handles), op, truth, given))
+        pairs.append(Pair((method, handle, index), tuple(handles), op, mapping, truth, given))
     return pairs
 
 
@@ -131,7 +137,7 @@ def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Co
     results: list[Compared] = []
     for at, ((handles, truth), (_, given)) in enumerate(comparator.preprocessing(mapping).items()):
         before = pair_of_value.get(id(given)) or pairs[min(at, len(pairs) - 1)]
-        pair = Pair(before.place, handles, before.op, truth, given)
+        pair = Pair(before.place, handles, before.op, before.mapping, truth, given)
         try:
             results.append((pair, [comparator.element_compare(truth, given)], None))
         except Exception as error:
@@ -143,20 +149,21 @@ def _frame(gaps: Gaps, rows: list[Compared]) -> pandas.DataFrame:
     nodes: dict[tuple[str, int], list[tuple[str, str | None]]] = {}
     for method, handle, name, trace in gaps.warehouse.rows(_NODES, base=gaps.base, graph=gaps.graph)[1]:
         nodes.setdefault((method, handle), []).append((name, trace))
-    listed = []
+    columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for pair, gap, problem in rows:
         ops = [node for handle in pair.handles for node in nodes.get((pair.place[0], handle), [])]
-        listed.append(
-            {
-                "aot_debug_handle": pair.handles,
-                "aot_ops": list(dict.fromkeys(name for name, _ in ops)),
-                "aot_intermediate_output": pair.truth,
-                "runtime_ops": [pair.op],
-                "runtime_debug_handle": pair.handles,
-                "runtime_intermediate_output": pair.given,
-                "gap": gap,
-                "stacktraces": dict(ops),
-                "problem": problem,
-            }
+        values = (
+            pair.handles,
+            list(dict.fromkeys(name for name, _ in ops)),
+            pair.truth,
+            [pair.op],
+            pair.handles,
+            pair.given,
+            gap,
+            dict(ops),
+            problem,
+            pair.mapping,
         )
-    return import_pandas().DataFrame(listed)
+        for column, value in zip(columns.values(), values, strict=True):
+            column.append(value)
+    return object_frame(columns)

@@ -334,8 +334,8 @@ class Inspector:
 
         Returns a DataFrame with a row for each value that both have, by debug handle: aot_debug_handle, aot_ops,
         aot_intermediate_output, runtime_ops, runtime_debug_handle, runtime_intermediate_output (numpy arrays), gap (a
-        list of one), stacktraces, and problem: why the gap is NaN, for example different sizes; None if the gap is a
-        number.
+        list of one), stacktraces, problem (why the gap is NaN, for example different sizes; None if the gap is a
+        number), and mapping: exact if only this value of the runtime can be the op's, else inferred.
 
         Raises `EtqError` if pandas, torch or executorch is missing, and without a record or a debug buffer.
         """

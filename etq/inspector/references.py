@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from etq.errors import EtqError
+from etq.ingest.memory import read_member
 
 _MEMBER: Final = "reference_outputs"
 _FORWARD: Final = "forward"
@@ -28,7 +29,7 @@ def reference_outputs(record: str, method: str | None) -> list[list[Any]] | None
     with zipfile.ZipFile(record) as members:
         if _MEMBER not in members.namelist():
             return None
-        content = members.read(_MEMBER)
+        content = read_member(members, _MEMBER, record)
     import torch
 
     try:

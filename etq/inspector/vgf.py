@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from etq.errors import EtqError
+from etq.ingest.memory import check_json
 
 _SCHEMA: Final = "executorch.vgf.neural_statistics"
 _VERSION: Final = 1
@@ -26,9 +27,11 @@ def parse_vgf_neural_statistics_metadata(metadata: MetadataBytes) -> dict[str, A
 
     Raises `VgfError`, which is also a ValueError, for metadata of another kind or version, and for damaged ones.
     """
+    content = metadata.encode() if isinstance(metadata, str) else bytes(metadata)
+    check_json(content, "VGF neural statistics")
     try:
-        record = json.loads(bytes(metadata) if isinstance(metadata, bytearray) else metadata)
-    except ValueError as error:
+        record = json.loads(content)
+    except (ValueError, RecursionError) as error:
         raise VgfError(f"VGF neural statistics are JSON; this is not: {error}") from error
     if not isinstance(record, dict) or record.get("schema") != _SCHEMA:
         raise VgfError(f"not VGF neural statistics: expected the schema {_SCHEMA}")
@@ -69,8 +72,9 @@ def parse_vgf_neural_statistics_delegate_metadata(
 def _claims_vgf(metadata: MetadataBytes) -> bool:
     """Whether metadata is marked as VGF's: by its schema, or, if damaged, by a part of the schema."""
     content = metadata.encode() if isinstance(metadata, str) else bytes(metadata)
+    check_json(content, "metadata of a delegate")
     try:
         record = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _SCHEMA.encode() in content
     return isinstance(record, dict) and record.get("schema") == _SCHEMA

@@ -47,7 +47,7 @@ CALLS: Final = """
 OPS: Final = """
     SELECT
         d.method, d.instruction_id, d.op_index, d.backend, d.op, d.inputs, d.outputs, d.parameters, d.debug_handle,
-        d.graph_id, d.node_index, d.event_name, nullif(d.calls, 0) AS calls, d.self_time, d.share_percent, d.unit
+        d.graph_id, d.node_index, d.event_name, d.calls, d.self_time, d.share_percent, d.unit
     FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
 """
 # Uses of values within the graph of a blob. One op makes each value, so these are no more than inputs of ops.

@@ -9,11 +9,12 @@ import duckdb
 
 from etq import catalog
 from etq.database.rollups import fill_rollups
+from etq.storage.aligning import align_delegates
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
 FITTING: Final = 0.8
 # The tables that linking fills.
-FOUND: Final = ("linked_methods", "signature_nodes", "signature_ops")
+FOUND: Final = ("linked_methods", "signature_nodes", "signature_delegate_ops", "signature_ops", "signature_outputs")
 _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknown')"
 _KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
 
@@ -60,13 +61,14 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
         SELECT list(k.capture_id ORDER BY k.capture_id)
         FROM (
             SELECT c.capture_id, c.record_id, c.program_id,
+                EXISTS (FROM debug_values AS v WHERE v.capture_id = c.capture_id) AS has_values,
                 list(row({", ".join(columns)}) ORDER BY s.signature_index) AS shape
             FROM captures AS c
             LEFT JOIN signatures AS s ON s.capture_id = c.capture_id
             WHERE c.capture_id IN {_KEYS}
             GROUP BY ALL
         ) AS k
-        GROUP BY k.record_id, k.program_id, k.shape
+        GROUP BY k.record_id, k.program_id, k.has_values, k.shape
         ORDER BY ALL
     """
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
@@ -78,9 +80,13 @@ def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
     if _has_delegates(connection, capture_id):
         _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes")
-    if _has_delegates(connection, capture_id, "NOT d.is_mapped"):
-        _find(connection, capture_id, "signature_nodes", "_find_aligned_nodes")
+    if _has_delegates(connection, capture_id, "NOT d.is_mapped") or _has_delegate_ops(connection, capture_id):
+        align_delegates(connection, capture_id)
     _find(connection, capture_id, "signature_ops", "_find_event_ops")
+    if _has_values(connection, capture_id):
+        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs")
+        if _has_delegates(connection, capture_id):
+            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs")
     connection.execute(
         "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
         {"capture": capture_id, "fitting": FITTING},
@@ -115,4 +121,18 @@ def _has_delegates(connection: duckdb.DuckDBPyConnection, capture_id: int, which
         SELECT 1 FROM captures AS k JOIN delegates AS d ON d.record_id = k.record_id
         WHERE k.capture_id = ? AND {which} LIMIT 1
     """
+    return bool(connection.execute(query, [capture_id]).fetchall())
+
+
+def _has_delegate_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Whether the capture's program has graphs of delegates."""
+    query = """
+        SELECT 1 FROM captures AS k JOIN delegate_ops AS o ON o.program_id = k.program_id WHERE k.capture_id = ? LIMIT 1
+    """
+    return bool(connection.execute(query, [capture_id]).fetchall())
+
+
+def _has_values(connection: duckdb.DuckDBPyConnection, capture_id: int) -> bool:
+    """Whether the capture logged values."""
+    query = "SELECT 1 FROM debug_values AS v WHERE v.capture_id = ? LIMIT 1"
     return bool(connection.execute(query, [capture_id]).fetchall())

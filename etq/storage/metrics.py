@@ -11,6 +11,7 @@ import duckdb
 import pyarrow as pa
 
 from etq.errors import WarehouseError, displayed
+from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.reader import read_metrics
 from etq.ingest.metrics.rows import DIRECTIONS, Metric, metric_batch
 from etq.storage.sources import Source
@@ -28,9 +29,11 @@ def store_metrics(connection: duckdb.DuckDBPyConnection, capture_id: int, source
     known = "SELECT 1 FROM metrics WHERE capture_id = ? AND source = ? LIMIT 1"
     if connection.execute(known, [capture_id, source.sha256]).fetchall():
         return 0
+    path = displayed(source.path)
+    refuse_beyond(path, "its text", 2 * len(source.content))
     return sum(
         _insert(connection, capture_id, table, rows, source.sha256)
-        for table, rows in read_metrics(bytes(source.content), displayed(source.path))
+        for table, rows in read_metrics(bytes(source.content), path)
     )
 
 

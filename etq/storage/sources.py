@@ -34,9 +34,21 @@ class Source:
         if copy is not None:
             weakref.finalize(self, os.close, copy)
         self.path = path
-        self.uri = displayed(path)
+        self.uri = displayed(path)  # as given, for messages
         self._digest: str | None = None
         self._hashing: Thread | None = None
+
+    @property
+    def place(self) -> str:
+        """Where the file is, as stored: below the present folder, else its name. A warehouse that is handed on doesn't
+        name its maker's folders.
+        """
+        try:
+            inside = os.path.relpath(self.path)
+        except (OSError, ValueError):  # of a folder that was removed, or on another drive
+            inside = os.pardir
+        is_outside = inside == os.pardir or inside.startswith(os.pardir + os.sep)
+        return displayed(os.path.basename(self.path) if is_outside else inside)  # noqa: PTH119
 
     def start_hashing(self) -> None:
         """Start computing the hash on another thread, unless it was started before."""

@@ -10,9 +10,13 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from etq.errors import EtqError, FormatError, displayed
+from etq.ingest.memory import read_member
+from etq.torch.operators import register_operators
 
 EXPORTED: Final = "exported_program"
 EDGE: Final = "edge_dialect_exported_program"
+# Characters of an error of torch that are shown.
+MOST_SHOWN: Final = 300
 NO_TORCH: Final = "running a reference needs torch; install it with: pip install 'etq[torch]'"
 NO_EXECUTORCH: Final = (
     "running the edge program needs executorch; install it with: pip install executorch, or use the exported program"
@@ -44,10 +48,20 @@ def reference_values(path: str | os.PathLike[str], graph: str = EXPORTED) -> dic
         with torch.no_grad():
             return dict(_run(module, inputs))
     except Exception as error:
-        raise EtqError(f"{displayed(name)}: {graph} can't be run by torch {torch.__version__}: {error}") from error
+        raise EtqError(
+            f"{displayed(name)}: {graph} can't be run by torch {torch.__version__}: {_first_line(error)}"
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """The first line of an error's text: torch's go on with whole nodes and programs."""
+    line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return line if len(line) <= MOST_SHOWN else line[:MOST_SHOWN] + " …"
 
 
 def _archive(path: str) -> zipfile.ZipFile:
+    if os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH113 - opening a pipe may wait forever
+        raise FormatError(displayed(path), "can't be read: not a regular file")
     try:
         return zipfile.ZipFile(path)
     except (OSError, zipfile.BadZipFile) as error:
@@ -56,7 +70,7 @@ def _archive(path: str) -> zipfile.ZipFile:
 
 def _member(archive: zipfile.ZipFile, path: str, name: str) -> bytes:
     try:
-        return archive.read(name)
+        return read_member(archive, name, displayed(path))
     except KeyError as error:
         raise FormatError(displayed(path), f"the ETRecord has no {name}, which a reference needs") from error
     except (OSError, zipfile.BadZipFile, NotImplementedError) as error:
@@ -81,18 +95,20 @@ def _exported(archive: zipfile.ZipFile, path: str) -> Any:
     from torch._export.serde.schema import SCHEMA_VERSION
     from torch._export.serde.serialize import SerializedArtifact, deserialize
 
+    written = _member(archive, path, EXPORTED)
     try:
-        program = json.loads(_member(archive, path, EXPORTED))
+        program = json.loads(written)
     except (ValueError, RecursionError) as error:
         raise FormatError(displayed(path), f"member {EXPORTED}: {error}") from error
     # executorch writes an older version of the same schema; torch would reject its version number.
     program["schema_version"] = {"major": SCHEMA_VERSION[0], "minor": SCHEMA_VERSION[1]}
+    register_operators(written, path, EXPORTED)
     # Tensors are read here, as torch would unpickle members that it can't read as tensors.
     saved = [_tensors(archive, path, f"{EXPORTED}_{part}") for part in ("state_dict", "constants", "example_inputs")]
     try:
         return deserialize(SerializedArtifact(json.dumps(program).encode(), *saved)).module()
     except Exception as error:
-        raise EtqError(f"{displayed(path)}: torch can't build {EXPORTED}: {error}") from error
+        raise EtqError(f"{displayed(path)}: torch can't build {EXPORTED}: {_first_line(error)}") from error
 
 
 def _edge(archive: zipfile.ZipFile, path: str) -> Any:
@@ -102,10 +118,13 @@ def _edge(archive: zipfile.ZipFile, path: str) -> Any:
         raise EtqError(NO_EXECUTORCH) from error
     if EDGE not in archive.namelist() and f"{EDGE}/forward" not in archive.namelist():
         raise FormatError(displayed(path), f"the ETRecord has no {EDGE}, which a reference needs")
+    for member in archive.namelist():
+        if member in (EDGE, f"{EDGE}/forward"):
+            register_operators(_member(archive, path, member), path, EDGE)
     try:
         return parse_etrecord(path).edge_dialect_program.module()
     except Exception as error:
-        raise EtqError(f"{displayed(path)}: executorch can't build {EDGE}: {error}") from error
+        raise EtqError(f"{displayed(path)}: executorch can't build {EDGE}: {_first_line(error)}") from error
 
 
 def _run(module: Any, inputs: Any) -> Iterator[tuple[str, list[Any]]]:

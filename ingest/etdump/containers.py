@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from etq.errors import FormatError
 from etq.ingest.etdump.schema import IDENTIFIER
+from etq.ingest.memory import Watch
 
 _BASE64: Final = re.compile(rb"[A-Za-z0-9+/]{4,}={0,2}")
 # Base64 text shorter than this doesn't begin a dump: devices print lines of 64 characters or more.
@@ -19,6 +20,8 @@ _LONGEST_PREFIX: Final = 1024
 _LINE: Final = re.compile(rb"[^\n]+")
 _AROUND: Final = b"\r \t\"'"
 _CHANGING: Final = re.compile(rb"[\d\s.:]+")
+# After how many lines of a log the memory is looked at.
+_LINES: Final = 10_000
 _SIZE_PREFIX: Final = 4
 _SMALLEST: Final = 8
 
@@ -73,51 +76,53 @@ def is_text(data: Any) -> bool:
     return len(data) > 0 and b"\0" not in bytes(data[:4096])
 
 
-def dumps_in_log(data: Any) -> list[bytes]:
+def dumps_in_log(data: Any, path: str) -> list[bytes]:
     """Return the ETDumps that a log contains as base64, decoded; an empty list if there are none.
 
     A dump begins with base64 text that decodes to an ETDump's first bytes. Each further line of the dump has the same
     prefix (except for numbers in it, such as the time) or no prefix, and has the length of the first line;
     the last line may be shorter if it completes the size of the size prefix (or, without a size prefix, ends in
     padding). All other text is skipped. Where another dump begins, the previous dump ends, complete or not.
+
+    Raises `FormatError` for dumps that take more memory than there is.
     """
     found: list[bytes] = []
-    lines: list[bytes] = []
+    letters = bytearray()  # of the present dump
+    width = wanted = 0
     first_prefix = b""
-    wanted = letters = 0
-    for line in map(re.Match.group, _LINE.finditer(data)):
+    watch = Watch(path, len(data))
+    for number, each in enumerate(_LINE.finditer(data), 1):
+        if number % _LINES == 0:
+            watch.check(each.end())
+        line = each.group()
         for match in _BASE64.finditer(line):
             if match.start() > _LONGEST_PREFIX:
                 break
             token, prefix = match.group(), line[: match.start()]
             head = _decoded(token[:16])
             if len(token) >= _SHORTEST_FIRST_LINE and is_etdump(head):
-                if lines:
-                    found.append(_decoded(b"".join(lines)))
-                lines, letters, first_prefix = [], 0, _shape(prefix)
+                if letters:
+                    found.append(_decoded(letters))
+                letters, width, first_prefix = bytearray(), len(token), _shape(prefix)
                 is_prefixed = head[8:12] == IDENTIFIER
                 wanted = int.from_bytes(head[:4], "little") + _SIZE_PREFIX if is_prefixed else 0
-            elif not lines or not _is_next(lines, token, letters, wanted):
+            elif not letters or not (len(token) == width or _completes(len(letters), token, wanted)):
                 continue
             elif _shape(prefix) != first_prefix and token != line.strip(_AROUND):
                 continue
-            lines.append(token)
-            letters += len(token)
-            if _completes(letters - len(token), token, wanted):
-                found.append(_decoded(b"".join(lines)))
-                lines = []
-    if lines:
-        found.append(_decoded(b"".join(lines)))
+            is_last = _completes(len(letters), token, wanted)
+            letters += token
+            if is_last:
+                found.append(_decoded(letters))
+                letters = bytearray()
+    if letters:
+        found.append(_decoded(letters))
     return found
 
 
 def _shape(prefix: bytes) -> bytes:
     """Return a line's prefix without the parts that change from line to line, such as numbers."""
     return _CHANGING.sub(b"", prefix)
-
-
-def _is_next(lines: list[bytes], token: bytes, letters: int, wanted: int) -> bool:
-    return len(token) == len(lines[0]) or _completes(letters, token, wanted)
 
 
 def _completes(letters: int, token: bytes, wanted: int) -> bool:
@@ -129,7 +134,7 @@ def _completes(letters: int, token: bytes, wanted: int) -> bool:
     return (letters + len(token)) * 3 // 4 - token.count(b"=") == wanted
 
 
-def _decoded(token: bytes) -> bytes:
+def _decoded(token: bytes | bytearray) -> bytes:
     token = token.rstrip(b"=")
     token = token[: len(token) - (len(token) % 4 == 1)]
     try:

@@ -87,7 +87,8 @@ def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.R
     elements  the tensor's elements in row-major order as doubles, a complex one as two; null where they are unknown
     sha256    hash of the tensor's own bytes in row-major order; null where they are unknown
 
-    `path` names the buffer's file in messages. Raises `FormatError` if tensors overlap so much that they exceed the
+    `path` names the buffer's file in messages. Raises `FormatError` if the buffer is of another run: a tensor of type
+    bool would have a byte that is neither 0 nor 1. Raises it also if tensors overlap so much that they exceed the
     buffer's size many times: the runtime never writes such dumps, but a small hostile ETDump could claim the whole
     buffer again and again.
     """
@@ -98,6 +99,9 @@ def with_elements(rows: pa.RecordBatch, buffer: Any, path: str) -> Iterator[pa.R
     most = max(_MOST_CLAIMED, _MOST_TIMES * len(buffer))
     for at, (scalar_type, sizes, strides, offset) in enumerate(zip(*columns, strict=True)):
         array = None if offset is None else tensor_at(buffer, scalar_type, sizes, strides, offset)
+        if array is not None and scalar_type == "bool" and (odd := int(array.view(np.uint8).max(initial=0))) > 1:
+            what = f"the logged bool tensor at byte {offset:,} has the byte {odd}, which is neither 0 nor 1"
+            raise FormatError(path, f"{what}: the debug buffer is of another run; give the one of this ETDump")
         claimed += 0 if array is None else array.nbytes
         if claimed > most:
             overlap = f"logged tensors overlap: the first {at + 1} take {claimed:,} bytes"

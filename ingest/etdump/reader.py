@@ -57,7 +57,7 @@ def read_etdump(data: Any, path: str, clock_bits: int | None = None) -> Iterator
     if is_etdump(data):
         yield from _Reader(clock_bits).read([(data, path)])
         return
-    logged = dumps_in_log(data) if is_text(data) else []
+    logged = dumps_in_log(data, path) if is_text(data) else []
     if not logged:
         raise FormatError(path, _what_it_is(data))
     yield from _Reader(clock_bits).read([(dump, f"{path} (base64 dump {index})") for index, dump in enumerate(logged)])

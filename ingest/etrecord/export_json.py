@@ -142,7 +142,7 @@ class Node(msgspec.Struct, gc=False):
 
 
 class Graph(msgspec.Struct, gc=False):
-    """A graph within a node: inputs, nodes and properties of values.
+    """A graph within a node: inputs, outputs, nodes and properties of values.
 
     The descriptions of tensors, each a `TensorMeta`, repeat often. They are kept as JSON, and readers decode each
     distinct text once.
@@ -150,6 +150,7 @@ class Graph(msgspec.Struct, gc=False):
 
     nodes: list[Node]
     inputs: list[Argument] = []
+    outputs: list[Argument] = []
     tensor_values: dict[str, msgspec.Raw] = {}
 
 
@@ -158,17 +159,18 @@ class ProgramGraph(msgspec.Struct, gc=False):
 
     nodes: list[msgspec.Raw]
     inputs: list[Argument] = []
+    outputs: list[Argument] = []
     tensor_values: dict[str, msgspec.Raw] = {}
 
 
 class SpecArgument(msgspec.Struct, gc=False):
-    """The name of the value that an input is; empty if the input is not a tensor."""
+    """The name of the value that an input or output is; empty if it is not a tensor."""
 
     name: str | None = None
 
 
 class Spec(msgspec.Struct, gc=False):
-    """The meaning of an input: a parameter, a buffer, or the user's input."""
+    """The meaning of an input or output: a parameter, a buffer, a buffer's new content."""
 
     arg: SpecArgument
 
@@ -181,10 +183,18 @@ class InputSpec(msgspec.Struct, gc=False):
     tensor_constant: Spec | None = None
 
 
+class OutputSpec(msgspec.Struct, gc=False):
+    """An output with its meaning, unless it is returned to the user."""
+
+    buffer_mutation: Spec | None = None
+    user_input_mutation: Spec | None = None
+
+
 class Signature(msgspec.Struct, gc=False):
-    """The meanings of a program's inputs."""
+    """The meanings of a program's inputs and outputs."""
 
     input_specs: list[InputSpec] = []
+    output_specs: list[OutputSpec] = []
 
 
 class GraphModule(msgspec.Struct, gc=False):

@@ -32,6 +32,7 @@ from etq.ingest.etrecord.nested_graphs import DELEGATE_CALL, Nested, graph_of, n
 from etq.ingest.etrecord.node_names import NodeNames
 from etq.ingest.etrecord.node_texts import ModuleLevel, module_levels, op_name, op_type, source_place
 from etq.ingest.etrecord.ragged import Whole, as_columns, places_in_lists, spread_lists
+from etq.ingest.etrecord.signatures import debug_handles, input_kinds, mutations
 
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
@@ -88,6 +89,8 @@ class GraphRows:
         self._uses, self._literals = array("i"), array("i")
         self._argument_names = StringInterner()
         self._literal_numbers = defaultdict[bytes, int](count().__next__)
+        # One entry per value that a graph returns: the value, its position there, whether it is a mutation.
+        self._returned = array("i")
         # One entry per node: its debug handle, 0 if it has none.
         self._handles = array("i")
         self._exported: range | None = None
@@ -99,7 +102,7 @@ class GraphRows:
         """
         first_node, first_value = len(self._names), len(self._value_names)
         graph, place = module.graph, "$.graph_module.graph"
-        self._add_graph(stored, graph, _parts(graph, place), "", _input_kinds(module.signature), place)
+        self._add_graph(stored, graph, _parts(graph, place), "", module.signature, place)
         last_node, last_value = len(self._names), len(self._value_names)
         self._counts += (stored.graph_id, last_node - first_node, last_value - first_value)
         if stored.stage == EXPORTED and self._exported is None:
@@ -111,10 +114,11 @@ class GraphRows:
         graph: Graph | ProgramGraph,
         parts: Iterable[list[Node]],
         subgraph: str,
-        kinds: dict[str, str],
+        signature: Signature | None,
         place: str,
     ) -> None:
         """Add a graph with these nodes; `place` is for errors, see `placed`."""
+        kinds = input_kinds(signature)
         tensors = self._tensors.of_values(graph, place)
         inputs = [name for argument in graph.inputs for name in argument.names()]
         self._kinds.extend(kinds.get(name, "input") for name in inputs)
@@ -129,10 +133,19 @@ class GraphRows:
                 self._names += node_names.of(left[:added])
                 self._add_nodes(stored, row, left[:added], subgraph, place, number)
                 number, left = number + added, left[added:]
-                for at, each, signature in nested:
+                for at, each, within_signature in nested:
                     path = f"{subgraph}/{each.name}" if subgraph else each.name
                     within = f"{place}.nodes[{number - 1}].inputs[{at}].arg.as_graph.graph"
-                    self._add_graph(stored, each.graph, [each.graph.nodes], path, _input_kinds(signature), within)
+                    self._add_graph(stored, each.graph, [each.graph.nodes], path, within_signature, within)
+        self._add_returned(graph, signature, values)
+
+    def _add_returned(self, graph: Graph | ProgramGraph, signature: Signature | None, values: dict[str, int]) -> None:
+        """Add the values that a graph returns."""
+        mutated = mutations(signature)
+        names = [name for argument in graph.outputs for name in argument.names()]
+        for position, name in enumerate(names):
+            if (value := values.get(name)) is not None:
+                self._returned.extend((value, position, name in mutated))
 
     def _add_wires(
         self, row: int, nodes: list[Node], tensors: TensorsOfValues, values: dict[str, int]
@@ -202,7 +215,7 @@ class GraphRows:
             except msgspec.DecodeError as error:
                 at = number + column.rows - first
                 raise placed(error, f"{place}.nodes[{at}].metadata.{key}") from error
-        handles = _handles([each.debug_handle for each in metadata])
+        handles = debug_handles([each.debug_handle for each in metadata])
         self._handles.frombytes(packed(handles))
         if stored.stage == EDGE and subgraph == "" and self._origins is not None:
             self._note_origins(stored, nodes, handles, self._origins)
@@ -233,6 +246,8 @@ class GraphRows:
             yield "op_nodes", self._node_rows(graph_of, index_of)
         if self._value_names:
             yield "node_values", self._value_rows(index_of)
+        if self._returned:
+            yield "graph_outputs", self._returned_rows()
         values, nodes, _, _, positions = as_columns(self._uses, 5)
         makers = as_columns(self._value_places, 2)[0][values]
         if (is_edge := makers != NO_NODE).any():
@@ -315,6 +330,18 @@ class GraphRows:
             }
         )
 
+    def _returned_rows(self) -> pa.RecordBatch:
+        values, positions, mutations = as_columns(self._returned, 3)
+        graph_ids, _, counts = as_columns(self._counts, 3)
+        return batch(
+            {
+                "graph_id": numbers(np.repeat(graph_ids, counts)[values]),
+                "position": numbers(positions),
+                "value_index": numbers(places_in_lists(counts)[values]),
+                "kind": encoded(["output", "mutation"], mutations),
+            }
+        )
+
     def _argument_rows(self, graph_of: Whole, index_of: Whole) -> pa.RecordBatch:
         """The table `node_arguments`: the values that nodes use, and the literals, ordered by node and argument."""
         values, users, numbers_used, names_used, _ = as_columns(self._uses, 5)
@@ -352,36 +379,6 @@ class GraphRows:
                 "call_number": chosen(calls, at),
             }
         )
-
-
-def _input_kinds(signature: Signature | None) -> dict[str, str]:
-    """Return the meaning of each input of a program by name, except for the user's inputs."""
-    kinds: dict[str, str] = {}
-    for spec in signature.input_specs if signature else []:
-        for kind, named in (("parameter", spec.parameter), ("buffer", spec.buffer), ("constant", spec.tensor_constant)):
-            if named is not None and named.arg.name is not None:
-                kinds[named.arg.name] = kind
-    return kinds
-
-
-def _handles(written: list[str | int | None]) -> list[int]:
-    """Debug handles as numbers, see `_handle`."""
-    try:
-        handles = [int(each or 0) for each in written]
-    except ValueError:
-        handles = []
-    if handles and min(handles) >= 0 and max(handles) < 2**31:
-        return handles
-    return [_handle(each) for each in written]
-
-
-def _handle(written: str | int | None) -> int:
-    """A debug handle as a number; 0, which means unset, for anything else."""
-    try:
-        handle = int(written or 0)
-    except ValueError:
-        return 0
-    return handle if 0 < handle < 2**31 else 0
 
 
 def _dimensions(sizes: list[list[Size] | None], codes: Whole) -> pa.Array:

@@ -26,6 +26,7 @@ from etq.errors import FormatError
 from etq.ingest.arrow import batch, flags, integers, texts
 from etq.ingest.etrecord.export_json import DelegateMaps, ExportedProgram, HandleMap, OutputCounts
 from etq.ingest.etrecord.op_graphs import EDGE, EXPORTED, GraphRows, StoredGraph
+from etq.ingest.memory import check_json, refuse_beyond, shown
 
 IDENTIFIER: Final = "ETRECORD_V0"
 MAPS: Final = ("debug_handle_map", "delegate_map", "instruction_id_to_num_outs_map", "export_graph_id")
@@ -34,6 +35,10 @@ WEIGHTS: Final = ("_state_dict", "_constants", "_example_inputs")
 # ETRecords store their members uncompressed. A member that is compressed more tightly than JSON ever is, is a bomb.
 LARGEST_RATIO: Final = 100
 LARGEST_JSON: Final = 2**30
+# What Python takes for a member of a zip, the fewest bytes of its entry in the list, and the most of the list's end.
+_MEMBER: Final = 1_000
+_LEAST_ENTRY: Final = 46
+_ENDING: Final = 2**16 + 200
 # A checksum of fewer bytes than this is not worth a thread.
 LITTLE: Final = 2**20
 # Exceptions of zipfile for damaged zips. ValueError: names that aren't UTF-8, offsets before the start.
@@ -119,6 +124,7 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
     if not is_zip(data):
         raise FormatError(path, f"not an ETRecord: expected a zip (`PK` at byte 0), found {bytes(data[:4])!r}")
     file = _Bytes(data)
+    refuse_beyond(path, "the zip's list of members", _MEMBER * (_list_size(data) // _LEAST_ENTRY))
     try:
         archive = zipfile.ZipFile(file)
     except DAMAGES as error:
@@ -134,6 +140,15 @@ def read_etrecord(data: Any, path: str) -> Iterator[Batch]:
         if collecting:
             gc.enable()
     yield from tables
+
+
+def _list_size(data: Any) -> int:
+    """Return the bytes of a zip's list of members, as its end states them (APPNOTE.TXT 4.3.16, 4.3.14)."""
+    end = bytes(data[-_ENDING:])
+    at, at64 = end.rfind(b"PK\5\6"), end.rfind(b"PK\6\6")
+    stated = int.from_bytes(end[at + 12 : at + 16], "little") if at >= 0 else 0
+    stated64 = int.from_bytes(end[at64 + 40 : at64 + 48], "little") if at64 >= 0 else 0
+    return min(max(stated, stated64), len(data))
 
 
 class _Record:
@@ -199,6 +214,7 @@ class _Record:
         """
         member = self.members[name]
         content = self._content(member)
+        check_json(content, self.path, f"member {name}")
         # The checksum of other members is checked by zipfile.
         is_unchecked = member.compress_type == zipfile.ZIP_STORED and len(content) > 0
         sum = _Sum(content) if is_unchecked else None
@@ -225,6 +241,8 @@ class _Record:
                 f"member {name} is packed by method {member.compress_type}; expected 0 (stored) or 8 (deflated)",
                 member.header_offset,
             )
+        if member.compress_type == zipfile.ZIP_DEFLATED:
+            refuse_beyond(self.path, f"member {name} of {shown(member.file_size)}", member.file_size)
         try:
             with self.archive.open(member) as file:
                 if member.compress_type == zipfile.ZIP_DEFLATED:

@@ -32,6 +32,7 @@ EVENT_TICKS: Final = pa.schema(
         ("elapsed_ticks", pa.int64()),
         ("delegate_metadata", pa.binary()),
         ("is_detached", pa.bool_()),
+        ("overlap_ticks", pa.int64()),
     ]
 )
 
@@ -112,6 +113,7 @@ def event_ticks(
         column(elapsed, np.int64),
         _metadata(slices, chosen) if slices else pa.nulls(len(start), pa.binary()),
         flags(is_detached),
+        pa.nulls(len(run_index), pa.int64()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
 

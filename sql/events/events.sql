@@ -106,6 +106,7 @@ JOIN captures AS c ON c.capture_id = t.capture_id;
 --   value_unit: unit of duration_ticks
 --   clock: host, delegate, synthetic
 --   is_detached: whether its time is in no total
+--   overlap_ticks: time before its end that other events of the thread have; NULL if there is none
 CREATE MACRO _capture_events(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -127,7 +128,8 @@ SELECT
     _duration_ticks(e.start_ticks, e.elapsed_ticks, c.clock_bits) AS duration_ticks,
     s.value_unit,
     s.clock,
-    e.is_detached
+    e.is_detached,
+    e.overlap_ticks
 FROM (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key) AS s
     ON s.signature_index = e.signature_index

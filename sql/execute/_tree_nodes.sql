@@ -71,7 +71,7 @@ LEFT JOIN placed AS o
 --   kind: as in `time_tree`
 --   calls: number of events
 --   self_ticks: sum of their self times
---   total_ticks: sum of their total times
+--   total_ticks: sum of their self times with those of all that they contain
 CREATE MACRO _trace_nodes(
     capture_key,  -- key of a capture
     steps,  -- as in `op_totals`
@@ -86,7 +86,7 @@ timed AS MATERIALIZED (
         t.event_index,
         t.parent_run_index,
         t.parent_index,
-        t.duration_ticks,
+        t.counted_ticks,
         t.self_ticks,
         s.family,
         s.kind
@@ -137,6 +137,6 @@ SELECT
     p.kind,
     count(*) AS calls,
     try_cast(sum(p.self_ticks) AS BIGINT) AS self_ticks,
-    try_cast(sum(p.duration_ticks) AS BIGINT) AS total_ticks
+    try_cast(sum(p.counted_ticks) AS BIGINT) AS total_ticks
 FROM placed AS p
 GROUP BY p.level, p.place, p.outer_place, p.family, p.kind;

@@ -1,14 +1,16 @@
 -- One decode run: the time of the token at that position. The cost of a longer
--- context per token is the slope of a straight line through all runs, by least
--- squares. It is an error if no run is of phase decode.
+-- context per token is the slope of a straight line through all runs, which single
+-- slow tokens don't move: the median of the slopes of all pairs of runs (Theil 1950,
+-- Sen 1968). More than 1,000 runs are first taken together to 1,000 medians of
+-- neighbours. It is an error if no run is of phase decode.
 -- Columns:
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one
 --   position: index of the token after the prompt, from 0: position among the generation's decode runs
 --   run_index: the run
 --   execute: time of its Method::execute (or Method::step) events; NULL if the time is impossible
 --   slope: increase of execute per token, over all generations; NULL if there is only one position
---   intercept: value of the line at position 0; NULL as slope
---   r_squared: share of the variance that the line explains, between 0 and 1; NULL as slope
+--   intercept: value of the line at position 0, so that half of the runs are above the line; NULL as slope
+--   tau: share of the pairs of runs that increase less the share that decrease (Kendall's), from -1 to 1; NULL as slope
 --   unit: unit of execute, slope and intercept
 CREATE MACRO decode_trend(
     capture,  -- name, hash prefix, @latest or selector
@@ -67,26 +69,46 @@ timed AS (
         ON x.run_index = n.run_index
     WHERE n.phase = 'decode'
 ),
--- A line needs two positions with times.
-ranged AS (
+measured AS (
     SELECT
-        t.*,
-        max(t.position) FILTER (WHERE t.execute IS NOT NULL) OVER ()
-        - min(t.position) FILTER (WHERE t.execute IS NOT NULL) OVER ()
-            AS spread
+        t.position,
+        t.execute,
+        row_number() OVER (ORDER BY t.position, t.run_index) - 1 AS number,
+        count(*) OVER () AS runs
     FROM timed AS t
+    WHERE t.execute IS NOT NULL
+),
+points AS MATERIALIZED (
+    SELECT avg(m.position) AS position, median(m.execute) AS execute
+    FROM measured AS m
+    GROUP BY m.number * least(m.runs, 1000) // m.runs
+),
+-- Of one position, NULL.
+sloped AS MATERIALIZED (
+    SELECT median(s.slope) AS slope, avg(sign(s.slope)) AS tau
+    FROM (
+        SELECT (o.execute - p.execute) / (o.position - p.position) AS slope
+        FROM points AS p
+        JOIN points AS o ON o.position > p.position
+    ) AS s
+),
+fitted AS (
+    SELECT
+        any_value(s.slope) AS slope,
+        median(p.execute - s.slope * p.position) AS intercept,
+        any_value(s.tau) AS tau
+    FROM points AS p
+    CROSS JOIN sloped AS s
 )
 SELECT
     t.generation,
     t.position,
     t.run_index,
     t.execute,
-    CASE WHEN t.spread > 0 THEN regr_slope(t.execute, t.position) OVER () END
-        AS slope,
-    CASE WHEN t.spread > 0 THEN regr_intercept(t.execute, t.position) OVER () END
-        AS intercept,
-    CASE WHEN t.spread > 0 THEN regr_r2(t.execute, t.position) OVER () END
-        AS r_squared,
+    f.slope,
+    f.intercept,
+    f.tau,
     t.unit
-FROM ranged AS t
+FROM timed AS t
+CROSS JOIN fitted AS f
 ORDER BY t.run_index;

@@ -1,7 +1,7 @@
 -- One op type of a method that a capture ran: the number of its nodes that a
 -- delegate runs and of those that none runs, and the cost of those that fell back
 -- to kernels. The calls of all rows together are all kernels of the executes. Needs
--- a linked record.
+-- a linked record, or a linked program if there is none or it is half-written.
 -- Columns:
 --   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -24,8 +24,21 @@ CREATE MACRO delegate_coverage(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit, c.record_id, c.program_id
-    FROM _linked_capture(capture, unit) AS c
+    SELECT
+        CASE
+            WHEN c.program_id IS NOT NULL THEN c.capture_id
+            ELSE _linked_key(
+                c.capture_id, c.name, r.record_id, r.name, r.is_complete
+            )
+        END AS capture_id,
+        c.time_scale,
+        c.unit,
+        c.record_id,
+        c.program_id,
+        CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
+            AS answering_program
+    FROM _capture(capture, unit) AS c
+    LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS MATERIALIZED (
     SELECT t.*
@@ -50,7 +63,7 @@ kernels AS (
         t.calls,
         t.self_ticks,
         t.source_file || coalesce(':' || t.source_line, '') AS source,
-        t.module_path
+        CASE WHEN a.answering_program IS NULL THEN t.module_path END AS module_path
     FROM target AS a
     CROSS JOIN times AS t
     JOIN signatures AS s
@@ -73,10 +86,14 @@ fallbacks AS (
 ),
 counted AS (
     SELECT d.method, d.op_type, d.delegated, d.not_delegated, d.basis
-    FROM _delegation(
-        (SELECT a.record_id FROM target AS a),
-        (SELECT a.program_id FROM target AS a),
-        (SELECT a.capture_id FROM target AS a)
+    FROM (
+        FROM _delegation(
+            (SELECT a.record_id FROM target AS a),
+            (SELECT a.program_id FROM target AS a),
+            (SELECT a.capture_id FROM target AS a)
+        )
+        UNION ALL
+        FROM _program_delegation((SELECT a.answering_program FROM target AS a))
     ) AS d
     WHERE d.method IN (SELECT t.method FROM times AS t)
 )

@@ -3,7 +3,7 @@
 -- added, and the time of the delegate's event that runs it. Needs a linked program;
 -- a linked record has the nodes. XNNPACK's and Vulkan's blobs are read. XNNPACK's
 -- events have the names of ops, not of nodes, so they are aligned with ops by kind and
--- order; ops of Vulkan have neither nodes nor events. Of a program with more than
+-- order, where this is sure; ops of Vulkan have neither nodes nor events. Of a program with more than
 -- 10,000,000 such ops, counted for each call, there is an error.
 -- Engines: duckdb (it writes lists of numbers as text, which Spark casts otherwise)
 -- Columns:
@@ -19,12 +19,12 @@
 --   graph_id: graph of the node with that handle that the delegate runs, the first one if none of several is of the op's kind; NULL if there is none
 --   node_index: that node; other nodes, such as an activation, may be fused into the op
 --   node_name: its name
---   event_name: the event that runs it; NULL if none could be aligned
---   calls: number of these events
+--   event_name: the event that runs it, or several; NULL if none does, or it is unsure which
+--   calls: number of these events; NULL without one
 --   self_time: sum of their self times; NULL without events
 --   share_percent: self_time in percent of the executes
 --   unit: unit of self_time
---   score: share of the call's events that could be aligned; NULL without an event
+--   score: share of the call's events that have an op; NULL without an event
 CREATE MACRO delegate_graph(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -61,19 +61,21 @@ times AS MATERIALIZED (
 ),
 events AS (
     SELECT
-        e.method,
-        e.instruction_id,
+        m.method,
+        s.instruction_id,
         e.op_index,
         string_agg(DISTINCT s.label, ', ' ORDER BY s.label) AS event_name,
         sum(t.calls)::BIGINT AS calls,
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
         min(e.score) AS score
-    FROM _aligned_delegate_ops((SELECT a.capture_id FROM target AS a)) AS e
-    JOIN target AS a ON true
+    FROM target AS a
+    JOIN signature_delegate_ops AS e ON e.capture_id = a.capture_id
     JOIN signatures AS s
         ON s.capture_id = a.capture_id AND s.signature_index = e.signature_index
+    JOIN linked_methods AS m
+        ON m.capture_id = a.capture_id AND m.block_index = s.block_index
     JOIN times AS t ON t.signature_index = e.signature_index
-    GROUP BY e.method, e.instruction_id, e.op_index
+    GROUP BY m.method, s.instruction_id, e.op_index
 ),
 nodes AS MATERIALIZED (
     SELECT
@@ -189,7 +191,7 @@ SELECT
     coalesce(n.node_index, f.node_index) AS node_index,
     coalesce(n.name, f.name) AS node_name,
     e.event_name,
-    coalesce(e.calls, 0) AS calls,
+    e.calls AS calls,
     _in_unit(e.ticks, a.time_scale, a.unit) AS self_time,
     100e0 * e.ticks / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0

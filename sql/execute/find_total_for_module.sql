@@ -5,8 +5,8 @@
 -- of its module hierarchy. Needs a linked record.
 -- Columns:
 --   module: the module requested
---   total: the time
---   events: number of events of a block in it
+--   total: the time; NULL if unknown, as in `module_totals`
+--   events: number of events of a block in it; NULL if unknown
 --   unit: unit of total
 CREATE MACRO find_total_for_module(
     capture,  -- name, hash prefix, @latest or selector
@@ -67,6 +67,13 @@ exactly AS (
     FROM of_methods AS m
     JOIN executes AS x ON x.scope = m.method
 ),
+-- 0 if a module without events took no time; NULL if its time is unknown.
+without_events AS (
+    SELECT CASE WHEN count(*) = 0 THEN 0 END AS ticks
+    FROM _delegated_modules((SELECT a.linked_key FROM target AS a)) AS u
+    WHERE _is_within(u.module_path, module)
+        AND u.method IN (SELECT t.method FROM times AS t)
+),
 nodes AS (
     SELECT DISTINCT n.signature_index
     FROM target AS a
@@ -99,13 +106,17 @@ SELECT
     module AS module,
     CASE match
         WHEN 'exact' THEN coalesce(
-            (SELECT e.ticks * a.multiplier / a.divisor FROM exactly AS e), 0
+            (SELECT e.ticks * a.multiplier / a.divisor FROM exactly AS e),
+            (SELECT w.ticks FROM without_events AS w)
         )
         WHEN 'substring' THEN coalesce((SELECT fsum(v.avg) FROM averages AS v), 0)
         ELSE error('match must be ''exact'' or ''substring'', not ' || match)
     END AS total,
     CASE match
-        WHEN 'exact' THEN coalesce((SELECT e.events FROM exactly AS e), 0)
+        WHEN 'exact' THEN coalesce(
+            (SELECT e.events FROM exactly AS e),
+            (SELECT w.ticks FROM without_events AS w)
+        )
         ELSE (SELECT count(*) FROM averages AS v)
     END AS events,
     a.unit AS unit

@@ -24,22 +24,47 @@ WHERE a.capture_id = capture_key
     )
 GROUP BY g.method, m.module_path;
 
+-- A module with nodes that a delegate's call runs. If no event is placed on them,
+-- their time is part of the call's, and unknown.
+-- Columns:
+--   method: the method
+--   module_path: the nodes' innermost module
+CREATE MACRO _delegated_modules(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT DISTINCT m.method, p.module_path
+FROM captures AS k
+JOIN signature_nodes AS n ON n.capture_id = k.capture_id AND n.is_own
+JOIN signatures AS s
+    ON s.capture_id = n.capture_id
+    AND s.signature_index = n.signature_index
+    AND s.kind = 'delegate_call'
+JOIN linked_methods AS m
+    ON m.capture_id = s.capture_id AND m.block_index = s.block_index
+JOIN op_nodes AS p
+    ON p.record_id = k.record_id
+    AND p.graph_id = n.graph_id
+    AND p.node_index = n.node_index
+WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
+
 -- The time of one module of a method's model within Method::execute (or
 -- Method::step), over the recorded runs: its self time, and the total with its
 -- submodules. The self times add up to the total of the executes exactly; rows in
--- parentheses have the time of no module. Needs a linked record.
+-- parentheses have the time of no module. The time of a module is unknown if it has
+-- no event and a delegate runs nodes of it: then it is part of another row's. Needs
+-- a linked record.
 -- Columns:
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   module_path: path within the model, empty for the model itself; (framework), (delegate layout), (unattributed)
 --   module_class: the module's class; NULL for rows in parentheses
 --   depth: level, from 0 for the model itself; NULL for rows in parentheses
---   calls: number of its events, without those of submodules
---   self_time: time of these events
---   total: self_time with that of all submodules
---   share_percent: total in percent of the executes
+--   calls: number of its events, without those of submodules; NULL if their time is unknown
+--   self_time: time of these events; NULL if unknown
+--   total: self_time with that of all submodules, as far as known; NULL if none is known
+--   share_percent: total in percent of the executes; NULL if unknown
 --   mapping: exact; aligned, if any of its events was matched with a node by order; call, if all are delegates' events with the module of their call; NULL if it has no events
 --   unit: unit of self_time and total
---   self_ticks: self_time in ticks, a whole number
+--   self_ticks: self_time in ticks, a whole number; NULL if unknown
 CREATE MACRO module_totals(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -80,25 +105,49 @@ paths AS (
     ANTI JOIN modules AS m
         ON m.method = t.method AND m.module_path = t.module_path
 ),
+-- Modules of which something is unknown unless they have events: they themselves,
+-- or only modules within them.
+hidden AS (
+    SELECT p.method, p.module_path, bool_or(u.module_path = p.module_path) AS is_itself
+    FROM modules AS p
+    JOIN _delegated_modules((SELECT a.capture_id FROM target AS a)) AS u
+        ON u.method = p.method AND _is_within(u.module_path, p.module_path)
+    GROUP BY p.method, p.module_path
+),
 added AS (
     SELECT
         p.method,
         p.module_path,
         p.module_class,
         p.depth,
-        try_cast(coalesce(sum(t.ticks) FILTER (
-            WHERE t.module_path = p.module_path
-        ), 0) AS BIGINT) AS self_ticks,
-        coalesce(sum(t.ticks), 0) AS exact_ticks,
-        try_cast(coalesce(sum(t.ticks), 0) AS BIGINT) AS total_ticks,
-        try_cast(coalesce(sum(t.calls) FILTER (
-            WHERE t.module_path = p.module_path
-        ), 0) AS BIGINT) AS calls,
+        sum(t.ticks) FILTER (WHERE t.module_path = p.module_path) AS self_ticks,
+        sum(t.ticks) AS ticks,
+        sum(t.calls) FILTER (WHERE t.module_path = p.module_path) AS calls,
         max(t.mapping) FILTER (WHERE t.module_path = p.module_path) AS mapping
     FROM paths AS p
     LEFT JOIN times AS t
         ON t.method = p.method AND _is_within(t.module_path, p.module_path)
     GROUP BY p.method, p.module_path, p.module_class, p.depth
+),
+known AS (
+    SELECT
+        d.method,
+        d.module_path,
+        d.module_class,
+        d.depth,
+        d.mapping,
+        -- What has no event took no time, unless that is unknown.
+        try_cast(coalesce(
+            d.self_ticks,
+            CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END
+        ) AS BIGINT) AS self_ticks,
+        try_cast(coalesce(
+            d.calls,
+            CASE WHEN NOT coalesce(h.is_itself, false) THEN 0 END
+        ) AS BIGINT) AS calls,
+        coalesce(d.ticks, CASE WHEN h.method IS NULL THEN 0 END) AS ticks
+    FROM added AS d
+    LEFT JOIN hidden AS h ON h.method = d.method AND h.module_path = d.module_path
 )
 SELECT
     d.method,
@@ -107,14 +156,14 @@ SELECT
     d.depth,
     d.calls,
     _in_unit(d.self_ticks, a.time_scale, a.unit) AS self_time,
-    _in_unit(d.total_ticks, a.time_scale, a.unit) AS total,
-    100e0 * d.exact_ticks / nullif(
+    _in_unit(try_cast(d.ticks AS BIGINT), a.time_scale, a.unit) AS total,
+    100e0 * d.ticks / nullif(
         (SELECT sum(t.ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     d.mapping,
     a.unit AS unit,
     d.self_ticks
-FROM added AS d
+FROM known AS d
 CROSS JOIN target AS a
 ORDER BY d.method, d.depth IS NULL, d.module_path;
 

@@ -10,9 +10,9 @@
 --   source_file: file of the user's line; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
 --   backend: the delegate that runs it; NULL if none does
---   calls: number of its events; of a delegate call none, if the delegate logged events of the node
---   self_time: sum of their self times
---   share_percent: self_time in percent of the executes
+--   calls: number of its events; of a delegate call none, if the delegate logged events of the node; NULL if unknown
+--   self_time: sum of their self times; NULL if unknown
+--   share_percent: self_time in percent of the executes; NULL if unknown
 --   unit: unit of self_time
 CREATE MACRO _node_totals(
     capture_key,  -- key of a capture that has a record
@@ -33,6 +33,14 @@ times AS MATERIALIZED (
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
+),
+-- The nodes of the events in these runs.
+ran AS MATERIALIZED (
+    SELECT DISTINCT n.graph_id, n.node_index
+    FROM signature_nodes AS n
+    JOIN target AS a ON a.capture_id = n.capture_id
+    WHERE n.is_own
+        AND n.signature_index IN (SELECT t.signature_index FROM times AS t)
 ),
 firsts AS (
     SELECT n.signature_index, n.graph_id, n.node_index, s.kind
@@ -78,10 +86,11 @@ SELECT
     p.source_file,
     p.source_line,
     b.backend,
-    coalesce(o.calls, 0) AS calls,
-    _in_unit(try_cast(coalesce(o.ticks, 0) AS BIGINT), a.time_scale, a.unit)
-        AS self_time,
-    100e0 * coalesce(o.ticks, 0) / nullif(
+    coalesce(o.calls, z.nothing) AS calls,
+    _in_unit(
+        try_cast(coalesce(o.ticks, z.nothing) AS BIGINT), a.time_scale, a.unit
+    ) AS self_time,
+    100e0 * coalesce(o.ticks, z.nothing) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     a.unit AS unit
@@ -97,13 +106,21 @@ JOIN graphs AS g
     )
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+-- Nodes that no event ran took no time.
+LEFT JOIN (
+    SELECT q.graph_id, q.node_index, 0 AS nothing
+    FROM target AS a
+    JOIN op_nodes AS q ON q.record_id = a.record_id
+    ANTI JOIN ran AS r ON r.graph_id = q.graph_id AND r.node_index = q.node_index
+) AS z ON z.graph_id = p.graph_id AND z.node_index = p.node_index
 LEFT JOIN backends AS b
     ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
 
 -- One node of the edge graphs of the methods that a capture ran, with the self time
 -- of the kernels that run it and of the delegates' events that run only it.
 -- Framework time, time of no node, and time of delegate calls with many nodes are
--- excluded: see `module_totals`. Needs a linked record.
+-- excluded: see `module_totals`. The time of a node is unknown if all its events are
+-- of several nodes, as such calls. Needs a linked record.
 -- Columns:
 --   record_id: the linked record
 --   graph_id: the graph
@@ -115,9 +132,9 @@ LEFT JOIN backends AS b
 --   source_file: file of the user's line; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
 --   backend: the delegate that runs it; NULL if none does
---   calls: number of its events; of a delegate call none, if the delegate logged events of the node
---   self_time: sum of their self times
---   share_percent: self_time in percent of the executes
+--   calls: number of its events; of a delegate call none, if the delegate logged events of the node; NULL if unknown
+--   self_time: sum of their self times; NULL if unknown
+--   share_percent: self_time in percent of the executes; NULL if unknown
 --   unit: unit of self_time
 CREATE MACRO node_totals(
     capture,  -- name, hash prefix, @latest or selector

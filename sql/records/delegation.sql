@@ -30,6 +30,69 @@ LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
+-- One op type of a program, as in `delegation`, for a record without an edge graph: the
+-- kernels that instructions call, and the ops of the graphs in delegates' blobs.
+-- Columns:
+--   method: as in `delegation`
+--   op_type: name of the kernel, as in its events, or of the op in the backend's graph; name of the backend if its graph can't be read
+--   delegated: as in `delegation`; NULL if the backend's graph can't be read
+--   not_delegated: number of instructions that call the kernel
+--   backends: as in `delegation`
+--   basis: program
+CREATE MACRO _program_delegation(
+    program_key  -- key of a program; NULL: none
+) AS TABLE
+WITH
+kernels AS (
+    SELECT
+        i.method,
+        concat_ws(
+            '.',
+            CASE
+                WHEN starts_with(i.op, 'executorch_prim::') THEN i.op
+                ELSE string_split(i.op, '::')[2]
+            END,
+            nullif(regexp_replace(i.overload, '_?out$', ''), '')
+        ) AS op_type
+    FROM instructions AS i
+    WHERE i.program_id = program_key AND i.kind = 'kernel'
+),
+delegated AS (
+    SELECT
+        i.method,
+        d.backend,
+        coalesce(o.op, d.backend) AS op_type,
+        count(o.op) AS ops
+    FROM instructions AS i
+    JOIN program_delegates AS d
+        ON d.program_id = i.program_id
+        AND d.method = i.method
+        AND d.delegate_index = i.delegate_index
+    LEFT JOIN delegate_ops AS o
+        ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset
+    WHERE i.program_id = program_key AND i.kind = 'delegate'
+    GROUP BY ALL
+)
+SELECT
+    k.method,
+    k.op_type,
+    0 AS delegated,
+    count(*) AS not_delegated,
+    NULL AS backends,
+    'program' AS basis
+FROM kernels AS k
+GROUP BY k.method, k.op_type
+UNION ALL
+SELECT
+    d.method,
+    d.op_type,
+    CASE WHEN min(d.ops) > 0 THEN sum(d.ops)::BIGINT END,
+    0,
+    string_agg(DISTINCT d.backend, ', ' ORDER BY d.backend),
+    'program'
+FROM delegated AS d
+GROUP BY d.method, d.op_type;
+
 -- How well a program fits a record: of all instructions of either that call kernels
 -- or delegates, the share that is in both, with a node of the kernel's op or with a
 -- delegate. NULL without such instructions, or if the record is incomplete.
@@ -82,10 +145,10 @@ CREATE MACRO _program_fit(
 -- Columns:
 --   method: the method
 --   op_type: op type of the nodes
---   delegated: number of nodes that a delegate runs
+--   delegated: number of nodes that a delegate runs; NULL if the graph of a program's delegate can't be read
 --   not_delegated: number of nodes that no delegate runs
 --   backends: names of the backends that run some, as text; NULL if none does
---   basis: source of this answer: graph (the record has the lowered graph), record (the handles of its instructions allow one answer), kernels (the ops of kernels allow one answer), handles (a guess by handles only: link a capture or program)
+--   basis: source of this answer: program (the record has no edge graph: kernels of the program and ops of its delegates, by their own names), graph (the record has the lowered graph), record (the handles of its instructions allow one answer), kernels (the ops of kernels allow one answer), handles (a guess by handles only: link a capture or program)
 CREATE MACRO delegation(
     record,  -- name or hash prefix of a record
     program := NULL  -- name or hash prefix of its program; NULL: the one that its captures are linked to
@@ -101,8 +164,10 @@ target AS MATERIALIZED (
                 FROM captures AS k
                 WHERE k.record_id = r.record_id
             )
-        END AS program_id
-    FROM (SELECT _record_id(record) AS record_id) AS r
+        END AS program_id,
+        r.is_complete
+    FROM records AS r
+    WHERE r.record_id = _record_id(record)
 )
 SELECT
     c.method,
@@ -111,7 +176,15 @@ SELECT
     c.not_delegated,
     c.backends,
     c.basis
-FROM _delegation(
-    (SELECT a.record_id FROM target AS a), (SELECT a.program_id FROM target AS a), NULL
+FROM (
+    FROM _delegation(
+        (SELECT a.record_id FROM target AS a),
+        (SELECT a.program_id FROM target AS a),
+        NULL
+    )
+    UNION ALL
+    FROM _program_delegation(
+        (SELECT a.program_id FROM target AS a WHERE NOT a.is_complete)
+    )
 ) AS c
 ORDER BY c.method, c.not_delegated DESC, c.op_type;

@@ -118,7 +118,8 @@ FROM found AS f;
 
 -- One node of the edge graph that an event of a capture's blocks belongs to.
 -- Kernels and calls have the nodes of their instruction's debug handles; events of
--- a delegate have those in the backend's map or, without a map, the node with which
+-- a delegate have those in the backend's map or, without a map, the node of the op
+-- of the delegate's graph with which they are aligned, or else the node with which
 -- they are aligned. Framework and user events have none. Needs a linked record with
 -- an edge graph and maps.
 -- Columns:
@@ -134,7 +135,7 @@ FROM found AS f;
 --   op_type: op type of the node: aten.addmm.default
 --   is_own: whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event if it runs none of them
 --   mapping: exact, by the record's maps; aligned, by order and class within a delegate
---   score: for an aligned event, the share of its call's events that have a node; 1 for exact
+--   score: for an aligned event, the share of its call's events, except changes of layout and type, that have a node; 1 for exact
 --   module_path: path of the node's module, innermost; NULL where none was kept
 --   source_file: file of the user's line that made the node; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept

@@ -15,6 +15,8 @@ CREATE TABLE signatures (
     instruction_id INTEGER,  -- instruction within the chain; NULL where none is named
     delegate_debug_id INTEGER,  -- integer id within the delegate; NULL if there is none
     delegate_debug_str VARCHAR,  -- text id within the delegate; NULL if there is none
+    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name: GEMM, convolution, attention, MoE, normalization, reduction, elementwise, embedding (and other gathers and scatters), copy, optimizer, communication, other; NULL for an unknown name, and for other events
+    uses_matrix_units BOOLEAN,  -- whether a kernel of a trace uses tensor cores, or what other vendors call so, by its name; NULL for an unknown name, and for other events
     value_unit VARCHAR,  -- unit of durations: ticks (of the capture's time_scale), us, cycles, bytes, count, unknown; NULL for debug
     clock VARCHAR NOT NULL  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
 );
@@ -33,5 +35,6 @@ CREATE TABLE event_ticks (
     start_ticks BIGINT NOT NULL,  -- clock at the start; 2**63 and more, which no clock reaches, as negative numbers
     elapsed_ticks BIGINT NOT NULL,  -- end less start as written: negative if the clock wrapped or the times are impossible
     delegate_metadata BLOB,  -- metadata that the delegate logged with it; NULL if there is none, or an empty text
-    is_detached BOOLEAN NOT NULL  -- whether it is not counted within the event that contains it: a delegate's event if those of its call start before the call, end after it or are together longer; another event if its parent is shorter than all it contains, or is itself within a detached one
+    is_detached BOOLEAN NOT NULL,  -- whether it is not counted within the event that contains it: a delegate's event if those of its call start before the call, end after it or are together longer; another event if its parent is shorter than all it contains, or is itself within a detached one
+    overlap_ticks BIGINT  -- time before its end that other events of a trace's thread have: later ones that it does not contain, and what lies beyond the end of the event that contains it; NULL if there is none
 );

@@ -4,7 +4,7 @@ CREATE TABLE records (
     record_id INTEGER NOT NULL,  -- key of the record in this warehouse; without gaps, in the order of ingest
     sha256 VARCHAR NOT NULL,  -- SHA-256 of the file's bytes: the identity of a record
     name VARCHAR NOT NULL,  -- unique name; by default the file's stem
-    uri VARCHAR NOT NULL,  -- where the file was when it was read
+    uri VARCHAR NOT NULL,  -- path of the file from the folder of the ingest; its name if it was elsewhere
     byte_size BIGINT NOT NULL,  -- size of the file in bytes
     ingested_at TIMESTAMP NOT NULL,  -- when it was read, in UTC
     export_graph_id VARCHAR,  -- id of the exported graph, to which the edge nodes' origins refer; NULL if the record has none
@@ -68,6 +68,15 @@ CREATE TABLE node_values (
     sizes BIGINT[],  -- sizes by dimension, in elements, with NULL for a symbolic size; NULL if the value is not a tensor
     strides BIGINT[],  -- strides by dimension, in elements, with NULL for a symbolic stride; NULL if the value is not a tensor
     value_index INTEGER NOT NULL  -- key within the graph, from 0, values of nested graphs included
+);
+
+-- One value that a graph, or a graph nested in it, returns.
+CREATE TABLE graph_outputs (
+    record_id INTEGER NOT NULL,  -- the record
+    graph_id INTEGER NOT NULL,  -- the graph
+    position INTEGER NOT NULL,  -- position among the values that it returns, from 0
+    value_index INTEGER NOT NULL,  -- the value, in `node_values`
+    kind VARCHAR NOT NULL  -- output, or mutation (the new content of a buffer or an input)
 );
 
 -- One value that a node takes as an argument, or part of one, or one argument that
@@ -164,7 +173,18 @@ CREATE TABLE signature_nodes (
     node_index INTEGER NOT NULL,  -- the node in it
     is_own BOOLEAN NOT NULL,  -- whether the event's kernel, or the call of its delegate, runs it; true for all nodes of an event if it runs none of them
     mapping VARCHAR NOT NULL,  -- exact, by the record's maps; aligned, by order and class within a delegate
-    score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events that have a node; 1 for exact
+    score DOUBLE NOT NULL  -- for an aligned event, the share of its call's events, except changes of layout and type, that have a node; 1 for exact
+);
+
+-- The op of a delegate's own graph that an event of a linked capture runs, as in
+-- `delegate_graph`, computed when the capture is linked to its program. Events and
+-- ops are aligned by kind and order; an event is left out unless every way to align
+-- its call has it at the same op.
+CREATE TABLE signature_delegate_ops (
+    capture_id INTEGER NOT NULL,  -- the capture
+    signature_index INTEGER NOT NULL,  -- the event, in `signatures`
+    op_index INTEGER NOT NULL,  -- the op, in `delegate_ops`, of the blob of the event's call
+    score DOUBLE NOT NULL  -- share of the call's events that have an op
 );
 
 -- The ops, module and line of an event of a linked capture that belongs to an
@@ -184,4 +204,19 @@ CREATE TABLE signature_ops (
     lines INTEGER NOT NULL,  -- number of lines of the nodes that it runs itself, or else its call
     mapping VARCHAR,  -- exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
+);
+
+-- One output of an event of a linked capture that is a result of an op, or an op whose
+-- results the event logs without being identified among its outputs. Computed when
+-- the capture, which logged values, is linked to its record.
+CREATE TABLE signature_outputs (
+    capture_id INTEGER NOT NULL,  -- the capture
+    signature_index INTEGER NOT NULL,  -- the event, in `signatures`
+    position INTEGER,  -- position among the outputs of the event, from 0; NULL with a problem
+    debug_handle INTEGER NOT NULL,  -- debug handle of the op
+    result_index INTEGER,  -- index of the op's output, from 0; NULL with a problem
+    sizes BIGINT[],  -- sizes of the node's value that is the output, with NULL for a symbolic size; NULL where unknown
+    result_sizes BIGINT[],  -- sizes of the op's output, which has the same elements in the same order; NULL where unknown
+    mapping VARCHAR,  -- exact, by the record's maps and graph; inferred, if these allow several answers; NULL with a problem
+    problem VARCHAR  -- why it is unknown which output is the op's; NULL if nothing
 );

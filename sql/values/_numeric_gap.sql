@@ -7,6 +7,7 @@
 --   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
 --   new_op: the same in new; NULL if new has none
 --   metric: the requested metric
+--   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
@@ -40,16 +41,23 @@ matched AS (
             WHEN b.source_file IS NULL THEN n.source_line ELSE b.source_line
         END AS source_line,
         CASE
-            WHEN n.op_name IS NULL THEN 'not logged in new'
-            WHEN b.op_name IS NULL THEN 'not logged in base'
+            WHEN 'inferred' IN (b.mapping, n.mapping) THEN 'inferred' ELSE 'exact'
+        END AS mapping,
+        CASE
+            WHEN max(b.problem) OVER same_op IS NOT NULL
+                THEN 'unknown in base: ' || max(b.problem) OVER same_op
+            WHEN max(n.problem) OVER same_op IS NOT NULL
+                THEN 'unknown in new: ' || max(n.problem) OVER same_op
+            WHEN n.output_index IS NULL THEN 'not logged in new'
+            WHEN b.output_index IS NULL THEN 'not logged in base'
             WHEN NOT b.is_known THEN 'unknown in base: not in a debug buffer'
             WHEN NOT n.is_known THEN 'unknown in new: not in a debug buffer'
             WHEN b.elements IS NULL
                 THEN 'not kept in base: ingest it with keep_values (--values)'
             WHEN n.elements IS NULL
                 THEN 'not kept in new: ingest it with keep_values (--values)'
-            WHEN list_filter(coalesce(b.sizes, []), lambda x: x <> 1)
-                <> list_filter(coalesce(n.sizes, []), lambda x: x <> 1)
+            WHEN _without_ones(coalesce(b.sizes, []))
+                <> _without_ones(coalesce(n.sizes, []))
                 THEN 'sizes differ'
         END AS problem
     FROM _values_by_handle(base_key) AS b
@@ -57,6 +65,10 @@ matched AS (
         ON n.method = b.method
         AND n.debug_handle = b.debug_handle
         AND n.output_index = b.output_index
+    WINDOW same_op AS (
+        PARTITION BY
+            coalesce(b.method, n.method), coalesce(b.debug_handle, n.debug_handle)
+    )
 ),
 pairs AS (
     SELECT
@@ -133,6 +145,7 @@ SELECT
     j.base_op,
     j.new_op,
     lower(metric) AS metric,
+    CASE WHEN j.gap IS NOT NULL THEN j.mapping END AS mapping,
     j.gap,
     CASE
         WHEN j.nan_mismatches > 0

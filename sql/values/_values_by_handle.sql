@@ -1,8 +1,7 @@
--- The value of one debug handle of a capture, from the first run that has a value:
--- the one that the handle's last instruction produced. If an op has several
--- handles, its value belongs to the last one; the outputs of a delegate's call
--- belong to its last handles, in order. In a reference, a value has the handle of
--- its node.
+-- The value of one op of a capture, by the debug handle that its nodes share, from
+-- the first run that has a value: an output of the event that the table
+-- `signature_outputs` names, from its last occurrence in the run. In a reference, a
+-- value is that of its node. An op whose value is unknown has a row with the reason.
 -- Columns:
 --   method: the method
 --   debug_handle: the handle
@@ -10,9 +9,11 @@
 --   output_index: index of the op's output, from 0
 --   op_name: label of the event, or name of the node, that produced it
 --   scalar_type: element type of a tensor; NULL for a number
---   sizes: sizes of a tensor; NULL for a number
+--   sizes: sizes of a tensor, as the op returns it; NULL for a number
 --   elements: the elements in row-major order, or the number; NULL if they are unknown or weren't kept
 --   is_known: whether the debug buffer contains them
+--   mapping: exact or inferred, as in `signature_outputs`; NULL with a problem
+--   problem: why the value is unknown; NULL if nothing
 --   module_path: module of the node of that handle; NULL where unknown
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown
@@ -25,6 +26,95 @@ target AS MATERIALIZED (
     FROM captures AS k
     WHERE k.capture_id = capture_key
 ),
+handled AS (
+    SELECT
+        p.method,
+        p.debug_handles,
+        o.debug_handle,
+        o.result_index AS output_index,
+        p.op_name,
+        p.run_index,
+        p.event_index,
+        p.value_index,
+        p.owner_kind = 'delegate' AS is_within,
+        o.sizes,
+        o.result_sizes,
+        o.mapping,
+        o.problem
+    FROM target AS k
+    JOIN signature_outputs AS o ON o.capture_id = k.capture_id
+    JOIN _values_with_events(capture_key) AS p
+        ON p.signature_index = o.signature_index
+        AND p.position = coalesce(o.position, p.position)
+    WHERE p.role = 'output'
+    UNION ALL
+    SELECT
+        r.method,
+        [s.debug_handle],
+        s.debug_handle,
+        v.value_index,
+        v.name,
+        v.run_index,
+        v.event_index,
+        v.value_index,
+        false,
+        NULL,
+        NULL,
+        CASE WHEN s.problem IS NULL THEN 'exact' END,
+        s.problem
+    FROM target AS k
+    JOIN runs AS r ON r.capture_id = k.capture_id
+    JOIN _op_results((SELECT k.record_id FROM target AS k)) AS s
+        ON s.stage = r.name AND s.method = r.method AND s.depth = 0
+    JOIN node_debug_handles AS h
+        ON h.record_id = k.record_id
+        AND h.graph_id = s.graph_id
+        AND h.debug_handle = s.debug_handle
+        AND h.node_index = coalesce(s.result_node, h.node_index)
+    JOIN op_nodes AS n
+        ON n.record_id = h.record_id
+        AND n.graph_id = h.graph_id
+        AND n.node_index = h.node_index
+    JOIN debug_values AS v
+        ON v.capture_id = r.capture_id
+        AND v.run_index = r.run_index
+        AND v.name = n.name
+    WHERE k.format = 'reference'
+),
+latest AS (
+    SELECT h.* REPLACE (coalesce(h.output_index, 0) AS output_index)
+    FROM handled AS h
+    QUALIFY row_number() OVER (
+        PARTITION BY h.method, h.debug_handle, coalesce(h.output_index, 0)
+        ORDER BY
+            h.problem IS NOT NULL,
+            h.run_index,
+            h.is_within DESC,
+            h.event_index DESC,
+            h.value_index
+    ) = 1
+),
+valued AS (
+    SELECT
+        l.*,
+        v.scalar_type,
+        v.sizes AS logged_sizes,
+        CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
+        v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,
+        CASE
+            WHEN l.problem IS NOT NULL THEN l.problem
+            WHEN NOT _can_be_sizes(v.sizes, l.sizes)
+                THEN 'its sizes ' || v.sizes::VARCHAR || ' are not those of its node, '
+                || l.sizes::VARCHAR
+        END AS reason
+    FROM latest AS l
+    CROSS JOIN target AS k
+    JOIN debug_values AS v
+        ON v.capture_id = k.capture_id
+        AND v.run_index = l.run_index
+        AND v.event_index = l.event_index
+        AND v.value_index = l.value_index
+),
 nodes AS (
     SELECT g.stage, g.method, h.debug_handle, n.*
     FROM target AS k
@@ -34,58 +124,6 @@ nodes AS (
         ON h.record_id = n.record_id
         AND h.graph_id = n.graph_id
         AND h.node_index = n.node_index
-),
-handled AS (
-    SELECT
-        p.method,
-        p.debug_handles,
-        p.debug_handles[len(p.debug_handles) - CASE
-            WHEN p.owner_kind = 'delegate_call' THEN p.outputs - 1 - p.position
-            ELSE 0
-        END] AS debug_handle,
-        CASE
-            WHEN p.owner_kind = 'delegate_call' THEN 0 ELSE p.position
-        END AS output_index,
-        p.op_name,
-        p.run_index,
-        p.event_index,
-        p.value_index,
-        p.instruction_id,
-        p.owner_kind = 'delegate' AS is_within
-    FROM _values_with_events(capture_key) AS p
-    WHERE p.role = 'output' AND p.debug_handles IS NOT NULL
-    UNION ALL
-    SELECT
-        r.method,
-        [n.debug_handle],
-        n.debug_handle,
-        v.value_index,
-        v.name,
-        v.run_index,
-        v.event_index,
-        v.value_index,
-        NULL,
-        false
-    FROM target AS k
-    JOIN runs AS r ON r.capture_id = k.capture_id
-    JOIN debug_values AS v
-        ON v.capture_id = r.capture_id AND v.run_index = r.run_index
-    JOIN nodes AS n
-        ON n.stage = r.name AND n.method = r.method AND n.name = v.name
-    WHERE k.format = 'reference'
-),
-latest AS (
-    SELECT h.*
-    FROM handled AS h
-    WHERE h.debug_handle IS NOT NULL
-    QUALIFY row_number() OVER (
-        PARTITION BY h.method, h.debug_handle, h.output_index
-        ORDER BY
-            h.run_index,
-            h.instruction_id DESC NULLS LAST,
-            h.is_within DESC,
-            h.event_index DESC
-    ) = 1
 ),
 places AS (
     SELECT n.method, n.debug_handle, n.module_path, n.source_file, n.source_line
@@ -97,27 +135,52 @@ places AS (
     ) = 1
 )
 SELECT
-    l.method,
-    l.debug_handle,
-    l.debug_handles,
-    l.output_index,
-    l.op_name,
+    v.method,
+    v.debug_handle,
+    v.debug_handles,
+    v.output_index,
+    v.op_name,
     v.scalar_type,
-    v.sizes,
-    CASE WHEN v.number IS NULL THEN v.elements ELSE [v.number] END AS elements,
-    v.sha256 IS NOT NULL OR v.number IS NOT NULL AS is_known,
+    CASE
+        WHEN v.reason IS NULL
+            AND list_product(v.result_sizes) = list_product(v.logged_sizes)
+            AND len(list_filter(v.result_sizes, lambda x: x IS NULL)) = 0
+            THEN v.result_sizes
+        ELSE v.logged_sizes
+    END AS sizes,
+    CASE WHEN v.reason IS NULL THEN v.elements END AS elements,
+    v.is_known,
+    CASE WHEN v.reason IS NULL THEN v.mapping END AS mapping,
+    v.reason AS problem,
     s.module_path,
     s.source_file,
     s.source_line
-FROM latest AS l
-CROSS JOIN target AS k
-JOIN debug_values AS v
-    ON v.capture_id = k.capture_id
-    AND v.run_index = l.run_index
-    AND v.event_index = l.event_index
-    AND v.value_index = l.value_index
+FROM valued AS v
 LEFT JOIN places AS s
-    ON s.method = l.method AND s.debug_handle = l.debug_handle;
+    ON s.method = v.method AND s.debug_handle = v.debug_handle;
+
+-- Sizes without those of 1.
+CREATE MACRO _without_ones(
+    sizes  -- sizes of a tensor
+) AS (
+    list_filter(sizes, lambda x: x IS DISTINCT FROM 1)
+);
+
+-- Whether a logged tensor can be the value of a node, by its sizes: dimensions of 1
+-- may be left out, symbolic sizes can be any.
+CREATE MACRO _can_be_sizes(
+    logged,  -- sizes of the tensor; NULL for a number
+    sizes  -- sizes of the node's value, with NULL for a symbolic size; NULL where unknown
+) AS (
+    sizes IS NULL
+    OR coalesce(_without_ones(logged), []) = _without_ones(sizes)
+    OR len(logged) = len(sizes)
+    AND len(
+        list_filter(
+            list_zip(logged, sizes), lambda x: x[2] IS NOT NULL AND x[1] <> x[2]
+        )
+    ) = 0
+);
 
 -- Key of a capture whose values can be compared by debug handle. It is an error if
 -- the capture has no linked record.

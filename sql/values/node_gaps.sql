@@ -10,6 +10,7 @@
 --   debug_handle: the handle of the value
 --   output_index: index of the op's output, from 0
 --   metric: the requested metric
+--   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
@@ -56,6 +57,7 @@ SELECT
     w.debug_handle,
     w.output_index,
     w.metric,
+    w.mapping,
     w.gap,
     w.problem,
     w.elements
@@ -80,6 +82,7 @@ JOIN op_nodes AS p
 --   debug_handle: the handle of the value
 --   output_index: index of the op's output, from 0
 --   metric: the requested metric
+--   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
@@ -98,6 +101,7 @@ SELECT
     g.debug_handle,
     g.output_index,
     g.metric,
+    g.mapping,
     g.gap,
     g.problem,
     g.elements

@@ -12,6 +12,7 @@
 --   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
 --   new_op: the same in new; NULL if new has none
 --   metric: the requested metric
+--   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
@@ -32,6 +33,7 @@ SELECT
     g.base_op,
     g.new_op,
     g.metric,
+    g.mapping,
     g.gap,
     g.problem,
     g.elements,

@@ -215,7 +215,7 @@ def common(paths: list[list[str]]) -> str:
     return levels[-1][0]
 
 
-@pytest.mark.parametrize("kind", ("conv_quantized", "decomposed", "lstm_steps"))
+@pytest.mark.parametrize("kind", ("conv_quantized", "lstm", "lstm_steps"))
 def test_events_without_nodes_have_the_module_of_their_call(linked: Warehouse, kind: str) -> None:
     """Against the modules of the call's nodes in the record; layout work keeps a row of its own."""
     name = stored(linked, kind)

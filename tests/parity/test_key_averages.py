@@ -57,8 +57,10 @@ def test_rows(warehouse: Warehouse, name: str, by: str) -> None:
         row = ours[key]
         assert row["calls"] == expected["count"], key
         for column, their_column in (
-            ("self_cpu_time", "self_cpu_time_total"), ("cpu_time_total", "cpu_time_total"), ("cpu_time_avg", "cpu_time"),
-        ):  # fmt: skip
+            ("torch_self_cpu_time", "self_cpu_time_total"),
+            ("torch_cpu_time_total", "cpu_time_total"),
+            ("cpu_time_avg", "cpu_time"),
+        ):
             assert math.isclose(row[column], expected[their_column], rel_tol=1e-12, abs_tol=1e-8), (key, column)
         assert (row["self_cpu_memory"] or 0) == expected["self_cpu_memory_usage"], key
         assert (row["cpu_memory"] or 0) == expected["cpu_memory_usage"], key
@@ -79,7 +81,8 @@ def test_shapes_of_lists_of_tensors(warehouse: Warehouse) -> None:
     rows = etq_rows(warehouse, LISTS, "shape")
     for row in rows:
         values = {
-            name: row[name] for name in ("calls", "self_cpu_time", "cpu_time_total", "self_cpu_memory", "cpu_memory")
+            name: row[name]
+            for name in ("calls", "torch_self_cpu_time", "torch_cpu_time_total", "self_cpu_memory", "cpu_memory")
         }
         sums[row["name"], str(as_torch(row["shapes"] or ""))].update(values)
     assert set(sums) == set(theirs) and len(rows) > len(theirs)
@@ -87,8 +90,8 @@ def test_shapes_of_lists_of_tensors(warehouse: Warehouse) -> None:
         assert (sums[key]["calls"], sums[key]["self_cpu_memory"], sums[key]["cpu_memory"]) == (
             *(row["count"], row["self_cpu_memory_usage"], row["cpu_memory_usage"]),
         )
-        assert sums[key]["self_cpu_time"] == pytest.approx(row["self_cpu_time_total"])
-        assert sums[key]["cpu_time_total"] == pytest.approx(row["cpu_time_total"])
+        assert sums[key]["torch_self_cpu_time"] == pytest.approx(row["self_cpu_time_total"])
+        assert sums[key]["torch_cpu_time_total"] == pytest.approx(row["cpu_time_total"])
     assert {row["shapes"]: row["calls"] for row in rows if row["name"] == "aten::einsum"} == {
         "[[], [[2, 5, 6], [2, 5, 6]], []]": 2,
         "[[], [[2, 7, 6], [2, 7, 6]], []]": 1,
@@ -101,7 +104,7 @@ def test_python_functions_have_rows_or_not(warehouse: Warehouse, which: str) -> 
     folder = CAPTURES / "torch_2_15"
     theirs = json.loads(gzip.decompress((folder / "python_functions.json.gz").read_bytes()))[which]
     capture = warehouse.ingest(folder / "python_functions.pt.trace.json.gz")
-    times = "k.calls, k.self_cpu_time, k.cpu_time_total, coalesce(k.self_cpu_memory, 0), coalesce(k.cpu_memory, 0)"
+    times = "k.calls, k.torch_self_cpu_time, k.torch_cpu_time_total, coalesce(k.self_cpu_memory, 0), coalesce(k.cpu_memory, 0)"
     query = f"SELECT k.name, {times} FROM key_averages($c, unit := 'us', include_python_functions := $included) AS k"
     ours = {name: numbers for name, *numbers in warehouse.rows(query, c=capture, included=which == "with")[1]}
     columns = ("count", "self_cpu_time_total", "cpu_time_total", "self_cpu_memory_usage", "cpu_memory_usage")

@@ -120,7 +120,7 @@ def test_kernels(traces: Warehouse, name: str) -> None:
     expected = {row[0]: row for row in table}
     rows = traces.kernel_table(name, categories="older").fetchall()
     assert len(rows) == len(expected)
-    for kernel, used, _, calls, *numbers, blocks, occupancy, _ in rows:
+    for kernel, _, used, _, calls, *numbers, blocks, occupancy, _ in rows:
         _, tensor_cores, number, *others = expected[kernel]
         assert (used, calls) == (tensor_cores == "Yes", number)
         assert numbers == pytest.approx(others[:4], abs=WHOLE)

@@ -114,18 +114,18 @@ def test_an_op_run_as_several_is_compared_by_the_last(warehouse: Warehouse, mode
     assert ours[TAN, 0][0] > 130
 
 
-def test_a_value_that_cannot_be_compared_loses_its_row_alone(warehouse: Warehouse) -> None:
-    """The Inspector raises: one op logged [1, 16, 4, 8] where the exported program has [1, 16, 32]."""
+def test_views_are_compared_with_what_they_view(warehouse: Warehouse) -> None:
+    """The Inspector raises: one op logged [1, 16, 4, 8] where the exported program has [1, 16, 32]. The op is a copy and a
+    view of it; only the copy is logged, and has the elements of the view.
+    """
     for answer in oracle.answer("transformer_debug", "with_etrecord")["numeric_gap"].values():
         assert not answer["ok"] and "Error computing" in answer["error"]
     capture, record = linked(warehouse, "transformer")
     ours = gaps(warehouse, reference(warehouse, "transformer", EXPORTED, record), capture, "SNR")
     compared = {key: gap for key, (gap, problem) in ours.items() if problem is None}
-    assert len(compared) == 43 and min(compared.values()) > 130
-    assert {problem for _, problem in ours.values()} == {
-        None, "sizes differ", "not logged in new", "not logged in base",
-    }  # fmt: skip
-    assert [key for key, (_, problem) in ours.items() if problem == "sizes differ"] == [(16, 0), (39, 0)]
+    assert len(compared) == 45 and min(compared.values()) > 130
+    assert {(16, 0), (39, 0)} < set(compared)
+    assert {problem for _, problem in ours.values()} == {None, "not logged in new", "not logged in base"}
 
 
 def test_dimensions_of_one_do_not_broadcast(warehouse: Warehouse) -> None:

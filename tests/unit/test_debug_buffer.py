@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from etq.errors import FormatError
 from etq.ingest.etdump import debug_buffer
 from etq.ingest.etdump.debug_buffer import tensor_at, with_elements
 from etq.ingest.etdump.schema import SCALAR_TYPES
@@ -132,3 +133,23 @@ def test_elements_come_in_batches_of_little_memory(monkeypatch: pytest.MonkeyPat
     assert table.column("event_index").to_pylist() == list(range(7))
     assert table.column("elements").to_pylist() == [[0, 1], [2, 3], [4, 5], [6, 7], [8, 9], None, None]
     assert [value is None for value in table.column("sha256").to_pylist()] == [False] * 5 + [True] * 2
+
+
+def test_a_buffer_of_another_run_is_refused() -> None:
+    """Its values can't be those of a bool tensor; a buffer of the run itself has 0 and 1 alone."""
+    logged = pa.RecordBatch.from_pydict(
+        {
+            "scalar_type": ["float32", "bool"],
+            "sizes": pa.array([[1], [2, 2]], pa.list_(pa.int64())),
+            "strides": pa.array([[1], [1, 2]], pa.list_(pa.int64())),
+            "byte_offset": pa.array([0, 16], pa.int64()),
+        }
+    )
+    own = struct.pack("<f12x4B", 1.5, 0, 1, 1, 0)
+    [part] = with_elements(logged, own, "run.bin")
+    assert part.column("elements").to_pylist() == [[1.5], [0, 1, 1, 0]]
+    message = (
+        "run.bin: the logged bool tensor at byte 16 has the byte 63, which is neither 0 nor 1: the debug buffer is "
+    )
+    with pytest.raises(FormatError, match=message + "of another run; give the one of this ETDump"):
+        list(with_elements(logged, struct.pack("<f12xf", 1.5, 0.5), "run.bin"))

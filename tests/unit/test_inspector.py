@@ -25,6 +25,7 @@ from etq.inspector import (
     TimeScale,
     comparators,
     compare_results,
+    frames,
     parse_vgf_neural_statistics_delegate_metadata,
     parse_vgf_neural_statistics_metadata,
 )
@@ -54,6 +55,16 @@ def test_performance_is_computed_from_raw_as_the_views_do() -> None:
     data.raw.append(6.0)
     assert data.avg == 3.0 and data.max == 6.0
     assert (PerfData([]).p50, PerfData([]).avg) == (None, None)
+
+
+def test_missing_texts_of_frames_are_none() -> None:
+    """pandas 3 would make them NaN, in columns whose type it infers."""
+    pytest.importorskip("pandas")
+    frame = frames.frame_of({"event_name": ["kernel", None], "delegate_backend_name": [None, "XnnpackBackend"]}, "")
+    assert [*frame["event_name"]] == ["kernel", None]
+    assert [*frame["delegate_backend_name"]] == [None, "XnnpackBackend"]
+    frame = frames.object_frame({"problem": ["sizes differ", None]})
+    assert [*frame["problem"]] == ["sizes differ", None]
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 127, 128, 129])

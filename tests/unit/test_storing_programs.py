@@ -29,7 +29,7 @@ def test_known_content_adds_nothing_but_the_name(warehouse: Warehouse) -> None:
     assert (named.program_id, named.name, named.is_new) == (1, "net", False)
     assert warehouse.program_size(named).fetchall() == warehouse.program_size("net").fetchall()
     [row] = warehouse.rows("SELECT uri, byte_size, etq_version, now()::TIMESTAMP - ingested_at < INTERVAL 1 HOUR FROM programs")[1]  # fmt: skip
-    assert row == (str(NET), 4852, etq.__version__, True)
+    assert row == (str(NET.relative_to(Path.cwd())), 4852, etq.__version__, True)
 
 
 def test_names_are_unique(warehouse: Warehouse, tmp_path: Path) -> None:

@@ -1,0 +1,106 @@
+"""Which ops of a delegate's graph the events within its call ran: two sequences, aligned by order and kind.
+
+XNNPACK runs the ops of a graph in order, and logs an event for each operator that it made of them. An event has the
+name of the operator's kind, which need not be that of the op: a convolution of 1x1 runs as fully connected. Ops that
+are fused into others, or removed, have no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+_UNARY: Final = frozenset(
+    {
+        *("abs", "ceiling", "clamp", "elu", "exp", "floor", "gelu", "hardswish", "leakyrelu", "log", "negate"),
+        *("reciprocalsquareroot", "sigmoid", "sine", "cosine", "square", "squareroot", "tanh"),
+    }
+)
+_BINARY: Final = frozenset(
+    {"add", "divide", "maximum", "minimum", "multiply", "prelu", "squareddifference", "subtract"}
+)
+# The kinds of ops that run as operators of another kind, by that kind.
+# A table takes the place of unary ops on 8-bit numbers and the conversions around them, never of conversions alone.
+_RUN_AS: Final[Mapping[str, AbstractSet[str]]] = {
+    "fullyconnected": {"convolution"},
+    "deconvolution": {"convolution"},
+    "copy": {"reshape"},
+    "invalidunaryop": _UNARY,
+    "unaryelementwise": _UNARY,
+    "invalidbinaryop": _BINARY,
+    "binaryelementwise": _BINARY,
+}
+# The kinds whose events are explained, or not. Operators of other names may run any op, or none: they are evidence of
+# nothing.
+KINDS: Final = frozenset(
+    {
+        *(_UNARY | _BINARY | _RUN_AS.keys()),
+        *("argmaxpooling", "averagepooling", "batchmatrixmultiply", "constantpad", "convert", "convolution"),
+        *("maxpooling", "mean", "reshape", "resizebilinear", "scaleddotproductattention", "slice", "softmax", "sum"),
+        "transpose",
+    }
+)
+
+
+def aligned(events: Sequence[str], ops: Sequence[Sequence[str]]) -> list[int | None]:
+    """The op that each event of a call ran, as its place in the call's graph, where that is sure; else None.
+
+    Events are given as their kinds; ops as the kinds of the events that they may have, in order. If the events of known
+    kinds can be assigned to ops in order, an event is sure if each way to do so assigns it to the same op. If they
+    can't, the graph is not what ran, and no event is sure. Time and memory are proportional to the number of events
+    times that of all events that ops may have.
+    """
+    owners = np.repeat(np.arange(len(ops)), [len(kinds) for kinds in ops])
+    known = [at for at, kind in enumerate(events) if kind in KINDS]
+    fits = _fitting([events[at] for at in known], [kind for kinds in ops for kind in kinds])
+    found: list[int | None] = [None] * len(events)
+    first, last = _first_places(fits), _first_places(fits[::-1, ::-1])
+    if first is not None and last is not None:
+        for at, low, high in zip(known, owners[first], owners[::-1][last][::-1], strict=True):
+            found[at] = int(low) if low == high else None
+    return found
+
+
+def _first_places(fits: npt.NDArray[np.bool_]) -> list[int] | None:
+    """The place of each event if each is as early as it can be; None if one finds no place."""
+    places: list[int] = []
+    start = 0
+    for row in fits:
+        ahead = row[start:]
+        if not ahead.any():
+            return None
+        places.append(start + int(ahead.argmax()))
+        start = places[-1] + 1
+    return places
+
+
+def may_run(event: str, op: str) -> bool:
+    """Whether an event of a kind may run an op of a kind."""
+    return event == op or op in _RUN_AS.get(event, ())
+
+
+def _most_before(fits: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
+    """The most events before each that ops before each place explain, by event and place."""
+    events, places = fits.shape
+    most = np.zeros((events + 1, places + 1), np.int32)
+    for row in range(events):
+        best = most[row].copy()
+        best[1:] = np.maximum(best[1:], most[row, :-1] + fits[row])
+        np.maximum.accumulate(best, out=most[row + 1])
+    return most
+
+
+def _fitting(events: Sequence[str], ops: Sequence[str]) -> npt.NDArray[np.bool_]:
+    """Whether an event may have run an op, by event and op."""
+    rows, columns = [_PLACES[each] for each in events], [_PLACES.get(each, -1) for each in ops]
+    found: npt.NDArray[np.bool_] = _MAY_RUN[np.ix_(rows, columns)]
+    return found
+
+
+_PLACES: Final = {kind: place for place, kind in enumerate(sorted(KINDS))}
+# By kinds of events and of ops; the last column is for ops of other kinds.
+_MAY_RUN: Final = np.array([[*(may_run(event, op) for op in _PLACES), False] for event in _PLACES], np.bool_)

@@ -1,0 +1,92 @@
+-- How much of a span lies before a moment: 0 if there is none.
+CREATE MACRO _part_before(
+    span_start,  -- start of the span
+    span_end,  -- end of the span
+    moment  -- the moment; NULL for none
+) AS (
+    CASE WHEN moment > span_start THEN least(span_end, moment) - span_start ELSE 0 END
+);
+
+-- One event of the recorded runs with its self time: its duration without that of
+-- its children. Only events in ticks of the host's clock that are not detached are
+-- subtracted or added. Where events of a trace's thread overlap, each moment counts
+-- once, for the event that began last. So no self time is negative, the self times
+-- within an execute add up to it, and those of a thread to the time that its events
+-- cover.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events
+--   signature_index: the event's signature, in `signatures`
+--   parent_index: event_index of the event that contains it; NULL where none does
+--   parent_run_index: run of that event
+--   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
+--   start_ticks: clock at the start
+--   duration_ticks: end less start; 0 if the times are impossible
+--   counted_ticks: its part of the time of its thread, with its children: duration_ticks less what others have of it
+--   children: number of its children whose times are subtracted
+--   self_ticks: self time: counted_ticks less the children's
+--   torch_self_ticks: as torch computes it: duration_ticks less the durations of its children; below 0 where these overlap
+--   is_additive: whether it can be added to others: in ticks of the host's clock and not detached, or an execute
+--   is_impossible: whether its times are impossible
+CREATE MACRO _self_times(
+    capture_key,  -- key of a capture
+    steps,  -- as in `op_totals`
+    phase,  -- only runs of this phase; NULL: all runs
+    method,  -- only runs of this method; NULL: all runs
+    runs  -- typical or all, see `typical_runs`
+) AS TABLE
+WITH
+timed AS (
+    SELECT
+        e.run_index,
+        e.event_index,
+        e.signature_index,
+        e.parent_index,
+        e.parent_run_index,
+        e.execute_index,
+        e.start_ticks,
+        coalesce(e.duration_ticks, 0) AS duration_ticks,
+        coalesce(e.duration_ticks - coalesce(e.overlap_ticks, 0), 0) AS counted_ticks,
+        e.clock = 'host'
+        AND e.value_unit = 'ticks'
+        AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index)
+            AS is_additive,
+        e.is_detached,
+        e.duration_ticks IS NULL AS is_impossible
+    FROM _capture_events(capture_key) AS e
+    JOIN (SELECT r.* FROM runs AS r WHERE r.capture_id = capture_key) AS r
+        ON r.run_index = e.run_index
+    WHERE _is_selected_run(
+        r.iteration, r.phase, r.scope, r.is_typical,
+        steps, phase, _known_method(capture_key, method), runs
+    )
+),
+within AS (
+    SELECT
+        t.parent_run_index,
+        t.parent_index,
+        count(*) AS children,
+        try_cast(sum(t.counted_ticks) AS BIGINT) AS ticks,
+        try_cast(sum(t.duration_ticks) AS BIGINT) AS torch_ticks
+    FROM timed AS t
+    WHERE t.is_additive AND NOT t.is_detached AND t.parent_index IS NOT NULL
+    GROUP BY t.parent_run_index, t.parent_index
+)
+SELECT
+    t.run_index,
+    t.event_index,
+    t.signature_index,
+    t.parent_index,
+    t.parent_run_index,
+    t.execute_index,
+    t.start_ticks,
+    t.duration_ticks,
+    t.counted_ticks,
+    coalesce(w.children, 0) AS children,
+    t.counted_ticks - coalesce(w.ticks, 0) AS self_ticks,
+    t.duration_ticks - coalesce(w.torch_ticks, 0) AS torch_self_ticks,
+    t.is_additive,
+    t.is_impossible
+FROM timed AS t
+LEFT JOIN within AS w
+    ON w.parent_run_index = t.run_index AND w.parent_index = t.event_index;

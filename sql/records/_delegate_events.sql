@@ -1,0 +1,180 @@
+-- The kind of an op of XNNPACK's graphs, of an event of its profiler, or of an edge
+-- op, by which they are aligned: `Conv2d`, `Convolution (NHWC, F32) IGEMM` and
+-- `convolution` are convolution. Of other names, the name itself in lower case.
+CREATE MACRO _delegate_op_class(
+    name  -- an op of `delegate_ops`, a family of a delegate's events, or an op of `op_nodes` without overload
+) AS (
+    _delegate_op_alias(
+        regexp_replace(
+            regexp_replace(
+                lower(replace(string_split(name, ' (')[1], ' ', '')),
+                '^(?:static|dynamic)|_copy$|_with_indices$',
+                '',
+                'g'
+            ),
+            '[123]d$',
+            ''
+        )
+    )
+);
+
+-- The common name of a kind that has several names; else the name itself.
+CREATE MACRO _delegate_op_alias(
+    name  -- in lower case, without what shows only layout, dimensions or a copy
+) AS (
+    CASE
+        WHEN name IN ('conv', 'depthwiseconv') THEN 'convolution'
+        WHEN name = 'convtranspose' THEN 'deconvolution'
+        WHEN name IN ('linear', 'addmm', 'mm') THEN 'fullyconnected'
+        WHEN name IN ('bmm', 'matmul', 'batchmatmul') THEN 'batchmatrixmultiply'
+        WHEN name IN ('globalavgpooling', 'globalaveragepooling', 'adaptive_avg_pool')
+            THEN 'mean'
+        WHEN name IN ('avgpooling', 'avg_pool') THEN 'averagepooling'
+        WHEN name IN ('max_pool', 'adaptive_max_pool') THEN 'maxpooling'
+        WHEN name = 'mul' THEN 'multiply'
+        WHEN name = 'sub' THEN 'subtract'
+        WHEN name = 'div' THEN 'divide'
+        WHEN name = 'sin' THEN 'sine'
+        WHEN name = 'cos' THEN 'cosine'
+        WHEN name = 'ceil' THEN 'ceiling'
+        WHEN name = 'neg' THEN 'negate'
+        WHEN name IN ('pow', 'power') THEN 'square'
+        WHEN name = 'sqrt' THEN 'squareroot'
+        WHEN name = 'rsqrt' THEN 'reciprocalsquareroot'
+        WHEN name = 'approxgelu' THEN 'gelu'
+        WHEN name = 'leaky_relu' THEN 'leakyrelu'
+        WHEN name = '_prelu_kernel' THEN 'prelu'
+        WHEN name = '_softmax' THEN 'softmax'
+        WHEN name IN ('relu', 'relu6', 'hardtanh') THEN 'clamp'
+        WHEN name = 'upsample_bilinear' THEN 'resizebilinear'
+        WHEN name IN ('constant_pad_nd', 'pad') THEN 'constantpad'
+        WHEN name IN (
+            'view', 'unsqueeze', 'squeeze', 'copyreshape', 'fusedims', 'splitdims',
+            'expanddims'
+        ) THEN 'reshape'
+        WHEN name IN ('permute', 't') THEN 'transpose'
+        -- A concatenation copies its inputs.
+        WHEN name IN ('cat', 'clone', '_clone_dim_order')
+            OR starts_with(name, 'concatenate') THEN 'copy'
+        WHEN name LIKE '%quantize_per_%' OR name = 'quantize_affine' THEN 'convert'
+        ELSE name
+    END
+);
+
+-- One call of a delegate, in a method that a capture ran.
+-- Columns:
+--   method: the method
+--   chain_index: its chain of instructions
+--   instruction_id: the instruction that calls the delegate
+--   backend: name of the backend
+--   blob_offset: its blob, which calls may share
+CREATE MACRO _delegate_calls(
+    capture_key  -- key of a capture that has a program
+) AS TABLE
+SELECT
+    d.method,
+    i.chain_index,
+    i.instruction_id,
+    d.backend,
+    d.byte_offset AS blob_offset
+FROM captures AS k
+JOIN program_delegates AS d ON d.program_id = k.program_id
+JOIN instructions AS i
+    ON i.program_id = d.program_id
+    AND i.method = d.method
+    AND i.delegate_index = d.delegate_index
+WHERE k.capture_id = capture_key
+    AND d.method IN (
+        SELECT m.method FROM linked_methods AS m WHERE m.capture_id = capture_key
+    );
+
+-- One event of a delegate, in the order in which a call ran them, with its kind.
+-- Linking aligns them with the ops of the delegate's graph and with nodes.
+-- Columns:
+--   block_index: its event block
+--   method: the method that its block ran
+--   instruction_id: the call of the delegate
+--   signature_index: the event
+--   class: as in `_delegate_op_class`
+--   blob_offset: the blob that has the graph of the call; NULL if the linked program has none
+--   is_unmapped: whether the record has the delegate, without a map from events to nodes
+CREATE MACRO _delegate_events(
+    capture_key  -- key of a capture
+) AS TABLE
+SELECT
+    e.block_index,
+    e.method,
+    e.instruction_id,
+    e.signature_index,
+    _delegate_op_class(e.family) AS class,
+    c.blob_offset,
+    coalesce(NOT d.is_mapped, false) AS is_unmapped
+FROM _instruction_events(capture_key) AS e
+LEFT JOIN _delegate_calls(capture_key) AS c
+    ON c.method = e.method
+    AND c.chain_index = e.chain_index
+    AND c.instruction_id = e.instruction_id
+LEFT JOIN delegates AS d
+    ON d.record_id = e.record_id
+    AND d.method = e.method
+    AND d.instruction_id = e.instruction_id
+WHERE e.kind = 'delegate'
+ORDER BY e.block_index, e.instruction_id, e.slot;
+
+-- One op of the graphs in the blobs of a capture's program, whatever number of calls
+-- the blob has, in order.
+-- Columns:
+--   blob_offset: the blob
+--   op_index: position in the blob's graph
+--   op: name of the op
+--   class: as in `_delegate_op_class`
+--   events: kinds of the events that may run it, in order: its own; for each input of a concatenation; a clamp if it limits its result
+--   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
+CREATE MACRO _classified_delegate_ops(
+    capture_key  -- key of a capture that has a program
+) AS TABLE
+SELECT
+    o.blob_offset,
+    o.op_index,
+    o.op,
+    _delegate_op_class(o.op) AS class,
+    list_transform(
+        range(CASE WHEN starts_with(o.op, 'Concatenate') THEN len(o.inputs) ELSE 1 END),
+        lambda i: _delegate_op_class(o.op)
+    )
+    || CASE
+        WHEN json_exists(o.parameters, 'output_min') THEN ['clamp'] ELSE []
+    END AS events,
+    o.debug_handle
+FROM captures AS k
+JOIN delegate_ops AS o ON o.program_id = k.program_id
+WHERE k.capture_id = capture_key
+ORDER BY o.blob_offset, o.op_index;
+
+-- One node that a delegate's call runs, in the order of the graph.
+-- Columns:
+--   method: the method
+--   instruction_id: the call
+--   graph_id: the graph
+--   node_index: the node
+--   debug_handle: the handle by which the call refers to it
+--   class: as in `_delegate_op_class`
+CREATE MACRO _delegate_call_nodes(
+    capture_key  -- key of a capture whose calls have nodes
+) AS TABLE
+SELECT DISTINCT
+    e.method,
+    e.instruction_id,
+    n.graph_id,
+    n.node_index,
+    n.debug_handle,
+    _delegate_op_class(string_split(p.op, '.')[1]) AS class
+FROM _instruction_events(capture_key) AS e
+JOIN signature_nodes AS n
+    ON n.capture_id = capture_key AND n.signature_index = e.signature_index
+JOIN op_nodes AS p
+    ON p.record_id = e.record_id
+    AND p.graph_id = n.graph_id
+    AND p.node_index = n.node_index
+WHERE e.kind = 'delegate_call' AND n.is_own
+ORDER BY ALL;

@@ -1,0 +1,132 @@
+-- One event whose outputs may be those of an op: the last instruction with the op's
+-- debug handle, as all nodes of the op come before the one with its outputs.
+-- Columns:
+--   signature_index: the event
+--   kind: kernel, delegate_call or delegate
+--   block_index: its event block
+--   method: the method
+--   instruction_id: the instruction
+--   debug_handle: debug handle of the op
+--   kernel_op: op of the kernel, as nodes name it; NULL if it is none
+--   slot: position in the block's list of distinct events
+CREATE MACRO _last_events(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+instruction_events AS MATERIALIZED (
+    SELECT e.* FROM _instruction_events(capture_key) AS e
+),
+last_instructions AS (
+    SELECT h.method, h.debug_handle, max(h.instruction_id) AS instruction_id
+    FROM captures AS k
+    JOIN debug_handles AS h ON h.record_id = k.record_id
+    WHERE k.capture_id = capture_key
+    GROUP BY h.method, h.debug_handle
+)
+SELECT DISTINCT
+    e.signature_index,
+    e.kind,
+    e.block_index,
+    e.method,
+    e.instruction_id,
+    h.debug_handle,
+    CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op,
+    e.slot
+FROM instruction_events AS e
+JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
+JOIN last_instructions AS l
+    ON l.method = e.method
+    AND l.debug_handle = h.debug_handle
+    AND l.instruction_id = e.instruction_id
+WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
+
+-- One output of a kernel of a linked capture that is an op's, or an op of which no
+-- output of the kernel is: a row of the table `signature_outputs`, computed when a
+-- capture with logged values is linked.
+-- Columns:
+--   signature_index: as in `signature_outputs`
+--   position: as in `signature_outputs`
+--   debug_handle: as in `signature_outputs`
+--   result_index: as in `signature_outputs`
+--   sizes: as in `signature_outputs`
+--   result_sizes: as in `signature_outputs`
+--   mapping: as in `signature_outputs`
+--   problem: as in `signature_outputs`
+CREATE MACRO _find_kernel_outputs(
+    capture_key  -- key of a capture
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key
+),
+results AS MATERIALIZED (
+    SELECT r.*
+    FROM _op_results((SELECT a.record_id FROM target AS a)) AS r
+    WHERE r.stage = 'edge_dialect_exported_program'
+),
+-- An op with a single node is that of its kernel, whatever the kernel's name.
+sole_nodes AS (
+    SELECT h.method, h.debug_handle
+    FROM target AS a
+    JOIN _handled_nodes AS h ON h.record_id = a.record_id
+    GROUP BY h.method, h.debug_handle
+    HAVING count(*) = 1
+),
+kernels AS (
+    SELECT
+        e.*,
+        r.graph_id,
+        r.result_node,
+        r.problem,
+        o.debug_handle IS NOT NULL AS is_sole
+    FROM _last_events(capture_key) AS e
+    JOIN results AS r
+        ON r.method = e.method AND r.debug_handle = e.debug_handle AND r.depth = 0
+    LEFT JOIN sole_nodes AS o
+        ON o.method = e.method AND o.debug_handle = e.debug_handle
+    WHERE e.kind = 'kernel'
+),
+matched AS (
+    SELECT k.*, r.node_index, r.output_index, r.result_index
+    FROM kernels AS k
+    CROSS JOIN target AS a
+    LEFT JOIN (
+        SELECT r.*, string_split(p.op, '.')[1] AS op
+        FROM results AS r
+        CROSS JOIN target AS a
+        JOIN op_nodes AS p
+            ON p.record_id = a.record_id
+            AND p.graph_id = r.graph_id
+            AND p.node_index = r.node_index
+    ) AS r
+        ON r.graph_id = k.graph_id
+        AND r.debug_handle = k.debug_handle
+        AND (k.is_sole OR r.op = k.kernel_op)
+    QUALIFY row_number() OVER (
+        PARTITION BY k.signature_index, k.debug_handle ORDER BY r.depth
+    ) = 1
+)
+SELECT
+    m.signature_index,
+    v.output_index AS position,
+    m.debug_handle,
+    coalesce(m.result_index, v.output_index) AS result_index,
+    v.sizes,
+    w.sizes AS result_sizes,
+    CASE WHEN v.output_index IS NOT NULL THEN 'exact' END AS mapping,
+    CASE
+        WHEN m.problem IS NOT NULL THEN m.problem
+        WHEN m.node_index IS NULL THEN 'only values of other nodes of the op are logged'
+    END AS problem
+FROM matched AS m
+CROSS JOIN target AS a
+LEFT JOIN node_values AS v
+    ON v.record_id = a.record_id
+    AND v.graph_id = m.graph_id
+    AND v.node_index = m.node_index
+    AND v.output_index = coalesce(m.output_index, v.output_index)
+LEFT JOIN node_values AS w
+    ON w.record_id = a.record_id
+    AND w.graph_id = m.graph_id
+    AND w.node_index = m.result_node
+    AND w.output_index = coalesce(m.result_index, v.output_index);
