@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # The parts of a comparison, each with its view.
 VIEWS: Final = {
     "captures": "compare_captures",
+    "calls": "compare_calls",
     "modules": "compare_modules",
     "ops": "compare_ops",
     "metrics": "compare_metrics",
@@ -34,11 +35,32 @@ _MADE: Final = {
     "parts": ("_compared_parts", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
 }
 # Options of the other parts.
-_TAKEN: Final = {
+_TAKEN: Final[Mapping[str, Sequence[str]]] = {
+    "calls": (),
     "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
+# The words for verdicts in sentences, where these are not the verdict itself.
+WORDS: Final = {"~": "no difference that counts"}
+# Verdicts on totals as the first words of a page.
+STATED: Final = {
+    "slower": "New is slower",
+    "faster": "New is faster",
+    "~": "No difference that counts",
+    "not decided": "Not decided",
+    "possibly slower": "New is possibly slower",
+    "possibly faster": "New is possibly faster",
+    "unstable": "Some captures of new are slower",
+    "too few": "Too few captures to judge",
+    "can't judge": "It can't be judged",
+    "conditions differ": "Measured under other conditions",
+}
+# What is worse, and what is neither worse nor may pass: new is slower in some of its captures.
+WORSE: Final = ("slower", "worse")
+UNSTABLE: Final = ("unstable",)
+# Findings of sides that were not measured in turns.
+_APART: Final = {"measured apart", "time order unknown"}
 _COMPARED: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
 
@@ -159,24 +181,63 @@ class Comparison:
         """Whether the captures are PyTorch traces."""
         return any(is_trace for _, is_trace in self._sides)
 
+    def is_in_turns(self) -> bool:
+        """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
+        return not self.is_by_step() and not _APART & {rule for (rule,) in self.rows("findings", "rule")[1]}
+
+    def lines(self, *, of_ops: bool = True) -> list[tuple[str, str | None]]:
+        """Return what was decided as sentences, each with the verdict on a total if it is one.
+
+        What a gate fails for is first: totals, ops, then the slowest tenth of runs of both.
+        """
+        totals = self.total_lines()
+        is_told = any(verdict in (*WORSE, *UNSTABLE) for _, verdict in totals)
+        ops = self.op_line() if of_ops else None
+        tails = self.tail_lines()
+        of_op_tails = self.op_tail_line() if of_ops else None
+        failing = [(ops, None)] if ops is not None and not is_told else []
+        failing += [(line, None) for line, is_slower in tails if is_slower]
+        failing += [(of_op_tails, None)] if of_op_tails is not None else []
+        rest: list[tuple[str, str | None]] = [(line, None) for line, is_slower in tails if not is_slower]
+        if is_told:
+            return [*totals, *([] if ops is None else [(ops, None)]), *failing, *rest]
+        if failing and len(totals) == 1:
+            totals = [(f"total: {line}", verdict) for line, verdict in totals]
+        return [*failing, *totals, *rest]
+
     def total_lines(self) -> list[tuple[str, str | None]]:
-        """Return a line with the verdict for each total, and a line for its slow tail if that has another verdict."""
+        """Return a line for each total, with its verdict."""
         columns = "what, method, verdict, change_percent, low_percent, high_percent, base, new, unit, note"
         totals = [row for row in self.rows("captures", columns)[1] if row[0] == "total"]
+        # Only an interval of sides that were measured in turns is one of 95 %.
+        spread = "" if all(row[4] is None for row in totals) or self.is_in_turns() else "spread "
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
-            finding = verdict
-            if verdict == "~":
-                finding = "not decided" if note else "no difference that counts"
+            finding = WORDS.get(verdict, verdict)
             text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
             if change is not None:
-                text += f": {change:+.1f} %" + ("" if low is None else f" ({low:+.1f} to {high:+.1f} %)")
+                text += f": {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
                 text += f", {base:.6g} to {new:.6g} {unit}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
-        return lines + [
-            (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", None)
+        return lines
+
+    def tail_lines(self) -> list[tuple[str, bool]]:
+        """Return a line for each total whose slow runs have another verdict, and whether that is slower."""
+        return [
+            (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", verdict == "slower")
             for method, verdict, change in self.slow_tails()
         ]
+
+    def metric_lines(self, names: Iterable[str]) -> list[str]:
+        """Return a line with the verdict for each of these metrics, what is worse first."""
+        columns = "name, verdict, change_percent, base, new, coalesce(' ' || unit, '')"
+        by_name = {row[0]: row[1:] for row in self.rows("metrics", columns)[1]}
+        lines = []
+        for name in sorted(names, key=lambda name: by_name[name][0] not in WORSE):
+            verdict, change, base, new, unit = by_name[name]
+            text = f"{name}: {WORDS.get(verdict, verdict)}"
+            lines.append(text + ("" if change is None else f": {change:+.1f} %, {base:.6g} to {new:.6g}{unit}"))
+        return lines
 
     def startup_lines(self) -> list[str]:
         """Return a line with the verdict for loading, and for the first execute of each method.
@@ -184,12 +245,12 @@ class Comparison:
         Raises `QueryError` if no capture has logged either.
         """
         columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
-        rows = self.rows("startup", columns)[1]
+        rows = sorted(self.rows("startup", columns)[1], key=lambda row: row[1] not in WORSE)
         if not rows:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
         lines = []
         for what, verdict, change, base, new, unit, note in rows:
-            text = f"{what}: {'no difference that counts' if verdict == '~' else verdict}"
+            text = f"{what}: {WORDS.get(verdict, verdict)}"
             if change is not None:
                 text += f": {change:+.1f} %, {base:.6g} to {new:.6g} {unit}"
             lines.append(text + (f"; {note}" if note else ""))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import glob
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from etq.analysis.comparison import VIEWS, Comparison
+from etq.analysis.comparison import UNSTABLE, VIEWS, WORSE, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
-from etq.cli.files import files_of
+from etq.cli.found_files import files_of, note_left_out
 from etq.cli.options import Command, output_options, percentage, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, report_warnings
 from etq.errors import EtqError, printable
@@ -55,12 +56,11 @@ TITLES: Final = {
     "metrics": "Metrics",
     "startup": "Start-up",
 }
-WORSE: Final = ("slower", "worse")
 # Verdicts for which start-up is shown.
 CHANGED: Final = ("slower", "faster", "conditions differ")
-# New is slower in some of its captures: neither is it slower, nor may it pass.
-UNSTABLE: Final = ("unstable",)
 UNCLEAR: Final = (*UNSTABLE, "possibly slower", "too few", "can't judge", "conditions differ", "added", "removed")
+# There may be a difference, as there may be none: only a result that must be clear fails.
+OPEN: Final = ("not decided",)
 
 
 def judging_options(command: Command) -> Command:
@@ -171,7 +171,7 @@ def compare(
             report_worse(found)
             report_worse(of_startup)
             is_worse = bool(found.worse or found.unstable) and bool({"slower", "total"} & {*fail_on})
-            is_unclear = bool(found.unclear or of_startup.unclear) and "unclear" in fail_on
+            is_unclear = any(each.unclear or each.open for each in (found, of_startup)) and "unclear" in fail_on
             if is_worse or of_startup.worse or is_unclear:
                 sys.exit(REGRESSION)
 
@@ -214,7 +214,9 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
 def _files(side: str, db: str) -> list[str]:
     """The files of a side; none if it selects captures of the warehouse."""
     if is_file(side, db) or (os.path.isdir(side) and not is_there(db)):
-        return files_of(side)
+        found, left = files_of(side)
+        note_left_out(left)
+        return found
     if glob.has_magic(side):
         paths = sorted(glob.glob(side, recursive=True))  # noqa: PTH207 - of a pattern with folders
         if paths:
@@ -249,6 +251,8 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
         texts = (mark.format(safe(rule), safe(detail)) for rule, detail in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
+        if part == "modules":
+            parts += _changed_calls(comparison, form, style, limit)
         if part == "modules" and not comparison.has_modules():
             continue
         chosen = (SHOWN_OF_TRACES if comparison.is_of_traces() else SHOWN)[part]
@@ -269,16 +273,26 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
     return "\n".join(parts)
 
 
+def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
+    """What traces call more or less often, which is certain where times are not; nothing if there is none."""
+    from etq.render.markdown import markdown
+
+    if not comparison.is_of_traces():
+        return []
+    columns, rows = comparison.rows("calls", "change, kind, name, base_calls, new_calls, calls_difference")
+    if not rows:
+        return []
+    counts = Counter(row[0] for row in rows)
+    title = f"Calls per step, counted: {', '.join(f'{counts[change]} {change}' for change in counts)}"
+    shown = markdown(columns, rows[:limit]) if form == "markdown" else table(columns, rows[:limit], style)
+    heading = f"### {title}\n\n" if form == "markdown" else style.styled(f"{title}:", "bold") + "\n"
+    more = f"and {len(rows) - limit} more: --what calls\n" if len(rows) > limit else ""
+    return [heading + shown + more]
+
+
 def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *, of_ops: bool = True) -> str:
     """The verdict on the totals, and on their slow tails if these differ, a line each, and that on ops."""
-    lines = comparison.total_lines()
-    if of_ops and (line_of_ops := comparison.op_line()) is not None:
-        is_told = any(verdict in (*WORSE, *UNSTABLE) for _, verdict in lines)
-        of_totals = lines if is_told else [(f"total: {line}", verdict) for line, verdict in lines]
-        # What a gate fails for is first.
-        lines = [*of_totals, (line_of_ops, None)] if is_told else [(line_of_ops, None), *of_totals]
-    if of_ops and (line_of_tails := comparison.op_tail_line()) is not None:
-        lines = [*lines, (line_of_tails, None)]
+    lines = comparison.lines(of_ops=of_ops)
     if form == "markdown":
         from etq.render.markdown import inline
 
@@ -297,20 +311,20 @@ def _print_findings(comparison: Comparison) -> None:
 
 @dataclass(frozen=True)
 class Worse:
-    """The names of what is worse, of what is unstable, and of all that is unclear, also what is unstable."""
+    """The names of what is worse, of what is unstable, of all that is unclear, also what is unstable, and of what
+    is not decided.
+    """
 
     worse: Sequence[str] = ()
     unstable: Sequence[str] = ()
     unclear: Sequence[str] = ()
+    open: Sequence[str] = ()
 
 
 def find_worse_startup(comparison: Comparison) -> Worse:
     """What is worse of loading and of first executes."""
     results = comparison.verdicts("startup", "what || coalesce(' of ' || method, '')")
-    return Worse(
-        [what for what, verdict in results if verdict in WORSE],
-        unclear=[f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR],
-    )
+    return _found(results)
 
 
 def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -> Worse:
@@ -323,23 +337,35 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
                     f"no metric {name} on either side; there are {', '.join(sorted(verdicts_by_name)) or 'none'}"
                 )
         results = [(name, verdicts_by_name[name]) for name in metrics]
+        slower = set()
     else:
-        totals = comparison.verdicts("captures", "what || ' of ' || method")
-        results = [(what, verdict) for what, verdict in totals if what.startswith("total")]
+        columns = "what, 'total of ' || method, verdict, low_percent"
+        totals = [row[1:] for row in comparison.rows("captures", columns)[1] if row[0] == "total"]
+        results = [(what, verdict) for what, verdict, _ in totals]
+        # Not decided, but not as if there were no difference.
+        slower = {what for what, _, low in totals if low is not None and low > 0}
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             ops = comparison.verdicts("ops", comparison.op_key())
             results += [each for each in ops if each[1] in ("slower", "possibly slower")]
             results += [(f"slow runs of {op}", "slower") for op, _ in comparison.slow_op_tails()]
-    worse = [what for what, verdict in results if verdict in WORSE]
-    unstable = [what for what, verdict in results if verdict in UNSTABLE]
-    unclear = [f"{what}: {verdict}" for what, verdict in results if verdict in UNCLEAR]
-    return Worse(worse, unstable, unclear)
+    return _found(results, slower)
+
+
+def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> Worse:
+    """What was found by name; of what is open, it is unclear whether it is as `slower`."""
+    is_unclear = {what for what, verdict in results if verdict in UNCLEAR or (verdict in OPEN and what in slower)}
+    return Worse(
+        [what for what, verdict in results if verdict in WORSE],
+        [what for what, verdict in results if verdict in UNSTABLE],
+        [f"{what}: {verdict}" for what, verdict in results if what in is_unclear],
+        [f"{what}: {verdict}" for what, verdict in results if verdict in OPEN and what not in is_unclear],
+    )
 
 
 def report_worse(found: Worse) -> None:
     """Print what is worse, and what is unclear."""
     for what in found.worse:
         click.secho(printable(f"Regression: {what}"), err=True, bold=True)
-    for text in found.unclear:
+    for text in (*found.unclear, *found.open):
         click.secho(printable(f"Unclear: {text}"), err=True)

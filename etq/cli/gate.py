@@ -18,7 +18,7 @@ from etq.cli.compare import (
     report_worse,
     sides,
 )
-from etq.cli.options import warehouse_option
+from etq.cli.options import query_limits, warehouse_option
 from etq.errors import EtqError, printable
 
 # The exit status that `git bisect run` takes for a build that can't be tested.
@@ -35,6 +35,7 @@ SKIP = 125
 )
 @click.option("--startup", is_flag=True, help="Judge only loading and first executes.")
 @judging_options
+@query_limits
 @warehouse_option
 def gate(
     base: str,
@@ -68,8 +69,12 @@ def gate(
                 click.echo("".join(f"{printable(line)}\n" for line in comparison.startup_lines()), nl=False)
                 found = find_worse_startup(comparison)
             else:
-                click.echo(headline(comparison, "table", of_ops=not total and not metrics), nl=False)
                 found = find_worse(comparison, not total, metrics)
+                if metrics:
+                    lines = comparison.metric_lines(metrics)
+                    click.echo("".join(f"{printable(line)}\n" for line in lines), nl=False)
+                else:
+                    click.echo(headline(comparison, "table", of_ops=not total), nl=False)
             report_worse(found)
     except EtqError as error:
         if not bisect:

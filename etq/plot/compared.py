@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from etq.analysis.comparison import WORDS
 from etq.plot.drawing import (
     BLUE,
     GREY,
@@ -29,7 +30,7 @@ _NAMES: Final = {
 _VERDICTS: Final = {
     "slower": ("slower", RED),
     "faster": ("faster", BLUE),
-    "~": ("no difference that counts", GREY),
+    "~": (WORDS["~"], GREY),
 }
 
 
@@ -42,7 +43,7 @@ def compare(
     limit: int = 20,
     **options: Any,
 ) -> Figure:
-    """Draw by how much each op or module changed, from `compare_ops` or `compare_modules`, with 95 % interval and
+    """Draw by how much each op or module changed, from `compare_ops` or `compare_modules`, with its interval and
     coloured by verdict. Changes that explain most of the total's change come first.
 
     base, new  a capture, or a selector of several
@@ -84,7 +85,7 @@ def compare(
             ecolor="black",
             elinewidth=1,
             capsize=3,
-            label="interval of 95 %",
+            label="interval",
         )
     name_rows(axes, [row[0] for row in rows])
     add_legend(axes, loc="best")

@@ -9,14 +9,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from etq.render.kernel_names import short_names
+
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows as columns. A column of texts is {"texts": distinct texts, "at": index of each row's text, -1 for none}; any
-    other column is the list of its values.
+    """Rows as columns. A column of texts is {"texts": distinct texts, "at": index of each row's text, -1 for none}, and
+    if it has names of kernels, {"short": the texts as people read them}; any other column is the list of its values.
     """
 
     names: list[str]
@@ -48,7 +50,9 @@ def _column(values: Sequence[Any]) -> Any:
             places.setdefault(text, len(places) - 1)
         at = list(map(places.__getitem__, texts))
         del places[None]
-        return {"texts": list(places), "at": at}
+        names = short_names(text for text in places if text is not None)
+        short = {"short": list(names.values())} if any(text != name for name, text in names.items()) else {}
+        return {"texts": list(places), "at": at, **short}
     if kinds <= {bool, int}:
         return list(values)
     if kinds <= {bool, int, float}:

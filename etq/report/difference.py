@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.analysis.comparison import Comparison
+from etq.analysis.comparison import STATED, Comparison
 from etq.report.columns import Table, table
 from etq.report.page import Report, Section
 
@@ -48,15 +48,13 @@ def _table(comparison: Comparison, part: str, most: int | None = None) -> Table:
 
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
-    # A short clause for each, totals first, as verdicts on slow tails have no row of their own.
-    findings = [text for text, _ in comparison.total_lines()]
-    totals = tables["totals"].columns[0]
-    count = sum(totals["texts"][at] == "total" for at in totals["at"]) if totals else 0
+    # Verdicts on slow tails have no row of their own.
+    tails = [line for line, _ in comparison.tail_lines()]
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
     of_ops = comparison.op_tail_line()
-    tails = findings[count:] + ([] if of_ops is None else [of_ops])
+    tails += [] if of_ops is None else [of_ops]
     facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops,
-             "op_line": comparison.op_line()}  # fmt: skip
+             "op_line": comparison.op_line(), "stated": STATED, "is_in_turns": comparison.is_in_turns()}  # fmt: skip
     facts["sample"] = comparison.sample
     return Section("verdict", "Verdict", tables, facts)
 

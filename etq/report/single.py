@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
 from etq.report import graph, graph_more, graph_section, memory, traces
 from etq.report.page import Report, Section
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 VIEWS: Final = (
     "_advice_of_runtime", "_advice_of_trace", "average_step", "capture_summary", "delegate_coverage", "delegate_totals",
     "delegates", "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
-    "gpu_utilization",
+    "fusable_chains", "gpu_utilization", "kernel_families",
     "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
     "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
     "program_values", "programs", "records", "run_times", "signature_ops", "source_totals",
@@ -239,14 +240,19 @@ def _kernels(target: Target) -> Section | None:
     if not target.has_devices:
         return None
     kernels = target.table("FROM kernel_table($capture, unit := $unit)")
+    families = target.table("FROM kernel_families($capture, unit := $unit)")
+    chains = target.table("FROM fusable_chains($capture, unit := $unit) LIMIT 100")
     copies = target.table("FROM work_totals($capture, unit := $unit) AS w WHERE w.type = 'memory'")
     tensor_cores = target.table(
         """
         FROM tensor_core_use($capture, unit := $unit, by := 'op') AS u
-        WHERE u.tensor_time > 0 OR u.missed_time > 0
+        WHERE u.tensor_time > 0 OR u.missed_time > 0 OR u.unknown_time > 0
         """
     )
-    made = (("rows", kernels), ("copies", copies), ("tensor_cores", tensor_cores))
+    made = (
+        *(("families", families), ("chains", chains), ("rows", kernels)),
+        *(("copies", copies), ("tensor_cores", tensor_cores)),
+    )
     tables = {name: table for name, table in made if table.length}
     return Section("kernels", "Kernels of devices", tables) if tables else None
 
@@ -260,11 +266,10 @@ def _modules(target: Target) -> Section | None:
         return None
     if not target.has_record:
         return Section("modules", "Modules", missing=without_record(target, "which module an op belongs to"))
-    return Section(
-        "modules",
-        "Modules",
-        {"rows": target.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")},
-    )
+    rows = target.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")
+    depths, totals = (rows.columns[rows.names.index(name)] for name in ("depth", "total"))
+    reason = unknown_times(zip(depths, totals, strict=True))
+    return Section("modules", "Modules", {"rows": rows}, note=reason and f"{reason[0].upper()}{reason[1:]}.")
 
 
 def _sources(target: Target) -> Section | None:

@@ -77,8 +77,8 @@ def idle(target: Target) -> Section | None:
     gaps = target.table(
         """
         SELECT
-            i.device, i.step, i.start, i.duration, i.share_percent, i.cause, i.host_op, i.next_event, i.waited_for,
-            i.unit, count(*) OVER () AS all_gaps
+            i.device, i.step, i.start, i.duration, i.share_percent, i.cause, i.host_op, i.call, i.next_event,
+            i.waited_for, i.unit, count(*) OVER () AS all_gaps
         FROM device_idle($capture, unit := $unit) AS i
         ORDER BY i.duration DESC, i.device, i.start
         LIMIT $most

@@ -9,7 +9,7 @@
 -- follows the common shift, and by the resolution of a coarse clock.
 -- Columns:
 --   comparison: index of the comparison
---   level: total, op or module; all captures for a total with disturbed captures, if there are any
+--   level: total, op or module; after `all ` with disturbed captures, if there are any
 --   scope: scope, as in the input
 --   item: key of what was measured
 --   base_captures: number of captures of base that have it; disturbed captures are excluded
@@ -17,7 +17,7 @@
 --   base_ticks: median time in captures of base, in ticks
 --   new_ticks: median time in captures of new, in ticks
 --   change: ratio of new to base, less 1, without the common shift; for the total, with it
---   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures for one
+--   change_low: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL if there are too few captures for one
 --   change_high: upper end of that interval
 --   p: probability of a difference this large by chance
 --   q: p, corrected for the number of ops (Holm): probability of any false positive among the ops with this q or less; ops below 1 % of the total count less, by their share
@@ -26,7 +26,10 @@
 --   is_below_resolution: whether the clock is coarse and the difference not more than its resolution
 --   is_consistent: whether each capture of a side of 3 or 4 captures has at least half of the difference to the median of the other side; true for larger sides
 --   is_interleaved: whether the sides' captures alternate in time at least as often as the smaller side has captures
---   captures_needed: captures per side that would show a difference of this size nine times in ten; NULL if there is none
+--   difference: the mean difference of logarithms that p is about
+--   variance: variance that p is about, of one capture
+--   freedom: degrees of freedom of that variance
+--   weight: the op's part of alpha, before it is divided by that of all ops
 CREATE MACRO _difference_tests(
     adjusted  -- rows of `_normalized_samples` as a list
 ) AS TABLE
@@ -46,7 +49,7 @@ precise AS (
         s.is_interleaved,
         s.variance / power(1 - 2 / (9 * s.freedom), 3) AS variance
     FROM spread AS s
-    WHERE s.level NOT IN ('total', 'all captures')
+    WHERE s.level NOT IN ('total', 'all total')
         AND s.freedom > 0
         AND NOT s.is_coarse
 ),
@@ -191,10 +194,21 @@ SELECT
         )) >= abs(list_median(c.differences)) / 2
     ) AS is_consistent,
     c.is_interleaved,
-    -- (1.96 + 1.28) squared: 5 % false positives, power of 90 %.
-    CASE
-        WHEN c.used_variance > 0 AND abs(c.difference) > 0.001 THEN ceil(
-            2 * 10.507 * c.used_variance / (c.difference * c.difference)
-        )::BIGINT
-    END AS captures_needed
+    c.difference,
+    c.used_variance * c.stretch * c.stretch AS variance,
+    c.used_freedom AS freedom,
+    c.weight
 FROM corrected AS c;
+
+-- Whether a change is there by its ranks, or by the t-test.
+CREATE MACRO _is_there(
+    change,  -- the change, as a fraction
+    low,  -- lower end of its interval; NULL if there are too few captures for one
+    high,  -- upper end of its interval
+    is_consistent,  -- whether all of few captures show it
+    p,  -- its p, corrected for the number of items
+    alpha  -- accepted probability of a false positive
+) AS (
+    coalesce(least(change * low, change * high) > 0, is_consistent)
+    OR coalesce(p < alpha, false)
+);

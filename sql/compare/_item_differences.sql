@@ -1,6 +1,7 @@
 -- The difference of one item between two sides of several captures each, without
 -- what follows from the state of the machine, and the variance that is left.
--- Disturbed captures are excluded. A busy machine slows some ops more than others: the
+-- Disturbed captures are excluded, and levels that begin with `all` are with them, so that
+-- a verdict can be compared with what it would be if nothing was left out. A busy machine slows some ops more than others: the
 -- part of an op's times that follows the common shift of their captures is removed.
 -- It is estimated within the sides, by a slope that is shrunk towards 0 as if its
 -- standard deviation among ops were 1; slope_freedom is the part of it that is left. The
@@ -10,7 +11,7 @@
 -- part that ops follow becomes smaller, and is 0 from twice that limit.
 -- Columns:
 --   comparison: index of the comparison
---   level: total, op or module; all captures for a total with disturbed captures, if there are any
+--   level: total, op or module; after `all ` with disturbed captures, if there are any
 --   scope: scope, as in the input
 --   item: key of what was measured
 --   op: its op type; NULL where unknown
@@ -39,7 +40,7 @@ input AS MATERIALIZED (
 kept AS MATERIALIZED (
     SELECT
         g.comparison,
-        g.level,
+        CASE WHEN w.is_whole THEN 'all ' ELSE '' END || g.level AS level,
         g.scope,
         g.item,
         g.op,
@@ -50,25 +51,15 @@ kept AS MATERIALIZED (
         CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS factor,
         g.log_ticks - CASE g.level WHEN 'total' THEN 0 ELSE g.factor END AS value
     FROM input AS g
-    WHERE NOT g.is_disturbed AND g.side <> 'history' AND g.log_ticks IS NOT NULL
-    UNION ALL
-    SELECT
-        g.comparison,
-        'all captures',
-        g.scope,
-        g.item,
-        g.op,
-        g.side = 'new',
-        g.ticks,
-        g.resolution,
-        g.is_coarse,
-        0,
-        g.log_ticks
-    FROM input AS g
-    WHERE g.level = 'total'
-        AND g.side <> 'history'
+    CROSS JOIN (VALUES (false), (true)) AS w (is_whole)
+    WHERE g.side <> 'history'
         AND g.log_ticks IS NOT NULL
-        AND g.comparison IN (SELECT d.comparison FROM input AS d WHERE d.is_disturbed)
+        AND CASE
+            WHEN w.is_whole THEN g.comparison IN (
+                SELECT d.comparison FROM input AS d WHERE d.is_disturbed
+            )
+            ELSE NOT g.is_disturbed
+        END
 ),
 orders AS (
     SELECT
@@ -154,7 +145,9 @@ best AS (
     FROM added AS a
     JOIN orders AS o ON o.comparison = a.comparison
     LEFT JOIN added AS t
-        ON t.comparison = a.comparison AND t.scope = a.scope AND t.level = 'total'
+        ON t.comparison = a.comparison
+        AND t.scope = a.scope
+        AND t.level = CASE WHEN a.level LIKE 'all %' THEN 'all total' ELSE 'total' END
     WHERE a.base_captures > 0 AND a.new_captures > 0
 ),
 -- With the squares that the best slope without a prior leaves, of each value: the

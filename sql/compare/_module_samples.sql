@@ -19,7 +19,6 @@ CREATE MACRO _module_samples(
     phase  -- as in `compare_ops`
 ) AS TABLE
 WITH
--- Computed in any case: no plan can leave the error out.
 linked AS MATERIALIZED (
     SELECT
         f.capture_id,
@@ -96,4 +95,9 @@ FROM (
     FROM linked AS d
     JOIN times AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
     WHERE d.is_linked AND NOT (d.is_by_step AND d.side = 'history')
-) AS m;
+) AS m
+-- Never a row, but no plan can leave the error out, as where no capture has modules.
+UNION ALL
+SELECT NULL, NULL, d.side, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+FROM linked AS d
+WHERE NOT d.is_linked;

@@ -4,7 +4,8 @@
 -- deviations by median deviation and by successive differences, shrunk towards the
 -- median op's, and at least 0.3 %. If the level of the history changed for good, what
 -- is before that is put on the new level. A change is rare if it is more than 8 such
--- units and more than 1.5 times the op's greatest change in the history.
+-- units and more than 1.5 times the op's greatest change in the history. Disturbed
+-- captures of the history are excluded, but not from totals.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op or module
@@ -17,7 +18,8 @@
 --   worst_score: greatest score of two successive captures of the history
 --   is_rare: whether the difference is rare for this item
 --   is_shared: whether other ops differ as much: in the history, by two thirds of this difference, any op of 1 % of the total or more, for smaller items any op of 0.1 to 1 %; or two other ops have a rare difference now, and this one is of an op and less than a factor of 2, as an op may be slower for a whole capture and others with it
---   history_captures: number of captures of the history that have it; disturbed captures are excluded
+--   worst_step: greatest difference of two successive captures of the history, as a logarithm
+--   history_captures: number of captures of the history that have it; of ops, disturbed captures are excluded
 --   share: share of base's total, between 0 and 1
 --   resolution: value that the times are multiples of, in ticks
 --   is_coarse: whether that resolution is coarse for the time
@@ -44,7 +46,8 @@ histories AS (
         2 * count(*) FILTER (WHERE v.is_coarse) >= count(*) AS is_coarse,
         list(v.value ORDER BY v.position, v.capture_id) AS history
     FROM valued AS v
-    WHERE v.side = 'history' AND NOT v.is_disturbed
+    -- How often captures are disturbed as a whole is what a total is judged by.
+    WHERE v.side = 'history' AND (v.level = 'total' OR NOT v.is_disturbed)
     GROUP BY v.comparison, v.level, v.item
 ),
 -- The place of the history with the greatest change of its median.
@@ -147,6 +150,7 @@ scored AS (
         n.value - b.value AS difference,
         abs(n.value - b.value) / sqrt(2) / h.used_spread AS score,
         h.worst_step / h.used_spread AS worst_score,
+        sqrt(2) * h.worst_step AS worst_step,
         max(CASE
             WHEN b.level = 'op' AND b.ticks >= 0.001 * t.ticks THEN h.worst_step
         END) OVER (PARTITION BY b.comparison, b.ticks >= 0.01 * t.ticks)
@@ -194,6 +198,7 @@ SELECT
         AND count(*) FILTER (WHERE r.is_rare) OVER (PARTITION BY r.comparison, r.level)
             >= 3
     ) AS is_shared,
+    r.worst_step,
     r.history_captures,
     r.share,
     r.resolution,

@@ -31,3 +31,22 @@ CREATE MACRO _student_p(
         ))
     END
 );
+
+-- The upper quantile of Student's t, by Cornish's and Fisher's expansion (Abramowitz and
+-- Stegun, 26.7.5) of the normal quantile (26.2.23). Its error is below 1 % from 4 degrees
+-- of freedom on, for probabilities of 0.01 and more.
+CREATE MACRO _student_quantile(
+    p,  -- the probability of a larger value, below 0.5
+    freedom  -- the degrees of freedom
+) AS (
+    list_transform(
+        list_transform([sqrt(-2 * ln(p))], lambda u:
+            u - (2.515517 + 0.802853 * u + 0.010328 * u * u)
+            / (1 + 1.432788 * u + 0.189269 * u * u + 0.001308 * u * u * u)),
+        lambda x:
+            x + (power(x, 3) + x) / (4 * freedom)
+            + (5 * power(x, 5) + 16 * power(x, 3) + 3 * x) / (96 * freedom * freedom)
+            + (3 * power(x, 7) + 19 * power(x, 5) + 17 * power(x, 3) - 15 * x)
+            / (384 * freedom * freedom * freedom)
+    )[1]
+);

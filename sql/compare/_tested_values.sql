@@ -11,6 +11,8 @@
 --   new: median over captures of new; NULL if none has it
 --   is_apart: whether the ranges of both sides don't overlap
 --   change: change from base to new as a fraction of base; NULL if base is 0
+--   change_low: lower end of the change's 95 % interval, by the t-test; NULL if there are too few captures for one
+--   change_high: upper end of that interval
 --   p: probability of a difference this large by chance
 --   q: p, corrected for the number of values that have a better direction
 CREATE MACRO _tested_values(
@@ -23,6 +25,7 @@ of_captures AS (
 scaled AS (
     SELECT
         c.*,
+        min(c.value) OVER (PARTITION BY c.name, c.unit) > 0 AS is_log,
         CASE
             WHEN min(c.value) OVER (PARTITION BY c.name, c.unit) > 0
                 THEN ln(greatest(c.value, 1e-300))
@@ -43,6 +46,7 @@ added AS (
         s.name,
         s.unit,
         any_value(s.better) AS better,
+        any_value(s.is_log) AS is_log,
         count(*) FILTER (WHERE NOT s.is_new) AS base_captures,
         count(*) FILTER (WHERE s.is_new) AS new_captures,
         median(s.value) FILTER (WHERE NOT s.is_new) AS base,
@@ -71,6 +75,10 @@ tested AS (
     SELECT
         a.*,
         (a.new - a.base) / nullif(abs(a.base), 0) AS change,
+        sqrt(greatest(0, a.variance) * (1 / a.base_captures + 1 / a.new_captures))
+        * _student_quantile(
+            0.025, greatest(1, a.base_captures + a.new_captures - 2)
+        ) AS width,
         CASE
             WHEN a.variance > 0 THEN _student_p(
                 a.difference
@@ -116,6 +124,14 @@ SELECT
     c.new,
     c.is_apart,
     c.change,
+    CASE
+        WHEN c.is_log THEN exp(c.difference - c.width) - 1
+        ELSE (c.difference - c.width) / nullif(abs(c.base), 0)
+    END AS change_low,
+    CASE
+        WHEN c.is_log THEN exp(c.difference + c.width) - 1
+        ELSE (c.difference + c.width) / nullif(abs(c.base), 0)
+    END AS change_high,
     c.p,
     c.q
 FROM corrected AS c;

@@ -10,9 +10,9 @@
 --   level: total, op, module or common shift, not call
 --   scope: method
 --   item: key of what was measured
---   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, unstable, too few, can't judge, added, removed, more calls, fewer calls, other shapes
+--   verdict: slower, faster, ~ (no difference that counts), not decided, possibly slower, possibly faster, unstable, too few, can't judge, added, removed, more calls, fewer calls, other shapes
 --   change: ratio of new to base, less 1; for ops and modules without the common shift
---   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures
+--   change_low: lower end of its interval, as in `_difference_tests`; NULL if there are too few captures
 --   change_high: upper end of that interval
 --   base_ticks: median time in captures of base, in ticks
 --   new_ticks: median time in captures of new, in ticks
@@ -121,7 +121,7 @@ judged AS (
                 AND abs(e.tested_change) * coalesce(e.share, 1) >= 0.001
                 THEN 'possibly '
                 || CASE WHEN e.tested_change > 0 THEN 'slower' ELSE 'faster' END
-            ELSE '~'
+            ELSE 'not decided'
         END AS possible
     FROM explained AS e
 )
@@ -161,7 +161,8 @@ SELECT
             'by their steps alone: measure 3 traces per side'
         WHEN j.verdict IN ('slower', 'faster', 'unstable') THEN
             'the steps differ, but so may single traces: measure 3 per side'
-        WHEN j.verdict = '~' THEN NULL
+        -- Not of how many captures would show it.
+        WHEN j.verdict IN ('~', 'not decided') THEN NULL
         ELSE j.note
     END AS note
 FROM judged AS j;

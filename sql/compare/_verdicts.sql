@@ -4,17 +4,21 @@
 -- chance (q below alpha), if it reaches the smallest effect (2 %; for totals 3 % if
 -- the sides were not measured in turn; 10 % for single captures), if it is at least
 -- 0.05 % of the total (0.1 % for single captures), and if it is above the clock's
--- resolution. A total that isn't slower is unstable if new has more disturbed
--- captures, slower ones, than base, by more than a fifth of a side, or if it would be
--- slower with them. Without a common shift, alpha is halved.
+-- resolution; and if the captures that are left out as disturbed do not contradict: with
+-- them, the interval must not contain 0. There is no difference if the interval is
+-- within what doesn't count; for single captures, if the greatest difference of the
+-- history, more, would not count. Otherwise it is not decided. A total that isn't
+-- slower is unstable if new has more disturbed captures, slower ones, than base, by
+-- more than a fifth of a side, or if it would be slower with them. Without a common
+-- shift, alpha is halved.
 -- Columns:
 --   comparison: index of the comparison
 --   level: total, op, module or common shift
 --   scope: method
 --   item: key of what was measured
---   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, unstable, too few, can't judge, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), not decided, possibly slower, possibly faster, unstable, too few, can't judge, added, removed
 --   change: ratio of new to base, less 1; for ops and modules without the common shift
---   change_low: lower end of its 95 % confidence interval; NULL if there are too few captures
+--   change_low: lower end of its interval, as in `_difference_tests`; NULL if there are too few captures
 --   change_high: upper end of that interval
 --   base_ticks: median time in captures of base, in ticks
 --   new_ticks: median time in captures of new, in ticks
@@ -61,52 +65,36 @@ several AS (
 single AS (
     FROM _single_capture_tests((SELECT list(a) FROM adjusted AS a WHERE a.is_single))
 ),
--- Captures that were disturbed, and slower for it.
 states AS (
-    SELECT
-        f.comparison,
-        bool_and(f.has_factor) AS has_factor,
-        count(*) FILTER (WHERE f.is_slow AND f.side = 'base') AS slow_bases,
-        count(*) FILTER (WHERE f.is_slow AND f.side = 'new') AS slow_news,
-        median(f.off) FILTER (WHERE f.is_slow AND f.side = 'new') AS off
-    FROM (
-        SELECT DISTINCT
-            a.comparison,
-            a.capture_id,
-            a.side,
-            a.has_factor,
-            a.off,
-            a.is_disturbed AND a.off > 0 AS is_slow
-        FROM adjusted AS a
-        WHERE a.side <> 'history'
-    ) AS f
-    GROUP BY f.comparison
+    FROM _slow_captures((SELECT list(a) FROM adjusted AS a))
 ),
 both_tests AS (
     SELECT
         c.*,
         c.bases > 0 AND c.news > 0 AS is_matched,
         c.has_history AND c.bases = 1 AND c.news = 1 AS is_single,
-        s.base_captures,
-        s.new_captures,
-        s.base_ticks AS base_median,
+        s.base_captures, s.new_captures, s.base_ticks AS base_median,
         s.new_ticks AS new_median,
-        s.change,
-        s.change_low,
-        s.change_high,
-        s.p,
-        s.q,
+        s.change, s.change_low, s.change_high, s.p, s.q,
         coalesce(s.share, i.share) AS share,
         s.resolution,
         s.is_below_resolution,
-        -- The interval of a total, with all captures if many are left out, excludes 0,
-        -- too, unless alpha is larger than its 5 %.
-        s.is_consistent AND coalesce(c.level <> 'total' OR alpha > 0.05 OR CASE
-            WHEN 5 * c.used_bases < 4 * c.bases OR 5 * c.used_news < 4 * c.news
-                THEN least(s.change * w.change_low, s.change * w.change_high)
-            ELSE least(s.change * s.change_low, s.change * s.change_high)
-        END > 0, true) AS is_consistent,
-        s.captures_needed,
+        -- The interval of a total excludes 0, too, unless alpha is larger than its 5 %.
+        s.is_consistent AND coalesce(
+            c.level <> 'total'
+            OR alpha > 0.05
+            OR least(s.change * s.change_low, s.change * s.change_high) > 0,
+            true
+        ) AS is_consistent,
+        w.change IS NOT NULL AND NOT coalesce(s.change * w.change > 0 AND _is_there(
+            w.change, w.change_low, w.change_high, w.is_consistent,
+            CASE c.level WHEN 'total' THEN w.p ELSE w.q END,
+            alpha / CASE WHEN t.has_factor THEN 1 ELSE 2 END
+        ), false) AS is_contradicted,
+        s.is_interleaved, s.difference,
+        -- More captures have disturbed ones, too.
+        greatest(s.variance, w.variance) AS variance,
+        s.freedom, s.weight,
         coalesce(min_effect, CASE
             WHEN c.level = 'total' AND NOT s.is_interleaved THEN 0.03 ELSE 0.02
         END) AS smallest,
@@ -121,9 +109,11 @@ both_tests AS (
         abs(s.change) * coalesce(s.share, i.share, 1) >= 0.0005 AS is_material,
         w.p AS all_p,
         w.change AS all_change,
+        w.change_low AS all_low,
+        w.change_high AS all_high,
         i.change AS single_change,
         i.score,
-        i.worst_score,
+        i.worst_step,
         i.is_rare,
         i.is_shared,
         i.history_captures,
@@ -137,10 +127,24 @@ both_tests AS (
     LEFT JOIN several AS w
         ON w.comparison = c.comparison
         AND w.item = c.item
-        AND w.level = 'all captures'
-        AND c.level = 'total'
+        AND w.level = 'all ' || c.level
     LEFT JOIN single AS i
         ON i.comparison = c.comparison AND i.level = c.level AND i.item = c.item
+),
+-- What counts of each item, with its part of the total.
+sized AS (
+    SELECT
+        b.*,
+        CASE
+            WHEN b.is_single
+                THEN greatest(
+                    0.1, coalesce(min_effect, 0), 0.001 / coalesce(b.share, 1)
+                )
+            ELSE greatest(b.smallest, 0.0005 / coalesce(b.share, 1))
+        END AS counting,
+        sum(b.weight) FILTER (WHERE b.q >= b.used_alpha)
+            OVER (PARTITION BY b.comparison, b.level) AS weights
+    FROM both_tests AS b
 ),
 first_judged AS (
     SELECT
@@ -157,18 +161,28 @@ first_judged AS (
                     AND abs(b.single_change) * coalesce(b.share, 1) >= 0.001
                     THEN CASE WHEN b.is_shared THEN 'possibly ' ELSE '' END
                         || CASE WHEN b.single_change > 0 THEN 'slower' ELSE 'faster' END
-                ELSE '~'
+                WHEN exp(abs(ln(1 + b.single_change)) + b.worst_step) - 1 <= b.counting
+                    THEN '~'
+                ELSE 'not decided'
             END
             WHEN coalesce(b.base_captures, 0) < 3 OR coalesce(b.new_captures, 0) < 3
                 THEN 'too few'
             WHEN b.is_below_resolution THEN 'can''t judge'
-            WHEN abs(b.change) < b.smallest OR NOT b.is_material THEN '~'
-            WHEN b.tested_p < b.used_alpha AND b.is_consistent
-                THEN CASE WHEN b.change > 0 THEN 'slower' ELSE 'faster' END
-            WHEN b.p = 1 THEN 'can''t judge'
-            ELSE '~'
+            WHEN abs(b.change) >= b.smallest
+                AND b.is_material
+                AND b.tested_p < b.used_alpha
+                AND b.is_consistent
+                THEN CASE
+                    WHEN b.is_contradicted THEN 'not decided'
+                    WHEN b.change > 0 THEN 'slower'
+                    ELSE 'faster'
+                END
+            WHEN greatest(-b.change_low, b.change_high) <= b.counting THEN '~'
+            WHEN b.p = 1 AND abs(b.change) >= b.smallest AND b.is_material
+                THEN 'can''t judge'
+            ELSE 'not decided'
         END AS kept_verdict
-    FROM both_tests AS b
+    FROM sized AS b
 ),
 judged AS (
     SELECT
@@ -213,7 +227,8 @@ SELECT
     coalesce(j.new_captures, 0) AS new_captures,
     CASE
         WHEN j.verdict = 'unstable' THEN _unstable_note(
-            j.is_single, j.is_uneven, j.slow_news, j.news, j.off, j.all_change
+            j.is_single, j.is_uneven, j.slow_news, j.news, j.off, j.all_change,
+            j.is_interleaved
         )
         WHEN j.verdict = 'too few' THEN _too_few_note(
             j.is_single, coalesce(j.history_captures, 0), j.used_bases, j.used_news,
@@ -230,49 +245,38 @@ SELECT
         WHEN j.verdict = 'can''t judge' THEN _clock_note(j.resolution, j.base_ticks)
         WHEN j.verdict LIKE 'possibly %' THEN
             'other ops differ as much between single captures: measure 3 more per side'
-        WHEN j.verdict <> '~' THEN NULL
-        WHEN j.is_single AND abs(j.single_change) >= 0.02
-            THEN _single_note(j.single_change, j.score, j.worst_score)
-        WHEN j.is_single THEN NULL
-        WHEN abs(j.change) < j.smallest THEN NULL
-        WHEN j.tested_p < j.used_alpha AND j.is_material THEN
-            'not clear in all captures: take at least 5 per side, better 10'
-        WHEN j.tested_p < j.used_alpha THEN
+        WHEN j.verdict = '~' AND NOT j.is_single AND NOT j.is_material
+            AND abs(j.change) >= j.smallest AND j.tested_p < j.used_alpha THEN
             'changed, but only by ' || printf('%.2g', 100 * abs(j.change) * j.share)
             || ' % of the total'
-        WHEN j.is_material THEN
-            'within the noise' || coalesce(
-                '; ' || greatest(j.captures_needed, 3)
-                || ' captures per side would show a difference of this size', ''
-            )
+        WHEN j.verdict <> 'not decided' THEN NULL
+        WHEN j.is_single THEN _single_note(j.worst_step)
+        WHEN abs(j.change) < j.smallest OR NOT j.is_material THEN
+            CASE
+                WHEN j.level = 'total' THEN _wide_note(j.change_low, j.counting)
+            END
+        WHEN j.tested_p >= j.used_alpha THEN _noise_note(
+            j.difference,
+            j.variance,
+            j.freedom,
+            j.base_captures + j.new_captures,
+            least(j.bases, j.news),
+            greatest(j.bases / j.used_bases, j.news / j.used_news),
+            j.used_alpha
+            * CASE j.level WHEN 'total' THEN 1 ELSE j.weight / j.weights END,
+            j.counting
+        )
+        WHEN NOT j.is_consistent THEN
+            'not clear in all captures: take at least 5 per side, better 10'
+        ELSE _left_out_note(
+            j.bases + j.news - j.used_bases - j.used_news, j.all_change, j.all_low,
+            j.all_high, j.is_interleaved
+        )
     END AS note
 FROM judged AS j
 WHERE j.verdict IS NOT NULL
 UNION ALL
 SELECT
-    f.comparison,
-    'common shift',
-    NULL,
-    '',
-    NULL,
-    exp(
-        avg(f.factor) FILTER (WHERE f.side = 'new')
-        - avg(f.factor) FILTER (WHERE f.side = 'base')
-    ) - 1,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    NULL,
-    count(*) FILTER (WHERE f.side = 'base'),
-    count(*) FILTER (WHERE f.side = 'new'),
-    NULL
-FROM (
-    SELECT DISTINCT a.comparison, a.capture_id, a.side, a.factor
-    FROM adjusted AS a
-    WHERE a.has_factor AND (a.is_single OR NOT a.is_disturbed)
-) AS f
-GROUP BY f.comparison;
+    f.comparison, 'common shift', NULL, '', NULL, f.change, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL, f.base_captures, f.new_captures, NULL
+FROM _common_shifts((SELECT list(a) FROM adjusted AS a)) AS f;

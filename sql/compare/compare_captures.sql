@@ -6,7 +6,7 @@
 --   method: the method that ran; if unknown, the name of its runs; of traces what their steps are, followed by ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL for the others
 --   change_percent: change in percent of base; for the total, by the median ratio of a new to a base capture, over all pairs of these, which may differ from that of the medians base and new
---   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
+--   low_percent: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; for ops, the sum of their medians
 --   new: time in new, median over captures; for ops, the sum of their medians

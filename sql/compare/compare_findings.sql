@@ -76,10 +76,19 @@ sides AS (
     FROM compared AS c
     WHERE c.comparison = 0
 ),
-in_order AS (
-    SELECT c.side <> lag(c.side) OVER (ORDER BY c.position) AS has_changed
-    FROM compared AS c
-    WHERE c.comparison = 0
+turns AS (
+    SELECT
+        count(*) FILTER (WHERE o.has_changed) >= any_value(o.least) AS is_interleaved
+    FROM (
+        SELECT
+            c.side <> lag(c.side) OVER (ORDER BY c.position) AS has_changed,
+            least(
+                count(*) FILTER (WHERE c.side = 'base') OVER (),
+                count(*) FILTER (WHERE c.side = 'new') OVER ()
+            ) AS least
+        FROM compared AS c
+        WHERE c.comparison = 0
+    ) AS o
 ),
 items AS (
     SELECT
@@ -137,7 +146,8 @@ FROM (
         3,
         'time order unknown',
         'not all captures have a time of measurement (etq ingest --captured-at): a '
-        || 'change of the machine cannot be separated from one of the program'
+        || 'change of the machine cannot be separated from one of the program; '
+        || 'intervals are the spread of the captures, without that change'
     FROM sides AS d
     WHERE NOT d.is_ordered AND NOT d.is_by_step
     UNION ALL
@@ -145,11 +155,11 @@ FROM (
         3,
         'measured apart',
         'the sides were measured at different times: a change of the machine cannot be '
-        || 'separated from one of the program; interleave them (etq plan)'
+        || 'separated from one of the program; intervals are the spread of the '
+        || 'captures, without that change; interleave them (etq plan)'
     FROM sides AS d
-    WHERE d.is_ordered
-        AND (SELECT count(*) FROM in_order AS o WHERE o.has_changed)
-            < least(d.bases, d.news)
+    CROSS JOIN turns AS t
+    WHERE d.is_ordered AND NOT t.is_interleaved
     UNION ALL
     SELECT
         4,
@@ -257,8 +267,10 @@ FROM (
         'two groups of ops moved apart, by ' || printf('%.1f', 100 * d.common_shift)
         || ' % and by ' || printf('%.1f', 100 * d.other_shift) || ' %: it cannot be '
         || 'determined which of them the program changed; the first is taken for '
-        || 'the common shift: see the total, and measure both again, in turns'
+        || 'the common shift: see the total, and '
+        || _again(d.is_ordered AND t.is_interleaved)
     FROM sides AS d
+    CROSS JOIN turns AS t
     WHERE d.has_factor
         AND d.other_shift IS NOT NULL
         AND abs(d.common_shift) >= 0.02

@@ -3,7 +3,7 @@
 -- corrected for the number of metrics that have a better direction.
 -- Columns:
 --   name: the metric
---   verdict: better, worse, ~ (no difference that counts), too few, conditions differ, differs (a condition whose ranges don't overlap), added, removed
+--   verdict: better, worse, ~ (no difference that counts), not decided, too few, conditions differ, differs (a condition whose ranges don't overlap), added, removed
 --   change_percent: change from base to new in percent of base; NULL if base is 0
 --   base: median over captures of base; NULL if the metric is added
 --   new: median over captures of new; NULL if the metric is removed
@@ -56,7 +56,11 @@ judged AS (
                     WHEN (c.new < c.base) = (c.better = 'lower') THEN 'better'
                     ELSE 'worse'
                 END
-            ELSE '~'
+            WHEN coalesce(
+                greatest(-c.change_low, c.change_high) <= coalesce(min_effect, 0.02),
+                c.new = c.base AND c.p = 1
+            ) THEN '~'
+            ELSE 'not decided'
         END AS verdict
     FROM tested AS c
     CROSS JOIN (

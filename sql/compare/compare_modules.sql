@@ -7,7 +7,7 @@
 --   method: the method that ran; of traces as in `compare_captures`
 --   verdict: as in `compare_ops`
 --   change_percent: change of its time in percent, without the common shift
---   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
+--   low_percent: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed

@@ -10,9 +10,9 @@
 --   module_path: its module; NULL if no record is linked
 --   kind: kernel, delegate (within a delegate_call), delegate_call, operator_call (without a kernel), user; of traces as in `step_times`
 --   instruction_id: the instruction in new, or else in base; NULL where none is named
---   verdict: slower, faster, ~ (no difference that counts), possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed; of traces also more calls, fewer calls (per step; the time per call does not differ), other shapes (of inputs)
+--   verdict: slower, faster, ~ (no difference that counts: the interval has none), not decided, possibly slower, possibly faster, too few, can't judge, conditions differ, added, removed; of traces also more calls, fewer calls (per step; the time per call does not differ), other shapes (of inputs)
 --   change_percent: change of its time in percent, without the common shift
---   low_percent: lower end of its 95 % confidence interval; NULL with fewer than 4 captures per side
+--   low_percent: lower end of its interval: of 95 % if the sides were measured in turns; else of the spread of the captures, without what the machine changed from side to side; NULL with fewer than 4 captures per side
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed

@@ -5,7 +5,7 @@
 -- Columns:
 --   what: load (all Program::load_method of the capture), or first execute
 --   method: the method that executed; if unknown, the name of its runs; NULL for load
---   verdict: slower, faster, ~ (no difference that counts), too few, conditions differ, added, removed
+--   verdict: slower, faster, ~ (no difference that counts), not decided, too few, conditions differ, added, removed
 --   change_percent: change from base to new in percent of base; NULL if base is 0
 --   base: median over captures of base; NULL if none has it
 --   new: median over captures of new; NULL if none has it
@@ -90,7 +90,9 @@ judged AS (
                     WHEN c.new < c.base THEN 'faster'
                     ELSE 'slower'
                 END
-            ELSE '~'
+            WHEN greatest(-c.change_low, c.change_high) <= coalesce(min_effect, 0.02)
+                THEN '~'
+            ELSE 'not decided'
         END AS verdict
     FROM _tested_values((SELECT list(v) FROM of_captures AS v)) AS c
     CROSS JOIN (

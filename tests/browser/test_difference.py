@@ -135,7 +135,7 @@ def test_the_planted_op_is_shown(page: WebDriver) -> None:
     assert OP in first.text and f"{MODULE} @{INSTRUCTION}" in first.text
     assert first.get_dom_attribute("data-verdict") == "slower"
     assert shown_number(first.find_element(By.CLASS_NAME, "dot-value").text) == pytest.approx(100 * (FACTOR - 1), abs=5)
-    assert {each.get_dom_attribute("data-verdict") for each in others} == {"~"}
+    assert {each.get_dom_attribute("data-verdict") for each in others} <= {"~", "not decided"}
     marked = page.execute_script(
         "return etq.parts.rows.flatMap((row) => [...row.ids]).map(etq.partsTold).filter((node) => node.verdict === 'slower').map((node) => [node.name, node.path])"
     )

@@ -92,7 +92,7 @@ def test_the_whole_as_tables(labs: dict[str, str]) -> None:
 
 @pytest.mark.long
 def test_equal_sides_have_no_note(labs: dict[str, str]) -> None:
-    result = compare(labs["same"])
+    result = compare(labs["same"], "--min-effect", "5%")
     assert result.stdout.startswith("no difference that counts: ") and "!" not in result.stdout
 
 
@@ -190,8 +190,16 @@ def test_an_effect_without_its_sign(labs: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("lab", "options", "status", "expected_lines"),
     [
-        ("same", ("--fail-on", "slower"), 0, []),
-        pytest.param("same", ("--fail-on", "slower", "--fail-on", "unclear"), 0, [], marks=pytest.mark.long),
+        ("same", ("--fail-on", "slower"), 0, ["Unclear: total of forward: not decided"]),
+        pytest.param(
+            "same",
+            ("--fail-on", "slower", "--fail-on", "unclear"),
+            3,
+            ["Unclear: total of forward: not decided"],
+            marks=pytest.mark.long,
+        ),
+        # The interval lies within 5 %.
+        ("same", ("--fail-on", "unclear", "--min-effect", "5%"), 0, []),
         ("op", (), 0, []),
         ("op", ("--fail-on", "slower"), 3, ["Regression: total of forward", f"Regression: {OP}"]),
         ("op", ("--fail-on", "total"), 3, ["Regression: total of forward"]),

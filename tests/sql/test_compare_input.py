@@ -283,7 +283,7 @@ def test_governors_that_differ(warehouse: Warehouse) -> None:
 METRICS: dict[str, tuple[str, list[float], list[float], str]] = {
     "latency": ("lower", [10, 11, 10.5, 10.2, 10.8], [12, 12.5, 12.1, 12.9, 12.3], "worse"),
     "speed": ("higher", [10, 11, 10.5, 10.2, 10.8], [12, 12.5, 12.1, 12.9, 12.3], "better"),
-    "noise": ("lower", [10, 14, 9, 12, 11], [12, 10, 13, 9, 11.5], "~"),
+    "noise": ("lower", [10, 14, 9, 12, 11], [12, 10, 13, 9, 11.5], "not decided"),
     "drops": ("lower", [0, 0, 0, 0, 0], [5, 6, 5, 7, 6], "worse"),
     "gain": ("higher", [-10, -10.5, -9.9, -10.1, -10.2], [-5, -5.1, -4.9, -5.2, -5], "better"),
     "loss": ("lower", [-10, -10.5, -9.9, -10.1, -10.2], [-5, -5.1, -4.9, -5.2, -5], "worse"),

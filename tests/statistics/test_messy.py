@@ -65,8 +65,8 @@ def test_the_total_chooses_no_captures_by_side() -> None:
     fast = frozenset([*range(1, 12, 2), *range(0, 8, 2)])
     draw = Draw(half, None, None, slower_in_all(1.3), frozenset(range(20)) - fast)
     [verdicts] = judged(fleet, [draw])
-    assert verdicts["total"].verdict == "~"
-    assert verdicts["DELEGATE_CALL@0"].verdict == "~"
+    assert verdicts["total"].verdict == "not decided"
+    assert verdicts["DELEGATE_CALL@0"].verdict == "not decided"
 
 
 def test_few_captures_of_base_are_not_disturbed() -> None:
@@ -137,5 +137,5 @@ def test_a_few_captures_must_agree() -> None:
     of_two = Draw(captures, slower_op(op, 1.08), frozenset({17, 18}))
     of_all = Draw(captures, slower_op(op, 1.08))
     two, all_three = (verdicts[fleet.items[op]] for verdicts in judged(fleet, [of_two, of_all]))
-    assert (two.verdict, all_three.verdict) == ("~", "slower")
+    assert (two.verdict, all_three.verdict) == ("not decided", "slower")
     assert two.note is not None and "take at least 5 per side" in two.note

@@ -5,7 +5,10 @@ etq.section("advice", (parent, { advice }) => {
   for (const row of advice.rows()) {
     const get = (name) => advice.get(row, name);
     const stake = get("time_at_stake");
-    const of = { "device idle": "of the device's time", "critical path": "of the critical path" }[get("rule")] ?? "an execute";
+    const of = {
+      "device idle": "of the device's time", "critical path": "of the critical path", "device time": "of the time of kernels, copies and fills",
+      "fusable kernels": "of the devices' time",
+    }[get("rule")] ?? "an execute";
     const cost = stake === null ? "" : `${etq.quantity(stake, get("unit"))} ${of}${get("share_percent") === null ? "" : ` (${etq.percent(get("share_percent"))})`}`;
     list.append(
       etq.element("li", { "data-rule": get("rule") },

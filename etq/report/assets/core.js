@@ -74,6 +74,12 @@ etq.Table = class {
     return column[row];
   }
 
+  // A text as people read it, as etq shortens names of kernels; any other value as it is.
+  short(row, name) {
+    const column = this.columns.get(name);
+    return column?.short && column.at[row] >= 0 ? column.short[column.at[row]] : this.get(row, name);
+  }
+
   // All values of a column.
   list(name) {
     return Array.from({ length: this.length }, (_, row) => this.get(row, name));

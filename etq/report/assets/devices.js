@@ -4,11 +4,19 @@
 const WAITED_FOR = {
   host: "the host, which launched nothing",
   synchronization: "the host, which had waited for the device",
+  allocation: "the host, which allocated memory",
+  free: "the host, which freed memory",
+  pinned_memory: "the host, which allocated or freed pinned memory",
+  module_load: "the host, which loaded kernels",
+  graph_instantiation: "the host, which captured or instantiated graphs",
+  creation: "the host, which created streams, events or contexts",
+  call: "the host, which was in a call of no known kind",
   data_loading: "input data",
   communication: "other processes",
   dependency: "events of other streams",
   launch_delay: "launches to take effect",
-  unknown: "unknown: launched long before, or without a recorded launch",
+  unknown_wait: "something that the trace doesn't show: launched long before",
+  unknown: "unknown: without a recorded launch",
 };
 
 const percent = (name, title, meaning) => ({ name, title, numeric: true, as: etq.percent, meaning });
@@ -38,6 +46,7 @@ etq.section("idle", (parent, { devices, causes, gaps }) => {
     { name: "max", title: "longest", unit, numeric: true },
     { name: "meaning", title: "the device waited for", always: true, as: (_, row) => WAITED_FOR[causes.get(row, "cause")] },
     { name: "host_op", title: "host mostly in", class: "wrapped", as: etq.clamped },
+    { name: "call", title: "mostly in the call", class: "wrapped", as: etq.clamped },
   ], { name: "causes", search: false });
   parent.append(etq.element("h3", { text: "The longest gaps" }));
   etq.table(parent, gaps, [
@@ -48,6 +57,7 @@ etq.section("idle", (parent, { devices, causes, gaps }) => {
     { name: "step", numeric: true },
     { name: "start", unit, numeric: true, meaning: "from the start of the recording" },
     { name: "host_op", title: "host in", class: "wrapped", as: etq.clamped },
+    { name: "call", title: "in the call", class: "wrapped", as: etq.clamped },
     { name: "next_event", title: "next event", class: "wrapped", as: etq.clamped },
     { name: "waited_for", title: "waited for", class: "wrapped", as: etq.clamped },
   ], { sort: ["duration"], name: "gaps" });
@@ -63,6 +73,7 @@ etq.section("critical_path", (parent, { ops, parts }) => {
     { name: "host", unit, numeric: true },
     { name: "device", unit, numeric: true },
     { name: "delay", title: "delays, waits", unit, numeric: true },
+    { name: "call", title: "mostly the call", class: "wrapped", as: etq.clamped },
     { name: "kernel", title: "mostly the kernel", class: "wrapped", as: etq.clamped },
   ], { sort: ["total"], name: "critical_ops" });
   parent.append(etq.element("h3", { text: "The longest parts" }));

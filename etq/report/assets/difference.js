@@ -2,7 +2,7 @@
 
 etq.section("verdict", (parent, { totals, findings }, facts) => {
   const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");
-  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts.sample, facts.op_line !== null));
+  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts));
   for (const tail of facts.tails) parent.append(etq.element("p", { text: `Besides, ${tail}.` }));
   parent.append(ofOps(facts.ops));
   if (facts.op_line !== null) parent.append(etq.element("p", { class: "op-line" }, etq.element("a", { href: "#changes", text: facts.op_line })));
@@ -33,9 +33,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
   }
 });
 
-const STATED = { slower: "New is slower", faster: "New is faster", "~": "No difference that counts", "possibly slower": "New is possibly slower", "possibly faster": "New is possibly faster", unstable: "Some captures of new are slower", "too few": "Too few captures to judge", "can't judge": "It can't be judged", "conditions differ": "Measured under other conditions", added: "In new alone", removed: "In base alone" };
-
-function stated(totals, row, hasMethods, sample, hasOps) {
+function stated(totals, row, hasMethods, { sample, op_line: ofOps, stated: words, is_in_turns: isInTurns }) {
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
@@ -43,10 +41,9 @@ function stated(totals, row, hasMethods, sample, hasOps) {
   return etq.element("div", { class: `stated ${kind}`, "data-verdict": verdict, "data-method": get("method") },
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
     etq.element("div", { class: "value" },
-      // With a note, there is a difference, but it may be noise.
-      etq.element("span", { text: verdict === "~" && get("note") !== null ? "Not decided" : verdict === "~" && hasOps ? "No difference of the total that counts" : (STATED[verdict] ?? verdict ?? "") }),
+      etq.element("span", { text: verdict === "~" && ofOps !== null ? "No difference of the total that counts" : (words[verdict] ?? verdict ?? "") }),
       change ? etq.element("span", { class: "change", text: change }) : null,
-      interval ? etq.element("span", { class: "muted interval", text: interval, title: "interval of 95 %" }) : null),
+      interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without what the machine changed from side to side` }) : null),
     etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),
     get("note") === null ? null : etq.element("div", { class: "muted", text: get("note") }));
 }
@@ -56,7 +53,7 @@ function counted(samples, sample) {
 }
 
 function ofOps(verdicts) {
-  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "more calls", "fewer calls", "other shapes", "~", "too few", "can't judge", "conditions differ"];
+  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "more calls", "fewer calls", "other shapes", "not decided", "~", "too few", "can't judge", "conditions differ"];
   const others = Object.keys(verdicts).filter((verdict) => verdict && verdict !== "null" && !order.includes(verdict));
   const counts = [...order, ...others].filter((verdict) => verdicts[verdict]).map((verdict) =>
     etq.element("span", {}, verdict in etq.words ? etq.element("span", { class: "verdict same", text: etq.words[verdict] }) : etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
@@ -148,7 +145,7 @@ etq.section("changes", (parent, { ops }) => {
       mark.style.left = place(value);
       return mark;
     })), etq.element("span"));
-  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, largest first: the change of each without the common shift, with an interval of 95 % if there are enough captures. Filled if it counts." }), list);
+  parent.append(etq.element("p", { class: "muted", text: "The ops that explain most of the difference, largest first: the change of each without the common shift, with its interval if there are enough captures. Filled if it counts." }), list);
   list.append(scale);
 });
 

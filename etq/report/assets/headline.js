@@ -112,7 +112,9 @@ function stepCard(steps, row) {
   const get = (name) => steps.get(row, name);
   const count = `${etq.number(get("steps"))} ${get("steps") === 1 ? "step" : "steps"}`;
   const note = get("category") === "Step" ? `mean of ${count}` : `${etq.percent(get("share_percent"))} of a step`;
-  return made(get("category") === "Step" ? "average step" : get("category"), etq.quantity(get("time"), get("unit")), note, "Time of the average step", get("category"));
+  const onDevices = steps.list("category").includes("Kernel");
+  const titles = { Step: "average step", Communication: onDevices ? "exposed communication" : "communication of the host" };
+  return made(titles[get("category")] ?? get("category"), etq.quantity(get("time"), get("unit")), note, "Time of the average step", get("category"));
 }
 
 // How long a device was idle, and mostly why: the section of idle devices has more.

@@ -22,7 +22,7 @@ etq.verdict = (verdict) => {
 etq.changeColour = (change, verdict) => {
   if (verdict === "added" || verdict === "removed") return "came";
   if (change === null || change === undefined || Math.abs(change) < 0.5) return "same";
-  const step = verdict === "~" ? 1 : 1 + [2, 5, 20].filter((limit) => Math.abs(change) >= limit).length;
+  const step = verdict === "~" || verdict === "not decided" ? 1 : 1 + [2, 5, 20].filter((limit) => Math.abs(change) >= limit).length;
   return `${change > 0 ? "slower" : "faster"}-${step}`;
 };
 
@@ -41,7 +41,7 @@ etq.changeColumns = (table) => {
   return [
     { name: "verdict", as: etq.verdict },
     { name: "change_percent", title: "change", numeric: true, as: etq.change, meaning: "typical change, without what all ops have in common" },
-    { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of 95 % for the change" },
+    { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of the change: of 95 % if the sides were measured in turns, else the spread of the captures" },
     time("base"),
     time("new"),
     { ...time("difference"), as: (value, row) => etq.difference(value, null === value || table.get(row, "unit") === unit ? "" : table.get(row, "unit")).trim() },

@@ -63,7 +63,7 @@ function legend() {
     entry(["came"], "on one side only"),
     etq.element("span", {}, outlined, "a difference that counts"),
     entry(["faster-1", "slower-1"], "one that doesn't"),
-    etq.element("span", {}, hatched, "unclear: too few captures, can't judge, other conditions"));
+    etq.element("span", {}, hatched, "unclear: not decided, too few captures, can't judge, other conditions"));
 }
 
 function mark(pen, verdict, x, y, width, height) {

@@ -1,6 +1,6 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
-// cell's text of (value, row), or a node. choose(row) is called for the row that is clicked, and at first for the first one
-// for which chosen(row) is true, then with true as its second argument.
+// cell's text of (value, row, the value as people read it), or a node. choose(row) is called for the row that is clicked,
+// and at first for the first one for which chosen(row) is true, then with true as its second argument.
 
 const AT_FIRST = 15;
 const AT_MOST = 1000;
@@ -84,7 +84,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
 };
 
 // A long name in two lines at most; all of it where the pointer is on it.
-etq.clamped = (name) => (name === null ? "" : etq.element("span", { class: "clamped", title: etq.printable(etq.short(name, 2000)), text: name }));
+etq.clamped = (name, _, short = name) => (name === null ? "" : etq.element("span", { class: "clamped", title: etq.printable(etq.short(name, 2000)), text: short }));
 
 function heading(column, state, draw) {
   const unit = column.unit ? `, ${etq.unit(column.unit)}` : "";
@@ -104,11 +104,12 @@ function heading(column, state, draw) {
 function cell(table, column, row) {
   const value = table.get(row, column.name);
   const made = etq.element("td", { class: [column.numeric ? "number" : "", column.class ?? ""].join(" ").trim() || null });
-  const shown = column.as ? column.as(value, row) : column.numeric ? etq.number(value) : (value ?? "");
+  const short = table.short(row, column.name);
+  const shown = column.as ? column.as(value, row, short) : column.numeric ? etq.number(value) : (short ?? "");
   if (shown instanceof Node) made.append(shown);
   else {
     made.textContent = etq.printable(etq.short(shown));
-    if (String(shown).length > 40) made.title = etq.printable(etq.short(shown, 2000));
+    if (String(shown).length > 40 || short !== value) made.title = etq.printable(etq.short(column.as ? shown : value, 2000));
   }
   if (column.share && typeof value === "number") {
     const bar = etq.element("span", { class: "share" });

@@ -41,17 +41,33 @@ etq.section("calls", (parent, { rows }) => {
 });
 
 const tensorCores = {
-  name: "tensor_cores_used", title: "tensor cores", meaning: "whether it uses tensor cores, by its name", as: (used) => (used ? "yes" : ""),
+  name: "tensor_cores_used", title: "tensor cores", meaning: "whether it uses tensor cores, or matrix cores of AMD, by its name",
+  as: (used) => (used === null ? "unknown" : used ? "yes" : "no"),
 };
 
-etq.section("kernels", (parent, { rows, copies, tensor_cores: ops }) => {
+const familyColumn = { name: "family", always: true, as: (family) => family ?? "unknown" };
+
+etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: ops }) => {
+  if (families) {
+    etq.table(parent, families, [
+      familyColumn,
+      ...times(unitOf(families), ["total"]),
+      share(),
+      { name: "calls", numeric: true },
+      { name: "tensor_percent", title: "on tensor cores", numeric: true, as: etq.percent },
+      { name: "top_event", title: "most time in", as: etq.clamped },
+    ], { sort: ["total"], name: "families", search: false });
+  }
+  if (chains) drawChains(parent, chains);
   if (rows) {
+    parent.append(etq.element("h3", { text: "Kernels" }));
     etq.table(parent, rows, [
       { name: "kernel", as: etq.clamped },
+      familyColumn,
       ...times(unitOf(rows), ["total"]),
       { name: "calls", numeric: true },
       ...times(unitOf(rows), ["mean"], ["min"], ["max"]),
-      ...(rows.list("tensor_cores_used").includes(true) ? [tensorCores] : []),
+      ...(rows.list("tensor_cores_used").some((used) => used !== false) ? [tensorCores] : []),
       { name: "blocks_per_sm", title: "blocks per SM", numeric: true },
       { name: "occupancy_percent", title: "occupancy", numeric: true, as: etq.percent },
     ], { sort: ["total"], name: "kernels" });
@@ -67,6 +83,19 @@ etq.section("kernels", (parent, { rows, copies, tensor_cores: ops }) => {
   ], { sort: ["total"], name: "copies", search: false });
 });
 
+// Chains of ops whose kernels torch.compile would fuse.
+function drawChains(parent, chains) {
+  parent.append(etq.element("h3", { text: "Chains of ops that torch.compile would fuse" }));
+  etq.table(parent, chains, [
+    { name: "sequence", title: "ops", class: "wrapped", as: etq.clamped },
+    ...times(unitOf(chains), ["saves_at_most", "saves at most", "the time of the chain's kernels, less the longest"]),
+    share(),
+    ...times(unitOf(chains), ["total"]),
+    { name: "kernels", numeric: true, meaning: "kernels of one chain" },
+    { name: "calls", numeric: true },
+  ], { sort: ["saves_at_most"], name: "chains" });
+}
+
 // Which ops use tensor cores, and which could: by the names of their kernels, and their own.
 function drawTensorCores(parent, ops) {
   const unit = unitOf(ops);
@@ -75,7 +104,7 @@ function drawTensorCores(parent, ops) {
     { name: "op", always: true, as: (op) => op ?? "(no op)" },
     ...times(unit, ["kernel_time", "kernels"], ["tensor_time", "with tensor cores"]),
     share("tensor_percent"),
-    ...times(unit, ["missed_time", "without"]),
+    ...times(unit, ["missed_time", "without"], ["unknown_time", "unknown", "kernels of unknown names"]),
   ], { sort: ["missed_time"], name: "tensor_cores" });
 }
 
@@ -160,7 +189,10 @@ function drawCoverage(parent, rows) {
 etq.section("steps", (parent, { steps }) => {
   const unit = unitOf(steps);
   const categories = [
-    ["kernel", "Kernel"], ["memcpy", "Memcpy"], ["memset", "Memset"], ["communication", "Communication"],
+    ["kernel", "Kernel"], ["memcpy", "Memcpy"], ["memset", "Memset"],
+    steps.list("kernel").some((time) => time > 0)
+      ? ["communication", "exposed communication", "on devices: a kernel of communication runs, and none of computation"]
+      : ["communication", "communication of the host"],
     ["runtime", "Runtime"], ["data_loader", "DataLoader"], ["cpu_exec", "CPU Exec"], ["other", "Other"],
   ].filter(([name]) => steps.list(name).some((time) => time > 0));
   const most = Math.max(...steps.list("total"));

@@ -1,0 +1,120 @@
+"""What is called more or less often: numbers of calls, counted by hand, of traces with and without steps and of dumps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from etq.warehouse.warehouse import Warehouse
+from tests.asserts import TWO_OPERATORS
+from tests.builders import dump, execute, kernel, operator_call, run
+from tests.command_line import run_etq
+from tests.trace_builders import event, trace
+
+COLUMNS = "name, kind, method, change, base_calls, new_calls, calls_difference"
+
+
+def launched(name: str, at: int, correlation: int) -> list[dict[str, Any]]:
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", at, at + 1, correlation=correlation),
+        event("kernel", name, at + 1000, at + 1005, 7, device=0, correlation=correlation),
+    ]
+
+
+def op(name: str, at: int, kernel: str | None = None) -> list[dict[str, Any]]:
+    return [event("cpu_op", name, at, at + 9), *(launched(kernel, at + 2, at + 1) if kernel is not None else [])]
+
+
+def changed(warehouse: Warehouse, base: str = "base", new: str = "new") -> list[tuple[Any, ...]]:
+    return warehouse.rows(f"SELECT {COLUMNS} FROM compare_calls($base, $new)", base=base, new=new)[1]
+
+
+BASE = [*op("aten::add", 0, "add_kernel"), *op("aten::mul", 10), *op("aten::neg", 20), *op("aten::neg", 30)]
+NEW = [
+    *op("aten::add", 0, "add_kernel"),
+    *op("aten::add", 10),
+    *op("aten::relu", 20, "relu_kernel"),
+    *op("aten::neg", 40),
+]
+
+
+def test_two_traces_without_steps(warehouse: Warehouse) -> None:
+    for name, events in (("base", BASE), ("new", NEW)):
+        warehouse.ingest(trace(*events), name=name)
+    assert changed(warehouse) == [
+        ("relu_kernel", "device_kernel", "Trace", "added", 0, 1, 1),
+        ("aten::relu", "op", "Trace", "added", 0, 1, 1),
+        ("aten::mul", "op", "Trace", "removed", 1, 0, -1),
+        ("aten::add", "op", "Trace", "more calls", 1, 2, 1),
+        ("cudaLaunchKernel", "runtime", "Trace", "more calls", 1, 2, 1),
+        ("aten::neg", "op", "Trace", "fewer calls", 2, 1, -1),
+    ]
+    assert changed(warehouse, "new", "new") == []
+
+
+def test_calls_count_by_step(warehouse: Warehouse) -> None:
+    """Twice as many steps with the same calls each: nothing differs but an op in half of the steps."""
+    for name, steps in (("base", 2), ("new", 4)):
+        events = []
+        for step in range(steps):
+            at = 100 * step
+            events += [event("user_annotation", f"ProfilerStep#{step}", at, at + 99), *op("aten::add", at + 10)]
+            events += op("aten::relu", at + 30) if name == "new" and step % 2 else []
+        warehouse.ingest(trace(*events), name=name)
+    assert changed(warehouse) == [("aten::relu", "op", "ProfilerStep", "added", 0, 0.5, 0.5)]
+
+
+def test_what_varies_within_a_side_has_no_row(warehouse: Warehouse) -> None:
+    """Of two captures per side: `a` is in all of new, `b` in one; `c` overlaps, `d` doesn't."""
+    counts = {
+        "base": ({"c": 1, "d": 2, "e": 1}, {"c": 3, "d": 3, "e": 1}),
+        "new": ({"a": 1, "b": 1, "c": 2, "d": 4}, {"a": 2, "c": 4, "d": 6}),
+    }
+    for side, captures in counts.items():
+        for number, calls in enumerate(captures):
+            names = [name for name, count in calls.items() for _ in range(count)]
+            events = [each for at, name in enumerate(names) for each in op(name, 10 * at)]
+            warehouse.ingest(trace(*events), name=f"{side}{number}", labels={"side": side})
+    assert changed(warehouse, "side=base", "side=new") == [
+        ("a", "op", "Trace", "added", 0, 1.5, 1.5),
+        ("e", "op", "Trace", "removed", 1, 0, -1),
+        ("d", "op", "Trace", "more calls", 2.5, 5, 2.5),
+    ]
+
+
+def test_other_steps_are_not_compared(warehouse: Warehouse) -> None:
+    warehouse.ingest(trace(*BASE), name="base")
+    warehouse.ingest(trace(event("user_annotation", "ProfilerStep#0", 0, 99), *NEW), name="new")
+    assert changed(warehouse) == []
+
+
+def test_etdumps(warehouse: Warehouse) -> None:
+    more = run(
+        "Execute",
+        kernel("add", start=10, end=30, instruction=0),
+        operator_call(start=8, end=33, instruction=0),
+        kernel("add", start=36, end=38, instruction=2),
+        operator_call(start=35, end=39, instruction=2),
+        operator_call(start=40, end=50, instruction=1),
+        execute(start=0, end=60),
+    )
+    warehouse.ingest(dump(TWO_OPERATORS, TWO_OPERATORS), name="base")
+    warehouse.ingest(dump(more), name="new")
+    assert [row for row in changed(warehouse) if row[1] == "kernel"] == [
+        ("add", "kernel", "Execute", "more calls", 1, 2, 1)
+    ]
+
+
+def test_the_command_lists_what_was_added(tmp_path: Path) -> None:
+    for name, events in (("base", BASE), ("new", NEW)):
+        (tmp_path / f"{name}.json").write_bytes(trace(*events))
+    sides = [str(tmp_path / f"{name}.json") for name in ("base", "new")]
+    shown = run_etq("compare", *sides, "--db", str(tmp_path / "none")).stdout
+    assert "Calls per step, counted: 2 added, 1 removed, 2 more calls, 1 fewer calls:" in shown
+    assert "added        device_kernel  relu_kernel                0          1                 1" in shown
+    assert (
+        "and 4 more: --what calls" in run_etq("compare", *sides, "--limit", "2", "--db", str(tmp_path / "none")).stdout
+    )
+    listed = run_etq("compare", *sides, "--what", "calls", "--format", "csv", "--db", str(tmp_path / "none")).stdout
+    assert listed.splitlines()[1] == "relu_kernel,device_kernel,Trace,added,0.0,1.0,1.0"
+    assert "| added | op | aten::relu | 0 | 1 | 1 |" in run_etq("compare", *sides, "--format", "markdown").stdout
