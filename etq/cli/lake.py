@@ -1,4 +1,4 @@
-"""Commands about lakes: export, add, check, compact."""
+"""Commands about lakes: export, add, check, restore, compact."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def add(folder: str, **options: Any) -> None:
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
     """
-    import tempfile
     from pathlib import Path
 
     from etq.lake import export
+    from etq.lake.stores import temporary_folder
     from etq.lake.tables import Lake
 
     is_there = Lake.at(folder).find()
-    with tempfile.TemporaryDirectory() as aside:
+    with temporary_folder() as aside:
         # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
         try:
@@ -79,23 +79,48 @@ def add(folder: str, **options: Any) -> None:
 
 @lake.command()
 @click.argument("folder", metavar="DIR")
-def check(folder: str) -> None:
+@click.option("--repair", is_flag=True, help="Take out loads with a missing or damaged file, and list their captures.")
+def check(folder: str, repair: bool) -> None:
     """Check a lake for files that are missing, damaged or not as its logs list them. With a fault, the status is 1.
 
-    Files of no table, left by a writer that was killed, are harmless: etq lake compact deletes them.
+    Files of no table, left by a writer that was killed, are harmless: etq lake compact deletes them. With --repair,
+    captures of which a file is missing or damaged are taken out, with all that were stored together with them: add
+    them again. Or go back to an older version by etq lake restore, before a week is over.
 
     \b
     etq lake check fleet
     """
     from etq.lake import check
+    from etq.lake import repair as repaired
 
     faults = check(folder)
     for fault in faults:
         click.echo(printable(f"{fault.file}: {fault.what}"))
+    if repair and any(fault.load for fault in faults):
+        for name in repaired(folder):
+            click.echo(printable(f"{name}: taken out; add it again"))
+        faults = check(folder)
     wrong = sum(not fault.is_left_over for fault in faults)
     if wrong:
         raise EtqError(f"{folder}: {wrong} fault{'s' if wrong > 1 else ''}")
     click.echo(f"{printable(folder)}: whole", err=True)
+
+
+@lake.command()
+@click.argument("folder", metavar="DIR")
+@click.option("--version", type=click.IntRange(min=0), required=True, help="The version, one of the table captures.")
+def restore(folder: str, version: int) -> None:
+    """Make the captures of an earlier version those of a lake, as a new version. Programs and records stay.
+
+    Versions are there until etq lake compact deletes their files, a week later or more.
+
+    \b
+    etq lake restore fleet --version 3
+    """
+    from etq.lake import restore
+
+    before, after = restore(folder, version)
+    click.echo(f"{printable(folder)}: {before} captures, now {after}", err=True)
 
 
 @lake.command()

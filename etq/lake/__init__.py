@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from etq.lake.checking import Fault, check
     from etq.lake.compacting import compact
     from etq.lake.history import Change, changes
+    from etq.lake.mending import repair, restore
     from etq.lake.publishing import Added
 
-__all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake"]
+__all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake", "repair", "restore"]
 
 # Reading a lake needs none of these modules, which import the readers of profiling files.
 _LAZY = {
     **dict.fromkeys(("add", "export"), "adding"),
     **dict.fromkeys(("Change", "changes"), "history"),
     **dict.fromkeys(("Fault", "check"), "checking"),
+    **dict.fromkeys(("repair", "restore"), "mending"),
     "compact": "compacting",
     "Added": "publishing",
 }

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import duckdb
 
 from etq import catalog
-from etq.errors import message_of
+from etq.errors import message_of, printable
 from etq.lake.reading import attach, read_parquet
 from etq.lake.state import State, live, read
 from etq.lake.tables import KINDS, File, Lake
@@ -18,11 +18,16 @@ from etq.lake.writing import KEY
 
 @dataclass(frozen=True)
 class Fault:
-    """A problem of a file or its content. Files that are left over are harmless."""
+    """A problem of a file or its content. Files that are left over are harmless.
+
+    table, load  where the file belongs, if it is one that the lake has
+    """
 
     file: str
     what: str
     is_left_over: bool = False
+    table: str = ""
+    load: str = ""
 
 
 def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> list[Fault]:
@@ -35,10 +40,11 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     faults: list[Fault] = []
     with duckdb.connect(":memory:") as connection:
         attach(connection, state)
-        there = {name for name in lake.listed() if name.endswith(".parquet") and "/load_id=" in name}
+        there = {name for name in lake.listed() if "/load_id=" in name}
         for table, files in state.files.items():
             for file in files:
-                faults += _faults(connection, lake.uri(table, file.path), table, file, f"{table}/{file.path}" in there)
+                if what := _fault(connection, lake.uri(table, file.path), table, file, f"{table}/{file.path}" in there):
+                    faults.append(Fault(lake.uri(table, file.path), what, table=table, load=file.load))
         if not faults:
             faults += _twice(connection, state)
     there -= {f"{table}/{each.path}" for table, files in state.files.items() for each in files}
@@ -49,24 +55,21 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     return faults
 
 
-def _faults(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: File, is_there: bool) -> Iterator[Fault]:
-    """The problems of a file."""
+def _fault(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: File, is_there: bool) -> str | None:
+    """The problem of a file."""
     if not is_there:
-        yield Fault(uri, "missing")
-        return
+        return "missing"
     source = read_parquet([uri])
     try:
         # Every value is read, so that damaged pages are found.
         [(number, *_)] = connection.execute(f"SELECT count(*), max(hash(COLUMNS(*))) FROM {source}").fetchall()
         columns = [name for name, *_ in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
     except duckdb.Error as error:
-        yield Fault(uri, f"damaged: {message_of(error)}")
-        return
+        return printable(f"damaged: {message_of(error)}")
     expected = [column.name for column in catalog.objects()[table].columns]
     if columns != expected:
-        yield Fault(uri, f"has the columns {', '.join(columns)}; expected {', '.join(expected)}")
-    elif number != file.rows:
-        yield Fault(uri, f"has {number} rows; expected {file.rows}")
+        return f"has the columns {', '.join(columns)}; expected {', '.join(expected)}"
+    return None if number == file.rows else f"has {number} rows; expected {file.rows}"
 
 
 def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import chain
 from typing import Final
 
 import duckdb
 
+from etq.lake import links, stores
 from etq.lake.publishing import publish
 from etq.lake.reading import attach
-from etq.lake.state import State, dropped, live, read
+from etq.lake.state import Change, State, change, dropped, live, read
 from etq.lake.stores import writing
-from etq.lake.tables import KINDS, ConflictError, File, Lake, tables_of
+from etq.lake.tables import FILE_PATH, KINDS, File, Lake, tables_of
 from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, files_of, merge, rows_of, write_root
 
 # A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
@@ -43,6 +44,8 @@ def compact(
     with writing(lake):
         state = read(lake)
         before = _number(state)
+        if not lake.is_remote:  # A disk may be full.
+            _free(lake, leave_seconds)
         with duckdb.connect(":memory:") as connection:
             attach(connection, state)
             listed = live(lake)
@@ -50,8 +53,8 @@ def compact(
                 groups = [group for group in _groups(state, kind, listed) if _merge(connection, state, kind, group)]
                 _drop(lake, kind, {*chain(*groups)}, leave_seconds)
         publish(lake, [], [])  # Notes programs and records that were put together.
-        _vacuum(lake, leave_seconds)
-        publish(lake, [], [])  # Notes all again, if cleaning made commits.
+        _clean_logs(lake)
+        _free(lake, leave_seconds)
         return before, _number(read(lake))
 
 
@@ -96,53 +99,61 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group
         lake.commit(table, [file])
     files = write_root(lake, kind, rows_of([load]))
     was = {each.path for each in state.of(root) if each.load in group}
-    while True:
-        seen = lake.open(root)
-        now = read(lake, root=root)
+
+    def plan(now: State) -> Change | None:
         is_dropped = load.id in dropped(now, root, begin)
         if is_dropped or {each.path for each in now.of(root) if each.load in group} != was:
-            return False  # The rows that were written are dropped in time.
-        with suppress(ConflictError):
-            note = now.changed(kind, files, group, files_of([load])).note()
-            lake.commit(root, files, group, seen=seen, note=note)
-            return True
+            return None  # The rows that were written are dropped in time.
+        return Change(files, group, now.changed(kind, files, group, files_of([load])))
+
+    return change(lake, kind, plan)
 
 
 def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) -> None:
     """Take the rows of loads that are not part of the lake out of its tables: `merged` ones, and old ones."""
     before = time.time() - leave_seconds
-    root = f"{kind}s"
-    while any((listed := live(lake, kind)).values()):
-        # A writer that was killed may not have created the root table.
-        seen = lake.make_table(root)
-        state = read(lake, root=root)
+    dead: dict[str, set[str]] = {}
+
+    def plan(state: State) -> Change | None:
         named = state.loads(kind)
-        dead = {
-            table: {
-                each.load for each in files if each.load not in named and (each.load in merged or each.written < before)
-            }
-            for table, files in listed.items()
-        }
+        for table, files in live(lake, kind).items():
+            old = {each.load for each in files if each.load in merged or each.written < before}
+            dead[table] = old - named.keys()
         loads = sorted(set().union(*dead.values()))
-        if not loads:
-            return
-        # From here on no writer commits them.
-        with suppress(ConflictError):
-            lake.commit(root, [], seen=seen, note=state.note(loads))
-            for table, found in dead.items():
-                if found:
-                    lake.commit(table, [], found)
-            return
+        # From this commit on no writer commits them.
+        return Change([], [], state, loads) if loads else None
+
+    if any(live(lake, kind).values()) and change(lake, kind, plan):
+        for table, loads in dead.items():
+            if loads:
+                lake.commit(table, [], loads)
 
 
-def _vacuum(lake: Lake, leave_seconds: float) -> None:
-    """Delete the files that no version since needs, and write checkpoints for those who read the logs."""
-    hours = max(0, int(leave_seconds // 3600))
+def _free(lake: Lake, leave_seconds: float) -> None:
+    """Delete the files that no version since needs, which takes no room on a disk that is full."""
+    before = time.time() - leave_seconds
+    hours = max(0, math.ceil(leave_seconds / 3600))
+    files = [read(lake, root=f"{kind}s").files for kind in KINDS] + [live(lake)]
+    kept = {f"{table}/{each.path}" for named in files for table in named for each in named[table]}
 
     def clean(name: str) -> None:
         # A writer that was killed may have written files of a table that it had not created.
+        if (table := lake.find_table(name)) is None:
+            return
+        # The library's list, but not its deletion: it would follow links, and make commits.
+        given_up = lake.result(partial(table.vacuum, hours, enforce_retention_duration=False, full=True))
+        stores.delete(lake, [f"{name}/{path}" for path in given_up if FILE_PATH.fullmatch(path)], kept)
+
+    lake.each(clean, lake.tables())
+    if not lake.is_remote:
+        links.sweep(lake.url, before)
+
+
+def _clean_logs(lake: Lake) -> None:
+    """Write checkpoints for those who read the logs, and delete what is older than these need."""
+
+    def clean(name: str) -> None:
         table = lake.make_table(name)
-        lake.result(partial(table.vacuum, hours, dry_run=False, enforce_retention_duration=False, full=True))
         if table.version() > 10:
             lake.result(table.create_checkpoint)
             lake.result(table.cleanup_metadata)

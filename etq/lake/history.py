@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import duckdb
+
+from etq.errors import WarehouseError, message_of
 from etq.lake.reading import connect_tables
 from etq.lake.state import read
 from etq.lake.tables import Lake
@@ -45,4 +48,7 @@ def _captures(lake: Lake, version: int | None) -> dict[str, tuple[Any, ...]]:
     """The captures at a version, by SHA-256."""
     query = "SELECT sha256, name, ingested_at, record_id, program_id FROM captures"
     with connect_tables(read(lake, version)) as connection:
-        return {row[0]: row for row in connection.execute(query).fetchall()}
+        try:
+            return {row[0]: row for row in connection.execute(query).fetchall()}
+        except duckdb.Error as error:
+            raise WarehouseError(f"{lake}: {message_of(error)}") from error

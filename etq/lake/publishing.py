@@ -1,7 +1,8 @@
 """Publishing loads that one or several processes wrote: every capture becomes part of a lake whole, and none twice.
 
 The rows of children are committed first, which nobody reads yet, then `programs` and `records`, and `captures` last. A
-root table is only committed as it was seen: if another writer was faster, it is looked at again.
+root table is only committed as it was seen: if another writer was faster, it is looked at again. What is left of loads
+and files that were not needed then is for a compaction: nobody deletes a file that a commit of theirs may name.
 """
 
 from __future__ import annotations
@@ -16,10 +17,9 @@ from typing import Any
 import duckdb
 
 from etq.errors import WarehouseError, displayed
-from etq.lake import stores
 from etq.lake.reading import attach, read_parquet
-from etq.lake.state import State, dropped, read
-from etq.lake.tables import KINDS, ConflictError, File, Lake
+from etq.lake.state import Change, State, change, dropped, read
+from etq.lake.tables import KINDS, File, Lake, tables_of
 from etq.lake.writing import Load, discard, files_of, rows_of, write_root
 from etq.maintenance.merge import longer_names
 from etq.storage.naming import names_for
@@ -102,33 +102,26 @@ def _commit(
     replace: bool,
 ) -> Added:
     """Add the contents of a kind that the lake lacks, or all if they `replace` those of the lake, to its root table."""
-    root = f"{kind}s"
-    while True:
-        seen = lake.make_table(root)
-        state = read(lake, root=root)
+    added = Added(0, 0, 0)
+
+    def plan(state: State) -> Change | None:
+        nonlocal added
         known = known_of(state, kind)
         chosen = _chosen(contents, {} if replace else known)
         gone = chosen.keys() & known.keys()
         added = Added(len(chosen) - len(gone), len(contents) - len(chosen), len(gone))
-        if dropped(state, root, begin) & {load.id for load in loads}:
+        if dropped(state, f"{kind}s", begin) & {load.id for load in loads}:
             raise WarehouseError(f"{lake}: a compaction gave up what took so long to be added; add it again")
         others = _files_of_others(lake) if kind == "capture" else {}
-        if not chosen and others.items() <= state.files.items() and state.is_noted:
-            break
+        is_same = all(files == state.of(table) for table, files in others.items())
+        if not chosen and is_same and state.is_noted:
+            return None
         names = naming([*chosen.values()], {sha256: each.name for sha256, each in known.items()})
         touched = {known[sha256].load for sha256 in gone}
         files = write_root(lake, kind, _rows(loads, chosen, names, state, touched)) if chosen else []
-        after = state.changed(kind, files, touched, files_of(loads), others)
-        try:
-            lake.commit(root, files, touched, seen=seen, note=after.note())
-            break
-        except ConflictError:
-            stores.delete(lake, [(root, each.path) for each in files])
-    # Another writer has added all of these meanwhile, and nobody reads them.
-    lost = [load for load in loads if load.id not in {each.load for each in chosen.values()}]
-    for table in {table for load in lost for table in load.files}:
-        lake.commit(table, [], [load.id for load in lost])
-    discard(lake, lost)
+        return Change(files, touched, state.changed(kind, files, touched, files_of(loads), others))
+
+    change(lake, kind, plan)
     return added
 
 
@@ -156,7 +149,8 @@ def _rows(
 
 def _files_of_others(lake: Lake) -> dict[str, Sequence[File]]:
     """The files of programs and records: some may have been added that `captures` doesn't note."""
-    return {table: files for kind in KINDS[:-1] for table, files in read(lake, root=f"{kind}s").files.items()}
+    states = {kind: read(lake, root=f"{kind}s") for kind in KINDS[:-1]}
+    return {table: state.of(table) for kind, state in states.items() for table in tables_of(kind)}
 
 
 def _chosen(contents: Sequence[Content], known: Mapping[str, Content]) -> dict[str, Content]:

@@ -11,7 +11,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
-from etq.database.connection import SETTINGS, withdraw_access
+from etq.database.connection import settings, withdraw_access
 from etq.errors import WarehouseError, message_of
 from etq.lake.state import State, read
 from etq.lake.tables import Lake, kind_of
@@ -30,7 +30,7 @@ def connect(
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
     state = state or read(lake, version)
-    connection = duckdb.connect(":memory:", config={**SETTINGS})
+    connection = duckdb.connect(":memory:", config=settings())
     with _closed_at_errors(connection, lake):
         schema.create(connection)
         _create_views(connection, state)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import tempfile
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,10 @@ from fsspec.spec import AbstractBufferedFile
 
 from etq import catalog
 from etq.catalog import quoted
+from etq.errors import WarehouseError
+from etq.lake.library import reason
 from etq.lake.state import State
+from etq.lake.stores import temporary_folder
 
 # Files up to this size are fetched whole, by one request, which takes less time than several for parts; of larger ones,
 # at least a quarter of it at their end, where Parquet has its index.
@@ -78,9 +80,12 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
         with self._lock:
             if key in self._blocks:
                 return self._blocks[key]
-        with self._handler.open_input_file(name) as file:
-            file.seek(begin)
-            content = bytes(file.read(end - begin))
+        try:
+            with self._handler.open_input_file(name) as file:
+                file.seek(begin)
+                content = bytes(file.read(end - begin))
+        except OSError as error:
+            raise WarehouseError(f"{self._state.lake.uri(name)}: {reason(error)}") from None
         with self._lock:
             self.requests += 1
             self.fetched += len(content)
@@ -130,7 +135,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
 def _empty(name: str) -> bytes:
     """A Parquet file with the columns of a table, and no rows."""
     table = catalog.objects()[name.partition("/")[0]]
-    with tempfile.TemporaryDirectory(prefix="etq-") as folder, duckdb.connect(":memory:") as connection:
+    with temporary_folder() as folder, duckdb.connect(":memory:") as connection:
         path = Path(folder) / _EMPTY
         connection.execute(table.statement)
         connection.execute(f"COPY (SELECT *, '' AS load_id FROM {table.name}) TO {quoted(str(path))} (FORMAT parquet)")

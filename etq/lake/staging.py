@@ -5,7 +5,6 @@ A process that is killed leaves files that no table has. `etq.lake.publishing` m
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +15,7 @@ from etq.annotations.discovery import discover
 from etq.errors import EtqError
 from etq.lake.publishing import Content, known_of, publish
 from etq.lake.state import read
+from etq.lake.stores import temporary_folder, writing
 from etq.lake.tables import Lake
 from etq.lake.writing import MOST_CONTENTS, Load, parts, write
 from etq.storage.bulk import File, store_many
@@ -72,10 +72,11 @@ def stage(job: StagingJob, files_given: Iterable[tuple[str, bytes]]) -> Iterator
     Content that the lake has, or that an earlier file had, is not written again. Until a load is complete, its captures
     are in a temporary file of this machine. Raises `WarehouseError` if the lake can't be written.
     """
-    held = known_of(read(job.lake), "capture")
+    with writing(job.lake):
+        held = known_of(read(job.lake), "capture")
     rest = iter(files_given)
     for first in rest:
-        with tempfile.TemporaryDirectory(prefix="etq-") as folder, _open(folder) as warehouse:
+        with temporary_folder() as folder, _open(folder) as warehouse:
             # The process that starts this one gives it one core.
             warehouse.connection.execute("SET threads = 1")
             yield from _write(job, warehouse, held, chain([first], islice(rest, MOST_CONTENTS - 1)))
@@ -155,4 +156,5 @@ def published(lake: Lake, results: Iterable[Result]) -> int:
         Content("capture", each.sha256, each.name, each.path, each.load) for each in results if isinstance(each, Staged)
     ]
     loads = [each for each in results if isinstance(each, Load)]
-    return publish(lake, loads, contents, by_path=True).new
+    with writing(lake):
+        return publish(lake, loads, contents, by_path=True).new

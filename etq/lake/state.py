@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
 from etq.errors import WarehouseError
-from etq.lake.links import without_links
-from etq.lake.tables import FILE_PATH, KINDS, File, Files, Lake, Note, files_of, kind_of, tables_of
+from etq.lake import links
+from etq.lake.notes import Note
+from etq.lake.tables import FILE_PATH, KINDS, ConflictError, File, Files, Lake, files_of, kind_of, tables_of
 from etq.version import SCHEMA_VERSION
 
 
@@ -75,6 +78,8 @@ def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> S
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged one.
     """
+    if not lake.is_remote:
+        links.listed(lake.url)  # Refuses links before anything is read.
     commits = lake.commits(root)
     if not commits and root == "captures":
         raise WarehouseError(f"{lake}: not a lake; make one with: etq lake add {lake} FILE...")
@@ -83,13 +88,13 @@ def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> S
     number = max(commits, default=0) if version is None else version
     # The last commit notes the files, unless another program made it.
     for each in sorted((each for each in commits if each <= number), reverse=True):
-        if (note := lake.note(*commits[each])) is not None:
+        if (note := lake.read_commit(*commits[each]).note) is not None:
             if note.schema != SCHEMA_VERSION:
                 raise WarehouseError(
                     f"{lake}: made by another version of etq (schema {note.schema}; this is {SCHEMA_VERSION}); add the "
                     "files again to a new lake"
                 )
-            return State(lake, number, _files(lake, note), is_noted=each == number)
+            return State(lake, number, _files(lake.uri(commits[each][0]), note), is_noted=each == number)
     if version is not None:
         raise WarehouseError(f"{lake}: what version {version} holds was noted in a log that was cleaned since")
     found = live(lake) if commits else {}
@@ -102,8 +107,36 @@ def dropped(state: State, root: str, since: int) -> set[str]:
     """The loads that were given up by commits of a root table after a version."""
     if state.version <= since:
         return set()
-    notes = [state.lake.note(*commit) for version, commit in state.lake.commits(root).items() if version > since]
+    lake = state.lake
+    notes = [lake.read_commit(*commit).note for version, commit in lake.commits(root).items() if version > since]
     return {load for note in notes if note is not None for load in note.dropped}
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit of a root table adds and takes out, and what the lake then holds."""
+
+    added: Sequence[File]
+    without: Collection[str]
+    after: State
+    dropped: Sequence[str] = ()
+
+
+def change(lake: Lake, kind: str, plan: Callable[[State], Change | None]) -> bool:
+    """Commit to the root table of a kind what `plan` makes of its state, again and again if other writers are faster.
+
+    Returns whether there was anything to commit. Raises `WarehouseError` if it can't be written.
+    """
+    root = f"{kind}s"
+    while True:
+        seen = lake.make_table(root)
+        planned = plan(read(lake, root=root))
+        if planned is None:
+            return False
+        with suppress(ConflictError):
+            note = planned.after.note(planned.dropped)
+            lake.commit(root, planned.added, planned.without, seen=seen, note=note)
+            return True
 
 
 def live(lake: Lake, *kinds: str) -> dict[str, list[File]]:
@@ -112,15 +145,16 @@ def live(lake: Lake, *kinds: str) -> dict[str, list[File]]:
 
     def files(name: str) -> list[File]:
         # A writer that was killed may have written files of a table that it had not created.
-        return without_links(lake, name, files_of(lake.open(name))) if lake.exists(name) else []
+        table = lake.find_table(name)
+        return [] if table is None else files_of(table)
 
     return dict(zip(names, lake.each(files, names), strict=True))
 
 
-def _files(lake: Lake, note: Note) -> dict[str, list[File]]:
-    """The files that a commit notes.
+def _files(commit: str, note: Note) -> dict[str, list[File]]:
+    """The files that the commit at a path notes.
 
-    Raises `WarehouseError` for files that aren't in a load's folder of a table, and for links.
+    Raises `WarehouseError` for files that aren't in a load's folder of a table.
     """
     files: dict[str, list[File]] = {}
     known = {*tables_of(*KINDS)}
@@ -129,6 +163,6 @@ def _files(lake: Lake, note: Note) -> dict[str, list[File]]:
             for name, (rows, size) in named.items():
                 path = f"load_id={load}/{name}"
                 if table not in known or not FILE_PATH.fullmatch(path):
-                    raise WarehouseError(f"{lake}: the log is damaged: a file is called {table}/{path}")
+                    raise WarehouseError(f"{commit}: the log is damaged: a file is called {table}/{path}")
                 files.setdefault(table, []).append(File(path, rows, size))
-    return {table: without_links(lake, table, found) for table, found in files.items()}
+    return files

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
+import duckdb
+
+from etq.database import temporary
 from etq.database.publishing import fsync_file, fsync_folder
-from etq.errors import WarehouseError
+from etq.errors import WarehouseError, message_of
+from etq.lake import links
+from etq.lake.library import reason
 from etq.lake.tables import Lake
+
+_ASIDE: Final = "etq-lake-"
 
 
 @contextmanager
 def writing(lake: Lake) -> Iterator[None]:
-    """Raise what the system refuses meanwhile as `WarehouseError`."""
+    """Raise what the system and DuckDB refuse meanwhile as `WarehouseError`."""
     try:
         yield
+    except duckdb.Error as error:
+        raise WarehouseError(f"{lake}: {message_of(error)}; etq lake check names damaged files") from error
     except OSError as error:
-        raise WarehouseError(f"{lake}: can't be written: {(error.strerror or str(error)).lower()}") from error
+        raise WarehouseError(f"{lake}: can't be written: {(error.strerror or reason(error)).lower()}") from error
 
 
 def write(lake: Lake, table: str, path: str, make: Callable[[str], bool]) -> None:
     """Store the file that `make` writes to the path it is given, unless it returns false."""
     if not lake.is_remote:
+        links.check(lake.url, table, is_folder=True)
         target = Path(lake.uri(table, path))
         target.parent.mkdir(parents=True, exist_ok=True)
         if make(str(target)):
@@ -34,7 +44,7 @@ def write(lake: Lake, table: str, path: str, make: Callable[[str], bool]) -> Non
             with suppress(OSError):
                 target.parent.rmdir()
         return
-    with tempfile.TemporaryDirectory(prefix="etq-") as folder:
+    with temporary_folder() as folder:
         aside = Path(folder) / "part.parquet"
         if make(str(aside)):
             # The handler itself takes bytes alone, and Arrow's file system on it gives it others.
@@ -45,11 +55,18 @@ def write(lake: Lake, table: str, path: str, make: Callable[[str], bool]) -> Non
             stored.close()
 
 
-def delete(lake: Lake, files: Iterable[tuple[str, str]]) -> None:
-    """Delete files, (table, path) each; missing ones are ignored."""
-    for table, path in files:
+def delete(lake: Lake, paths: Iterable[str], kept: Container[str] = ()) -> None:
+    """Delete files of loads, but not those that are `kept`; missing ones are ignored."""
+    for path in paths:
+        if path in kept:
+            continue
         with suppress(OSError):
             if lake.is_remote:
-                lake.handler().delete_file(f"{table}/{path}")
+                lake.handler().delete_file(path)
             else:
-                Path(lake.uri(table, path)).unlink()
+                links.delete(lake.url, path)
+
+
+def temporary_folder() -> AbstractContextManager[str]:
+    """A folder for files of this process alone. Those of processes that were killed are deleted first."""
+    return temporary.temporary_folder(_ASIDE)

@@ -12,24 +12,27 @@ that a reader needs no other log.
 
 from __future__ import annotations
 
-import base64
 import os
 import re
-import sys
+import secrets
 import time
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from etq import catalog
+from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError
-from etq.version import SCHEMA_VERSION
+from etq.lake import links, notes
+from etq.lake.library import deltalake, reason
+from etq.lake.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit, Note
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -45,13 +48,11 @@ _PRIMITIVES: Final = {
 }  # fmt: skip
 # Each writer reads all commits since the last checkpoint of each table, twice.
 _PROPERTIES: Final = {"delta.checkpointInterval": "10"}
-# The name of what commits of root tables note.
-_NOTE: Final = "etq"
-FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]+-[0-9]+/[\w-][\w.-]*\.parquet")
-# What stands before each further line of an error of the library.
-_ARROW: Final = re.compile("\x1b\\[[0-9;]*m|\N{DOWNWARDS ARROW WITH TIP RIGHTWARDS}")
-# Bytes of its JSON: a small commit of somebody else's lake could be unpacked to any size.
-_LARGEST_NOTE: Final = 10**9
+_COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
+FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
+# How often a commit is tried if others commit to the same table, and if the store or the disk fails.
+_TRIES_AMONG_OTHERS: Final = 100
+_TRIES: Final = 3
 
 
 class ConflictError(Exception):
@@ -59,7 +60,7 @@ class ConflictError(Exception):
 
 
 class File(msgspec.Struct, frozen=True):
-    """A Parquet file of a table: its path in the table's folder, and the range of its keys if it is new."""
+    """A Parquet file of a table: its path in the table's folder, and the range of its keys where known."""
 
     path: str
     rows: int
@@ -74,18 +75,6 @@ class File(msgspec.Struct, frozen=True):
         return self.path[len("load_id=") : self.path.index("/")]
 
 
-class Note(msgspec.Struct):
-    """What a commit of a root table notes.
-
-    files    rows and bytes of each file of its loads, by load, table and name
-    dropped  loads that were given up by the commit: their writers, if there are any left, must not commit them
-    """
-
-    schema: int = SCHEMA_VERSION
-    files: dict[str, dict[str, dict[str, tuple[int, int]]]] = {}
-    dropped: list[str] = []
-
-
 def kind_of(table: str) -> str | None:
     """The kind of content whose rows a table has; None for the table of versions."""
     key = catalog.objects()[table].columns[0].name
@@ -98,22 +87,6 @@ def tables_of(*kinds: str) -> list[str]:
     return sorted(names, key=lambda name: name[:-1] in KINDS)
 
 
-def deltalake() -> Any:
-    """The library. Raises `WarehouseError` if it isn't installed."""
-    if "deltalake" not in sys.modules and "RUST_LOG" not in os.environ:
-        # It reads this as it is imported. Its warnings, one for each place without credentials, hide the error.
-        os.environ["RUST_LOG"] = "error"
-        try:
-            return deltalake()
-        finally:
-            del os.environ["RUST_LOG"]
-    try:
-        import deltalake as module
-    except ImportError:
-        raise WarehouseError("a lake needs deltalake: pip install 'etq[lake]'") from None
-    return module
-
-
 @dataclass(frozen=True)
 class Lake:
     """A folder or the address of one in an object store, with the options of the store, as `deltalake` takes them."""
@@ -123,7 +96,7 @@ class Lake:
     # Tables that were opened, as of then.
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was read of commits and files, by path: they never change.
-    _notes: dict[str, Note | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _commits: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
     blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -159,15 +132,15 @@ class Lake:
         return DeltaStorageHandler(self.url, self.options, None if sizes is None else {**sizes})
 
     def listed(self, folder: str = "") -> dict[str, int]:
-        """The paths of all files below a folder of the lake, and their sizes in bytes."""
+        """The paths of all files below a folder of the lake, and their sizes in bytes.
+
+        Raises `WarehouseError` for what links to another place, and for what isn't a file.
+        """
         if not self.is_remote:
-            top = Path(self.url, folder)
             sizes = {}
-            for name, _, files in os.walk(top):
-                for file in files:
-                    with suppress(FileNotFoundError):  # deleted since
-                        path = Path(name, file)
-                        sizes[path.relative_to(self.url).as_posix()] = path.stat().st_size
+            for path, entry in links.listed(self.url, folder).items():
+                with suppress(FileNotFoundError):  # deleted since
+                    sizes[path] = entry.stat(follow_symlinks=False).st_size
             return sizes
         from pyarrow.fs import FileSelector
 
@@ -176,57 +149,85 @@ class Lake:
         return {each.path: each.size for each in found if each.is_file}
 
     def commits(self, table: str = "captures") -> dict[int, tuple[str, int]]:
-        """The path and size of each commit that a table's log has, by version, in order; none without a table."""
-        found = {Path(path).name: (path, size) for path, size in self.listed(f"{table}/_delta_log").items()}
-        return {int(name[:20]): found[name] for name in sorted(found) if re.fullmatch(r"\d{20}\.json", name)}
+        """The path and size of each commit that a table's log has, by version, in order; none without a table.
+
+        Raises `WarehouseError` as `listed` does, and for files of the log that are empty or too large to be read.
+        """
+        found: dict[int, tuple[str, int]] = {}
+        for path, size in sorted(self.listed(f"{table}/_delta_log").items()):
+            commit = _COMMIT.search(path)
+            most = LARGEST_COMMIT if path.endswith((".json", "_last_checkpoint")) else LARGEST_CHECKPOINT
+            # The library takes an empty commit for one without changes.
+            if size > most or (commit and size == 0):
+                raise WarehouseError(
+                    f"{self.uri(path)}: the log is damaged: has {size} bytes; from 1 to {most} are read"
+                )
+            if commit:
+                found[int(commit[1])] = path, size
+        return found
 
     def tables(self) -> list[str]:
-        """The tables of which there is a folder, the roots last."""
+        """The tables of which there are files, or folders of loads, the roots last."""
         if self.is_remote:
             from pyarrow.fs import FileSelector
 
             found = self.result(lambda: self.handler().get_file_info_selector(FileSelector("", allow_not_found=True)))
             there = {each.base_name for each in found}
         else:
-            there = {each.name for each in Path(self.url).iterdir()}
+            there = {each.name for each in Path(self.url).iterdir() if each.is_dir() and any(each.iterdir())}
         return [name for name in tables_of(*KINDS) if name in there]
 
     def exists(self, table: str = "captures") -> bool:
         """Whether there is a lake, or one of its tables."""
         return table in self._opened or bool(self.commits(table))
 
-    def note(self, path: str, size: int) -> Note | None:
-        """What a commit notes; None for one by another program. Raises `WarehouseError` if it is damaged."""
+    def read_commit(self, path: str, size: int) -> Commit:
+        """The metadata of a commit. Raises `WarehouseError` if it is damaged."""
+        if path not in self._commits:
+            content = self.result(lambda: self._content(path, size))
+            try:
+                self._commits[path] = notes.read(content)
+            except ValueError as error:
+                raise WarehouseError(f"{self.uri(path)}: the log is damaged: {error}") from error
+        return self._commits[path]
 
-        if path not in self._notes:
-            self._notes[path] = self._read_note(path, size)
-        return self._notes[path]
+    def _content(self, path: str, size: int) -> bytes:
+        if not self.is_remote:
+            return links.content(self.url, path, size)
+        with self.handler({path: size}).open_input_file(path) as file:
+            return bytes(file.read())
 
-    def _read_note(self, path: str, size: int) -> Note | None:
-        def content() -> bytes:
-            if not self.is_remote:
-                return Path(self.url, path).read_bytes()
-            with self.handler({path: size}).open_input_file(path) as file:
-                return bytes(file.read())
-
+    def find_table(self, table: str) -> DeltaTable | None:
+        """A table as it is now; None if there is none. Raises `WarehouseError` for a damaged one."""
+        # Refuses what the library would follow, wait for, or read without bounds.
+        if (not self.is_remote or table not in self._opened) and not self.commits(table):
+            return None
         try:
-            for line in self.result(content).splitlines():
-                action = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-                if info := action.get("commitInfo"):
-                    noted = msgspec.json.decode(info, type=dict[str, Any]).get(_NOTE)
-                    if noted is not None:
-                        return _decoded(noted)
-        except (msgspec.DecodeError, ValueError, zlib.error) as error:
-            raise WarehouseError(f"{self}: {path}: the log is damaged: {error}") from error
-        return None
-
-    def open(self, table: str) -> DeltaTable:
-        """A table as it is now. Raises `WarehouseError` for a missing or damaged one."""
-        if table in self._opened:
-            self.result(self._opened[table].update_incremental)
-        else:
-            self._opened[table] = self.result(lambda: deltalake().DeltaTable(self.uri(table), None, self.options))
+            if table in self._opened:
+                self._opened[table].update_incremental()
+            else:
+                self._opened[table] = deltalake().DeltaTable(self.uri(table), None, self.options)
+        except (deltalake().exceptions.DeltaError, OSError, ValueError) as error:
+            self._check_log(table)
+            raise WarehouseError(f"{self.uri(table)}: {reason(error)}") from error
         return self._opened[table]
+
+    def _check_log(self, table: str) -> None:
+        """Raise `WarehouseError` for the first damaged file of a log, which the library doesn't name."""
+        from pyarrow import BufferReader, parquet
+
+        versions = self.commits(table)
+        if missing := {*range(min(versions, default=0), max(versions, default=0))} - versions.keys():
+            raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {min(missing)} is missing")
+        for path, size in self.listed(f"{table}/_delta_log").items():
+            if path.endswith(".json"):
+                self.read_commit(path, size)
+            elif path.endswith(".parquet"):
+                content = self.result(partial(self._content, path, size))
+                try:
+                    parquet.read_table(BufferReader(content))
+                except (OSError, ValueError) as error:
+                    raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
 
     def make(self) -> None:
         """Create an empty lake, unless it exists. Raises `WarehouseError` as `find` does."""
@@ -253,21 +254,25 @@ class Lake:
         return False
 
     def make_table(self, table: str) -> DeltaTable:
-        """A table as it is now, created if it doesn't exist."""
+        """A table as it is now, created if it doesn't exist. Raises `WarehouseError` if it can't be."""
         module = deltalake()
-        properties = module.CommitProperties(custom_metadata={_NOTE: _encoded(Note())})
-        for _ in range(10):
+        properties = module.CommitProperties(custom_metadata=notes.metadata(self.url, "", Note()))
+        problem: Exception | None = None
+        for _ in range(_TRIES):
+            opened = self.find_table(table)  # perhaps another writer's
+            if opened is not None:
+                return opened
             try:
-                return self.open(table)  # perhaps another writer's
-            except WarehouseError as error:
-                if not isinstance(error.__cause__, module.exceptions.TableNotFoundError):
-                    raise
-            with suppress(module.exceptions.DeltaError):
                 module.DeltaTable.create(
                     self.uri(table), _schema(table), "ignore", ["load_id"], table,
                     configuration=_PROPERTIES, storage_options=self.options, commit_properties=properties,
                 )  # fmt: skip
-        return self.open(table)
+            except (module.exceptions.DeltaError, OSError) as error:
+                problem = error
+        opened = self.find_table(table)
+        if opened is None:
+            raise WarehouseError(f"{self.uri(table)}: can't be written: {reason(problem)}") from problem
+        return opened
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """What `work` returns for each, in order; several at a time, as most of it is waiting."""
@@ -289,16 +294,18 @@ class Lake:
         note  what the commit of a root table notes
 
         Raises `ConflictError` if the table isn't as it was `seen`, and `WarehouseError` if it can't be written.
+        Then the commit may still be made: a store that didn't answer may have it.
         """
         module = deltalake()
+        writer = secrets.token_hex(8)
         properties = module.CommitProperties(
-            custom_metadata=None if note is None else {_NOTE: _encoded(note)},
-            max_commit_retries=None if seen is None else 0,
+            custom_metadata=notes.metadata(self.url, writer, note), max_commit_retries=0
         )
         # Logs are cleaned when a lake is compacted.
         hooks = module.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-        for attempt in range(100):
+        for attempt in count(1):
             opened = seen or self.make_table(table)
+            begin = opened.version()
             try:
                 opened.create_write_transaction(
                     [_action(each, f"{kind_of(table)}_id") for each in added],
@@ -309,42 +316,36 @@ class Lake:
                     commit_properties=properties,
                     post_commithook_properties=hooks,
                 )
+                if not self.is_remote:
+                    made = Path(self.uri(table), "_delta_log", f"{begin + 1:020}.json")
+                    fsync_file(made)
+                    fsync_folder(made.parent)
                 return
-            except module.exceptions.CommitFailedError as error:
-                if seen is not None:
-                    raise ConflictError from error
-                if attempt == 99:
-                    raise WarehouseError(f"{self.uri(table)}: {error}") from error
-                time.sleep(min(0.01 * 2**attempt, 1))
             except (module.exceptions.DeltaError, OSError) as error:
-                raise WarehouseError(f"{self.uri(table)}: can't be written: {error}") from error
+                # If only the answer was lost, what was asked again was refused as another writer's is.
+                if self._has_commit(table, writer, begin):
+                    return
+                is_conflict = isinstance(error, module.exceptions.CommitFailedError)
+                if is_conflict and seen is not None:
+                    raise ConflictError from error
+                if attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES):
+                    raise WarehouseError(f"{self.uri(table)}: can't be written: {reason(error)}") from error
+                time.sleep(min(0.01 * 2**attempt, 1))
+
+    def _has_commit(self, table: str, writer: str, since: int) -> bool:
+        """Whether a table has a commit of this name, of a version after `since`."""
+        return any(
+            self.read_commit(*commit).writer == writer
+            for version, commit in self.commits(table).items()
+            if version > since
+        )
 
     def result(self, work: Callable[[], Any]) -> Any:
         """Return the result of work with the library. Raises `WarehouseError` for what it and the system refuse."""
         try:
             return work()
         except (deltalake().exceptions.DeltaError, OSError, ValueError) as error:
-            raise WarehouseError(f"{self}: {_reason(error)}") from error
-
-
-def _reason(error: Exception) -> str:
-    """The first and the last line of an error of the library, without the layers between them."""
-    lines = [each for line in str(error).splitlines() if (each := _ARROW.sub("", line).strip())]
-    if any("credentials" in line or "IMDS" in line for line in lines):
-        return (
-            "the store needs credentials: set them as its own tools read them, such as AWS_ACCESS_KEY_ID and "
-            "AWS_SECRET_ACCESS_KEY, or in storage_options"
-        )
-    return ": ".join(dict.fromkeys((*lines[:1], *lines[-1:])))
-
-
-def _decoded(text: str) -> Note:
-    """Return a note. Raises `ValueError` or `zlib.error` for a damaged one, and for one that is too large."""
-    decompressor = zlib.decompressobj()
-    content = decompressor.decompress(base64.b64decode(text, validate=True), _LARGEST_NOTE)
-    if not decompressor.eof:
-        raise ValueError("a note is cut off or has more than 1 GB")
-    return msgspec.json.decode(content, type=Note)
+            raise WarehouseError(f"{self}: {reason(error)}") from error
 
 
 def _schema(table: str) -> Any:
@@ -376,11 +377,8 @@ def files_of(table: DeltaTable) -> list[File]:
 def _action(file: File, key: str) -> Any:
     from deltalake.transaction import AddAction
 
-    smallest, largest = {key: file.smallest}, {key: file.largest}
-    stats = {"numRecords": file.rows, "minValues": smallest, "maxValues": largest, "nullCount": {key: 0}}
+    stats: dict[str, Any] = {"numRecords": file.rows}
+    if file.largest:
+        stats |= {"minValues": {key: file.smallest}, "maxValues": {key: file.largest}, "nullCount": {key: 0}}
     written = int(time.time() * 1e3)
     return AddAction(file.path, file.bytes, {"load_id": file.load}, written, True, msgspec.json.encode(stats).decode())
-
-
-def _encoded(note: Note) -> str:
-    return base64.b64encode(zlib.compress(msgspec.json.encode(note))).decode()

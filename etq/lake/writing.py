@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, Final
 
 import duckdb
@@ -14,8 +14,9 @@ from etq.catalog import quoted
 from etq.database.connection import with_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import stores
+from etq.lake.library import reason
 from etq.lake.reading import read_parquet
-from etq.lake.state import State, live
+from etq.lake.state import State
 from etq.lake.tables import File, Lake, tables_of
 
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
@@ -115,14 +116,13 @@ def files_of(loads: Sequence[Load]) -> dict[str, list[File]]:
 
 def discard(lake: Lake, loads: Sequence[Load]) -> None:
     """Delete the files of loads that were not committed to any table."""
-    stores.delete(lake, [(table, file.path) for load in loads for table, file in load.files.items()])
+    stores.delete(lake, [f"{table}/{file.path}" for load in loads for table, file in load.files.items()])
 
 
-def discard_of_prefix(lake: Lake, prefix: str) -> None:
-    """Delete the files of captures' loads whose names begin so, except those that the tables have."""
-    found = [path.split("/", 1) for path in lake.listed() if f"/load_id={prefix}" in path]
-    kept = {(table, each.path) for table, files in live(lake).items() for each in files} if found else set()
-    stores.delete(lake, [(table, path) for table, path in found if (table, path) not in kept])
+def discard_of_prefix(lake: Lake, prefix: str, kept: Container[str]) -> None:
+    """Delete the files of captures' loads whose names begin so, except `kept` loads, which may be committed."""
+    found = [path for path in lake.listed() if f"/load_id={prefix}" in path]
+    stores.delete(lake, [path for path in found if path.split("/load_id=")[1].split("/")[0] not in kept])
 
 
 def _load(
@@ -197,7 +197,8 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
     try:
         stores.write(lake, table, path, make)
     except (duckdb.IOException, OSError) as error:
-        raise WarehouseError(f"{lake.uri(table, path)}: can't be written: {message_of(error)}") from error
+        what = reason(error) if isinstance(error, OSError) else message_of(error)
+        raise WarehouseError(f"{lake.uri(table, path)}: can't be written: {what}") from error
     return written[0] if written else None
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -36,13 +37,20 @@ def serving(log: Path | None = None) -> Iterator[str]:
             server.kill()
 
 
-def made(endpoint: str, bucket: str) -> dict[str, str]:
-    """Make a bucket; the options of the store."""
+_KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
+
+
+def client(endpoint: str) -> Any:
+    """A client of the store."""
     import boto3
 
-    keys = {"aws_access_key_id": "x", "aws_secret_access_key": "x"}
-    boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **keys).create_bucket(Bucket=bucket)
+    return boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1", **_KEYS)
+
+
+def made(endpoint: str, bucket: str) -> dict[str, str]:
+    """Make a bucket; the options of the store."""
+    client(endpoint).create_bucket(Bucket=bucket)
     return {
-        **{name.upper(): value for name, value in keys.items()},
+        **{name.upper(): value for name, value in _KEYS.items()},
         "AWS_ENDPOINT_URL": endpoint, "AWS_REGION": "us-east-1", "AWS_ALLOW_HTTP": "true", "AWS_CONDITIONAL_PUT": "etag",
     }  # fmt: skip

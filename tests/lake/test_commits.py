@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,29 @@ def test_what_a_killed_writer_left_is_compacted_away(tmp_path: Path, more: Wareh
     assert {fault.is_left_over for fault in check(lake)} == {True}, "a writer may still be at work"
     compact(lake, leave_seconds=-1)
     assert check(lake) == [] and tables_of(lake, "SELECT count(*) FROM event_ticks") == before
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the names of files")
+def test_what_is_added_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files before the commits that name them: after a power failure, the lake has all that was reported as added."""
+    lake, on_disk = tmp_path / "lake", list[str]()
+    one_of(FLEET[:1], lake)
+    before, fsync = {*lake.rglob("*")}, os.fsync
+
+    def noted(file: int) -> None:
+        fsync(file)
+        on_disk.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", noted)
+    one_of(FLEET[1:2], lake)
+    new = {str(path) for path in {*lake.rglob("*")} - before if path.is_file()}
+    assert new <= {*on_disk}
+    places = {path: at for at, path in enumerate(on_disk)}
+    commits = [path for path in new if "/_delta_log/" in path]
+    assert len(commits) > 3 and on_disk[-2] == max(path for path in commits if "/captures/" in path)
+    for commit in commits:
+        folder = commit.split("_delta_log")[0]
+        assert all(places[path] < places[commit] for path in new - {*commits} if path.startswith(folder))
 
 
 def tables_of(lake: Path, query: str) -> list[Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import os
 import sys
+import time
 import zlib
 from pathlib import Path
 
@@ -12,7 +12,8 @@ import pytest
 
 import etq
 from etq.errors import WarehouseError
-from etq.lake import check, export
+from etq.lake import check, compact, export, notes
+from etq.version import SCHEMA_VERSION
 from tests.lake.test_lake import FLEET, one_of
 
 
@@ -53,7 +54,7 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
         return whole.replace(noted, base64.b64encode(zlib.compress(content.replace(before, after))))
 
     for content, message in (
-        (b"{", "lake: "),
+        (b"{", "json: the log is damaged: "),
         (noting(b'"schema":', b'"schema":9'), "made by another version of etq"),
         (whole.replace(noted, b"{" + noted), "damaged"),
         (whole.replace(noted, noted[:-8]), "damaged"),
@@ -72,29 +73,105 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
             check(lake)
     second.write_bytes(whole)
     first.unlink()
-    with pytest.raises(WarehouseError, match="lake: "):
+    with pytest.raises(WarehouseError, match="lake/captures: the log is damaged: version 1 is missing$"):
         check(lake)
 
 
-def test_links_and_pipes_are_refused(tmp_path: Path) -> None:
-    """By a link, somebody else's lake would have a file of its reader as rows."""
-    lake, aside = tmp_path / "lake", tmp_path / "aside"
+def named(note: str) -> bytes:
+    """A commit with this text as its note."""
+    return f'{{"commitInfo":{{"etq":"{note}"}}}}'.encode()
+
+
+def packed(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, 9)).decode()
+
+
+@pytest.mark.parametrize("table", ["captures", "runs"])
+def test_a_damaged_log_is_named_in_one_line(tmp_path: Path, table: str) -> None:
+    """By whatever reads it; a commit that is empty, as after a power failure, isn't taken for one without rows."""
+    lake = tmp_path / "lake"
+    for path in FLEET[:2]:
+        one_of([path], lake)
+    log = lake / table / "_delta_log"
+    last = max(log.glob("*.json"))
+    whole = last.read_bytes()
+
+    def refused(place: Path) -> None:
+        for work in (lambda: check(lake), lambda: compact(lake), lambda: one_of(FLEET[2:3], lake)):
+            with pytest.raises(WarehouseError) as caught:
+                work()
+            text = str(caught.value)
+            assert text.startswith(f"{place}: the log is damaged: ") and "\\" not in text and len(text) < 400, text
+
+    for content in (b"", b"\0" * len(whole), whole[: len(whole) // 2], b"\xff\xfe", b'{"commitInfo":' + b"[" * 10**5):
+        last.write_bytes(content)
+        refused(last)
+    last.write_bytes(whole)
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.DeltaTable(str(lake / table)).create_checkpoint()
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    made = checkpoint.read_bytes()
+    for content in (made[: len(made) // 2], b"\0" * len(made), b"PAR1"):
+        checkpoint.write_bytes(content)
+        refused(checkpoint)
+
+
+def test_a_log_without_bounds_is_refused(tmp_path: Path) -> None:
+    """Before it is read, or unpacked."""
+    lake = tmp_path / "lake"
     one_of(FLEET[:1], lake)
-    [file] = (lake / "runs").glob("load_id=*/*.parquet")
-    for place in (file, file.parent, lake / "runs"):
-        place.rename(aside)
-        place.symlink_to(aside)
-        with pytest.raises(WarehouseError, match=f"^{place}: .*; a lake's folders and files must be in it$"):
+    log = lake / "captures/_delta_log"
+    last = max(log.glob("*.json"))
+    whole = last.read_bytes()
+    for place in (last, log / "_last_checkpoint", log / f"{1:020}.checkpoint.parquet", log / f"{1:020}.crc"):
+        before = place.read_bytes() if place.exists() else None
+        with place.open("wb") as file:
+            file.truncate(1 << 40)
+        started = time.monotonic()
+        for work in (lambda: etq.open(lake), lambda: check(lake), lambda: compact(lake)):
+            with pytest.raises(
+                WarehouseError, match=rf"^{place}: the log is damaged: has 1099511627776 bytes; from 1 to"
+            ):
+                work()
+        assert time.monotonic() - started < 5
+        place.unlink() if before is None else place.write_bytes(before)
+    file_name = '{"runs":{"x.parquet":[1,1]}}'
+    for note, message in (
+        (
+            packed(b'{"schema":%d,"dropped":["' % SCHEMA_VERSION + b"a" * (1 << 28) + b'"]}'),
+            "a note is cut off, or has more than 128 MB",
+        ),
+        (packed(b'{"schema":%d,"files":' % SCHEMA_VERSION + b'{"a":' * 10**5), "the log is damaged: "),
+        (
+            packed(f'{{"schema":{SCHEMA_VERSION},"files":{{"ab-{"9" * 5000}":{file_name}}}}}'.encode()),
+            "a file is called",
+        ),
+        (
+            packed(b'{"schema":%d,"files":{"ab-1":{"runs":{"x.parquet":[1,-1]}}}}' % SCHEMA_VERSION),
+            "the log is damaged: ",
+        ),
+    ):
+        last.write_bytes(named(note))
+        with pytest.raises(WarehouseError, match=f"^{last}: .*{message}"):
             etq.open(lake)
-        place.unlink()
-        aside.rename(place)
-    file.rename(aside)
-    os.mkfifo(file)
-    with pytest.raises(WarehouseError, match="not a plain file"):
-        etq.open(lake)
-    file.unlink()
-    aside.rename(file)
-    # A lake itself may be anywhere.
+    last.write_bytes(whole)
+    assert check(lake) == []
+
+
+def test_no_note_is_written_that_would_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "lake"
+    for path in FLEET[:3]:
+        one_of([path], lake)
+    monkeypatch.setattr(notes, "_LARGEST_NOTE", 1100)  # of three loads
+    with pytest.raises(WarehouseError, match=f"can't note so many loads; put them together: etq lake compact {lake}"):
+        one_of(FLEET[3:4], lake)
+    compact(lake)
+    assert one_of(FLEET[3:4], lake).new == 1
+
+
+def test_a_lake_may_be_linked_to(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    one_of(FLEET[:1], lake)
     (tmp_path / "link").symlink_to(lake)
     with etq.open(tmp_path / "link") as opened:
         assert opened.rows("SELECT count(*) FROM runs")[1][0][0] > 0

@@ -151,10 +151,11 @@ def test_records_are_linked(tmp_path: Path) -> None:
 
 def test_compaction_deletes_leftovers_only(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    publish(lake, stage_files(lake, FLEET[:1]))
+    results = stage_files(lake, FLEET[:1])
+    publish(lake, results)
     stage_files(lake, FLEET[1:3])
     assert {fault.is_left_over for fault in check(lake)} == {True}
-    discard_of_prefix(Lake.at(lake), "a1")
+    discard_of_prefix(Lake.at(lake), "a1", {each.id for each in results if isinstance(each, Load)})
     assert check(lake) == [] and len(contents(lake)) == 1
 
 

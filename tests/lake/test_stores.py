@@ -22,7 +22,7 @@ import etq
 from etq import catalog
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
-from etq.lake import Added, check, compact, export, is_lake, reading
+from etq.lake import Added, check, compact, export, is_lake, reading, repair, restore
 from etq.lake.state import State, read
 from etq.lake.tables import Lake
 from tests.conftest import CAPTURES
@@ -90,6 +90,11 @@ def test_a_lake_in_a_store_is_as_one_in_a_folder(store: tuple[str, dict[str, str
     with etq.open(url, storage_options=options) as now, etq.open(url, version=version, storage_options=options) as then:
         query = "SELECT name, events FROM capture_summary ORDER BY name"
         assert now.rows(query) == then.rows(query) and len(now.rows(query)[1]) == 5
+    assert restore(url, 1, storage_options=options) == (5, 3)
+    assert repair(url, storage_options=options) == []
+    assert restore(url, version, storage_options=options) == (3, 5)
+    with etq.open(url, storage_options=options) as now:
+        assert now.rows(query)[1] == [*sorted(now.rows(query)[1])] and len(now.rows(query)[1]) == 5
     compact(url, leave_seconds=-1, storage_options=options)
     assert check(url, storage_options=options) == []
 

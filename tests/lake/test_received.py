@@ -1,0 +1,183 @@
+"""A lake of somebody else's has nothing of its reader's: what it links to is neither read nor deleted nor written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.errors import WarehouseError
+from etq.lake import check, compact, compacting, publishing
+from tests.lake.test_lake import FLEET, one_of
+
+pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A lake of two loads, with a checkpoint."""
+    lake = tmp_path_factory.mktemp("received") / "lake"
+    for path in FLEET[:2]:
+        one_of([path], lake)
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.DeltaTable(str(lake / "captures")).create_checkpoint()
+    return lake
+
+
+@pytest.fixture
+def lake(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "lake"))
+
+
+def tree(folder: Path) -> dict[str, bytes | None]:
+    """All below a folder, and the bytes of files."""
+    return {str(each.relative_to(folder)): each.read_bytes() if each.is_file() else None for each in folder.rglob("*")}
+
+
+def linked(lake: Path, place: Path) -> Path:
+    """Put a link in the place of what is there, which is then outside of the lake."""
+    outside = lake.parent / "outside"
+    outside.mkdir()
+    place.rename(outside / place.name)
+    if (outside / place.name).is_dir():
+        (outside / place.name / "mine.parquet").write_bytes(b"mine")
+        (outside / place.name / "load_id=ab-1").mkdir()
+        (outside / place.name / "load_id=ab-1/mine.parquet").write_bytes(b"mine")
+    place.symlink_to(outside / place.name)
+    return outside
+
+
+DOORS: dict[str, Callable[[Path], object]] = {
+    "open": etq.open,
+    "check": check,
+    "compact": lambda lake: compact(lake, leave_seconds=-1),
+    "add": lambda lake: one_of(FLEET[2:3], lake),
+}
+PLACES: dict[str, Callable[[Path], Path]] = {
+    "table": lambda lake: lake / "runs",
+    "root table": lambda lake: lake / "captures",
+    "log": lambda lake: lake / "runs/_delta_log",
+    "log of captures": lambda lake: lake / "captures/_delta_log",
+    "commit": lambda lake: max((lake / "captures/_delta_log").glob("*.json")),
+    "checkpoint": lambda lake: lake / "captures/_delta_log/_last_checkpoint",
+    "load": lambda lake: next((lake / "runs").glob("load_id=*")),
+    "file": lambda lake: next((lake / "runs").glob("load_id=*/*.parquet")),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_links_are_refused_by_all_commands(lake: Path, place: str) -> None:
+    at = PLACES[place](lake)
+    outside = linked(lake, at)
+    before, inside = tree(outside), sorted(lake.rglob("*"))
+    for door in DOORS.values():
+        with pytest.raises(WarehouseError, match=f"^{at}: a link; a lake's folders and files must be in it$"):
+            door(lake)
+        assert tree(outside) == before and sorted(lake.rglob("*")) == inside
+
+
+@pytest.mark.parametrize("name", ["notes", "labels", "labels/_delta_log", "runs/load_id=ab-1", "runs/x.parquet"])
+def test_links_that_no_log_names_are_refused(lake: Path, name: str) -> None:
+    """The vacuum of the library deletes what it finds below them, and a table is made where one leads to."""
+    outside = lake.parent / "outside"
+    (outside / "load_id=ab-1").mkdir(parents=True)
+    (outside / "load_id=ab-1/mine.parquet").write_bytes(b"mine")
+    (lake / name).parent.mkdir(exist_ok=True)
+    if (lake / name).exists():
+        (lake / name).rmdir()  # of a table without rows
+    (lake / name).symlink_to(outside)
+    before = tree(outside)
+    for door in DOORS.values():
+        with pytest.raises(WarehouseError, match=f"^{lake / name}: a link"):
+            door(lake)
+        assert tree(outside) == before
+
+
+@pytest.mark.parametrize("place", ["table", "log", "load"])
+def test_a_link_that_appears_meanwhile_is_refused(lake: Path, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After compaction has read the lake, and before it deletes."""
+    found = []
+
+    def late(*arguments: object) -> object:
+        outside = linked(lake, PLACES[place](lake))
+        found.append((outside, tree(outside)))
+        return publishing.publish(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compacting, "publish", late)
+    with pytest.raises(WarehouseError, match="a link; a lake's folders and files must be in it"):
+        compact(lake, leave_seconds=-1)
+    [(outside, before)] = found
+    assert tree(outside) == before
+
+
+@pytest.mark.parametrize(
+    "path", ["../", "../../outside/", "/etc/", "file:///etc/", "..%2F", "%2e%2e/", "%2Fetc%2F", "s3://other/", "..\\\\"]
+)
+def test_paths_that_lead_out_of_a_lake_are_refused(made: Path, lake: Path, path: str) -> None:
+    """In the log of any table, in what is added as in what is taken out."""
+    outside = lake.parent / "load_id=ab-1"
+    outside.mkdir()
+    (outside / "mine.parquet").write_bytes(b"mine")
+    for table in ("captures", "runs"):
+        shutil.rmtree(lake)
+        shutil.copytree(made, lake)
+        last = max((lake / table / "_delta_log").glob("*.json"))
+        whole = last.read_bytes()
+        (lake / "captures/_delta_log/_last_checkpoint").unlink(missing_ok=True)
+        for each in (lake / "captures/_delta_log").glob("*.checkpoint.parquet"):
+            each.unlink()
+        last.write_bytes(whole.replace(b'"path":"load_id=', f'"path":"{path}load_id='.encode()))
+        for name in ("check", "compact"):
+            with pytest.raises(WarehouseError, match="log is damaged: a file is called "):
+                DOORS[name](lake)
+        removed = f'{{"remove":{{"path":"{path}load_id=ab-1/mine.parquet","dataChange":true,"deletionTimestamp":1}}}}'
+        last.write_bytes(whole + b"\n" + removed.encode())
+        compact(lake, leave_seconds=-1)
+        assert (outside / "mine.parquet").read_bytes() == b"mine"
+
+
+def fifo(place: Path) -> None:
+    os.mkfifo(place)
+
+
+def device(place: Path) -> None:
+    try:
+        os.mknod(place, 0o020600, os.makedev(1, 5))  # /dev/zero
+    except OSError:
+        pytest.skip("devices can't be made")
+
+
+def listener(place: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        os.chdir(place.parent)  # the path of a socket is short
+        made.bind(place.name)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no pipes in folders")
+@pytest.mark.parametrize("make", [fifo, device, listener])
+def test_what_is_no_file_is_not_waited_for(
+    lake: Path, make: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(lake)
+    commands = (["captures", "--db", "."], ["lake", "check", "."], ["lake", "compact", "."], ["lake", "add", ".", "x"])
+    others = [lake / "runs/_delta_log/_last_checkpoint", lake / "notes"]
+    for number, place in enumerate([*(at(lake) for at in PLACES.values()), *others]):
+        if place.exists():
+            place.rename(lake.parent / "aside")
+        make(place)
+        command = [sys.executable, "-m", "etq", *commands[number % len(commands)]]
+        command = [str(FLEET[2]) if each == "x" else str(lake) if each == "." else each for each in command]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=ROOT)
+        assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(f"Error: {place}: not a plain f"), done
+        place.unlink()
+        if (lake.parent / "aside").exists():
+            (lake.parent / "aside").rename(place)
+    assert check(lake) == []
