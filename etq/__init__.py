@@ -10,7 +10,16 @@ Importing etq is fast: large libraries are loaded by `open`.
 
 from __future__ import annotations
 
+import os
 import sys
+
+if sys.argv[:1] == ["-m"] or os.path.basename(sys.argv[0] if sys.argv else "") == "etq":  # noqa: PTH119
+    # The command: an interrupt ends it also while all else is imported. `signal` would take milliseconds to import.
+    import _signal  # type: ignore[import-not-found]
+
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, lambda *_: os._exit(130))
+
 from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError, FormatError, QueryError, WarehouseError
@@ -19,6 +28,7 @@ from etq.version import VERSION
 if TYPE_CHECKING:
     from etq import lake, plot, report
     from etq.inspector import Inspector
+    from etq.maintenance.copying import backup
     from etq.maintenance.merge import merge
     from etq.torch.trace_handler import torch_trace_handler
     from etq.warehouse.warehouse import Capture, Program, Warehouse, open
@@ -35,6 +45,7 @@ __all__ = [
     "Warehouse",
     "WarehouseError",
     "__version__",
+    "backup",
     "lake",
     "merge",
     "open",
@@ -46,6 +57,7 @@ __all__ = [
 _LAZY = {
     **dict.fromkeys(("Capture", "Program", "Warehouse", "open"), "etq.warehouse.warehouse"),
     "Inspector": "etq.inspector",
+    "backup": "etq.maintenance.copying",
     "merge": "etq.maintenance.merge",
     "torch_trace_handler": "etq.torch.trace_handler",
 }

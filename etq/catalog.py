@@ -179,8 +179,10 @@ def objects_of_linking() -> list[str]:
         "_find_methods",
         "_find_kernel_nodes",
         "_find_delegate_nodes",
-        "_find_aligned_nodes",
+        *("_delegate_events", "_classified_delegate_ops", "_delegate_call_nodes"),
         "_find_event_ops",
+        *("debug_values", "_find_kernel_outputs"),
+        "_find_delegate_outputs",
         "_link_findings",
     ]
     return [*of_records, *finders]

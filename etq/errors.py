@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from typing import Final
@@ -15,6 +16,8 @@ LONGEST_NAME: Final = 120
 _LONGEST_PATH: Final = 400
 _LONGEST: Final = 2000
 _QUOTED: Final = re.compile(rf"(?:(?<=[\s(]')|(?<=^'))[^']{{{LONGEST_NAME + 1},}}(?=')")
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n.*\n(?:\w+\.)*\w+: ", re.DOTALL)
+_NESTED: Final = re.compile(r'\{"exception_type":"\w*","exception_message":"(?:[^"\\]|\\.)*"[^{}]*\}')
 _WORD: Final = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
 
 
@@ -88,6 +91,8 @@ class QueryError(EtqError):
 def message_of(error: Exception) -> str:
     """Return DuckDB's message in one line, without DuckDB's names for kinds of errors."""
     first = str(error).split("\n\nLINE")[0].split("\n\nStack Trace")[0]
+    first = _TRACEBACK.sub("", first)  # of Python that reads the files of a lake for DuckDB
+    first = _NESTED.sub(lambda match: str(json.loads(match.group())["exception_message"]), first)
     # The prefix of errors that occur when one connection reads rows from another.
     first = first.rsplit("reading the stream registered as 'rows' failed: IOError: ", 1)[-1]
     text = re.sub(r"^(?:[A-Z][A-Za-z-]* )*?Error: ", "", " ".join(first.split()))

@@ -3,10 +3,42 @@
 from __future__ import annotations
 
 import errno
+import ipaddress
+import re
 import socket
 from contextlib import ExitStack
+from typing import Final
 
 from etq.errors import EtqError
+
+# A host as browsers send it: a name or address, or an IPv6 address in brackets, and a port. No user, path or escape.
+_HOST: Final = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9_.-]+?)\.?(?::([0-9]{0,5}))?")
+_LARGEST_PORT: Final = 65535
+
+
+def host_of(header: str) -> str | None:
+    """Return the host that a request's header `Host` names, without the port; None for what no browser sends.
+
+    Names are in small letters, without the dot that may end them; addresses are in their shortest form.
+    """
+    found = _HOST.fullmatch(header.strip(" \t").lower())
+    if found is None or int(found[2] or 0) > _LARGEST_PORT:
+        return None
+    if not found[1].startswith("["):
+        return found[1]
+    try:
+        return str(ipaddress.IPv6Address(found[1][1:-1]))
+    except ValueError:
+        return None
+
+
+def is_address(name: str) -> bool:
+    """Whether a name is an IP address."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
 
 
 def bound(host: str, port: int) -> socket.socket:

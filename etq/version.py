@@ -6,7 +6,7 @@ from typing import Final
 
 VERSION: Final = "0.1.0"
 # The version of a warehouse's tables. A warehouse with another schema is rejected.
-SCHEMA_VERSION: Final = 4
+SCHEMA_VERSION: Final = 7
 # Optional libraries come last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),

@@ -73,6 +73,13 @@ def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
 
 
+def optional_flags(values: Sequence[bool | None]) -> pa.Array:
+    """An array of booleans; None becomes null."""
+    bits = np.packbits(np.array([bool(value) for value in values], np.bool_), bitorder="little")
+    validity = _validity(np.array([value is None for value in values], np.bool_))
+    return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
+
+
 def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
     """Return an array of strings; None becomes null. Offsets have 64 bits if `is_large`,
     or if 32 bits are not enough.

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SIDECARS: Final = (".json", ".toml")
+# A sidecar has some labels and metrics. As objects of Python, TOML takes hundreds of times its size.
+_LARGEST: Final = 2**20
 _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -50,7 +52,12 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
 
 def _bytes(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        with Path(path).open("rb") as file:
+            content = file.read(_LARGEST + 1)
+        if len(content) > _LARGEST:
+            what = f"a sidecar has at most {_LARGEST:,} bytes; sidecar=False leaves sidecars out"
+            raise FormatError(displayed(path), what)
+        return content
     except OSError as error:
         what = (error.strerror or str(error)).lower()
         raise FormatError(displayed(path), f"can't be read: {what}; sidecar=False leaves sidecars out") from error

@@ -11,6 +11,7 @@ from typing import Any, Final, NoReturn
 import click
 
 from etq.cli.interrupts import STATUS, install, is_interrupt
+from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_wait
 from etq.errors import EtqError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
@@ -32,6 +33,7 @@ COMMANDS: Final = {
         "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces", "counters": "traces",
         "tensor-cores": "traces", "critical-path": "traces", "idle": "traces",
         "gaps": "traces", "launches": "traces", "queues": "traces", "copies": "traces", "sequences": "traces",
+        "chains": "traces",
         "overlap": "traces", "collectives": "traces", "stragglers": "ranks", "clocks": "ranks",
         "peak": "traces", "leaks": "traces", "map": "ops",
     },
@@ -40,8 +42,8 @@ COMMANDS: Final = {
     },
     "A warehouse": {
         "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
-        "phase": "metrics", "merge": "maintenance", "remove": "maintenance", "prune": "maintenance",
-        "compact": "maintenance", "lake": "lake", "mcp": "agents",
+        "phase": "metrics", "merge": "maintenance", "backup": "maintenance", "check": "maintenance",
+        "remove": "maintenance", "prune": "maintenance", "compact": "maintenance", "lake": "lake", "mcp": "agents",
     },
     "Anything else": {
         "serve": "serve", "sql": "sql", "views": "sql", "transpile": "spark", "demo": "sql", "completion": "completion",
@@ -114,6 +116,8 @@ class _Group(click.Group):
 
 def _message(error: BaseException) -> str | None:
     """Return the message of an expected failure in one line, None for other errors."""
+    if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
+        return limit
     if isinstance(error, EtqError):
         return _about_file(str(error))
     if isinstance(error, MemoryError):
@@ -123,6 +127,17 @@ def _message(error: BaseException) -> str | None:
         return f"{error.filename or 'output'}: {what}"
     if isinstance(error, Exception) and type(error).__module__ in ("duckdb", "_duckdb"):
         return message_of(error)
+    return None
+
+
+def _exceeded_limit(error: BaseException | None) -> str | None:
+    """Return the message for a query that took more than --seconds or --megabytes."""
+    seconds, megabytes = query_seconds.get(), query_megabytes.get()
+    kind = type(error).__name__
+    if kind == "InterruptException" and seconds is not None:
+        return f"the query took longer than {seconds:g} s; allow more with --seconds"
+    if kind == "OutOfMemoryException" and megabytes is not None:
+        return f"the query took more than {megabytes} MB of memory; allow more with --megabytes"
     return None
 
 
@@ -187,6 +202,8 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
     etq ops run --db lab.duckdb
     """
     lock_timeout.set(wait)
+    query_seconds.set(None)
+    query_megabytes.set(None)
     on_wait.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 

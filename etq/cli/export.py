@@ -9,7 +9,7 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
-from etq.cli.options import schedule_options, unit_option, warehouse_option
+from etq.cli.options import query_limits, schedule_options, unit_option, warehouse_option
 from etq.cli.showing import check_phase
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError
@@ -50,6 +50,7 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 @click.option("--graph", type=click.Choice(GRAPHS), help="model-explorer: the graph.  [default: the first]")
 @unit_option(None)
 @schedule_options
+@query_limits
 @warehouse_option
 @file_options
 def export(capture: str, to: str, output: str | None, force: bool, db: str, **options: Any) -> None:

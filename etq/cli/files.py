@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 from collections import Counter
@@ -13,6 +12,7 @@ import click
 
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.found_files import found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import found_options, parsed_labels
 from etq.cli.no_rows import note_no_rows
@@ -131,7 +131,7 @@ def inspect(
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
-@click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20.")
+@click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @warehouse_option
 def ingest(
@@ -155,8 +155,9 @@ def ingest(
     """Read profiling files into a warehouse. To a known file, only the options are applied.
 
     A file that can't be read is reported, and the others are still read; the exit status is then 1. From a folder, all
-    profiling files in it and below are read; the traces of several ranks and workers get a label each. A pattern may be
-    quoted. For more than 20 files, only failures and a line with totals are printed.
+    profiling files in it and below are read, whatever their names, and a line lists what was left out; the traces of
+    several ranks and workers get a label each. A pattern may be quoted. For more than 20 files, only failures and a
+    line with totals are printed.
 
     Labels of --label have precedence over those of a sidecar (run.etdp.json or run.etdp.toml next to run.etdp), these
     over --label-from, these over --label-git. Only --label replaces labels of a known capture.
@@ -180,7 +181,8 @@ def ingest(
         raise click.UsageError("--verbose and --quiet don't go together")
     if job is not None and labels.setdefault("job", job) != job:
         raise click.UsageError(f"--job {job} and --label job={labels['job']} differ")
-    files = tuple(each for file in files for each in files_of(file))
+    files, left = found_files(files)
+    note_left_out([] if quiet else left, lists_all=verbose)
     if not any(map(os.path.exists, files)):
         raise EtqError(f"{files[0]}: no such file")
     ingest_options: dict[str, Any] = {
@@ -300,28 +302,6 @@ class _Printed:
             counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
             shown = [text for text in counted if not text.startswith("0 ")]
             click.echo(f"{self._files} files: {', '.join(shown)}", err=True)
-
-
-def files_of(argument: str) -> list[str]:
-    """Return the files that an argument names: a file itself, the profiling files in a folder and below, sorted by
-    name, or the files that match a pattern.
-
-    Raises `EtqError` for a folder or pattern without files.
-    """
-    if glob.has_magic(argument) and not os.path.exists(argument):
-        paths = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - of a pattern with folders
-        if not paths:
-            raise EtqError(f"{argument}: no such files")
-        return [path for each in paths for path in files_of(each)]
-    if not Path(argument).is_dir():
-        return [argument]
-    from etq.ingest.registry import FORMATS
-
-    patterns = [f"*{ending}" for each in FORMATS.values() for ending in each.endings]
-    paths = sorted(str(path) for pattern in patterns for path in Path(argument).rglob(pattern))
-    if not paths:
-        raise EtqError(f"{argument}: a folder without profiling files ({', '.join(patterns)})")
-    return paths
 
 
 @main.command()

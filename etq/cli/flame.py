@@ -173,11 +173,15 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     import difflib
 
-    query = "SELECT m.module_path FROM module_totals($capture) AS m WHERE m.depth IS NOT NULL"
-    paths = [path for (path,) in warehouse.rows(query, capture=capture)[1]]
-    if module in paths:
+    query = "SELECT m.module_path, m.total FROM module_totals($capture) AS m WHERE m.depth IS NOT NULL"
+    totals = dict(warehouse.rows(query, capture=capture)[1])
+    if module in totals and totals[module] is None:
+        return EtqError(
+            f"the time of module {module} is unknown: no event is known to be of it; etq modules shows which have times"
+        )
+    if module in totals:
         return EtqError(f"module {module} took no time in the runs that are asked for")
-    near = difflib.get_close_matches(module, paths)
+    near = difflib.get_close_matches(module, totals)
     return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 

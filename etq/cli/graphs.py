@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, peak_options, run_options, unit_option, warehouse_option
+from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.showing import check_runs, note_excluded_runs, views_for
 from etq.cli.targets import (
     check_path,
@@ -60,6 +60,7 @@ GAPS = "base_gap, new_gap, gap_problem"
 @click.option("--gap", metavar="BASE", help="Show how far values are from those of this capture, assumed to be right.")
 @peak_options
 @run_options("typical")
+@query_limits
 @warehouse_option
 @unit_option(None)
 @click.option("--pte", metavar="FILE", help="For a file: its program, which has the memory plan.")

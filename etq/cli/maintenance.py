@@ -1,4 +1,4 @@
-"""Commands that keep warehouses in order: merge, remove, prune, compact."""
+"""Commands that keep warehouses in order: merge, backup, check, remove, prune, compact."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import warehouse_option
+from etq.cli.options import query_limits, warehouse_option
 from etq.cli.targets import open_existing
 from etq.errors import EtqError, printable
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 @main.command()
 @click.argument("files", metavar="WAREHOUSE...", nargs=-1, required=True)
+@query_limits
 @click.option("-o", "--output", metavar="FILE", required=True, help="The new warehouse.")
 def merge(files: tuple[str, ...], output: str) -> None:
     """Make a new warehouse from all content of several others. These are only read.
@@ -34,6 +35,60 @@ def merge(files: tuple[str, ...], output: str) -> None:
     for conflict in merged.conflicts:
         click.echo(printable(f"Note: {conflict}"), err=True)
     click.echo(f"{printable(output)}: {merged.captures} captures; {merged.known} were in several", err=True)
+
+
+@main.command()
+@click.argument("file", metavar="WAREHOUSE")
+@click.option("-o", "--output", metavar="FILE", required=True, help="The copy.")
+@click.option("--force", is_flag=True, help="Overwrite an existing copy.")
+def backup(file: str, output: str, force: bool) -> None:
+    """Copy a warehouse as it is at one moment. Other processes may use it meanwhile: those that write wait.
+
+    The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
+
+    \b
+    etq backup lab.duckdb -o copy.duckdb
+    """
+    from etq.maintenance.copying import backup
+
+    size = backup(file, output, overwrite=force)
+    click.echo(f"{printable(output)}: {size / 1e6:.1f} MB", err=True)
+
+
+@main.command()
+@click.argument("file", metavar="WAREHOUSE")
+@click.option(
+    "--files",
+    metavar="FOLDER",
+    default=".",
+    type=click.Path(exists=True, file_okay=False),
+    help="The folder that files were read from.  [default: the current one]",
+)
+def check(file: str, files: str) -> None:
+    """Check that a warehouse is undamaged and its tables agree.
+
+    All tables are read. Keys are unique, rows refer to rows that are there, and rollups are what events give when they
+    are computed again. Files of the folder that they were read from have the same content. Each problem is a
+    line; with a problem, the status is 1. The warehouse is only read; writers wait meanwhile.
+
+    \b
+    etq check lab.duckdb
+    etq check lab.duckdb --files captures
+    """
+    from etq.maintenance.checking import check
+
+    problems = 0
+    for part in check(file, folder=files):
+        problems += len(part.problems)
+        click.echo(f"{part.what}: {_problems(len(part.problems)) if part.problems else 'ok'}")
+        for problem in part.problems:
+            click.echo(printable(f"  {problem}"))
+    if problems:
+        raise EtqError(f"{file}: {_problems(problems)}")
+
+
+def _problems(number: int) -> str:
+    return f"{number} problem{'' if number == 1 else 's'}"
 
 
 @main.command()

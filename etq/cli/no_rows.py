@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from etq.analysis.delegates import UNALIGNED, are_unaligned
+from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
 from etq.errors import EtqError, QueryError, printable
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ _OF_ETDUMPS: Final = {
     "critical_path": "etq breakdown",
     "backward_times": "etq modules",
     "kernel_table": "etq ops",
+    "kernel_families": "etq ops",
+    "fusable_chains": "etq ops",
     "annotation_kernels": "etq ops",
     "tensor_core_use": "etq roofline",
     "device_idle": "etq tax",
@@ -46,6 +48,8 @@ _COMMANDS: Final = {"delegate_graph": "etq delegate-ops"}
 # What a trace lacks if the view has no rows: of views of devices, and of what an option of the profiler records.
 _OF_DEVICES: Final = {
     "kernel_table": "no kernels",
+    "kernel_families": "no device events",
+    "fusable_chains": "no kernels of torch's own that follow each other and that torch.compile would fuse",
     "tensor_core_use": "no kernels of computation",
     "device_idle": "no gaps between device events",
     "device_idle_causes": "no gaps between device events",
@@ -110,6 +114,18 @@ def note_unaligned(warehouse: Warehouse, capture: str, selector: str) -> None:
     """Print a note if delegates' events fit none of the graphs that the program has for them."""
     if are_unaligned(warehouse, selector):
         click.echo(printable(f"Note: {UNALIGNED.format(capture)}"), err=True)
+
+
+def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str, Any]) -> None:
+    """Print why modules have no time, if some have none; `call` is that of `module_totals`."""
+    called = """
+        SELECT 1 FROM signatures AS s
+        WHERE s.capture_id = _capture_id($capture) AND s.kind = 'delegate_call' LIMIT 1
+    """
+    if warehouse.rows(called, capture=parameters["capture"])[1]:
+        reason = unknown_times(warehouse.rows(f"SELECT m.depth, m.total FROM {call} AS m", **parameters)[1])
+        if reason is not None:
+            click.echo(f"Note: {reason}", err=True)
 
 
 def note_below_clock(warehouse: Warehouse, selector: str, unit: str | None) -> None:

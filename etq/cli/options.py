@@ -12,7 +12,9 @@ from typing import Any, Final, TypeVar
 import click
 
 from etq.choices import PHASES, RUNS, UNITS
+from etq.database.limits import query_megabytes, query_seconds
 from etq.render.delimited import escaping_formulas
+from etq.render.kernel_names import full_names
 from etq.render.selection import selection
 from etq.render.writers import FORMATS
 
@@ -49,6 +51,10 @@ def _escape_formulas(_: click.Context, __: click.Parameter, is_set: bool) -> Non
     escaping_formulas.set(is_set)
 
 
+def _show_full_names(_: click.Context, __: click.Parameter, is_set: bool) -> None:
+    full_names.set(is_set)
+
+
 def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> str | None:
     return None if path == "-" else path
 
@@ -64,11 +70,37 @@ def file_output_options(command: Command) -> Command:
     command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
         command
     )
+    text = "On a terminal: show names of kernels in full, with namespaces and template arguments."
+    command = click.option("--full-names", is_flag=True, expose_value=False, callback=_show_full_names, help=text)(
+        command
+    )
     command = click.option("--force", is_flag=True, help="Overwrite an existing file of -o.")(command)
     text = "Write to that file instead of stdout (-)."
     command = click.option("-o", "--output", metavar="FILE", callback=_file_of_output, help=text)(command)
     text = "Format of the output.  [default: by the ending of -o, else table]"
-    return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(command)
+    return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(query_limits(command))
+
+
+def query_limits(command: Command) -> Command:
+    """Add the limits of time and memory for queries on files that aren't trusted."""
+    for option in (
+        click.option(
+            "--megabytes",
+            type=click.IntRange(16, 2**20),
+            expose_value=False,
+            callback=lambda _, __, number: query_megabytes.set(number),
+            help="Memory limit of each query in MB, for files that aren't trusted.",
+        ),
+        click.option(
+            "--seconds",
+            type=click.FloatRange(0, 86400, min_open=True),
+            expose_value=False,
+            callback=lambda _, __, number: query_seconds.set(number),
+            help="Time limit of each query in seconds, for files that aren't trusted.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 def row_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -26,6 +26,29 @@ _DIFFERENCES: Final = """
     HAVING max(c.clock_offset) - min(c.clock_offset) > 2 * max(c.spread)
     ORDER BY c.job
 """
+# By view, which ranks of a job lack what it computes, and why.
+_WITHOUT_WAITS: Final = (
+    """
+    SELECT s.job, string_agg(DISTINCT s.rank::VARCHAR, ', ' ORDER BY s.rank::VARCHAR), count(DISTINCT s.rank)
+    FROM stragglers({arguments}) AS s
+    GROUP BY s.job HAVING count(s.waited) = 0 ORDER BY s.job
+    """,
+    "no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what {ranks} waited for",
+)
+_UNKNOWN: Final = {
+    "stragglers": _WITHOUT_WAITS,
+    "rank_steps": _WITHOUT_WAITS,
+    "clock_offsets": (
+        """
+        SELECT c.job, string_agg(c.rank::VARCHAR, ', ' ORDER BY c.rank), count(*)
+        FROM clock_offsets({arguments}) AS c
+        WHERE c.clock_offset IS NULL
+        GROUP BY c.job ORDER BY c.job
+        """,
+        "the clock of {ranks} isn't known: no collective that ends for several ranks at once, such as an all-reduce, "
+        "is in their traces and in those of others",
+    ),
+}
 
 
 @main.command()
@@ -46,7 +69,7 @@ def stragglers(
     etq stragglers job=train --db lab.duckdb
     """
     view = "rank_steps" if by == "step" else "stragglers"
-    _show_ranks(view, selector, unit, db, (format, output, force), "profiler steps", notes_clocks=True)
+    _show_ranks(view, selector, unit, db, (format, output, force), notes_clocks=True)
 
 
 @main.command()
@@ -65,7 +88,7 @@ def clocks(
     etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
     etq clocks job=train --db lab.duckdb
     """
-    _show_ranks("clock_offsets", selector, unit, db, (format, output, force), "collectives")
+    _show_ranks("clock_offsets", selector, unit, db, (format, output, force))
 
 
 def _show_ranks(
@@ -74,11 +97,12 @@ def _show_ranks(
     unit: str | None,
     db: str,
     options: tuple[str | None, str | None, bool],
-    needed: str,
     *,
     notes_clocks: bool = False,
 ) -> None:
-    """Print a view of ranks; a note on stderr if it has no rows, or if clocks differ where the view compares ranks."""
+    """Print a view of ranks; notes on stderr if it has no rows, about what isn't known of ranks, and, where the view
+    compares ranks, if clocks differ.
+    """
     from etq.warehouse.warehouse import open
 
     if selector is not None and is_file(selector, db):
@@ -90,10 +114,20 @@ def _show_ranks(
     with open(db, read_only=True) as warehouse:
         if not write(warehouse, f"FROM {view}({_written(arguments)})", format, output, force=force, **arguments):
             chosen = "" if selector is None else f" of {selector}"
-            note = f"Note: no trace{chosen} has a label rank and {needed}; ingest the traces of a job's ranks"
+            note = f"Note: no trace{chosen} has a label rank; ingest the traces of a job's ranks"
             click.echo(printable(note), err=True)
-        elif notes_clocks:
+            return
+        _note_unknown(warehouse, arguments, _UNKNOWN[view])
+        if notes_clocks:
             _note_clocks(warehouse, arguments)
+
+
+def _note_unknown(warehouse: Warehouse, arguments: dict[str, str], unknown: tuple[str, str]) -> None:
+    query, text = unknown
+    for job, ranks, number in warehouse.rows(query.format(arguments=_written(arguments)), **arguments)[1]:
+        of_job = "" if job is None else f"job {job}: "
+        word = "rank" if number == 1 else "ranks"
+        click.echo(printable(f"Note: {of_job}{text.format(ranks=f'{word} {ranks}')}"), err=True)
 
 
 def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:

@@ -13,7 +13,7 @@ import click
 
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
-from etq.cli.options import method_option, runs_option, unit_option, warehouse_option
+from etq.cli.options import method_option, query_limits, runs_option, unit_option, warehouse_option
 from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
@@ -43,6 +43,7 @@ TAKEN: Final = {
 @method_option
 @runs_option("typical")
 @unit_option(None)
+@query_limits
 @warehouse_option
 @click.option("--pte", metavar="FILE", help="For a file: its program, for planned memory.")
 @file_options

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.analysis.runs import check_method, has_one_method, left_out
-from etq.cli.no_rows import naming_other_view, needs_devices, note_below_clock, note_no_rows, note_unaligned
+from etq.cli.no_rows import (
+    naming_other_view,
+    needs_devices,
+    note_below_clock,
+    note_no_rows,
+    note_unaligned,
+    note_unknown_times,
+)
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
@@ -91,6 +98,8 @@ def show_view(
         elif view == "delegate_graph":
             note_unaligned(warehouse, capture, selector)
             note_below_clock(warehouse, selector, options.get("unit"))
+        elif view == "module_totals":
+            note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
         note_excluded_runs(warehouse, selector, view, options)
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Final, TextIO
 
 import click
 
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
+from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError
 from etq.render.writers import write_each, write_rows
+
+# The longest text of statements.
+_LONGEST: Final = 2**24
 
 
 @main.command()
@@ -24,9 +29,11 @@ from etq.render.writers import write_each, write_rows
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
 @click.option("--external-access", is_flag=True, help="Allow the query to read and write other files.")
-@click.option("--safe", is_flag=True, help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits.")
-@click.option("--seconds", type=float, help="With --safe: time limit in seconds.  [default: 10]")
-@click.option("--megabytes", type=int, help="With --safe: memory limit in MB.  [default: 512]")
+@click.option(
+    "--safe",
+    is_flag=True,
+    help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits (10 s, 512 MB).",
+)
 @warehouse_option
 @output_options
 def sql(
@@ -36,8 +43,6 @@ def sql(
     lake: str | None,
     external_access: bool,
     safe: bool,
-    seconds: float | None,
-    megabytes: int | None,
     db: str,
     format: str | None,
     output: str | None,
@@ -57,8 +62,9 @@ def sql(
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
-    if not safe and (seconds is not None or megabytes is not None):
-        raise click.UsageError("--seconds and --megabytes go with --safe")
+    seconds, megabytes = query_seconds.get(), query_megabytes.get()
+    if lake is not None and (seconds is not None or megabytes is not None):
+        raise click.UsageError("--seconds and --megabytes need DuckDB; they can't be used with --engine spark")
     if external_access and (safe or lake is not None):
         raise click.UsageError("--external-access can't be used with --safe or --engine spark")
     query = _query(query, file)
@@ -97,11 +103,20 @@ def _query(query: str | None, file: str | None) -> str:
             raise click.UsageError(
                 "no query; give one: etq sql 'FROM captures', or statements in a file: -f FILE, or on stdin: -f -"
             )
-        return sys.stdin.read()
+        return _all(sys.stdin, "stdin")
     try:
-        return Path(file).read_text(encoding="utf-8")
+        with Path(file).open(encoding="utf-8") as opened:
+            return _all(opened, file)
     except UnicodeDecodeError as error:
         raise EtqError(f"{file}: not UTF-8 text") from error
+
+
+def _all(opened: TextIO, name: str) -> str:
+    """Return the text of a file, which may also be a pipe or a device without an end."""
+    text = opened.read(_LONGEST + 1)
+    if len(text) > _LONGEST:
+        raise EtqError(f"{name}: more than {_LONGEST:,} characters; give fewer statements")
+    return text
 
 
 @main.command()

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 import duckdb
 
+from etq.database.limits import limiting_settings
 from etq.database.locking import retry_while_locked
+from etq.database.neighbours import check_neighbours, log_of, remove_temporary
+from etq.database.waiting import check_locks
 from etq.errors import WarehouseError, displayed, message_of
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
@@ -41,6 +44,15 @@ WITHOUT_ACCESS: Final = {"enable_external_access": "false"}
 # Files next to a warehouse, such as its write-ahead log, have a longer name; file systems allow 255 bytes.
 LONGEST_NAME: Final = 220
 
+_WITHOUT_LOG: Final = """
+    SET VARIABLE etq_settings = (
+        SELECT list(s.name) FROM system.main.duckdb_settings() AS s
+        WHERE NOT contains(s.name, 'log') AND s.name NOT IN ('allowed_configs', 'lock_configuration')
+    );
+    SET allowed_configs = getvariable('etq_settings');
+    RESET VARIABLE etq_settings;
+    SET lock_configuration = true
+"""
 _NO_DATABASE: Final = "not a valid DuckDB database file"
 _TOO_SHORT: Final = "Could not read enough bytes"
 NONE_THERE: Final = "no such file; make a warehouse with: etq ingest FILE... --db {}"
@@ -48,10 +60,21 @@ NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
+_WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
+# Of commands that free space. To change a file, DuckDB needs some, for its log.
+NOTHING_FREED: Final = (
+    "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
+    "(etq backup), do it there, and move it back"
+)
 # The size of a database's three headers. The creator of a shorter file was killed or is still at work.
 _HEADERS: Final = 3 * 4096
 
 Result = TypeVar("Result")
+
+
+def settings() -> dict[str, str | bool | int | float | list[str]]:
+    """Return the settings of a connection, with the limits of queries."""
+    return {**SETTINGS, **limiting_settings()}
 
 
 def connect(
@@ -61,23 +84,29 @@ def connect(
     config: Mapping[str, str] | None = None,
     *,
     external_access: bool = False,
+    is_shared: bool = True,
+    yields: bool = True,
 ) -> duckdb.DuckDBPyConnection:
     """Connect to a file with these settings; a missing file is created.
+
+    Unless `is_shared`, no other process can open the file, and it may be where locks don't work.
 
     With an existing file, queries can access no other files and load no extensions, unless `external_access` is set.
     With a new file, whose content can't come from others, they can until `withdraw_access`.
 
-    Waits while other processes hold the file, see `retry_while_locked`. Raises `WarehouseError` if the file
-    can't be opened.
+    Waits while other processes hold the file, and, if it `yields`, after those that came first, see
+    `retry_while_locked`. Raises `WarehouseError` if the file can't be opened.
     """
-    config = {**SETTINGS, **({} if external_access else WITHOUT_ACCESS), **(config or {})}
+    config = {**SETTINGS, **limiting_settings(), **({} if external_access else WITHOUT_ACCESS), **(config or {})}
     check_path(path)
     if os.path.isdir(path):
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
     if os.path.exists(path) and not Path(path).is_file():
         raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # opening a pipe may block forever
     try:
-        return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, is_writer=not read_only)
+        if not read_only and is_shared:
+            check_locks(path)
+        return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, yields=yields)
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
 
@@ -111,8 +140,13 @@ def check_name(path: str) -> None:
 
 
 def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
-    """Revoke a connection's access to other files, permanently."""
+    """Revoke a connection's access to other files, permanently.
+
+    And that to DuckDB's log: where it can't write the log's file, it aborts the process.
+    """
     connection.execute("SET enable_external_access = false")
+    with suppress(duckdb.InvalidInputException):  # locked already, as another connection of the process has the file
+        connection.execute(_WITHOUT_LOG)
 
 
 @contextmanager
@@ -153,6 +187,8 @@ def _attempt(path: str, read_only: bool, config: Mapping[str, str]) -> duckdb.Du
             continue
         # Compacting replaces the file: a writer that opened the old file just before would write to a deleted file.
         if file in (None, identity(path)) and os.path.exists(path):
+            if not read_only:
+                remove_temporary(path)
             return connection
         is_gone = not os.path.exists(path)
         connection.close()
@@ -169,6 +205,7 @@ def open_unchanged(path: str, open_database: Callable[[], Result], close: Callab
     `open_database`.
     """
     while True:
+        check_neighbours(path)
         before = _state(path)
         result = open_database()
         if before in (None, _state(path)):
@@ -197,7 +234,7 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
     settings = {**config}
     if is_new:
         # A write-ahead log without a database may come from anyone.
-        settings = {**STORAGE, **config} if os.path.exists(f"{path}.wal") else made_new
+        settings = {**STORAGE, **config} if log_of(path).exists() else made_new
     file = absolute(path)
     try:
         return duckdb.connect(file, read_only=read_only, config={**settings})
@@ -222,11 +259,11 @@ def identity(path: str) -> tuple[int, int] | None:
     return file.st_dev, file.st_ino
 
 
-def explained(path: str, error: duckdb.Error) -> str:
+def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> str:
     """Return DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {
-        _FULL: f"{message}; out of space: free some and repeat; nothing was stored",
+        _FULL: f"{message}; {when_full}",
         ("has been invalidated",): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
         ("external extensions is disabled", "requires the extension"): "not a DuckDB database; name another file",

@@ -23,6 +23,8 @@ import duckdb
 
 from etq import catalog
 from etq.database import template
+from etq.database.neighbours import log_of
+from etq.database.rows import captures_seen, check_rows
 from etq.errors import WarehouseError
 
 # Functions are called by their full names, as macros of the file may have the same names. Objects are found by the name
@@ -41,6 +43,10 @@ _OBJECTS: Final = """
     UNION ALL
     SELECT 'trigger', schema_name, trigger_name, '', ''
     FROM system.main.duckdb_triggers() WHERE database_name = $database
+    UNION ALL
+    SELECT 'index', schema_name, index_name, '', ''
+    FROM system.main.duckdb_indexes()
+    WHERE database_name = $database AND lower(schema_name) = 'main' AND lower(table_name) IN (SELECT unnest($tables))
     ORDER BY ALL
 """
 _BUILT_IN: Final = """
@@ -84,9 +90,11 @@ def has_definitions(
         raise WarehouseError(f"{path}: not a warehouse of etq, or damaged: {_first_wrong_table(connection, database)}")
     _check_others(connection, path, found.others, only_etq=only_etq)
     _check_keys(connection, path, database)
+    prefix = "main." if database is None else f"{database}.main."
+    check_rows(connection, path, prefix, _seen_before(path) if database is None else "")
     is_current = found.definitions == expected[1]
     if is_current and database is None:
-        note_passed(path)
+        note_passed(path, captures_seen(connection, prefix))
     return is_current
 
 
@@ -96,7 +104,7 @@ def _check_others(
     built_in: set[str] | None = None
     for kind, schema, name in others:
         shown = f"{kind.replace('_', ' ')} {name!r}"
-        if kind == "trigger":
+        if kind in ("trigger", "index"):
             raise WarehouseError(f"{path}: has the {shown}, which a warehouse can't have; ask its author for another")
         if kind in _MACROS and schema.lower() != "main":
             raise WarehouseError(f"{path}: has the {shown} in the schema {schema!r}; a macro must be in main")
@@ -125,8 +133,9 @@ def _objects(connection: duckdb.DuckDBPyConnection, database: str | None) -> _Ob
     known = catalog.names()
     tables, definitions = sha256(), sha256()
     others = []
-    for kind, schema, name, parameters, definition in connection.execute(_OBJECTS, {"database": database}).fetchall():
-        is_etqs = schema.lower() == "main" and name.lower() in known and kind not in ("type", "trigger")
+    given = {"database": database, "tables": [each.name for each in catalog.tables()]}
+    for kind, schema, name, parameters, definition in connection.execute(_OBJECTS, given).fetchall():
+        is_etqs = schema.lower() == "main" and name.lower() in known and kind not in ("type", "trigger", "index")
         if not is_etqs:
             others.append((kind, schema, name))
             continue
@@ -172,20 +181,38 @@ def _created(create: Callable[[duckdb.DuckDBPyConnection], None], definitions: s
     return found.tables, found.definitions
 
 
-def note_passed(path: str) -> None:
-    """Note in the cache that a file's content was checked, or written by this process after a check."""
+def note_passed(path: str, captures: str) -> None:
+    """Note in the cache that a file's content was checked, or written by this process after a check; with what
+    `captures_seen` returned.
+    """
     with suppress(OSError, RuntimeError):
         if state := _state(path):
-            template.write_note(_note_of(path), state)
+            template.write_note(_note_of(path), f"{state}\n{captures}")
 
 
 def has_passed(path: str) -> bool:
     """Whether a file is unchanged since its content was checked."""
     try:
         state = _state(path)
-        return state is not None and _note_of(path).read_text(encoding="utf-8") == state
+        return state is not None and _noted(path)[0] == state
     except (OSError, RuntimeError, ValueError):
         return False
+
+
+def _seen_before(path: str) -> str:
+    """Return the captures that were checked when the file was opened last; empty for another file."""
+    try:
+        state, captures = _noted(path)
+        file = Path(path).stat()
+    except (OSError, RuntimeError, ValueError):
+        return ""
+    return captures if state.split()[:2] == [str(file.st_dev), str(file.st_ino)] else ""
+
+
+def _noted(path: str) -> tuple[str, str]:
+    """Return the state of a file that was noted, and its captures then. Raises `OSError` and `ValueError` for none."""
+    state, captures = _note_of(path).read_text(encoding="utf-8").split("\n")
+    return state, captures
 
 
 def _note_of(path: str) -> Path:
@@ -199,7 +226,7 @@ def _state(path: str) -> str | None:
 
     None if a write-ahead log is next to the file.
     """
-    if os.path.exists(f"{path}.wal"):
+    if log_of(path).exists():
         return None
     file = Path(path).stat()
     state = (file.st_dev, file.st_ino, file.st_size, file.st_mtime_ns, file.st_ctime_ns)

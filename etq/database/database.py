@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import RLock
 from typing import Any, TypeVar
 
 import duckdb
 
 from etq.database import contents, schema
-from etq.database.connection import explained, identity, is_lake_path
-from etq.database.locking import WriteLock
+from etq.database.connection import NOTHING_FREED, explained, identity, is_lake_path
+from etq.database.locking import WriteLock, note_opened
+from etq.database.rows import captures_seen
 from etq.errors import WarehouseError
 
 Result = TypeVar("Result")
@@ -36,6 +37,7 @@ class Database:
         self._connection: duckdb.DuckDBPyConnection | None = connection
         self._file = None if path is None else identity(path)
         self._write_lock = WriteLock(path)
+        note_opened(self)
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -52,10 +54,14 @@ class Database:
     def close(self) -> None:
         """Close the connection; has no effect if it is closed already."""
         if self._connection is not None:
+            captures = None
+            if self.path is not None and not self.read_only:
+                with suppress(duckdb.Error):  # after an error of the file
+                    captures = captures_seen(self._connection, "main.")
             self._connection.close()
             self._connection = None
-            if self.path is not None and not self.read_only:
-                contents.note_passed(self.path)
+            if self.path is not None and captures is not None:
+                contents.note_passed(self.path, captures)
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect again after the file was replaced."""
@@ -79,8 +85,10 @@ class Database:
         if self.read_only:
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
 
-    def write(self, work: Callable[[], Result]) -> Result:
+    def write(self, work: Callable[[], Result], *, frees: bool = False) -> Result:
         """Run `work` in a transaction of its own and return its result. If it raises an error, nothing is written.
+
+        With `frees`, the error on a full disk is about work that frees space.
 
         Raises `WarehouseError` for a database that is read-only or can't be written, and what `work` raises.
         """
@@ -89,7 +97,9 @@ class Database:
             with self.writing():
                 return schema.in_transaction(self.connection, work)
         except duckdb.Error as error:
-            raise WarehouseError(f"{self.path or 'memory'}: {explained(self.path or 'memory', error)}") from error
+            path = self.path or "memory"
+            text = explained(path, error, NOTHING_FREED) if frees else explained(path, error)
+            raise WarehouseError(f"{path}: {text}") from error
 
     @contextmanager
     def writing(self) -> Iterator[None]:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import random
 import re
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Final, TypeVar
-from weakref import WeakValueDictionary
+from typing import Final, Protocol, TypeVar
+from weakref import WeakSet, WeakValueDictionary
 
+from etq.database.waiting import Queue, check_locks
 from etq.errors import WarehouseError
 
 WAIT: Final = 30.0
@@ -23,12 +22,8 @@ lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", defau
 on_wait: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_wait", default=None)
 # Pauses between two attempts, in seconds, grow from the first number to the second. Their length is random, so that
 # waiting processes don't all try again at once.
-PAUSES: Final = (0.005, 0.2)
-WRITER_PAUSES: Final = (0.005, 0.05)
+PAUSES: Final = (0.005, 0.05)
 A_WHILE: Final = 2.0
-# For how many seconds readers let a writer go first, and the ending of the file by which a writer shows that it waits.
-LONGEST_YIELD: Final = 0.5
-WAITING: Final = ".waiting"
 
 _LOCKED: Final = "Could not set lock on file"
 _HOLDER: Final = re.compile(r"PID (\d+)")
@@ -41,124 +36,52 @@ class HeldError(WarehouseError):
 
 
 def retry_while_locked(
-    path: str, attempt: Callable[[], Result], wait: float | None = None, *, is_writer: bool = False, yields: bool = True
+    path: str, attempt: Callable[[], Result], wait: float | None = None, *, yields: bool = True
 ) -> Result:
     """Return the result of a function that opens a database; it is called again while other processes hold the file.
 
-    Many readers in turn could block a writer forever, as one of them always holds the file. So a waiting writer shows
-    that it waits, and readers with `yields` let it go first, for up to `LONGEST_YIELD` seconds.
+    DuckDB's lock is for the process that asks first after it is free, which may keep another out forever. So those who
+    wait form a `Queue`, in which only the first one asks. Without `yields`, and if this process has the file open
+    already, it passes the others.
 
-    Raises `HeldError` if the file is held for longer than `seconds_to_wait`, `duckdb.Error` for other failures.
+    Raises `HeldError` if the file is held for longer than `seconds_to_wait`, `WarehouseError` where locks don't work,
+    `duckdb.Error` for other failures.
     """
     # Imported here, as commands that use no database start faster without it.
     import duckdb
 
     seconds = seconds_to_wait(wait)
     start = time.monotonic()
-    pause, most = PAUSES if not is_writer else WRITER_PAUSES
+    pause = PAUSES[0]
     notify = on_wait.get()
-    has_shown = False
-    with ExitStack() as stack:
+    yields = yields and not _is_open_here(path)
+    holder: str | None = None
+    with Queue(path) as queue:
         while True:
-            if not is_writer and yields:
-                _let_writers_pass(path, start + min(seconds, LONGEST_YIELD))
-            try:
-                return attempt()
-            except duckdb.Error as error:
-                text = str(error)
-                waited = time.monotonic() - start
-                if _LOCKED not in text:
-                    raise
-                if is_writer and waited < seconds and not has_shown:
-                    has_shown = True
-                    stack.enter_context(_waiting(path))
-                if waited >= seconds:
-                    raise HeldError(
-                        f"{path}: held by {_holder(text)}; waited {seconds:g} s for it: end it, or wait longer "
-                        "(etq --wait SECONDS, $ETQ_WAIT)"
-                    ) from error
-                if notify is not None and waited > A_WHILE:
-                    notify(f"{path}: held by {_holder(text)}; waiting up to {seconds:g} s")
-                    notify = None
+            waited = time.monotonic() - start
+            # At the end, the attempt finds out who holds the file.
+            if not yields or waited >= seconds or queue.may_try():
+                try:
+                    return attempt()
+                except duckdb.Error as error:
+                    text = str(error)
+                    if _LOCKED not in text:
+                        raise
+                    if holder is None:
+                        check_locks(path)
+                    holder = _holder(text)
+                    if waited >= seconds:
+                        raise HeldError(
+                            f"{path}: held by {holder}; waited {seconds:g} s for it: end it, or wait longer "
+                            "(etq --wait SECONDS, $ETQ_WAIT)"
+                        ) from error
+            if yields:
+                queue.join()
+            if notify is not None and waited > A_WHILE:
+                notify(f"{path}: held by {holder or 'processes that came first'}; waiting up to {seconds:g} s")
+                notify = None
             time.sleep(min(random.uniform(pause / 2, pause), max(0.0, seconds - waited)))
-            pause = min(2 * pause, most)
-
-
-@contextmanager
-def _waiting(path: str) -> Iterator[None]:
-    """Show readers that a writer waits for a file, by a file next to it that is locked meanwhile.
-
-    If no file can be created or locked, readers don't notice the writer.
-    """
-    shown = _shown(path)
-    try:
-        yield
-    finally:
-        if shown is not None:
-            import fcntl
-
-            with suppress(OSError):
-                # If several writers wait, the last one removes the file.
-                fcntl.flock(shown, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if _is_at(shown, path + WAITING):
-                    Path(path + WAITING).unlink()
-            os.close(shown)
-
-
-def _shown(path: str) -> int | None:
-    """Create and lock the file that shows that a writer waits; return its descriptor, None if that isn't possible."""
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
-    while True:
-        try:
-            shown = os.open(path + WAITING, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        except OSError:
-            return None
-        try:
-            # The process that removes the file holds its lock exclusively for that moment.
-            fcntl.flock(shown, fcntl.LOCK_SH)
-            if _is_at(shown, path + WAITING):
-                return shown
-        except OSError:
-            os.close(shown)
-            return None
-        os.close(shown)
-
-
-def _is_at(file: int, path: str) -> bool:
-    try:
-        found, opened = Path(path).stat(), os.fstat(file)
-    except OSError:
-        return False
-    return (found.st_dev, found.st_ino) == (opened.st_dev, opened.st_ino)
-
-
-def _let_writers_pass(path: str, end: float) -> None:
-    """Wait until no writer waits for a file, or until the monotonic clock reaches `end`."""
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    while time.monotonic() < end:
-        try:
-            shown = os.open(path + WAITING, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:
-            return
-        try:
-            fcntl.flock(shown, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A writer that was killed left the file.
-            if _is_at(shown, path + WAITING):
-                Path(path + WAITING).unlink()
-            return
-        except BlockingIOError:
-            pass
-        except OSError:
-            return
-        finally:
-            os.close(shown)
-        time.sleep(PAUSES[0])
+            pause = min(2 * pause, PAUSES[1])
 
 
 def seconds_to_wait(wait: float | None = None) -> float:
@@ -203,8 +126,30 @@ class _Lock:
         self.lock = threading.RLock()
 
 
+class Opened(Protocol):
+    """What has a file open."""
+
+    path: str | None
+
+    @property
+    def is_open(self) -> bool: ...
+
+
 _locks: WeakValueDictionary[str, _Lock] = WeakValueDictionary()
+_opened: WeakSet[Opened] = WeakSet()
 _guard: Final = threading.Lock()
+
+
+def note_opened(opened: Opened) -> None:
+    """Note what has a file open in this process: who waits for it to be closed would else wait for itself."""
+    with _guard:
+        _opened.add(opened)
+
+
+def _is_open_here(path: str) -> bool:
+    with _guard:
+        paths = [each.path for each in _opened if each.path is not None and each.is_open]
+    return os.path.realpath(path) in map(os.path.realpath, paths)
 
 
 class WriteLock:

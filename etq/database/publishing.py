@@ -6,19 +6,17 @@ import errno
 import glob
 import os
 import secrets
-import shutil
 import sys
-import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from etq.database.neighbours import remove_whole
+from etq.database.temporary import temporary_folder
 from etq.errors import EtqError, WarehouseError
 
 _FOLDER: Final = ".etq-"
-_LEFT_SECONDS: Final = 3600
 
 # Errors of file systems that don't support links.
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
@@ -43,8 +41,7 @@ def remove_left(target: Path, purpose: str) -> None:
             continue
         with suppress(OSError), left.open("r+b") as file:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            left.unlink()
-            left.with_name(f"{left.name}.wal").unlink(missing_ok=True)
+            remove_whole(left)
 
 
 def publish_new(written: Path, target: Path) -> None:
@@ -71,8 +68,10 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
     moved to `path`.
 
     Anything but a regular file, such as a pipe, is written in place; of a link, the target is replaced. Raises
-    `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then.
+    `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then; also for a link to no file,
+    and for one that another user made.
     """
+    _check_link(Path(path))
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         try:
@@ -81,8 +80,7 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
             raise _not_written(path, error) from error
         return
     try:
-        _remove_left_folders(target.parent)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=f"{_FOLDER}{os.getpid()}-") as folder:
+        with temporary_folder(_FOLDER, target.parent) as folder:
             written = Path(folder) / target.name
             yield str(written)
             if overwrite:
@@ -97,16 +95,18 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
         raise _not_written(path, error) from error
 
 
+def _check_link(path: Path) -> None:
+    with suppress(OSError):
+        if not path.is_symlink():
+            return
+        if not path.exists():
+            raise EtqError(f"{path}: a link to a file that does not exist; remove the link")
+        if sys.platform != "win32" and path.lstat().st_uid not in (os.geteuid(), 0):
+            raise EtqError(f"{path}: a link of another user; remove it, or name another file")
+
+
 def _not_written(path: str, error: OSError) -> WarehouseError:
     return WarehouseError(f"{path}: can't be written: {(error.strerror or str(error)).lower()}")
-
-
-def _remove_left_folders(folder: Path) -> None:
-    """Remove the temporary folders of processes that were killed at least an hour ago."""
-    for left in folder.glob(f"{_FOLDER}*-*"):
-        with suppress(OSError):
-            if left.stat().st_mtime < time.time() - _LEFT_SECONDS:
-                shutil.rmtree(left)
 
 
 def fsync_file(path: Path) -> None:

@@ -81,11 +81,15 @@ def update_definitions(
 ) -> None:
     """Check an existing warehouse, and replace its views and macros if another version of etq made them.
 
-    In a read-only database they are temporary. Raises `WarehouseError` for a database that is not a warehouse, for a
+    In a read-only database they are temporary. One that is empty, as a killed process leaves it, is an empty warehouse.
+    Raises `WarehouseError` for a database that is not a warehouse, for a
     warehouse with another schema, and for one whose views or macros were changed; with `external_access`, also for one
     with the user's own views or macros.
     """
     has_passed = not external_access and contents.has_passed(path)
+    if read_only and not has_passed and is_empty(connection):
+        _create_temporary(connection)
+        return
     version, definitions, writer = _versions(connection, path, is_table=has_passed)
     if version != SCHEMA_VERSION:
         raise WarehouseError(
@@ -110,6 +114,14 @@ def update_definitions(
         )
 
     in_transaction(connection, refresh)
+
+
+def _create_temporary(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the tables, views and macros as temporary ones: the process that made the file ended before it did."""
+    tables = (table.statement.replace("CREATE TABLE", "CREATE TEMP TABLE", 1) for table in catalog.tables())
+    _execute_all(connection, tables)
+    define(connection, temporary=True)
+    write_version(connection)
 
 
 def _versions(connection: duckdb.DuckDBPyConnection, path: str, *, is_table: bool) -> tuple[Any, Any, Any]:

@@ -16,9 +16,11 @@ from etq.catalog import quoted
 from etq.database import contents, schema
 from etq.database.connection import NO_FOLDER, absolute, check_name, connect, expanded, open_unchanged
 from etq.database.locking import retry_while_locked
+from etq.database.neighbours import check_free, remove_whole
 from etq.database.publishing import aside, publish_new, remove_left
 from etq.database.rollups import PRUNED, fill_rollups
 from etq.errors import WarehouseError, message_of
+from etq.maintenance.copying import check_warehouse
 from etq.maintenance.retention import EVENT_TABLES
 from etq.storage.linking import link
 from etq.storage.naming import names_for
@@ -54,17 +56,18 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     sources = [expanded(path) for path in paths]
     target = Path(expanded(output))
     for path in sources:
-        _check(path)
+        check_warehouse(path)
     check_name(str(target))
-    if target.exists():
+    if os.path.lexists(target):
         raise WarehouseError(f"{target}: exists; a merge makes a new warehouse")
+    check_free(str(target))
     if not target.parent.is_dir():
         raise WarehouseError(f"{target}: {NO_FOLDER}")
     remove_left(target, "merge")
     # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
     fresh = aside(target, "merge")
     try:
-        with connect(str(fresh), False) as connection:
+        with connect(str(fresh), False, is_shared=False) as connection:
             merged = _merged(connection, sources)
         publish_new(fresh, target)
         return merged
@@ -75,14 +78,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     except OSError as error:
         raise WarehouseError(f"{target}: can't be written: {(error.strerror or str(error)).lower()}") from error
     finally:
-        fresh.unlink(missing_ok=True)
-        fresh.with_name(f"{fresh.name}.wal").unlink(missing_ok=True)
-
-
-def _check(path: str) -> None:
-    """Raise `WarehouseError` for a file that isn't a warehouse of this schema."""
-    with connect(path, True) as connection:
-        schema.update_definitions(connection, path, read_only=True)
+        remove_whole(fresh)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:

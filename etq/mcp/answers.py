@@ -117,9 +117,7 @@ def compare(settings: Settings, base: str, new: str, limit: int = MOST_OPS, allo
     options: dict[str, Any] = dict.fromkeys(("unit", "quantile", "phase", "history", "alpha", "min_effect"))
     with _opened(settings) as warehouse:
         comparison = Comparison(warehouse, base, new, {**options, "allow_mismatch": allow_mismatch or None})
-        result: Result = {"verdicts": [line for line, _ in comparison.total_lines()]}
-        of_ops = comparison.op_line()
-        result["verdicts"] += [line for line in (of_ops, comparison.op_tail_line()) if line is not None]
+        result: Result = {"verdicts": [line for line, _ in comparison.lines()]}
         cut = []
         parts: dict[str, tuple[type[Row], str]] = {
             "totals": (Total, "captures"), "modules": (ModuleChange, "modules"), "ops": (OpChange, "ops"),
@@ -133,7 +131,7 @@ def compare(settings: Settings, base: str, new: str, limit: int = MOST_OPS, allo
             objects = [dict(zip(columns, each, strict=True)) for each in rows]
             # A verdict must not be cut off by larger differences that don't count.
             if name in ("modules", "ops", "metrics"):
-                objects.sort(key=lambda each: each["verdict"] == "~")
+                objects.sort(key=lambda each: each["verdict"] in ("~", "not decided"))
             result[name] = objects[:limit]
             cut += [f"{name}: the first {limit} of {len(rows)}"] if len(rows) > limit else []
     return {**result, "cut": cut}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq.database.connection import NONE_THERE, expanded, is_lake_path
 from etq.database.locking import HeldError
 from etq.errors import EtqError
-from etq.listening import bound
+from etq.listening import bound, host_of, is_address
 from etq.mcp.server import server_of
 from etq.warehouse.warehouse import open as open_warehouse
 
@@ -55,9 +55,11 @@ def serve_stdio(db: str, allowed: list[str]) -> None:
     import anyio
     from mcp.server.stdio import stdio_server
 
+    from etq.mcp.messages import Answered
+
     async def serve() -> None:
         async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+            await server.run(Answered(read, write), write, server.create_initialization_options())
 
     try:
         anyio.run(serve)
@@ -163,15 +165,5 @@ class Guard:
         return None
 
     def _is_served(self, host: str) -> bool:
-        name, colon, port = host.rpartition(":")
-        if not colon or "]" in port:
-            name, port = host, ""
-        if port and not (port.isascii() and port.isdigit()):
-            return False
-        if name.startswith("[") and name.endswith("]"):
-            name = name[1:-1]
-        try:
-            ipaddress.ip_address(name)
-        except ValueError:
-            return name.lower() in self._names
-        return True
+        name = host_of(host)
+        return name is not None and (is_address(name) or name in self._names)

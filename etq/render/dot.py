@@ -40,7 +40,8 @@ def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> st
     ).fetchall()
     lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
     for graph_id, index, name, op_type, module, self_time, share, shown_unit, backend in nodes:
-        label = [name or op_type, op_type, module or "(model)", f"{self_time:.6g} {shown_unit} ({share or 0:.1f} %)"]
+        time = "time unknown" if self_time is None else f"{self_time:.6g} {shown_unit} ({share or 0:.1f} %)"
+        label = [name or op_type, op_type, module or "(model)", time]
         label += [backend] if backend else []
         text = "\\n".join(_quoted(part) for part in label)
         lines.append(f'  n{graph_id}_{index} [label="{text}", fillcolor="0.08 {min((share or 0) / 50, 1):.3f} 1.0"];')

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from etq.errors import printable
+from etq.render.kernel_names import full_names, short_names
 from etq.render.table import fitted
 from etq.render.terminal import TerminalStyle, bar
 
@@ -46,7 +47,9 @@ class Row:
 def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
     """Return the rows as text, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
-    names = [printable(row.name) for row in rows]
+    is_whole = style.width is None or full_names.get()
+    short = {} if is_whole else short_names(row.name for row in rows)
+    names = [printable(short.get(row.name, row.name)) for row in rows]
     longest = max(2 * row.depth + len(name) for row, name in zip(rows, names, strict=True))
     decimals = _decimals([row.total for row in rows])
     columns = {

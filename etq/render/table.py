@@ -9,6 +9,7 @@ from itertools import chain
 from typing import Any, Final
 
 from etq.errors import printable
+from etq.render.kernel_names import cut, full_names, short_names
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
 
 _SHORTEST_TEXT: Final = 12
@@ -41,15 +42,15 @@ Rows = Sequence[Sequence[Any]]
 
 
 def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
-    """Return the rows as aligned text. On a terminal, texts are shortened to make lines fit if possible, shares have
-    bars if there is room, and verdicts are coloured if colours are on.
+    """Return the rows as aligned text. On a terminal, names of kernels are folded, texts are shortened to make lines
+    fit if possible, shares have bars if there is room, and verdicts are coloured if colours are on.
     """
     return "".join(table_parts(columns, [rows], style))
 
 
 def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle = PLAIN) -> Iterator[str]:
     """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
-    remaining = iter(parts)
+    remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
     first = next(remaining, [])
     kept = _fitting(columns, first, style)
     layout = _Layout([columns[at] for at in kept], _of(kept, first), style)
@@ -60,6 +61,18 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
         assert style.width is not None
         text = f"Not shown: {', '.join(others)}; in a wider terminal, and with --format csv or json"
         yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
+
+
+def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
+    """Yield rows with names as people read them; in a column, no two names of a part become the same."""
+    for rows in parts:
+        columns = [
+            [names.get(value, value) if isinstance(value, str) else value for value in values]
+            if (names := short_names(value for value in values if isinstance(value, str)))
+            else values
+            for values in zip(*rows, strict=True)
+        ]
+        yield list(zip(*columns, strict=True))
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
@@ -166,8 +179,12 @@ def _widest(cells: list[str]) -> int:
 
 def _padded(cells: list[str], width: int, right: bool, style: TerminalStyle) -> list[str]:
     """Return the cells of a column, all of exactly that width."""
-    if "".join(cells).isascii() and max(map(len, cells)) <= width:
-        return [cell.rjust(width) for cell in cells] if right else [cell.ljust(width) for cell in cells]
+    if "".join(cells).isascii():
+        if max(map(len, cells)) > width and not right:
+            shown = cut(cells, width, "…" if style.has_blocks else "~")
+            cells = [shown[cell] for cell in cells]
+        if max(map(len, cells)) <= width:
+            return [cell.rjust(width) for cell in cells] if right else [cell.ljust(width) for cell in cells]
     return [fitted(cell, width, right, style) for cell in cells]
 
 

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -17,6 +18,7 @@ import msgspec
 from etq import processes
 from etq.database.connection import expanded
 from etq.database.locking import seconds_to_wait
+from etq.database.template import cache_folder
 from etq.errors import QueryError, WarehouseError
 from etq.sandbox.results import decoded
 
@@ -27,11 +29,8 @@ STARTING: Final = 10.0
 # What a process may send in addition to rows within its limit of memory: names of columns, messages.
 _MESSAGES: Final = 2**20
 _AT_ONCE: Final = 2**16
-# Environment variables without which a process doesn't start or doesn't find the user's cache; a query gets no others.
-_ENVIRONMENT: Final = (
-    *("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT"),
-    *("HOME", "XDG_CACHE_HOME", "LOCALAPPDATA"),
-)
+# Environment variables without which a process doesn't start; a query gets no others.
+_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONHOME", "SYSTEMROOT")
 
 
 def ask(
@@ -97,8 +96,14 @@ def _done(request: bytes, seconds: float, most: int) -> subprocess.CompletedProc
 
 
 def _environment() -> dict[str, str]:
-    return {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | {
+    kept = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    with suppress(RuntimeError):  # without a home there is no cache
+        cache = str(cache_folder().parent)
+        kept |= {"XDG_CACHE_HOME": cache, "LOCALAPPDATA": cache}
+    return kept | {
         "PYTHONPATH": processes.search_path(),
+        # DuckDB shows where it would look for the user's secrets and extensions.
+        "HOME": os.sep,
         # Each arena of the allocator takes a large part of the address space.
         "MALLOC_ARENA_MAX": "2",
     }

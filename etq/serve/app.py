@@ -20,8 +20,9 @@ from starlette.types import ASGIApp
 from etq.serve.answers import Answer, of_data, of_error
 from etq.serve.guard import Access, Guard
 from etq.serve.pages import PAGES, assets, digest, shell
-from etq.serve.pool import BusyError, Pool
+from etq.serve.pool import Pool
 from etq.serve.state import State
+from etq.serve.turns import BusyError, client_of
 from etq.version import VERSION
 
 # Bytes of answers that are kept, of all and of one.
@@ -177,8 +178,9 @@ class _Served:
     ) -> Answer | None:
         """Return the answer of the pool; None if the client went away."""
         gone = asyncio.ensure_future(_disconnected(request))
+        client = client_of(request.client.host if request.client is not None else None)
         try:
-            with self._shared(key, question, arguments, state) as work:
+            with self._shared(key, question, arguments, state, client) as work:
                 await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
                 return await work if work.done() else None
         except BusyError as error:
@@ -188,12 +190,12 @@ class _Served:
 
     @contextmanager
     def _shared(
-        self, key: str, question: str, arguments: dict[str, str], state: str | None
+        self, key: str, question: str, arguments: dict[str, str], state: str | None, client: str = ""
     ) -> Iterator[asyncio.Task[Answer]]:
         """Provide the work on a question, one for all who ask it at the same time; it ends when none of them waits."""
         work = self._running.get(key)
         if work is None:
-            work = self._running[key] = asyncio.create_task(self.pool.ask(question, arguments, state))
+            work = self._running[key] = asyncio.create_task(self.pool.ask(question, arguments, state, client))
             work.add_done_callback(lambda done: done.cancelled() or done.exception())  # of which nobody may ask
         self._waiting[work] += 1
         try:

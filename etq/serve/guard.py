@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-import ipaddress
 import secrets
 import socket
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
 
+from etq.listening import host_of, is_address
 from etq.serve.answers import of_error
 
 if TYPE_CHECKING:
@@ -65,32 +65,18 @@ class Access:
         """Whether a request's header `Host` names this server: a page of another name, which was made to resolve to
         this address, must not read answers.
         """
-        name = _name_of(header)
+        name = host_of(header)
+        if name is None:
+            return False
         if name in LOOPBACK or name == self.host.lower():
             return True
         if self.host not in ANY:
             return False
-        return name in (socket.gethostname().lower(), socket.getfqdn().lower()) or _is_address(name)
+        return name in (socket.gethostname().lower(), socket.getfqdn().lower()) or is_address(name)
 
     def is_token(self, text: str) -> bool:
         """Whether a text is the token, compared in constant time."""
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
-
-
-def _name_of(header: str) -> str:
-    """Return the host of a header `Host`, without the port."""
-    name = header.strip().lower()
-    if name.startswith("["):
-        return name[1:].split("]", 1)[0]
-    return name.rsplit(":", 1)[0] if name.count(":") == 1 else name
-
-
-def _is_address(name: str) -> bool:
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 class Guard:
@@ -115,6 +101,8 @@ class Guard:
 
         refused = self._refused(scope)
         if refused is None:
+            if (connection := scope.get("state", {}).get("connection")) is not None:
+                connection.trust()
             await self._app(scope, receive, sending)
             return
         status, text, headers = refused
@@ -123,13 +111,15 @@ class Guard:
         type = "text/plain; charset=utf-8" if answer is None else answer.type
         plain = [(b"content-type", type.encode()), (b"content-length", str(len(body)).encode()),
                  (b"cache-control", b"no-store"), *headers]  # fmt: skip
+        if status != HTTPStatus.SEE_OTHER:
+            plain.append((b"connection", b"close"))  # it is of no use to who may not ask
         await sending({"type": "http.response.start", "status": status, "headers": plain})
         await sending({"type": "http.response.body", "body": body})
 
     def _refused(self, scope: Scope) -> tuple[int, str, list[tuple[bytes, bytes]]] | None:
         """Return the status, text and headers of a refusal; None for a request that is allowed."""
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get("host", "")
+        host = headers.get("host", "") if [name for name, _ in scope["headers"]].count(b"host") == 1 else ""
         if not self._access.is_host(host):
             wanted = ", ".join(dict.fromkeys([self._access.host, "localhost"]))
             return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}", []

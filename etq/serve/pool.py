@@ -11,20 +11,15 @@ from typing import Any, Final
 import msgspec
 
 from etq import processes
-from etq.errors import EtqError
 from etq.serve.answers import Answer, of_error
+from etq.serve.turns import Turns
 
-# Questions at once, questions that wait for their turn, and for how many seconds.
-WORKERS: Final = 2
+# Questions at once, of one client one less, and questions that wait for their turn.
+WORKERS: Final = 3
 WAITING: Final = 32
-TURN_SECONDS: Final = 60.0
 # How long a question may take, in seconds; and how long a process gets to end.
 SECONDS: Final = 60.0
 LENGTHS: Final = struct.Struct("<II")
-
-
-class BusyError(EtqError):
-    """All processes answer other questions, and enough questions wait."""
 
 
 class Pool:
@@ -33,23 +28,18 @@ class Pool:
     def __init__(self, path: str, workers: int = WORKERS, waiting: int = WAITING, seconds: float = SECONDS) -> None:
         self._path = path
         self._seconds = seconds
-        self._most_waiting = waiting
-        self._waiting = 0
         self._workers = workers
-        self._turns = asyncio.Semaphore(workers)
+        self._turns = Turns(workers, waiting)
         self._idle: list[asyncio.subprocess.Process] = []
         self._all: set[asyncio.subprocess.Process] = set()
 
-    async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None) -> Answer:
-        """Return the answer to a question; if the caller is cancelled, the process that works on it is ended.
+    async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None, client: str = "") -> Answer:
+        """Return the answer to a client's question; if the caller is cancelled, the process that works on it is ended.
 
         Raises `BusyError` if too many questions wait, or this one has waited for too long.
         """
-        await self._turn()
-        try:
+        async with self._turns.of(client):
             return await self._asked(question, arguments, state)
-        finally:
-            self._turns.release()
 
     async def start(self) -> None:
         """Start a process, unless there are enough, so that the next question doesn't wait for it."""
@@ -59,19 +49,6 @@ class Pool:
     async def close(self) -> None:
         """End all processes."""
         await asyncio.gather(*(self._end(each) for each in [*self._all]))
-
-    async def _turn(self) -> None:
-        if self._turns.locked() and self._waiting >= self._most_waiting:
-            raise BusyError(f"{self._waiting} questions wait already; ask again in a few seconds")
-        self._waiting += 1
-        try:
-            await asyncio.wait_for(self._turns.acquire(), TURN_SECONDS)
-        except TimeoutError:
-            raise BusyError(
-                f"other questions took longer than {TURN_SECONDS:g} s; ask again, or close pages that are still working"
-            ) from None
-        finally:
-            self._waiting -= 1
 
     async def _asked(self, question: str, arguments: Mapping[str, Any], state: str | None) -> Answer:
         request = msgspec.json.encode([question, arguments, state, self._seconds])

@@ -56,7 +56,7 @@ def settings_of(path: str, access: Access) -> Config:
 
     return uvicorn.Config(
         application(path, access), log_level="warning", access_log=False, server_header=False, date_header=False,
-        limit_concurrency=200, timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
+        timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
         http=Connection,
     )  # fmt: skip
 

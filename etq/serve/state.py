@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from etq.database.connection import expanded, is_lake_path
+from etq.database.neighbours import log_of
 from etq.errors import EtqError
 
 # For how many seconds the state of a lake in an object store is used again.
@@ -42,8 +44,8 @@ class State:
 def _of_file(path: str) -> str:
     parts = [_identity(Path(path).stat())]
     # What a writer has committed and not yet moved into the file.
-    if os.path.exists(f"{path}.wal"):
-        parts.append(_identity(Path(f"{path}.wal").stat()))
+    with suppress(FileNotFoundError):
+        parts.append(_identity(log_of(path).stat()))
     return "-".join(parts)
 
 

@@ -110,16 +110,19 @@ def ingest(
         record=None if etrecord is None else bytes(source_of(etrecord).content),
         program=None if pte is None else bytes(source_of(pte).content),
     )
+    published_loads: set[str] = set()
     try:
         with _settings(spark):
-            return _ingest(spark, files, files_at_once, job)
+            return _ingest(spark, files, files_at_once, job, published_loads)
     except failures() as error:
         raise EtqError(f"Spark: {message(error)}") from error
     finally:
-        discard_of_prefix(place, job.prefix)
+        discard_of_prefix(place, job.prefix, published_loads)
 
 
-def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob) -> Ingested:
+def _ingest(
+    spark: SparkSession, files: str | Sequence[str], files_at_once: int, job: StagingJob, published_loads: set[str]
+) -> Ingested:
     frame = _read(spark, files)
     # Spark can filter files by this column before it reads them.
     place_of = frame["_metadata.file_path"]
@@ -132,6 +135,7 @@ def _ingest(spark: SparkSession, files: str | Sequence[str], files_at_once: int,
         among = places[start : start + files_at_once]
         results = _written(frame.where(place_of.between(among[0], among[-1])), job)
         written = [each for each in results if isinstance(each, Staged)]
+        published_loads |= {each.id for each in results if isinstance(each, Load)}
         taken = published(job.lake, results)
         new += taken
         known += sum(isinstance(each, Known) for each in results) + len(written) - taken

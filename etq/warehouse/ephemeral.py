@@ -12,7 +12,7 @@ import duckdb
 from etq import catalog
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import SETTINGS
+from etq.database.connection import settings
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
@@ -97,7 +97,7 @@ def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
 
 def _create(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
     """A database in memory that has only these objects, and the names of its tables."""
-    connection = duckdb.connect(":memory:", config={**SETTINGS})
+    connection = duckdb.connect(":memory:", config=settings())
     return connection, schema.create_only(connection, names)
 
 
@@ -132,7 +132,7 @@ def open_ephemeral_record(path: str | os.PathLike[str], views: Iterable[str]) ->
 
     Errors are those of `Warehouse.ingest_record`.
     """
-    connection = duckdb.connect(":memory:", config={**SETTINGS})
+    connection = duckdb.connect(":memory:", config=settings())
     schema.create_only(connection, [*catalog.objects_of_linking(), *views])
     warehouse = Warehouse(Database(connection, None))
     return warehouse, warehouse.ingest_record(path)
@@ -145,7 +145,7 @@ def open_ephemeral_program(path: str | os.PathLike[str], views: Iterable[str]) -
     """
     from etq.storage.programs import program_tables
 
-    connection = duckdb.connect(":memory:", config={**SETTINGS})
+    connection = duckdb.connect(":memory:", config=settings())
     schema.create_only(connection, [*program_tables(), *views])
     warehouse = Warehouse(Database(connection, None))
     return warehouse, warehouse.ingest_program(path)

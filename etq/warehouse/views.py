@@ -29,6 +29,7 @@ PYTHON_TYPES: Final = {
     "trace": "str | Capture",
     "min_effect": "float | None = ...",
     "step": "int | None = ...",
+    "launch_delay_us": "float | None = ...",
     "selectors": "Sequence[str] | None = ...",
 }
 

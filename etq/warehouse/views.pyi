@@ -54,6 +54,11 @@ class Views:
         capture: str | Capture,
         unit: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def compare_calls(
+        self,
+        base: str | Capture,
+        new: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
     def compare_captures(
         self,
         base: str | Capture,
@@ -229,7 +234,7 @@ class Views:
         capture: str | Capture,
         unit: str | None = ...,
         by: str = ...,
-        launch_delay_us: int = ...,
+        launch_delay_us: float | None = ...,
         kernel_wait_us: int = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def device_idle_causes(
@@ -237,7 +242,7 @@ class Views:
         capture: str | Capture,
         unit: str | None = ...,
         by: str = ...,
-        launch_delay_us: int = ...,
+        launch_delay_us: float | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def event_blocks(
         self,
@@ -300,6 +305,11 @@ class Views:
         method: str | None = ...,
         runs: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
+    def fusable_chains(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+    ) -> duckdb.DuckDBPyRelation: ...
     def gpu_metrics(
         self,
         capture: str | Capture,
@@ -343,6 +353,13 @@ class Views:
     def kernel_counters(
         self,
         capture: str | Capture,
+    ) -> duckdb.DuckDBPyRelation: ...
+    def kernel_families(
+        self,
+        capture: str | Capture,
+        unit: str | None = ...,
+        steps: str | None = ...,
+        phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def kernel_launches(
         self,

@@ -20,7 +20,7 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import SETTINGS, check_name, connect, expanded, explained, is_lake_path, withdraw_access
+from etq.database.connection import check_name, connect, expanded, explained, is_lake_path, settings, withdraw_access
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock
@@ -65,7 +65,7 @@ def open(
     that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
     """
     if path is None:
-        connection = duckdb.connect(":memory:", config={**SETTINGS})
+        connection = duckdb.connect(":memory:", config=settings())
         schema.create(connection)
         return Warehouse(Database(connection, None))
     path = os.fspath(path)
@@ -585,7 +585,7 @@ class Warehouse(Views):
         from etq.maintenance.retention import remove_captures
 
         keys = [self._key(each) for each in captures]
-        self._database.write(lambda: remove_captures(self.connection, keys))
+        self._database.write(lambda: remove_captures(self.connection, keys), frees=True)
 
     def prune(
         self,
@@ -617,7 +617,7 @@ class Warehouse(Views):
         keys = [each.capture_id for each in found]
         if keys and not dry_run:
             work = prune_events if keep_rollups else remove_captures
-            self._database.write(lambda: work(self.connection, keys))
+            self._database.write(lambda: work(self.connection, keys), frees=True)
         return found
 
     def compact(self) -> tuple[int, int]:

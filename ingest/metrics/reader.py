@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from etq.errors import FormatError
+from etq.ingest.memory import json_size, refuse_beyond
 from etq.ingest.metrics.rows import Metric, json_of, metric_batch, number, shown, stated_metrics, text
 from etq.ingest.metrics.runner_stats import is_runner_stats, stats_batch
 from etq.ingest.metrics.xctest_log import xctest_metrics
@@ -35,11 +36,13 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
     `path` is its name for messages. Raises `FormatError`, naming the place, for files that are damaged or of unknown
     format, and for files about several models or devices, as a capture has one of each.
     """
-    if observed := list(_OBSERVED.finditer(data)):
-        yield "runner_stats", stats_batch([_observed(data, each.end(), path) for each in observed], path)
+    if starts := [each.end() for each in _OBSERVED.finditer(data)]:
+        size = sum(json_size(_line(data, start)) for start in starts)
+        refuse_beyond(path, f"what {len(starts):,} lines PyTorchObserver contain", size)
+        yield "runner_stats", stats_batch([_observed(data, start, path) for start in starts], path)
     if tested := xctest_metrics(data, path):
         yield "metrics", metric_batch(tested)
-    if observed or tested:
+    if starts or tested:
         return
     if not is_json(data):
         raise FormatError(
@@ -60,11 +63,15 @@ def read_metrics(data: bytes, path: str) -> Iterator[tuple[str, pa.RecordBatch]]
 
 def _observed(data: bytes, start: int, path: str) -> Any:
     """Return the object after PyTorchObserver, up to the end of its line."""
-    line = data[start : start + 65536].split(b"\n", 1)[0].decode(errors="backslashreplace")
+    line = _line(data, start).decode(errors="backslashreplace")
     try:
         return json.JSONDecoder().raw_decode(line)[0]
     except (ValueError, RecursionError):  # ValueError: also for numbers with thousands of digits
         raise FormatError(path, f"expected JSON after PyTorchObserver, found {line[:40]!r}", start) from None
+
+
+def _line(data: bytes, start: int) -> bytes:
+    return data[start : start + 65536].split(b"\n", 1)[0]
 
 
 def _is_record(item: Any) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.arrow import batch, integers, numbers, texts
+from etq.ingest.memory import check_json
 
 DIRECTIONS: Final = ("lower", "higher")
 
@@ -49,6 +50,7 @@ def metric_batch(metrics: Sequence[Metric]) -> pa.RecordBatch:
 
 def json_of(data: bytes, path: str) -> Any:
     """Return the content of a JSON file. Raises `FormatError`, naming the byte, for other files."""
+    check_json(data, path)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -10,8 +10,11 @@ import re
 from typing import Final
 
 from etq.errors import FormatError
+from etq.ingest.memory import refuse_beyond
 from etq.ingest.metrics.rows import Metric
 
+# What a value takes as a metric, in bytes.
+_VALUE: Final = 400
 # No text may match two adjacent parts of these patterns: on a hostile line, trying all ways takes minutes.
 _MEASURED: Final = re.compile(
     rb"Test Case\s+'-\[\S+\s+test_(load|forward|generate)_([\w+]+)\]'"
@@ -37,6 +40,7 @@ def xctest_metrics(data: bytes, path: str) -> list[Metric]:
     Raises `FormatError`, naming the byte, for values that are not numbers and tests of several models.
     """
     metrics: list[Metric] = []
+    count = 0
     models: dict[bytes, int] = {}
     for line in _MEASURED.finditer(data):
         name, unit = _NAMES.get((line[1], line[3])), _UNITS.get(line[4])
@@ -46,6 +50,8 @@ def xctest_metrics(data: bytes, path: str) -> list[Metric]:
         listed = _VALUES.search(line[5])
         if listed is None:
             raise FormatError(path, "expected `values: [...]` after what a test measured", line.end(4))
+        count += listed[1].count(b",") + 1
+        refuse_beyond(path, f"{count:,} values", count * _VALUE)
         values = listed[1].split(b",")
         if not all(_NUMBER.fullmatch(value) for value in values):
             start = line.start(5) + listed.start(1)

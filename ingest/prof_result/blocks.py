@@ -59,11 +59,12 @@ class Block:
         return f"block {self.name!r}, iteration {self.iteration}"
 
 
-def is_prof_result(data: Any) -> bool:
+def is_prof_result(data: Any, *, is_sure: bool = False) -> bool:
     """Whether a file begins as a `prof_result.bin` does: with a header.
 
     The format has no identifier, so the header is recognized by its content. With version 1, either the name is text or
     no more slots are used than exist; with another version, both must hold, and the reader then rejects the version.
+    With `is_sure`, both must hold with version 1, too, and no other version is one.
     """
     head = bytes(data[: HEADER.size])
     # Logs and JSON contain no zeros; programs have an identifier.
@@ -73,6 +74,8 @@ def is_prof_result(data: Any) -> bool:
     text = name.rstrip(b"\0")
     has_name = len(text) > 0 and text.isascii() and text.decode("ascii").isprintable()
     has_room = all(used <= slots for slots, used in zip(counts[::2], counts[1::2], strict=True))
+    if is_sure:
+        return version == VERSION and has_name and has_room
     return (has_name or has_room) if version == VERSION else (has_name and has_room and len(head) == HEADER.size)
 
 

@@ -52,6 +52,12 @@ def test_only_own_pages_and_holders_of_the_token_pass() -> None:
         "evil.example:8651",
         "127.0.0.1.evil.example:8651",
         "127.0.0.1:evil",
+        "127.0.0.1:99999",
+        "user@127.0.0.1:8651",
+        "127.0.0.1:8651@evil.example",
+        "::1",
+        "[::1]evil.example",
+        "localhost/evil",
         "",
         "localhost:",
     ):
@@ -68,6 +74,34 @@ def test_only_own_pages_and_holders_of_the_token_pass() -> None:
     assert [each for each in ("127.0.0.1", "localhost", "::1", "0.0.0.0", "lab") if is_loopback(each)] == [
         "127.0.0.1", "localhost", "::1",
     ]  # fmt: skip
+
+
+SURROGATE = "\\ud800"
+MESSAGES = (
+    ('{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"ask","arguments":{"sql":"SELECT \'%s\'"}}}', 2),
+    ('{"jsonrpc":"2.0","id":"three","method":"%s"}', "three"),
+    ('{"jsonrpc":"2.0","id":"%s","method":"ping"}', None),
+    ("%s", None),
+)
+
+
+@pytest.mark.parametrize(("message", "id"), MESSAGES)
+def test_what_is_no_message_is_answered(warehouse_path: str, message: str, id: int | str | None) -> None:
+    """JSON can have half of a surrogate pair, which no text in UTF-8 has."""
+    notification = '{"jsonrpc":"2.0","method":"notifications/%s"}'.replace("%s", SURROGATE)
+    lines = [notification, message.replace("%s", SURROGATE), '{"jsonrpc":"2.0","id":9,"method":"ping"}']
+    command = [sys.executable, "-m", "etq", "mcp", "--db", warehouse_path]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write("\n".join([*lines, ""]))
+        process.stdin.flush()
+        refused, answered = (json.loads(process.stdout.readline()) for _ in range(2))
+        rest, errors = process.communicate()
+    assert (refused["id"], refused["error"]["code"]) == (id, -32700 if message == "%s" else -32600)
+    assert "not a JSON-RPC message" in refused["error"]["message"]
+    assert answered == {"jsonrpc": "2.0", "id": 9, "result": {}}
+    assert (process.returncode, rest, errors) == (0, "", "")
 
 
 @pytest.mark.long

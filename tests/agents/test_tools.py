@@ -109,7 +109,7 @@ def test_the_planted_slowdown_is_found(agent: Agent, warehouse_path: str) -> Non
     found = agent.call("compare", base="build=41", new="build=42")
     with etq.open(warehouse_path, read_only=True) as warehouse:
         ops = selected(warehouse, found["ops"][0], "compare_ops('build=41', 'build=42')")
-        assert found["ops"] == sorted(ops, key=lambda op: op["verdict"] == "~")[:20]
+        assert found["ops"] == sorted(ops, key=lambda op: op["verdict"] in ("~", "not decided"))[:20]
         totals = selected(warehouse, found["totals"][0], "compare_captures('build=41', 'build=42')")
         assert found["totals"] == totals
     assert found["verdicts"][0].startswith("slower: ") and "addmm" in found["verdicts"][1]

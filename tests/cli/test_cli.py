@@ -354,8 +354,8 @@ def test_a_dash_is_standard_output(lab: str) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("sql", "SELECT 1", "--seconds", "1"),
-        ("sql", "SELECT 1", "--megabytes", "64"),
+        ("sql", "SELECT 1", "--seconds", "1", "--engine", "spark", "--lake", "fleet"),
+        ("sql", "SELECT 1", "--megabytes", "64", "--engine", "spark", "--lake", "fleet"),
         ("ops", "run", "--skip-first", "-1"),
     ],
 )
@@ -382,7 +382,7 @@ def test_limits_of_nothing_are_refused(lab: str) -> None:
     """Zero is a limit, unlike a missing limit."""
     for limit in ("--seconds", "--megabytes"):
         refused = run_etq("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
-        assert refused.exit_code == 1 and refused.stderr.startswith("Error: limits of ")
+        assert refused.exit_code == 2 and "0 is not in the range" in refused.stderr
 
 
 def test_transpiling_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:

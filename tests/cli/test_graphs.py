@@ -151,7 +151,7 @@ def test_a_program_that_did_not_run() -> None:
     for program, is_noted in ((CAPTURES / "mlp_xnn/mlp_xnn.pte", True), (folder / "convnet_xnn.pte", False)):
         files = ["--etrecord", record, "--pte", str(program)]
         result = CliRunner().invoke(main, ["delegate-ops", dump, *files, "--format", "json"])
-        assert {row["calls"] > 0 for row in json.loads(result.stdout)} == {not is_noted}
+        assert {row["calls"] is not None for row in json.loads(result.stdout)} == {not is_noted}
         assert (note in result.stderr) == is_noted
 
 

@@ -158,6 +158,53 @@ etq.cli.run()
 """
 
 
+# Interrupts the process as a module of the package begins, before the command has set up anything.
+AT_A_MODULE = """
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+path, begins = sys.argv.pop(), sys.argv.pop()
+sys.argv[0] = path
+
+def tracer(frame, event, arg):
+    if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") == begins:
+        sys.settrace(None)
+        os.kill(os.getpid(), signal.SIGINT)
+
+sys.settrace(tracer)
+from etq.__main__ import main
+main()
+"""
+
+
+@pytest.mark.parametrize("path", ["-m", "/usr/bin/etq", "mine.py"])
+@pytest.mark.parametrize("module", ["etq.errors", "etq.version", "etq.__main__", "etq.cli"])
+def test_it_ends_while_the_package_is_imported(module: str, path: str) -> None:
+    command = [sys.executable, "-c", AT_A_MODULE, "views", module, path]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=ENVIRONMENT)
+    if path == "mine.py" and module != "etq.cli":
+        assert done.stderr.endswith("KeyboardInterrupt\n"), "a program's own interrupts stay as they are"
+    else:
+        assert (done.returncode, done.stderr) == (130, "")
+
+
+@pytest.mark.long
+def test_a_process_never_shows_where_it_was_interrupted() -> None:
+    """Whenever it is. Only Python itself, before it imports anything of etq, may print a traceback of its own."""
+    for start in (["-m", "etq"], [str(Path(sys.executable).with_name("etq"))]):
+        command = [*([sys.executable] if start[0] == "-m" else []), *start, "inspect", MLP]
+        for delay in range(0, 500, 25):
+            with subprocess.Popen(
+                command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+            ) as process:  # fmt: skip
+                time.sleep(delay / 1000)
+                process.send_signal(signal.SIGINT)
+                message = process.communicate()[1]
+            assert process.returncode in (0, 1, 130, -signal.SIGINT)
+            assert not re.search(r'File "[^"]*/etq/(?!__init__)', message), message
+
+
 def test_it_ends_between_any_two_lines_of_the_start_and_the_end(tmp_path: Path) -> None:
     ends: list[int] = []
     while 0 not in ends:

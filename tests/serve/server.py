@@ -63,7 +63,7 @@ class Server:
 
 
 @contextmanager
-def serving(path: Path | str) -> Iterator[Server]:
+def serving(path: Path | str, token: str | None = None) -> Iterator[Server]:
     """A server of a warehouse, or of the address of a lake, until the block ends."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
@@ -72,7 +72,7 @@ def serving(path: Path | str) -> Iterator[Server]:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(settings_of(str(path), Access.of("127.0.0.1", port)))
+        server = uvicorn.Server(settings_of(str(path), Access("127.0.0.1", port, token)))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
         end = time.monotonic() + 30

@@ -232,7 +232,7 @@ class Counted:
 
     close = start
 
-    async def ask(self, question: str, arguments: dict[str, str], state: str | None) -> Answer:
+    async def ask(self, question: str, arguments: dict[str, str], state: str | None, client: str = "") -> Answer:
         self.asked.append(question)
         try:
             await self.may_answer.wait()

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import multiprocessing
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import etq
+from etq import processes
+from tests.command_line import run_etq
 from tests.sampling import whole
 from tests.sharing import captures
 
@@ -69,3 +73,30 @@ def test_many_kills(tmp_path: Path) -> None:
     # A killed checkpoint leaves blocks that the next one uses: some, and not some for each kill.
     assert path.stat().st_size < 1.5 * quiet.stat().st_size
     assert not path.with_name(f"{path.name}.wal").exists()
+
+
+KILLED = """
+import os, sys
+import etq
+from etq.database import schema
+from etq.warehouse import warehouse
+
+schema.create = lambda _: os._exit(9)
+etq.open(sys.argv[1])
+"""
+
+
+def test_a_process_killed_before_it_made_the_tables_leaves_an_empty_warehouse(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False, env=processes.environment())
+    assert done.returncode == 9 and path.stat().st_size >= 12288
+    with etq.open(path, read_only=True) as warehouse:
+        assert warehouse.captures().fetchall() == []
+        assert warehouse.rows("SELECT count(*) FROM warehouse")[1] == [(1,)]
+        assert warehouse.safe_sql("SELECT count(*) FROM captures")[1] == [(0,)]
+    assert run_etq("captures", "--db", str(path)).exit_code == 0
+    with etq.open(path) as warehouse:
+        assert warehouse.ingest("tests/captures/mlp/mlp.etdp").is_new
+    with etq.open(path, read_only=True) as warehouse:
+        assert len(warehouse.captures().fetchall()) == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]

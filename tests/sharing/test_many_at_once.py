@@ -6,16 +6,13 @@ import os
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter
 from pathlib import Path
-from unittest.mock import patch
 
 import duckdb
 import pytest
 
 import etq
-from etq.database import locking
 from etq.errors import WarehouseError
 from etq.maintenance.merge import merge
 from tests.sampling import IS_WHOLE
@@ -152,14 +149,6 @@ def test_commands_say_who_they_wait_for_and_end_in_time(tmp_path: Path) -> None:
 LABELS = "import etq, sys; etq.open(sys.argv[1]).label('c0', turn=sys.argv[2])"
 
 
-def shown(path: Path) -> bool:
-    """Whether a writer shows that it waits for a file, within 20 s."""
-    end = time.monotonic() + 20
-    while not Path(f"{path}.waiting").exists() and time.monotonic() < end:
-        time.sleep(0.01)
-    return Path(f"{path}.waiting").exists()
-
-
 def test_readers_let_a_writer_that_waits_go_first(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     captures.write(tmp_path, range(1))
@@ -174,34 +163,6 @@ def test_readers_let_a_writer_that_waits_go_first(tmp_path: Path) -> None:
         assert int(reader.communicate()[0].split()[0]) > 0
     with etq.open(path, read_only=True) as warehouse:
         assert warehouse.rows("SELECT l.value FROM labels AS l WHERE l.key = 'turn'")[1] == [("2",)]
-    assert not Path(f"{path}.waiting").exists()
-
-
-def test_readers_wait_for_waiting_writers_only_while_these_live(tmp_path: Path) -> None:
-    path = tmp_path / "lab.duckdb"
-    captures.write(tmp_path, range(1))
-    captures.ingest(str(path), str(tmp_path), [0])
-    holding = etq.open(path, read_only=True)
-    writer = started(LABELS, path, 1)
-    assert shown(path)
-    asking = started(READER, path)
-    start = time.monotonic()
-    locking.retry_while_locked(str(path), lambda: None)
-    assert time.monotonic() - start > locking.LONGEST_YIELD / 2, "another reader waits its time out"
-    holding.close()
-    writer.communicate()
-    asking.communicate()
-    assert writer.returncode == 0
-    assert not Path(f"{path}.waiting").exists()
-    with etq.open(path, read_only=True):
-        killed = started(LABELS, path, 1)
-        assert shown(path)
-        killed.kill()
-        killed.communicate()
-        start = time.monotonic()
-        with patch.object(locking, "LONGEST_YIELD", 60):
-            locking.retry_while_locked(str(path), lambda: None)
-        assert time.monotonic() - start < 30, "it waits for a process that has ended"
     assert not Path(f"{path}.waiting").exists()
 
 

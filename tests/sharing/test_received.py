@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -17,6 +18,7 @@ from etq.catalog import quoted
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.maintenance.merge import merge
 from etq.warehouse.ephemeral import open_ephemeral
+from tests.command_line import run_etq
 from tests.sampling import IS_WHOLE, thinned
 
 CAPTURE = "tests/captures/mlp/mlp.etdp"
@@ -107,6 +109,28 @@ CHANGED = {
     "same name": (
         ["INSERT INTO captures SELECT * REPLACE (2 AS capture_id, 'x' AS sha256) FROM captures"],
         "several captures have the name 'mlp'",
+    ),
+    "an index over an expression": (
+        ["CREATE INDEX lengths ON labels (length(value))"],
+        "has the index 'lengths', which a warehouse can't have",
+    ),
+    "events in each other": (
+        [
+            "UPDATE event_ticks SET parent_index = 1 WHERE run_index = 0 AND event_index = 0",
+            "UPDATE event_ticks SET parent_index = 0 WHERE run_index = 0 AND event_index = 1",
+        ],
+        "damaged: events of the capture 1 contain each other",
+    ),
+    "an event in itself": (
+        ["UPDATE event_ticks SET parent_index = event_index WHERE event_index = 0"],
+        "damaged: events of the capture 1 contain each other",
+    ),
+    "events in each other over runs": (
+        [
+            "UPDATE event_ticks SET parent_index = 0, parent_run_index = 1 WHERE run_index = 0 AND event_index = 0",
+            "UPDATE event_ticks SET parent_index = 0, parent_run_index = 0 WHERE run_index = 1 AND event_index = 0",
+        ],
+        "damaged: events of the capture 1 contain each other",
     ),
     "version below 0": (["UPDATE warehouse SET schema_version = -5"], "damaged: its schema is of version -5"),
     "no version": (
@@ -204,6 +228,60 @@ def test_a_file_that_passed_is_checked_again_when_it_changes(clean: Path, tmp_pa
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     with pytest.raises(WarehouseError, match="its views or macros were changed"):
         etq.open(path, read_only=True)
+
+
+CIRCLE = (
+    "UPDATE event_ticks SET parent_index = 1 WHERE capture_id = 2 AND event_index = 0",
+    "UPDATE event_ticks SET parent_index = 0 WHERE capture_id = 2 AND event_index = 1",
+)
+
+
+def test_captures_that_came_after_the_last_check_are_checked(clean: Path, tmp_path: Path) -> None:
+    path = received(clean, tmp_path)
+    etq.open(path, read_only=True).close()
+    later = "SELECT * REPLACE (2 AS capture_id) FROM"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute(f"INSERT INTO captures {later} captures; INSERT INTO event_ticks {later} event_ticks")
+        connection.execute("UPDATE captures SET name = 'later', sha256 = 'later' WHERE capture_id = 2")
+    etq.open(path, read_only=True).close()
+    # In place: the file is still the one that was checked.
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("UPDATE captures SET sha256 = 'other' WHERE capture_id = 2")
+        for each in CIRCLE:
+            connection.execute(each)
+    with pytest.raises(WarehouseError, match="events of the capture 2 contain each other"):
+        etq.open(path, read_only=True)
+
+
+def test_events_of_traces_come_in_any_order(clean: Path, tmp_path: Path) -> None:
+    """An event may come before the one that contains it, and another after it."""
+    path = received(clean, tmp_path)
+    calls = [(3, 20, "inner"), (1, 50, "outer"), (5, 10, "innermost"), (60, 10, "alone"), (2, 45, "middle")]
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": name, "ts": ts, "dur": dur, "pid": 1, "tid": 1} for ts, dur, name in calls
+    ]
+    with etq.open(path) as warehouse:
+        warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="trace")
+        parents = "SELECT event_index, parent_index FROM event_ticks WHERE capture_id = 2 AND parent_index IS NOT NULL ORDER BY 1"
+        assert warehouse.rows(parents)[1] == [(0, 4), (2, 0), (4, 1)]
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE mine (a INTEGER); CREATE INDEX of_mine ON mine (a)")
+    etq.open(path, read_only=True).close()
+
+
+@pytest.mark.parametrize(
+    ("limit", "query", "message"),
+    [
+        ("--seconds=0.5", "SELECT sum(a.range * b.range) FROM range(9000000) a, range(9000000) b", "longer than 0.5 s"),
+        ("--megabytes=64", "SELECT count(*) FROM (SELECT DISTINCT range FROM range(90000000))", "more than 64 MB"),
+    ],
+)
+def test_commands_have_limits_for_files_that_are_not_trusted(clean: Path, limit: str, query: str, message: str) -> None:
+    done = run_etq("sql", query, limit, "--db", str(clean))
+    option = limit.partition("=")[0]
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert message in done.stderr and f"allow more with {option}" in done.stderr
+    assert run_etq("ops", "mlp", "--seconds=60", "--megabytes=512", "--db", str(clean)).exit_code == 0
 
 
 def test_compacting_runs_nothing_of_the_file(clean: Path, tmp_path: Path, secret: Path) -> None:

@@ -360,3 +360,41 @@ def test_the_process_ends_with_the_one_that_started_it(folder: Path) -> None:
     while worker.exists() and ") Z " not in worker.read_text() and time.monotonic() < end:
         time.sleep(0.05)
     assert not worker.exists() or ") Z " in worker.read_text()
+
+
+def test_the_home_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home-of-its-owner"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with etq.open(path, read_only=True) as warehouse:
+        shown = [*warehouse.safe_sql("SELECT name, value FROM duckdb_settings()")[1]]
+        for query in ("FROM duckdb_extensions()", "FROM duckdb_secrets()", "FROM read_text('~/x')"):
+            try:
+                shown += warehouse.safe_sql(query)[1]
+            except QueryError as error:
+                shown.append((str(error),))
+    assert home.name not in str(shown)
+
+
+def test_logging_aborts_no_process(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    logging = f"enable_logging(storage := 'file', storage_path := '{tmp_path}/log')"
+    for query in (
+        f"CALL {logging}; SELECT 1",
+        f"FROM {logging}",
+        "SET enable_logging = true",
+        "SET logging_level = 'trace'",
+    ):
+        done = subprocess.run(
+            [sys.executable, "-m", "etq", "sql", query, "--db", str(path)], capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, len(done.stderr.splitlines())) == (1, 1), (query, done.stderr)
+        assert "the configuration has been locked" in done.stderr
+    assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]
+    with etq.open(path, read_only=True) as warehouse:
+        warehouse.rows("SET threads = 1")
+        warehouse.rows("SET TimeZone = 'UTC'")

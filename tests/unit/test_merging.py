@@ -130,7 +130,8 @@ def test_pruned_events_come_from_where_they_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_names_are_made_unique(tmp_path: Path) -> None:
+def test_names_are_made_unique(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # folders below the present one lengthen names
     for folder, content in (("phone", ONE), ("watch", TWO)):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "run.etdp").write_bytes(content)

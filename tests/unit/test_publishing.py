@@ -83,13 +83,18 @@ def test_without_hard_links_no_file_is_replaced(tmp_path: Path, monkeypatch: pyt
     assert target.read_text() == "new"
 
 
-def test_what_killed_processes_left_is_removed_after_an_hour(tmp_path: Path) -> None:
-    for name in (".etq-1-old", ".etq-1-new"):
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    """Only folders that etq made: a folder of the user may have such a name, and a file within."""
+    kept = (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-2-abcdefgh")
+    for name in (*kept, ".etq-1-abcdefgh"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "out").write_text("half")
-    os.utime(tmp_path / ".etq-1-old", (0, 0))
+    for name in (".etq-lab-data", ".etq-1-short", ".etq-2-abcdefgh", ".etq-1-abcdefgh"):
+        (tmp_path / name / ".made-by-etq").touch()
+    for name in (".etq-lab-data", ".etq-1-12345678", ".etq-1-short", ".etq-1-abcdefgh"):
+        os.utime(tmp_path / name, (0, 0))
     write_text("whole", str(tmp_path / "out"))
-    assert sorted(each.name for each in tmp_path.iterdir()) == [".etq-1-new", "out"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == sorted([*kept, "out"])
 
 
 def test_warehouses_keep_their_content_where_files_can_not_be_written(tmp_path: Path) -> None:

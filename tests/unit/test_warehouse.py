@@ -358,3 +358,20 @@ def test_arguments_that_are_not_paths_are_refused(path: str) -> None:
         WarehouseError, match=r"is not a file; etq\.open\(\) without a path opens a warehouse in memory"
     ):
         etq.open(path)
+
+
+def test_a_warehouse_names_no_folder_of_its_maker(
+    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files of the present folder have a relative path, others only their name."""
+    inside, outside = tmp_path / "lab" / "pixel8" / "run.etdp", tmp_path / "secret" / "other.etdp"
+    for at, path in enumerate((inside, outside)):
+        path.parent.mkdir(parents=True)
+        path.write_bytes(dump(run("Execute", execute(0, 60 + at))))
+    monkeypatch.chdir(tmp_path / "lab")
+    warehouse.ingest(inside)
+    warehouse.ingest("../secret/other.etdp")
+    warehouse.ingest(outside)
+    assert warehouse.rows("SELECT uri FROM captures ORDER BY capture_id")[1] == [("pixel8/run.etdp",), ("other.etdp",)]
+    with pytest.raises(FormatError, match=f"{tmp_path}/none.etdp: no such file"):
+        warehouse.ingest(tmp_path / "none.etdp")

@@ -1,0 +1,85 @@
+"""The files that an argument names: a file, the profiling files of a folder, or those of a pattern."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+
+from etq.errors import EtqError, printable
+
+# How many names of files that were left out for one reason are printed.
+NAMED: Final = 3
+# A file that was left out, and why: a reason of `etq.ingest.recognition`.
+Left = tuple[str, str]
+
+
+def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
+    """Return the files that arguments name, and those of folders that are left out."""
+    files: list[str] = []
+    left: list[Left] = []
+    for each in arguments:
+        found, others = files_of(each)
+        files += found
+        left += others
+    return tuple(files), left
+
+
+def files_of(argument: str) -> tuple[list[str], list[Left]]:
+    """Return the files that an argument names: a file itself, the profiling files in a folder and below, sorted by
+    name, or the files that match a pattern. And the files of folders that are left out, with the reason.
+
+    Raises `EtqError` for a folder or pattern without files.
+    """
+    if glob.has_magic(argument) and not os.path.exists(argument):
+        paths = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - of a pattern with folders
+        if not paths:
+            raise EtqError(f"{argument}: no such files")
+        files, left = found_files(paths)
+        return [*files], left
+    if not Path(argument).is_dir():
+        return [argument], []
+    from etq.ingest.recognition import left_out
+
+    reasons = {path: left_out(path) for path in _paths_in(argument)}
+    found = [path for path, reason in reasons.items() if reason is None]
+    left = [(path, reason) for path, reason in reasons.items() if reason is not None]
+    if not found:
+        raise EtqError(f"{argument}: a folder without profiling files{f'; it has {_listed(left)}' if left else ''}")
+    return found, left
+
+
+def note_left_out(left: Sequence[Left], *, lists_all: bool = False) -> None:
+    """Print which files of folders were left out, and why."""
+    if left:
+        listed = _listed(left, len(left) if lists_all else NAMED)
+        click.echo(printable(f"Note: not read as profiling files: {listed}"), err=True)
+
+
+def _listed(left: Sequence[Left], most: int = NAMED) -> str:
+    """Return how many files were left out for each reason, with the first names."""
+    from etq.ingest.recognition import PROGRAM, RECORD
+
+    named: defaultdict[str, list[str]] = defaultdict(list)
+    for path, reason in left:
+        named[reason].append(Path(path).name)
+    options = {RECORD: ", for --etrecord", PROGRAM: ", for --pte"}
+    texts = []
+    for reason, names in sorted(named.items()):
+        count = f"{len(names)} {reason}{'' if len(names) == 1 else 's'}{options.get(reason, '')}"
+        texts.append(f"{count} ({', '.join(names[:most])}{', …' if len(names) > most else ''})")
+    return "; ".join(texts)
+
+
+def _paths_in(folder: str) -> list[str]:
+    """Return the files in a folder and below, sorted; without hidden ones, as those of git."""
+    paths = []
+    for within, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths += [str(Path(within, name)) for name in names if not name.startswith(".")]
+    return sorted(paths)

@@ -1,0 +1,20 @@
+"""Limits of queries on files that aren't trusted, which a command sets for all connections that it opens."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+# Each is None without a limit.
+query_seconds: Final[ContextVar[float | None]] = ContextVar("query_seconds", default=None)
+query_megabytes: Final[ContextVar[int | None]] = ContextVar("query_megabytes", default=None)
+
+
+def limiting_settings() -> dict[str, str]:
+    """Return the limits as DuckDB's settings."""
+    seconds, megabytes = query_seconds.get(), query_megabytes.get()
+    return {
+        **({} if seconds is None else {"max_execution_time": str(max(int(seconds * 1000), 1))}),
+        # Without a folder for what exceeds the memory, the limit is one.
+        **({} if megabytes is None else {"memory_limit": f"{megabytes}MiB", "temp_directory": ""}),
+    }

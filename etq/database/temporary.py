@@ -1,0 +1,63 @@
+"""Temporary folders, which later processes remove if their own was killed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+# A file in each folder that this module makes: a folder of somebody else may have such a name, too.
+_MARK: Final = ".made-by-etq"
+# A folder that was just made may not be locked or marked yet.
+_YOUNG_SECONDS: Final = 60
+
+
+@contextmanager
+def temporary_folder(prefix: str, within: str | os.PathLike[str] | None = None) -> Iterator[str]:
+    """A folder for files of this process alone, in the folder `within` or that of the system.
+
+    Folders of the same prefix that killed processes left there are removed first: those with the exact form of name
+    and the mark of this module, of the same user, whose lock is free.
+    """
+    parent = Path(tempfile.gettempdir() if within is None else within)
+    _remove_left(parent, prefix)
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{os.getpid()}-") as folder, _locked(Path(folder)):
+        (Path(folder) / _MARK).touch()
+        yield folder
+
+
+def _remove_left(parent: Path, prefix: str) -> None:
+    if sys.platform == "win32":
+        return
+    name = re.compile(rf"{re.escape(prefix)}\d+-[a-z0-9_]{{8}}")
+    for left in parent.glob(f"{prefix}*"):
+        if name.fullmatch(left.name) is None:
+            continue
+        with suppress(OSError), _locked(left):
+            found = left.lstat()
+            is_ours = found.st_uid == os.geteuid() and (left / _MARK).is_file() and not (left / _MARK).is_symlink()
+            if is_ours and found.st_mtime < time.time() - _YOUNG_SECONDS:
+                shutil.rmtree(left)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with the process. Raises `OSError` if another process has it."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(opened)

@@ -1,0 +1,241 @@
+"""Checking a warehouse: its file, keys and references, what is computed from events, and the files it was made from."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from hashlib import file_digest
+from pathlib import Path, PurePath
+from typing import Final
+
+import duckdb
+
+from etq import catalog
+from etq.catalog import identifier
+from etq.database import contents, schema
+from etq.database.connection import connect, expanded
+from etq.database.rollups import OF_TRACES, PRUNED, ROLLUPS, fill_rollups
+from etq.errors import displayed, message_of
+
+# Columns that no two rows of a table have in common. Those of captures, records and programs are compared when a
+# warehouse is opened; rollups are compared as a whole.
+KEYS: Final = (
+    ("labels", ("capture_id", "key")),
+    ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
+    ("runs", ("capture_id", "run_index")),
+    ("signatures", ("capture_id", "signature_index")),
+    ("event_ticks", ("capture_id", "run_index", "event_index")),
+    ("signature_ops", ("capture_id", "signature_index")),
+    ("threads", ("capture_id", "thread_index")),
+    ("trace_events", ("capture_id", "run_index", "event_index")),
+    ("device_events", ("capture_id", "run_index", "event_index")),
+    ("op_arguments", ("capture_id", "run_index", "event_index")),
+    ("event_counters", ("capture_id", "run_index", "event_index", "counter")),
+    ("graphs", ("record_id", "graph_id")),
+    ("op_nodes", ("record_id", "graph_id", "node_index")),
+    ("record_members", ("record_id", "member_index")),
+    ("methods", ("program_id", "method_index")),
+    ("methods", ("program_id", "method")),
+    ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
+    ("program_values", ("program_id", "method", "value_index")),
+)  # fmt: skip
+# Tables whose key is what the columns of these names refer to, in all other tables.
+PARENTS: Final = {
+    "captures": ("capture_id",),
+    "records": ("record_id",),
+    "programs": ("program_id",),
+    "runs": ("capture_id", "run_index"),
+    "signatures": ("capture_id", "signature_index"),
+    "threads": ("capture_id", "thread_index"),
+    "graphs": ("record_id", "graph_id"),
+    "op_nodes": ("record_id", "graph_id", "node_index"),
+    "methods": ("program_id", "method"),
+}
+_EVENT: Final = ("capture_id", "run_index", "event_index")
+# References by other names of columns, or to a part of the rows of another table.
+REFERENCES: Final = (
+    ("trace_events", _EVENT, "event_ticks", _EVENT),
+    ("device_events", _EVENT, "event_ticks", _EVENT),
+    ("op_arguments", _EVENT, "event_ticks", _EVENT),
+    ("event_counters", _EVENT, "event_ticks", _EVENT),
+    ("event_ticks", ("capture_id", "coalesce(parent_run_index, run_index)", "parent_index"), "event_ticks", _EVENT),
+    ("event_ticks", ("capture_id", "run_index", "execute_index"), "event_ticks", _EVENT),
+    ("op_edges", ("record_id", "graph_id", "from_node"), "op_nodes", PARENTS["op_nodes"]),
+    ("op_edges", ("record_id", "graph_id", "to_node"), "op_nodes", PARENTS["op_nodes"]),
+)  # fmt: skip
+# How many captures' rollups are computed at once.
+_AT_ONCE: Final = 100
+_PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
+
+
+@dataclass(frozen=True)
+class Part:
+    """What was checked, as text, and each problem."""
+
+    what: str
+    problems: tuple[str, ...]
+
+
+def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".") -> Iterator[Part]:
+    """Check a warehouse part by part. It is only read; writers wait meanwhile.
+
+    The parts are: the tables, all of which are read; keys; references between tables; what is computed from events;
+    the files in `folder` that captures, records and programs were read from. After a damaged table, nothing else is
+    checked.
+
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables, views or macros are not
+    etq's.
+    """
+    path = expanded(path)
+    with connect(path, True) as connection:
+        unread = None
+        try:
+            schema.update_definitions(connection, path, read_only=True)
+            # Of files that have passed before, the line above compares nothing.
+            contents.has_definitions(connection, path, schema.create_all)
+        except duckdb.Error as error:  # of a block that is damaged: rows are read after tables, views and macros
+            unread = error
+        read = _tables(connection)
+        yield read
+        if read.problems:
+            return
+        if unread is not None:
+            raise unread
+        yield _keys(connection)
+        yield _references(connection)
+        yield _computed(connection)
+        yield _files(connection, Path(folder))
+
+
+def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
+    """Read each value of each table, also of the user's own, of which DuckDB compares the checksums."""
+    names = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY ALL"
+    tables = connection.execute(names).fetchall()
+    problems, rows = [], 0
+    for place, name in tables:
+        query = f"SELECT count(*), max(hash(COLUMNS(*))) FROM {identifier(place)}.{identifier(name)}"
+        try:
+            [(number, *_)] = connection.execute(query).fetchall()
+            rows += number
+        except duckdb.Error as error:
+            problems.append(f"{displayed(name)}: damaged: {message_of(error)}")
+    return Part(f"tables ({len(tables)}, with {rows:,} rows)", tuple(problems))
+
+
+def _keys(connection: duckdb.DuckDBPyConnection) -> Part:
+    problems: list[str] = []
+    for table, columns in KEYS:
+        names = ", ".join(columns)
+        query = f"SELECT {names} FROM {table} GROUP BY ALL HAVING count(*) > 1"
+        problems += _problem(connection, query, f"{table}: {{}} times several rows have the same {names}", columns)
+    return Part(f"keys ({len(KEYS)})", tuple(problems))
+
+
+def _references(connection: duckdb.DuckDBPyConnection) -> Part:
+    references = [
+        *(
+            (table.name, columns, parent, columns)
+            for table in catalog.tables()
+            for parent, columns in PARENTS.items()
+            if table.name != parent and {*columns} <= {column.name for column in table.columns}
+        ),
+        *REFERENCES,
+    ]
+    problems: list[str] = []
+    for table, columns, parent, keys in references:
+        given = [f"{column} AS _{number}" for number, column in enumerate(columns)]
+        are_equal = " AND ".join(f"p.{key} = r._{number}" for number, key in enumerate(keys))
+        are_there = " AND ".join(f"r._{number} IS NOT NULL" for number in range(len(keys)))
+        query = f"""
+            FROM (SELECT {", ".join(given)} FROM {table}) AS r ANTI JOIN {parent} AS p ON {are_equal} WHERE {are_there}
+        """
+        what = f"{table}: {{}} rows whose {columns[-1]} is in no row of {parent}"
+        problems += _problem(connection, query, what, keys)
+    return Part(f"references between tables ({len(references)})", tuple(problems))
+
+
+def _computed(connection: duckdb.DuckDBPyConnection) -> Part:
+    """Compute rollups and the derived columns of runs again, into temporary tables that replace those of the file.
+
+    Captures whose events were pruned are left out.
+    """
+    [(database,)] = connection.execute("SELECT current_database()").fetchall()
+    stored = f"{identifier(database)}.main"
+    connection.execute(f"CREATE TEMP TABLE runs AS FROM {stored}.runs")
+    connection.execute("UPDATE runs SET scope = NULL, is_typical = true")
+    tables = dict.fromkeys([*ROLLUPS, *OF_TRACES])
+    for table in tables:
+        connection.execute(f"CREATE TEMP TABLE {table} AS FROM {stored}.{table} LIMIT 0")
+    keys = [key for (key,) in connection.execute("SELECT c.capture_id FROM captures AS c ORDER BY 1").fetchall()]
+    for start in range(0, len(keys), _AT_ONCE):
+        part = keys[start : start + _AT_ONCE]
+        fill_rollups(connection, part[0], part[-1], is_new=True)
+    problems = []
+    for table in (*tables, "runs"):
+        rows = connection.execute(
+            f"""
+            SELECT c.name, count(*) FROM (
+                (FROM {stored}.{table} EXCEPT ALL FROM temp.{table})
+                UNION ALL (FROM temp.{table} EXCEPT ALL FROM {stored}.{table})
+            ) AS d
+            JOIN captures AS c ON c.capture_id = d.capture_id
+            WHERE c.capture_id NOT IN ({_PRUNED})
+            GROUP BY ALL ORDER BY ALL
+            """
+        ).fetchall()
+        what = "in its derived columns" if table == "runs" else "of the rollup"
+        problems += [f"{table}: {name}: {number:,} rows {what} are not what its events give" for name, number in rows]
+    [(pruned,)] = connection.execute(f"SELECT count(*) FROM ({_PRUNED})").fetchall()
+    without = f", {pruned:,} without events" if pruned else ""
+    return Part(
+        f"rollups, by the events ({len(keys):,} capture{'' if len(keys) == 1 else 's'}{without})", tuple(problems)
+    )
+
+
+def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
+    """Compare the files that are in the folder, where they were when they were read, with what was read."""
+    query = " UNION ALL ".join(
+        f"SELECT '{kind}' AS kind, k.name, k.uri, k.byte_size, k.sha256 FROM {kind}s AS k"
+        + (" WHERE k.format <> 'reference'" if kind == "capture" else "")
+        for kind in ("capture", "record", "program")
+    )
+    there, problems = 0, []
+    rows = connection.execute(f"{query} ORDER BY ALL").fetchall()
+    for kind, name, uri, size, sha256 in rows:
+        # What a warehouse names outside of the folder isn't opened: somebody else may have written the name.
+        found = None if is_outside(uri) else _content(folder / uri, size)
+        there += found is not None
+        if found not in (None, sha256):
+            problems.append(f"{kind} {name}: {uri}: the file changed after it was read")
+    return Part(f"files of the folder that they were read from ({there:,} of {len(rows):,})", tuple(problems))
+
+
+def is_outside(uri: str) -> bool:
+    """Whether a stored path leads out of the folder that it is relative to."""
+    path = PurePath(uri)
+    return path.is_absolute() or ".." in path.parts
+
+
+def _content(path: Path, size: int) -> str | None:
+    """Return the SHA-256 of a file; None if it isn't there, and an empty text if its size is another."""
+    try:
+        # What a warehouse names as a file may be a pipe or a device.
+        file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))
+    except (OSError, ValueError):
+        return None
+    with os.fdopen(file, "rb") as opened:
+        found = os.fstat(file)
+        if not stat.S_ISREG(found.st_mode):
+            return None
+        return file_digest(opened, "sha256").hexdigest() if found.st_size == size else ""
+
+
+def _problem(connection: duckdb.DuckDBPyConnection, query: str, what: str, columns: Sequence[str]) -> Iterator[str]:
+    """Yield what is wrong, with the number of a query's rows and the first of them, if it has any."""
+    for number, *values in connection.execute(
+        f"SELECT count(*) OVER (), * FROM ({query}) ORDER BY ALL LIMIT 1"
+    ).fetchall():
+        first = ", ".join(f"{column} {displayed(str(value))}" for column, value in zip(columns, values, strict=True))
+        yield f"{what.format(f'{number:,}')}, such as {first}"

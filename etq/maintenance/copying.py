@@ -1,0 +1,97 @@
+"""Copying a warehouse while other processes use it: to another file, or over its own."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from functools import partial
+from pathlib import Path
+
+import duckdb
+
+from etq.catalog import identifier, quoted
+from etq.database import contents, schema
+from etq.database.connection import (
+    NO_FOLDER,
+    absolute,
+    check_name,
+    check_path,
+    connect,
+    expanded,
+    explained,
+    identity,
+    open_unchanged,
+    withdraw_access,
+)
+from etq.database.locking import retry_while_locked
+from etq.database.neighbours import check_free
+from etq.database.publishing import new_file
+from etq.errors import WarehouseError
+
+
+def backup(path: str | os.PathLike[str], output: str | os.PathLike[str], *, overwrite: bool = False) -> int:
+    """Copy a warehouse to another file, without the free space in it; return the copy's bytes.
+
+    The copy is of one moment: writers wait until it is made, readers don't. All that is in the file is read and
+    written again, so that a damaged file is noticed. The copy is at its place when it is whole and on the disk.
+
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, is damaged or can't be written, and for an
+    output that exists, unless `overwrite`, or is anything but a file.
+    """
+    source, target = expanded(path), expanded(output)
+    check_name(target)
+    check_path(target)
+    check_warehouse(source)
+    _check_output(source, target, overwrite)
+    try:
+        with new_file(target, overwrite=overwrite) as written:
+            copy_whole(source, Path(written))
+            Path(written).chmod(Path(source).stat().st_mode & 0o777)
+        return Path(target).stat().st_size
+    except duckdb.Error as error:
+        raise WarehouseError(f"{target}: {explained(target, error)}") from error
+
+
+def _check_output(source: str, target: str, overwrite: bool) -> None:
+    """Raise `WarehouseError` for a path where no copy is made."""
+    if Path(target).is_symlink():
+        raise WarehouseError(f"{target}: a link; name the file itself")
+    if identity(source) == identity(target):
+        raise WarehouseError(f"{target}: the warehouse itself; name another file")
+    if os.path.exists(target) and not Path(target).is_file():
+        raise WarehouseError(f"{target}: not a file; name another one")
+    if os.path.exists(target) and not overwrite:
+        raise WarehouseError(f"{target}: exists; overwrite it with --force")
+    check_free(target)
+    if not Path(target).parent.is_dir():
+        raise WarehouseError(f"{target}: {NO_FOLDER}")
+
+
+def check_warehouse(path: str) -> None:
+    """Raise `WarehouseError` for a file that isn't a warehouse of this schema."""
+    with connect(path, True) as connection:
+        schema.update_definitions(connection, path, read_only=True)
+
+
+def copy_whole(path: str, fresh: Path, *, yields: bool = True) -> None:
+    """Copy a database to a new file, which no other process opens. Without `yields`, it is opened before others.
+
+    Raises `duckdb.Error`, and `WarehouseError` for a database that isn't a warehouse.
+    """
+    source = f"_source_{secrets.token_hex(4)}"  # other names may be taken, as the file may have any name
+    with connect(str(fresh), False, is_shared=False) as connection:
+        [(name,)] = connection.execute("SELECT current_database()").fetchall()
+
+        def attach() -> None:
+            connection.execute(f"ATTACH {quoted(absolute(path))} AS {source} (READ_ONLY)")
+
+        def detach(_: None) -> None:
+            connection.execute(f"DETACH {source}")
+
+        retry_while_locked(path, partial(open_unchanged, path, attach, detach), yields=yields)
+        withdraw_access(connection)
+        contents.has_definitions(connection, path, schema.create_all, database=source)
+        connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
+        connection.execute(f"DETACH {source}")
+        # Closing a connection writes its log into the file, and doesn't report errors of that.
+        connection.execute("CHECKPOINT")

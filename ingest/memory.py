@@ -1,0 +1,161 @@
+"""How much memory reading a file may take: as much as the system, its control groups and the process have left.
+
+A small file may unpack to any size, and JSON takes up to 60 times its size as objects. Where memory ends, the system
+kills the process, or others; so a file is refused before.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from etq.errors import FormatError
+
+if TYPE_CHECKING:
+    import zipfile
+
+# What an object that JSON becomes takes at most, in bytes, by the character that comes with it: an object of one key,
+# a list, a further value, a key. Measured with CPython 3.11 to 3.14, for `json` and for msgspec's raw values.
+_OBJECTS: Final = {b"{": 160, b"[": 72, b",": 72, b":": 64}
+# What a character of a text takes, with its own bytes: of an ASCII text, and of one with a character beyond Latin-1.
+_ASCII: Final = 2
+_WIDE: Final = 5
+# Files that take less than this at most are not worth a look at the system.
+_LITTLE: Final = 2**24
+# How large a part is of which the characters are counted at once.
+_PART: Final = 2**24
+_GROUPS: Final = Path("/sys/fs/cgroup")
+_AVAILABLE: Final = re.compile(r"MemAvailable:\s*(\d+) kB")
+
+
+def available() -> int:
+    """Return how many bytes this process can still take."""
+    return max(0, min([_of_system(), *_of_groups(), *_of_process()]))
+
+
+def refuse_beyond(path: str, what: str, byte_size: int) -> None:
+    """Raise `FormatError` if so much memory isn't available."""
+    if byte_size > _LITTLE and byte_size > (left := available()):
+        raise FormatError(
+            path, f"{what} would take {shown(byte_size)} of memory, and {shown(left)} are left; free some, or split it"
+        )
+
+
+def check_json(content: bytes | memoryview, path: str, what: str = "its JSON") -> None:
+    """Raise `FormatError` for JSON whose objects may take more memory than is left."""
+    if len(content) * (_WIDE + max(_OBJECTS.values())) > _LITTLE:
+        refuse_beyond(path, f"{what} of {shown(len(content))}", json_size(content))
+
+
+def json_size(content: bytes | memoryview) -> int:
+    """Return how much memory JSON takes at most, as objects and as text."""
+    objects, is_wide = 0, False
+    for start in range(0, len(content), _PART):
+        part = bytes(content[start : start + _PART])
+        objects += sum(part.count(each) * byte_size for each, byte_size in _OBJECTS.items())
+        is_wide = is_wide or not part.isascii() or b"\\u" in part
+    return objects + len(content) * (_WIDE if is_wide else _ASCII)
+
+
+def read_member(archive: zipfile.ZipFile, name: str, path: str) -> bytes:
+    """Return the bytes of a zip's member, at most as many as it states; errors are those of `ZipFile.read`.
+
+    Raises `FormatError` for a member of more bytes than there is memory.
+    """
+    size = archive.getinfo(name).file_size
+    refuse_beyond(path, f"member {name} of {shown(size)}", size)
+    with archive.open(name) as member:
+        return member.read(size)
+
+
+class Watch:
+    """Ends the reading of a file that takes too much memory: when what it has taken is more than what is left.
+
+    As much again is needed for what the rows become. Processes that read at the same time count, too.
+    """
+
+    def __init__(self, path: str, byte_size: int) -> None:
+        self._path, self._byte_size = path, byte_size
+        self._before = taken()
+
+    def check(self, read: int) -> None:
+        """Raise `FormatError` if there isn't enough memory; `read` is how many bytes of the file were read."""
+        grown = taken() - self._before
+        if grown > _LITTLE and grown > (left := available()):
+            whole = 2 * grown * self._byte_size // max(read, 1)
+            raise FormatError(
+                self._path,
+                f"to read it would take about {shown(whole)} of memory, and {shown(grown + left)} were left; free some",
+            )
+
+
+def shown(byte_size: int) -> str:
+    """Return a size as text, such as 8.6 GB."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6)):
+        if byte_size >= factor:
+            return f"{byte_size / factor:,.1f} {unit}"
+    return f"{byte_size:,} bytes"
+
+
+def taken() -> int:
+    """Return how many bytes of memory this process has."""
+    if sys.platform == "linux":
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # on macOS in bytes
+
+
+def _of_system() -> int:
+    with suppress(OSError):
+        if (found := _AVAILABLE.search(Path("/proc/meminfo").read_text())) is not None:
+            return int(found[1]) * 1024
+    with suppress(AttributeError, ValueError, OSError):
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return 2**32
+
+
+def _of_groups() -> Iterator[int]:
+    """Yield what is left in each control group of the process, of version 2 or 1."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        number, controllers, path = line.split(":", 2)
+        if number == "0" or "memory" in controllers.split(","):
+            top = _GROUPS if number == "0" else _GROUPS / "memory"
+            names = ("memory.max", "memory.current") if number == "0" else _NAMES_1
+            # In a container, the path may be one of the host.
+            for folder in {top, *(top / each for each in (Path(path.lstrip("/")), *Path(path.lstrip("/")).parents))}:
+                yield from _of_group(folder, *names)
+
+
+_NAMES_1: Final = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+
+
+def _of_group(folder: Path, limit: str, usage: str) -> Iterator[int]:
+    with suppress(OSError, ValueError):
+        most = int((folder / limit).read_text())  # the text max, or one beyond all memory, without a limit
+        used = int((folder / usage).read_text())
+        stated = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        # What the system has cached of files, it gives back; in version 1 that of groups within is counted apart.
+        cached = [stated.get(f"total_{each}", stated.get(each, 0)) for each in ("inactive_file", "active_file")]
+        yield most - used + sum(map(int, cached))
+
+
+def _of_process() -> Iterator[int]:
+    if sys.platform == "win32":
+        return
+    import resource
+
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most != resource.RLIM_INFINITY and sys.platform == "linux":
+        yield most - int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")

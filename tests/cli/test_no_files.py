@@ -1,0 +1,131 @@
+"""Pipes, sockets and devices in place of files: a command ends with one line, and waits for nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import pytest
+
+import etq
+from etq.errors import FormatError
+from etq.torch import reference
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+from tests.sampling import thinned
+
+MLP = str(CAPTURES / "mlp/mlp.etdp")
+# Seconds after which a command is considered waiting.
+WAITS = 20
+# {no} is what isn't a regular file; {run} is a capture's file.
+COMMANDS = """
+inspect {no}
+inspect {run} --etrecord {no}
+ops {no}
+ops {run} --etrecord {no}
+values {run} --debug-buffer {no}
+flame {no}
+report {no}
+coverage {no}
+graph {no} --dot
+graphs {no} {no}
+program {no}
+flops {no}
+compare {no} {run}
+compare {run} {no}
+export {no} --to chrome
+steps {no}
+memory {no}
+ingest {no} --db {db}
+ingest {no} {run} --db {db}
+ingest {run} --etrecord {no} --db {db}
+ingest {run} --pte {no} --db {db}
+ingest {run} --debug-buffer {no} --db {db}
+ingest {run} --metrics {no} --db {db}
+link run {no} --db {db}
+metric run --from {no} --db {db}
+captures --db {no}
+label run a=b --db {no}
+ingest {run} --db {no}
+compact --db {no}
+sql "FROM captures" --db {no}
+sql --safe "FROM captures" --db {no}
+merge {no} -o {db}.merged
+merge {db} -o {no}
+serve --db {no}
+demo --db {no}
+""".strip().splitlines()
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    folder = tmp_path_factory.mktemp("no-files")
+    os.mkfifo(folder / "pipe")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(folder / "socket"))
+        (folder / "device").symlink_to("/dev/zero")
+        with etq.open(folder / "lab.duckdb") as warehouse:
+            warehouse.ingest(MLP, name="run")
+        yield {each.name: each for each in folder.iterdir()}
+
+
+@contextmanager
+def ended_after(seconds: int) -> Iterator[None]:
+    def end(_: int, __: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("command", thinned(COMMANDS, COMMANDS[:4]))
+def test_it_ends_with_an_error(places: dict[str, Path], tmp_path: Path, command: str, kind: str) -> None:
+    db = shutil.copy(places["lab.duckdb"], tmp_path / "lab.duckdb")
+    arguments = [each.format(no=places[kind], run=MLP, db=db) for each in shlex.split(command)]
+    with ended_after(WAITS):
+        done = run_etq(*arguments)
+    assert done.exit_code == 1, (done.output, done.exception)
+    assert isinstance(done.exception, SystemExit)
+    errors = [line for line in done.stderr.splitlines() if line.startswith("Error: ")]
+    assert len(errors) == 1 and str(places[kind]) in errors[0], done.stderr
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
+@pytest.mark.parametrize("ending", ["json", "toml"])
+def test_a_sidecar_that_is_no_file_is_none(places: dict[str, Path], tmp_path: Path, ending: str, kind: str) -> None:
+    run = shutil.copy(MLP, tmp_path / "run.etdp")
+    (tmp_path / f"run.etdp.{ending}").symlink_to(places[kind])
+    with ended_after(WAITS), etq.open() as warehouse:
+        assert warehouse.ingest(run).is_new
+
+
+def test_a_record_that_torch_is_to_run(places: dict[str, Path]) -> None:
+    for kind in ("pipe", "socket", "device"):
+        with ended_after(WAITS), pytest.raises(FormatError, match=f"{kind}: can't be read: not a regular file"):
+            reference._archive(str(places[kind]))
+
+
+def test_statements_come_through_a_pipe(places: dict[str, Path], tmp_path: Path) -> None:
+    """As from a shell's <(command)."""
+    reader, writer = os.pipe()
+    os.write(writer, b"SELECT count(*) AS n FROM captures")
+    os.close(writer)
+    done = run_etq("sql", "-f", f"/dev/fd/{reader}", "--db", str(places["lab.duckdb"]), "--format", "csv")
+    os.close(reader)
+    assert done.output == "n\n1\n"
+    with ended_after(WAITS):
+        done = run_etq("sql", "-f", str(places["device"]), "--db", str(places["lab.duckdb"]))
+    assert done.exit_code == 1 and "device: more than 16,777,216 characters; give fewer statements" in done.stderr

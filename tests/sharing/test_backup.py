@@ -1,0 +1,196 @@
+"""Copies of a warehouse that others use: of one moment, whole or not there, and never over what somebody else needs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq.cli import main
+from tests.sharing import captures
+from tests.sharing.test_faults import UNTIL_FULL, filled, small_disk
+from tests.sharing.test_many_at_once import ROOT, WRITER, hold, started
+
+__all__ = ("small_disk",)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(main, [*map(str, arguments)])
+
+
+def rows_of(path: Path) -> dict[str, list[tuple[object, ...]]]:
+    """All rows of all tables of a file, in any order, by DuckDB alone."""
+    with duckdb.connect(str(path), read_only=True) as connection:
+        names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        return {
+            name: sorted(connection.execute(f'SELECT * FROM "{name}"').fetchall(), key=repr) for name in sorted(names)
+        }
+
+
+def test_a_copy_has_all_of_the_file(tmp_path: Path) -> None:
+    path, copy = tmp_path / "lab.duckdb", tmp_path / "copy.duckdb"
+    filled(path)
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE mine AS SELECT 42 AS answer")
+    path.chmod(0o600)
+    before = path.read_bytes()
+    done = run("backup", path, "-o", copy)
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr == f"{copy}: {copy.stat().st_size / 1e6:.1f} MB\n" and done.stdout == ""
+    assert rows_of(copy) == rows_of(path) and rows_of(copy)["mine"] == [(42,)]
+    assert path.read_bytes() == before
+    assert copy.stat().st_mode & 0o777 == 0o600
+    with etq.open(copy) as warehouse:
+        assert captures.torn(warehouse) == []
+        captures.ingest_one(warehouse, 3)
+    assert {each.name for each in tmp_path.iterdir()} == {"lab.duckdb", "copy.duckdb"}
+
+
+def test_copies_while_others_write(tmp_path: Path) -> None:
+    """A copy has what was committed before, and nothing in part."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    captures.write(tmp_path, range(12))
+    with started(WRITER, path, tmp_path, *range(12)) as writer:
+        assert writer.stdout is not None
+        for number in range(3):
+            last = int(writer.stdout.readline().split()[0])
+            copy = tmp_path / f"copy{number}.duckdb"
+            done = run("backup", path, "-o", copy)
+            assert done.exit_code == 0, done.stderr
+            with etq.open(copy, read_only=True) as warehouse:
+                names = {name for (name,) in warehouse.rows("SELECT name FROM captures")[1]}
+                assert captures.torn(warehouse) == []
+            assert {f"c{each}" for each in range(last + 1)} <= names
+            assert names == {f"c{each}" for each in range(len(names))}
+        writer.communicate()
+        assert writer.returncode == 0
+    with etq.open(path, read_only=True) as warehouse:
+        assert len(warehouse.captures().fetchall()) == 12
+
+
+def test_readers_go_on_and_a_writer_is_waited_for(tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    filled(path)
+    with hold(path, read_only=True) as reader:
+        assert run("backup", path, "-o", tmp_path / "one.duckdb").exit_code == 0
+        reader.communicate()
+    with hold(path, read_only=False) as writer:
+        done = run("--wait", "0", "backup", path, "-o", tmp_path / "two.duckdb")
+        assert done.exit_code == 1 and f"PID {writer.pid}" in done.stderr
+        writer.communicate()
+    assert not (tmp_path / "two.duckdb").exists()
+
+
+def refusal(path: Path, output: Path, *options: str) -> str:
+    before = {each: each.read_bytes() for each in path.parent.iterdir() if each.is_file()}
+    done = run("backup", path, "-o", output, *options)
+    assert done.exit_code == 1 and done.stdout == "" and done.stderr.startswith("Error: "), done.stderr
+    assert {each: each.read_bytes() for each in path.parent.iterdir() if each.is_file()} == before
+    return done.stderr
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    path, there = tmp_path / "lab.duckdb", tmp_path / "there.duckdb"
+    filled(path)
+    there.write_bytes(b"mine")
+    assert f"{there}: exists; overwrite it with --force" in refusal(path, there)
+    link, dangling, twin = tmp_path / "link.duckdb", tmp_path / "dangling.duckdb", tmp_path / "twin.duckdb"
+    link.symlink_to(there)
+    dangling.symlink_to(tmp_path / "nowhere.duckdb")
+    os.link(path, twin)
+    pipe = tmp_path / "pipe.duckdb"
+    os.mkfifo(pipe)
+    for options in ((), ("--force",)):
+        assert f"{link}: a link; name the file itself" in refusal(path, link, *options)
+        assert f"{dangling}: a link; name the file itself" in refusal(path, dangling, *options)
+        assert f"{path}: the warehouse itself" in refusal(path, path, *options)
+        assert f"{twin}: the warehouse itself" in refusal(path, twin, *options)
+        assert f"{pipe}: not a file" in refusal(path, pipe, *options)
+        assert "its folder does not exist" in refusal(path, tmp_path / "none" / "copy.duckdb", *options)
+        assert "a warehouse is a file" in refusal(tmp_path, tmp_path / "copy.duckdb", *options)
+        assert "no such file" in refusal(tmp_path / "no.duckdb", tmp_path / "copy.duckdb", *options)
+        assert "not a DuckDB database" in refusal(there, tmp_path / "copy.duckdb", *options)
+    log = tmp_path / "there.duckdb.wal"
+    log.write_bytes(b"log")
+    assert f"{log}: left by a process that was killed" in refusal(path, there, "--force")
+    log.unlink()
+    assert run("backup", path, "-o", there, "--force").exit_code == 0
+    assert rows_of(there) == rows_of(path)
+
+
+def test_a_full_disk_keeps_the_copy_before(small_disk: Path, tmp_path: Path) -> None:
+    path, copy = tmp_path / "lab.duckdb", small_disk / "copy.duckdb"
+    filled(path)
+    shutil.copy(path, copy)
+    before = copy.read_bytes()
+    (small_disk / "other").write_bytes(b"x" * (2**22 - 2**19 - len(before)))
+    done = run("backup", path, "-o", copy, "--force")
+    assert done.exit_code == 1 and "out of space: free some and repeat" in done.stderr, done.stderr
+    assert copy.read_bytes() == before
+    assert {each.name for each in small_disk.iterdir()} == {"copy.duckdb", "other"}
+
+
+def test_a_full_disk_on_which_nothing_can_be_removed(small_disk: Path, tmp_path: Path) -> None:
+    """Nothing is lost, and what the error advises works."""
+    path, copy = small_disk / "lab.duckdb", tmp_path / "copy.duckdb"
+    subprocess.run([sys.executable, "-c", UNTIL_FULL, path, "0"], cwd=ROOT, check=True, capture_output=True)
+    with suppress(OSError), (small_disk / "other").open("ab", buffering=0) as other:
+        while True:
+            other.write(b"x" * 512)
+
+    def names(db: Path) -> list[str]:
+        with etq.open(db, read_only=True) as warehouse:
+            assert captures.torn(warehouse) == []
+            return [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY capture_id")[1]]
+
+    there = names(path)
+    assert len(there) > 3
+    steps = (
+        ("remove", there[0], "-y"),
+        ("prune", "--keep-last", "1", "-y"),
+        ("prune", "--keep-last", "0", "--keep-rollups", "-y"),
+        ("compact",),
+    )
+    for step in steps:
+        done = run(*step, "--db", path)
+        assert done.exit_code == 1 and len(done.stderr.splitlines()) == 1, done.output
+        assert f"{path}: " in done.stderr and "out of space, also for this; the warehouse is as it was" in done.stderr
+        assert names(path) == there
+    assert run("backup", path, "-o", copy).exit_code == 0
+    assert run("remove", *there[2:], "-y", "--db", copy).exit_code == 0
+    assert run("compact", "--db", copy).exit_code == 0
+    for each in small_disk.glob("lab.duckdb*"):
+        each.unlink()
+    shutil.move(copy, path)
+    assert run("check", path).exit_code == 0 and names(path) == there[:2]
+    with etq.open(path) as warehouse:
+        captures.ingest_one(warehouse, 1)
+
+
+KILLED = """
+import os, sys
+from etq.database import publishing
+from etq.maintenance.copying import backup
+publishing.fsync_file = lambda path: os._exit(9)
+backup(sys.argv[1], sys.argv[2], overwrite=True)
+"""
+
+
+def test_a_killed_backup_leaves_the_copy_before(tmp_path: Path) -> None:
+    path, copy = tmp_path / "lab.duckdb", tmp_path / "copies" / "copy.duckdb"
+    filled(path)
+    copy.parent.mkdir()
+    copy.write_bytes(b"before")
+    done = subprocess.run([sys.executable, "-c", KILLED, path, copy], cwd=ROOT, check=False)
+    assert done.returncode == 9 and copy.read_bytes() == b"before"
+    with pytest.raises(etq.EtqError, match="exists"):
+        etq.backup(path, copy)

@@ -1,0 +1,219 @@
+"""etq check: warehouses that etq made have no problem, and each fault that is put into one is found."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+from click.testing import CliRunner, Result
+
+import etq
+from etq.cli import main
+from tests.conftest import CAPTURES
+
+DUMP, TRACE = CAPTURES / "mlp/mlp_debug.etdp", CAPTURES / "torch_steps/before.pt.trace.json.gz"
+# The first block of a file comes after its three headers.
+HEADERS = 3 * 4096
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with captures of all kinds, a record and a program, and the files they are from."""
+    folder = tmp_path_factory.mktemp("lab")
+    for file in (DUMP, DUMP.with_suffix(".bin"), CAPTURES / "mlp/mlp.etrecord", CAPTURES / "mlp/mlp.pte", TRACE):
+        shutil.copy(file, folder)
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        warehouse.ingest(
+            folder / DUMP.name, name="dump", debug_buffer=folder / "mlp_debug.bin", labels={"a": "b", "c": "d"},
+            etrecord=folder / "mlp.etrecord", pte=folder / "mlp.pte",
+        )  # fmt: skip
+        warehouse.phase("dump", "decode", name="Execute")
+        warehouse.metric("dump", "temperature", 41)
+        warehouse.ingest(folder / TRACE.name, name="trace")
+        prof_result = min((CAPTURES / "prof_result").glob("*.bin"))
+        warehouse.ingest(prof_result.read_bytes(), name="prof")
+    return folder
+
+
+@pytest.fixture
+def db(stored: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+
+
+def checked(db: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, ["check", str(db), *options])
+
+
+def changed(db: Path, *statements: str) -> list[str]:
+    """The problems of a warehouse after statements of DuckDB alone."""
+    with duckdb.connect(str(db)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+    done = checked(db)
+    problems = [line.strip() for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert done.exit_code == 1 and done.stderr == f"Error: {db}: {len(problems)} problem{'s'[: len(problems) > 1]}\n"
+    return problems
+
+
+def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
+    done = checked(db)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    assert len(done.stdout.splitlines()) == 5 and all(line.endswith(": ok") for line in done.stdout.splitlines())
+    with duckdb.connect(str(db), read_only=True) as connection:
+        names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        rows = sum(connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in names)
+    assert done.stdout.startswith(f"tables ({len(names)}, with {rows:,} rows): ok\n")
+    assert "rollups, by the events (3 captures): ok" in done.stdout
+    assert "files of the folder that they were read from (0 of 5): ok" in done.stdout
+    assert "files of the folder that they were read from (4 of 5): ok" in checked(db, "--files", str(stored)).stdout
+
+
+def test_captures_without_events(db: Path) -> None:
+    with etq.open(db) as warehouse:
+        warehouse.prune(0, selectors=["dump"], keep_rollups=True)
+    done = checked(db)
+    assert done.exit_code == 0 and "(3 captures, 1 without events): ok" in done.stdout, done.output
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        (
+            "INSERT INTO labels SELECT capture_id, key, 'other' FROM labels WHERE key = 'a'",
+            "labels: 1 times several rows have the same capture_id, key, such as capture_id 1, key a",
+        ),
+        (
+            "INSERT INTO event_ticks FROM event_ticks WHERE capture_id = 1 AND run_index = 1 AND event_index = 7",
+            "event_ticks: 1 times several rows have the same capture_id, run_index, event_index, such as "
+            "capture_id 1, run_index 1, event_index 7",
+        ),
+        (
+            "INSERT INTO labels VALUES (99, 'a', 'b')",
+            "labels: 1 rows whose capture_id is in no row of captures, such as capture_id 99",
+        ),
+        (
+            "UPDATE captures SET record_id = 7 WHERE name = 'prof'",
+            "captures: 1 rows whose record_id is in no row of records, such as record_id 7",
+        ),
+        (
+            "DELETE FROM op_nodes WHERE record_id = 1 AND graph_id = 0 AND node_index = 3",
+            "node_values: 1 rows whose node_index is in no row of op_nodes, such as record_id 1, graph_id 0, node_index 3",
+        ),
+        (
+            "DELETE FROM methods",
+            "planned_buffers: 2 rows whose method is in no row of methods, such as program_id 1, method forward",
+        ),
+        (
+            "UPDATE event_ticks SET parent_index = 5000 WHERE capture_id = 1 AND run_index = 1 AND event_index = 7",
+            "event_ticks: 1 rows whose parent_index is in no row of event_ticks, such as capture_id 1, run_index 1, "
+            "event_index 5000",
+        ),
+        (
+            "UPDATE op_times SET p50 = p50 + 1 WHERE capture_id = 1 AND op_index = 1 AND phase IS NULL",
+            "op_times: dump: 2 rows of the rollup are not what its events give",
+        ),
+        (
+            "DELETE FROM capture_ops WHERE capture_id = 3",
+            "capture_ops: prof: 1 rows of the rollup are not what its events give",
+        ),
+        (
+            "INSERT INTO module_times SELECT * REPLACE ('other' AS module_path) FROM module_times LIMIT 1",
+            "module_times: dump: 1 rows of the rollup are not what its events give",
+        ),
+        (
+            "UPDATE step_times SET ticks = ticks + 1 WHERE rowid = 0",
+            "step_times: trace: 2 rows of the rollup are not what its events give",
+        ),
+        (
+            "UPDATE op_shapes SET calls = calls + 1 WHERE rowid = 0",
+            "op_shapes: trace: 2 rows of the rollup are not what its events give",
+        ),
+        (
+            "UPDATE runs SET is_typical = NOT is_typical WHERE capture_id = 3 AND run_index = 0",
+            "runs: prof: 2 rows in its derived columns are not what its events give",
+        ),
+        (
+            "UPDATE runs SET scope = 'other' WHERE capture_id = 3 AND run_index = 0",
+            "runs: prof: 2 rows in its derived columns are not what its events give",
+        ),
+    ],
+)
+def test_faults_are_found(db: Path, statement: str, problem: str) -> None:
+    assert problem in changed(db, statement)
+
+
+def test_events_that_rollups_no_longer_are_of(db: Path) -> None:
+    problems = changed(db, "UPDATE event_ticks SET elapsed_ticks = 2 * elapsed_ticks WHERE capture_id = 1")
+    assert [each.split(": ")[:2] for each in problems] == [["op_times", "dump"], ["module_times", "dump"]]
+
+
+def test_damaged_blocks_are_found(db: Path) -> None:
+    """DuckDB itself lists which blocks a table takes."""
+    with duckdb.connect(str(db), read_only=True) as connection:
+        query = "SELECT DISTINCT block_id FROM pragma_storage_info('event_ticks') WHERE block_id >= 0 ORDER BY 1"
+        blocks = [block for (block,) in connection.execute(query).fetchall()]
+        [(size,)] = connection.execute("SELECT block_size FROM pragma_database_size()").fetchall()
+    assert blocks
+    with db.open("r+b") as file:
+        file.seek(HEADERS + blocks[0] * 65536 + size // 2)
+        [byte] = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0xFF]))
+    done = checked(db)
+    assert done.exit_code == 1, done.output
+    assert "event_ticks: damaged: " in done.stdout and "keys" not in done.stdout, done.output
+    assert "Traceback" not in done.output
+
+
+def test_files_that_changed(stored: Path, tmp_path: Path) -> None:
+    db = Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+    folder = tmp_path / "files"
+    folder.mkdir()
+    assert "(0 of 5): ok" in checked(db, "--files", str(folder)).stdout
+    shutil.copy(stored / "mlp.pte", folder)
+    content = (stored / "mlp.etrecord").read_bytes()
+    (folder / "mlp.etrecord").write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    (folder / DUMP.name).write_bytes(b"longer" + DUMP.read_bytes())
+    os.mkfifo(folder / TRACE.name)
+    done = checked(db, "--files", str(folder))
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[-3:] == [
+        "files of the folder that they were read from (3 of 5): 2 problems",
+        f"  capture dump: {DUMP.name}: the file changed after it was read",
+        "  record mlp: mlp.etrecord: the file changed after it was read",
+    ]
+
+
+@pytest.mark.parametrize("outside", ["absolute", "../secret"])
+def test_files_outside_of_the_folder_are_not_read(stored: Path, tmp_path: Path, outside: str) -> None:
+    """Whoever wrote the warehouse chose the name: what the file is must not show."""
+    db = Path(shutil.copy(stored / "lab.duckdb", tmp_path))
+    (tmp_path / "secret").write_bytes(b"secret")
+    (tmp_path / "folder").mkdir()
+    named = str(tmp_path / "secret") if outside == "absolute" else outside
+    with duckdb.connect(str(db)) as connection:
+        connection.execute(f"UPDATE captures SET uri = '{named}'")
+    assert "(0 of 5): ok" in checked(db, "--files", str(tmp_path / "folder")).stdout
+
+
+def test_what_is_no_warehouse(tmp_path: Path, db: Path) -> None:
+    (tmp_path / "text").write_text("text")
+    for path, text in (
+        (tmp_path / "none", "no such file"),
+        (tmp_path / "text", "not a DuckDB database"),
+        (tmp_path, "a folder"),
+    ):
+        done = checked(path)
+        assert (done.exit_code, done.stdout) == (1, "") and text in done.stderr
+    with duckdb.connect(str(db)) as connection:
+        connection.execute("UPDATE captures SET name = 'dump' WHERE name = 'prof'")
+    done = checked(db)
+    assert done.exit_code == 1 and "damaged: several captures have the name 'dump'" in done.stderr
+    with duckdb.connect(str(db)) as connection:
+        connection.execute("UPDATE captures SET name = 'prof' WHERE capture_id = 3")
+        connection.execute("CREATE OR REPLACE VIEW capture_summary AS SELECT 1 AS one")
+    done = checked(db)
+    assert done.exit_code == 1 and "its views or macros were changed" in done.stderr, done.output
