@@ -23,7 +23,16 @@ LAYERS = (
     "etq.annotations",
     "etq.storage",
     "etq.maintenance",
-    *("etq.lake.tables", "etq.lake.links", "etq.lake.state", "etq.lake.stores", "etq.lake.remote", "etq.lake.reading"),
+    *(
+        "etq.lake.links",
+        "etq.lake.library",
+        "etq.lake.notes",
+        "etq.lake.tables",
+        "etq.lake.state",
+        "etq.lake.stores",
+        "etq.lake.remote",
+        "etq.lake.reading",
+    ),
     "etq.sandbox",
     "etq.export",
     "etq.warehouse",
@@ -43,7 +52,13 @@ LAYERS = (
 )
 # The ingestors' packages, in the same way.
 INGEST_LAYERS = (
-    *("etq.ingest.arrow", "etq.ingest.flatbuffers", "etq.ingest.dictionary", "etq.ingest.other_files"),
+    *(
+        "etq.ingest.memory",
+        "etq.ingest.arrow",
+        "etq.ingest.flatbuffers",
+        "etq.ingest.dictionary",
+        "etq.ingest.other_files",
+    ),
     "etq.ingest.events",
     "etq.ingest.etdump",
     "etq.ingest.prof_result",
@@ -51,6 +66,7 @@ INGEST_LAYERS = (
     "etq.ingest.etrecord",
     "etq.ingest.trace",
     "etq.ingest.registry",
+    "etq.ingest.recognition",
     "etq.ingest.metrics",
 )
 # The package's face hands on names of all packages, each when it is asked for; modules import each other instead.
@@ -83,22 +99,22 @@ LARGE = {
         "etq.serve.results",
         "etq.spark.ingestion",
     ),
-    "numpy": ("etq.ingest", "etq.storage", "etq.inspector", "etq.export.rows"),
+    "numpy": ("etq.ingest", "etq.database.rows", "etq.storage", "etq.inspector", "etq.export.rows"),
     "pandas": ("etq.inspector.frames",),
     "deltalake": ("etq.lake",),
     "fsspec": ("etq.lake.remote",),
     "IPython": ("etq.inspector.frames",),
     "matplotlib": ("etq.plot.chart",),
     "mcp": ("etq.mcp",),
-    "mcp_types": ("etq.mcp.handlers",),
+    "mcp_types": ("etq.mcp.handlers", "etq.mcp.messages"),
     "anyio": ("etq.mcp",),
-    "pydantic": ("etq.mcp.tools",),
+    "pydantic": ("etq.mcp.messages", "etq.mcp.tools"),
     "jsonschema": ("etq.mcp.handlers",),
     "pyspark": ("etq.spark",),
     "starlette": ("etq.serve.app", "etq.serve.running"),
     "uvicorn": ("etq.mcp.serving", "etq.serve.connections", "etq.serve.running"),
     "sqlglot": ("etq.spark",),
-    "torch": ("etq.torch.reference", "etq.inspector.references"),
+    "torch": ("etq.torch.operators", "etq.torch.reference", "etq.inspector.references"),
     "executorch": ("etq.torch.reference", "etq.inspector.references"),
 }
 

@@ -32,27 +32,6 @@ def test_versions_agree() -> None:
     assert f"## {etq.__version__} " in (ROOT / "CHANGELOG.md").read_text()
 
 
-LONG = {
-    # One class stands in one file.
-    "etq/warehouse/warehouse.py",
-    # One page, opened once for all its tests.
-    "tests/browser/test_report.py",
-    # One pair after another, each by itself.
-    "tests/pairs/of_execute.py",
-    "tests/pairs/of_files.py",
-    "tests/pairs/of_traces.py",
-}
-
-
-def test_no_module_is_too_long() -> None:
-    lengths = {
-        str(path.relative_to(ROOT)): len(path.read_text().splitlines())
-        for folder in ("etq", "ingest", "tests")
-        for path in (ROOT / folder).rglob("*.py")
-    }
-    assert {name: length for name, length in lengths.items() if length > 400 and name not in LONG} == {}
-
-
 def test_nothing_else_is_on_the_top_level() -> None:
     allowed = {
         "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", ".ci", ".gitignore",

@@ -59,11 +59,17 @@ segments AS (
     SELECT 'runs' AS table_name, s.*
     FROM pragma_storage_info('runs') AS s
     UNION ALL
+    SELECT 'signature_delegate_ops' AS table_name, s.*
+    FROM pragma_storage_info('signature_delegate_ops') AS s
+    UNION ALL
     SELECT 'signature_nodes' AS table_name, s.*
     FROM pragma_storage_info('signature_nodes') AS s
     UNION ALL
     SELECT 'signature_ops' AS table_name, s.*
     FROM pragma_storage_info('signature_ops') AS s
+    UNION ALL
+    SELECT 'signature_outputs' AS table_name, s.*
+    FROM pragma_storage_info('signature_outputs') AS s
     UNION ALL
     SELECT 'signatures' AS table_name, s.*
     FROM pragma_storage_info('signatures') AS s
@@ -158,9 +164,15 @@ capture_rows AS (
         UNION ALL
         SELECT 'runs' AS table_name, t.capture_id FROM runs AS t
         UNION ALL
+        SELECT 'signature_delegate_ops' AS table_name, t.capture_id
+        FROM signature_delegate_ops AS t
+        UNION ALL
         SELECT 'signature_nodes' AS table_name, t.capture_id FROM signature_nodes AS t
         UNION ALL
         SELECT 'signature_ops' AS table_name, t.capture_id FROM signature_ops AS t
+        UNION ALL
+        SELECT 'signature_outputs' AS table_name, t.capture_id
+        FROM signature_outputs AS t
         UNION ALL
         SELECT 'signatures' AS table_name, t.capture_id FROM signatures AS t
         UNION ALL

@@ -11,7 +11,7 @@
 --   byte_size: size of the file in bytes
 --   findings: number of rows in `findings`
 --   sha256: the first 12 characters of its hash
---   uri: where the file was when it was read
+--   uri: path of the file from the folder of the ingest; its name if it was elsewhere
 CREATE VIEW capture_summary AS
 SELECT
     c.name,

@@ -34,6 +34,8 @@ MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 # Options of which a command requires one, without requiring any by itself.
 CHOSEN: Final = {"graph": ("--dot",)}
 NOT_CALLED: Final = {
+    "backup": "writes a warehouse",
+    "check": "reads all of a warehouse",
     "compact": "writes the warehouse",
     "completion": "prints a script; reads no capture",
     "delegate-ops": "needs a program with XNNPACK's graphs, which no input has",
@@ -44,6 +46,7 @@ NOT_CALLED: Final = {
     "lake check": "reads a lake; see tests.benchmarks.lakes",
     "lake compact": "writes a lake",
     "lake export": "writes a warehouse",
+    "lake restore": "writes a lake",
     "link": "writes the warehouse",
     "mcp": "serves until its client ends",
     "merge": "writes a warehouse",

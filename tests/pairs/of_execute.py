@@ -10,6 +10,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+from scipy.stats import theilslopes
 
 from tests.pairs.asking import Asked, Sides, keyed, pair
 from tests.pairs.dumps import Dump, Timed
@@ -358,12 +359,12 @@ def phase_of(run: int, runs: int) -> str | None:
     return "prefill" if run == 1 or (run == 6 and runs > 8) else "decode" if run > 1 else None
 
 
-@pair("decode_trend", "numpy's straight line through the decode runs")
+@pair("decode_trend", "scipy's Theil-Sen line through the decode runs")
 def decode_trend(asked: Asked) -> Sides:
     dump = asked.dump
     if len(dump.runs) < 5:
         return [], []
-    columns = "run_index, generation, position, execute, slope, intercept, r_squared"
+    columns = "run_index, generation, position, execute, slope, intercept, tau"
     found = keyed(asked.view("decode_trend", columns, unit="ns"), 1)
     placed: dict[int, tuple[int, int]] = {}
     generation, position, before = 0, 0, "decode"
@@ -379,8 +380,9 @@ def decode_trend(asked: Asked) -> Sides:
     line: list[float | None] = [None, None, None]
     if len({at for at, _ in timed}) > 1:
         x, y = np.array(timed, float).T
-        slope, intercept = np.polyfit(x, y, 1)
-        line = [slope, intercept, np.corrcoef(x, y)[0, 1] ** 2]
+        slope, intercept, *_ = theilslopes(y, x, method="joint")
+        signs = [np.sign(y[j] - y[i]) for i in range(len(x)) for j in range(len(x)) if x[j] > x[i]]
+        line = [slope, intercept, np.mean(signs)]
     return found, {(run,): [*place, dump.executing.get(run), *line] for run, place in placed.items()}
 
 

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
+from etq.ingest.trace.kernels import kernel_of
 from tests.activity_reference import activity
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
@@ -57,16 +58,16 @@ def event_times(asked: Asked) -> Sides:
         if not each.is_device and each.category != "Trace":
             own[each.thread] += exclusive
             threads[each.thread].append(each)
-    # A slice that begins within another and ends after it counts once, separately.
-    roots = {
-        thread: sum(each.length for each in slices if each.parent is None) for thread, slices in threads.items()
+    covered = {
+        thread: union(each for each in slices if each.parent is None) for thread, slices in threads.items()
     }  # fmt: skip
-    return dict(own), roots
+    return dict(own), covered
 
 
 @pair("key_averages", "calls, times and memory by name as torch counts them, in plain Python", of="trace")
 def key_averages(asked: Asked) -> Sides:
-    columns = "name, is_device, calls, self_cpu_time, cpu_time_total, self_cpu_memory, cpu_memory, device_memory"
+    times = "torch_self_cpu_time, torch_cpu_time_total"
+    columns = f"name, is_device, calls, {times}, self_cpu_memory, cpu_memory, device_memory"
     found: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
     for name, is_device, *numbers in asked.view("key_averages", columns, unit="ns"):
         if name in ("[memory]", NO_OP):  # rows of no op: memory outside of all ops, and `device_time` below
@@ -160,8 +161,8 @@ def critical_path(asked: Asked) -> Sides:
 def critical_ops(asked: Asked) -> Sides:
     found = keyed(asked.view("critical_ops", "op, total", unit="ns"), 1)
     expected: Counter[Any] = Counter()
-    for op, name, time in asked.view("critical_path", "op, name, duration", unit="ns"):
-        named = name if op is None else op
+    for kind, op, name, time in asked.view("critical_path", "kind, op, name, duration", unit="ns"):
+        named = None if kind.startswith("unknown") else name if op is None else op
         expected[(FAMILY.sub("ProfilerStep*", named) if named else named,)] += time
     return {key: values[0] for key, values in found.items()}, dict(expected)
 
@@ -307,6 +308,64 @@ def work_totals(asked: Asked) -> Sides:
             calls, total = expected[(each.name,)]
             expected[(each.name,)] = [calls + 1, total + each.length]
     return found, dict(expected)
+
+
+@pair("kernel_families", "the JSON's device events by family of their names", of="trace")
+def kernel_families(asked: Asked) -> Sides:
+    found = keyed(asked.view("kernel_families", "family, calls, total, tensor_percent", unit="ns"), 1)
+    held: defaultdict[Any, list[tuple[int, bool | None]]] = defaultdict(list)
+    for each in asked.trace.slices:
+        if each.category in KERNELS:
+            kernel = kernel_of(each.name)
+            held[(kernel.family,)].append((each.length, kernel.uses_matrix_units))
+        elif each.category in COPIES:
+            held[(each.category.lower().removeprefix("gpu_"),)].append((each.length, False))
+    expected = {}
+    for family, rows in held.items():
+        total = sum(length for length, _ in rows)
+        unknown = sum(length for length, uses in rows if uses is None)
+        used = sum(length for length, uses in rows if uses)
+        known = total and 10 * unknown <= total
+        expected[family] = [len(rows), total, percent(used, total) if known else None]
+    return found, expected
+
+
+@pair("fusable_chains", "runs of the JSON's kernels of torch that follow each other in a stream", of="trace")
+def fusable_chains(asked: Asked) -> Sides:
+    """By the number of kernels in a chain: how many ran, their time, and what all but the longest took."""
+    found: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
+    for kernels, *row in asked.view("fusable_chains", "kernels, calls, total, saves_at_most", unit="ns"):
+        found[kernels] = [sum(pair) for pair in zip(found[kernels], row, strict=True)]
+    steps = [each for each in asked.trace.host if each.name.startswith("ProfilerStep#")]
+    streams: defaultdict[Any, list[Slice]] = defaultdict(list)
+    for each in asked.trace.slices:
+        if each.category in KERNELS | COPIES:
+            streams[each.arguments.get("device"), each.arguments.get("stream")].append(each)
+    expected: defaultdict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
+    for events in streams.values():
+        chain: list[tuple[int | None, int]] = []
+        ordered: list[Slice | None] = [*sorted(events, key=lambda event: (event.start, event.place)), None]
+        for kernel in ordered:
+            ends = kernel is None or not _is_fusable(kernel)
+            run = None if kernel is None else _step_of(asked.trace.launches.get(kernel.correlation, kernel), steps)
+            if ends or (chain and chain[-1][0] != run):
+                if len(chain) > 1:
+                    times = [length for _, length in chain]
+                    row = [1, sum(times), sum(times) - max(times)]
+                    expected[len(chain)] = [sum(pair) for pair in zip(expected[len(chain)], row, strict=True)]
+                chain = []
+            if kernel is not None and not ends:
+                chain.append((run, kernel.length))
+    return dict(found), dict(expected)
+
+
+def _is_fusable(each: Slice) -> bool:
+    families = ("elementwise", "reduction")
+    return each.category in KERNELS and "at::native" in each.name and kernel_of(each.name).family in families
+
+
+def _step_of(each: Slice, steps: list[Slice]) -> int | None:
+    return next((place for place, step in enumerate(steps) if step.start <= each.start <= step.end), None)
 
 
 @pair("collectives", "the JSON's kernels with a collective, by what is written of them", of="trace")
@@ -592,15 +651,14 @@ def steps_of(asked: Asked) -> list[tuple[int, int]]:
     return found
 
 
-@pair("tensor_core_use", "the JSON's kernels of computation, by the names that kernel_table has", of="trace")
+@pair("tensor_core_use", "the JSON's kernels of computation, by their names", of="trace")
 def tensor_core_use(asked: Asked) -> Sides:
     found = keyed(asked.view("tensor_core_use", "device, kernels, kernel_time, tensor_time", unit="ns"), 1)
-    uses: dict[str, bool] = dict(asked.view("kernel_table", "kernel, tensor_cores_used"))
     expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
     for each in asked.trace.kernels:
-        if not each.name.startswith("nccl"):
+        if kernel_of(each.name).family != "communication":
             kernels, time, tensor_time = expected[(each.arguments["device"],)]
-            tensor_time += each.length if uses[each.name] else 0
+            tensor_time += each.length if kernel_of(each.name).uses_matrix_units else 0
             expected[(each.arguments["device"],)] = [kernels + 1, time + each.length, tensor_time]
     return found, dict(expected)
 

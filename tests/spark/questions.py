@@ -28,6 +28,7 @@ _SIDES = (
 # Where a view needs more than a capture, or has more to ask.
 _MORE = {
     "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
+    "compare_calls": ["'before', 'after'", "'mlp_train', 'pair_mlp'"],
     "compare_graphs": ["'mlp', 'convnet_xnn'"],
     "compare_programs": ["'mlp', 'convnet_xnn'"],
     "delegation": ["'convnet_xnn'", "'demo_str'", "'convnet_xnn', program := 'convnet_xnn'"],
@@ -47,7 +48,9 @@ _MORE = {
     "stragglers": ["selector := 'gpu'"],
     "work_totals": ["'gpu'"],
     "work_types": ["'gpu'"],
-    **{view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals")},
+    **{
+        view: ["'gpu'"] for view in ("annotation_kernels", "copies", "copy_totals", "fusable_chains", "kernel_families")
+    },
     "kernel_counters": ["'counters'"],
     "kernel_sequences": ["'gpu', min_length := 1"],
     "find_total_for_module": ["'mlp', 'L__self__'", "'convnet_xnn', 'features', match := 'substring'"],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -44,12 +43,6 @@ def test_views_for_duckdb_alone_have_a_reason(view: SqlObject) -> None:
     assert view.engines == engines(view.name) == ("duckdb",)
     with pytest.raises(QueryError, match=f"^{view.name} only runs in DuckDB: "):
         spark_sql(f"SELECT count(*) FROM {calls(view)[0]}")
-
-
-def test_the_documentation_counts_them() -> None:
-    page = (Path(__file__).parents[2] / "docs/how-to/spark.md").read_text()
-    portable = [each for each in asked() if "spark" in each.engines]
-    assert f"Of the {len(asked())} views and table macros, Spark supports {len(portable)}." in page
 
 
 def test_private_objects_have_no_engines() -> None:

@@ -240,19 +240,15 @@ def is_interleaved(sides: list[str]) -> bool:
     return changes >= min(sides.count("base"), sides.count("new"))
 
 
-def several(given: Sides) -> dict[Any, Judged]:
-    """Section A: several captures a side. By the op's position, and `total`."""
-    common = common_of(given)
-    base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
-    shifted = np.log(given.ops) - common.factors[:, None]
-    found: dict[Any, Judged] = {}
-    if not base.any() or not new.any():
-        return found
-    fitted = [difference_of(each, common.factors, base, new, is_interleaved(given.sides)) for each in shifted.T]
+def tested(given: Sides, factors: Floats, base: Flags, new: Flags) -> tuple[dict[int, Judged], Floats, Flags]:
+    """The change of each op with its p and q; its values, and whether it is below the clock's resolution."""
+    shifted = np.log(given.ops) - factors[:, None]
+    fitted = [difference_of(each, factors, base, new, is_interleaved(given.sides)) for each in shifted.T]
     values = np.column_stack([each.values for each in fitted])
     priors = priors_of(given, fitted)
     base_total = np.median(given.totals[base])
     below = np.zeros(len(fitted), bool)
+    found = {}
     for at, each in enumerate(values.T):
         before, after = np.median(given.ops[base, at]), np.median(given.ops[new, at])
         below[at] = bool(given.coarse[at]) and abs(after - before) <= given.resolution
@@ -272,9 +268,21 @@ def several(given: Sides) -> dict[Any, Judged]:
     shares = [found[at].share for at in asked]
     for at, q in zip(asked, holm([float(found[at].p or 0) for at in asked], shares), strict=True):
         found[at].q = float(q)
+    return found, values, below
+
+
+def several(given: Sides) -> dict[Any, Judged]:
+    """Section A: several captures a side. By the op's position, and `total`."""
+    common = common_of(given)
+    base, new = given.of("base", common.disturbed), given.of("new", common.disturbed)
+    all_base, all_new = given.of("base"), given.of("new")
+    if not base.any() or not new.any():
+        return {}
+    of_ops, values, below = tested(given, common.factors, base, new)
+    whole, all_values, _ = tested(given, common.factors, all_base, all_new)
     few = min(base.sum(), new.sum()) < LONELY
     alpha = 0.05 if common.has_factor else 0.025
-    for at, each in found.items():
+    for at, each in of_ops.items():
         counts = (
             each.q is not None
             and each.q < alpha
@@ -283,20 +291,26 @@ def several(given: Sides) -> dict[Any, Judged]:
         )
         is_material = abs(each.change) * each.share >= 0.0005
         is_constant = each.p == 1 and abs(each.change) >= 0.02 and is_material
-        each.verdict = _word(few, bool(below[at]) or is_constant, counts and is_material, each.change)
+        counting = max(0.02, 0.0005 / each.share)
+        each.verdict = _word(few, bool(below[at]), counts and is_material, each, counting, is_constant)
+        agrees = is_consistent(all_values[all_base, at], all_values[all_new, at])
+        if common.disturbed.any() and is_contradicted(each, whole[at], whole[at].q, agrees, alpha):
+            each.verdict = "not decided"
     smallest = 0.02 if is_interleaved(given.sides) else 0.03
     logs = np.log(given.totals)
-    is_clear = is_consistent(logs[base], logs[new]) and has_ranks(given, logs, common.disturbed)
-    found["total"] = _total(logs, base, new, smallest, few, alpha if is_clear else 0)
-    if found["total"].verdict != "slower":
-        all_base, all_new = given.of("base"), given.of("new")
-        with_all = _total(logs, all_base, all_new, smallest, False, alpha)
+    is_clear = is_consistent(logs[base], logs[new]) and has_ranks(logs, base, new)
+    total = _total(logs, base, new, smallest, few, alpha if is_clear else 0)
+    with_all = _total(logs, all_base, all_new, smallest, False, alpha)
+    agrees = is_consistent(logs[all_base], logs[all_new])
+    if common.disturbed.any() and is_contradicted(total, with_all, with_all.p, agrees, alpha):
+        total.verdict = "not decided"
+    if total.verdict != "slower":
         is_slow = common.disturbed & (common.off > 0)
         more = is_slow[all_new].mean() - is_slow[all_base].mean()
         is_uneven = (is_slow & all_new).sum() >= 2 and more > 0.2
         if is_uneven or (common.disturbed.any() and with_all.verdict == "slower"):
-            found["total"].verdict = "unstable"
-    return found
+            total.verdict = "unstable"
+    return {**of_ops, "total": total}
 
 
 def is_consistent(base: Floats, new: Floats) -> bool:
@@ -310,14 +324,19 @@ def is_consistent(base: Floats, new: Floats) -> bool:
     return all(each >= abs(change) / 2 for each in nearest)
 
 
-def has_ranks(given: Sides, logs: Floats, disturbed: Flags) -> bool:
-    """Whether the ranks of totals differ as they do; with all captures if more than a fifth of a side are left out."""
-    base, new = given.of("base", disturbed), given.of("new", disturbed)
-    change = hodges_lehmann(logs[base], logs[new])[0]
-    if 5 * base.sum() < 4 * given.of("base").sum() or 5 * new.sum() < 4 * given.of("new").sum():
-        base, new = given.of("base"), given.of("new")
-    _, low, high = hodges_lehmann(logs[base], logs[new])
+def has_ranks(logs: Floats, base: Flags, new: Flags) -> bool:
+    """Whether the ranks of totals differ as they do."""
+    change, low, high = hodges_lehmann(logs[base], logs[new])
     return low is None or high is None or (change * low > 0 and change * high > 0)
+
+
+def is_contradicted(kept: Judged, whole: Judged, p: float | None, agrees: bool, alpha: float) -> bool:
+    """Whether a change is none, or another one, with the captures that are left out: by ranks and by the t-test."""
+    if kept.verdict not in ("slower", "faster"):
+        return False
+    if whole.low is not None and whole.high is not None:
+        agrees = whole.change * whole.low > 0 and whole.change * whole.high > 0
+    return kept.change * whole.change <= 0 or not (agrees or (p is not None and p < alpha))
 
 
 def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool, alpha: float) -> Judged:
@@ -327,16 +346,22 @@ def _total(logs: Floats, base: Flags, new: Flags, smallest: float, few: bool, al
         answer = stats.ttest_ind(logs[new], logs[base]).pvalue if spread > 0 else 1.0
         total.p = float(answer) if min(base.sum(), new.sum()) > 1 else None
     counts = total.p is not None and total.p < alpha and abs(total.change) >= smallest
-    total.verdict = _word(few, total.p == 1 and abs(total.change) >= smallest, counts, total.change)
+    is_constant = total.p == 1 and abs(total.change) >= smallest
+    total.verdict = _word(few, False, counts, total, smallest, is_constant)
     return total
 
 
-def _word(few: bool, below: bool, counts: bool, change: float) -> str:
+def _word(few: bool, below: bool, counts: bool, judged: Judged, counting: float, is_constant: bool = False) -> str:
+    """The verdict; there is no difference only if the whole interval lies within what doesn't count."""
     if few:
         return "too few"
     if below:
         return "can't judge"
-    return ("slower" if change > 0 else "faster") if counts else "~"
+    if counts:
+        return "slower" if judged.change > 0 else "faster"
+    if judged.low is not None and judged.high is not None and max(-judged.low, judged.high) <= counting:
+        return "~"
+    return "can't judge" if is_constant else "not decided"
 
 
 def leveled(past: Floats) -> Floats:
@@ -355,21 +380,24 @@ def leveled(past: Floats) -> Floats:
 def single(given: Sides) -> dict[Any, Judged]:
     """Section B: one capture a side, judged by the differences between successive captures of the history."""
     common = common_of(given)
-    history = given.of("history", common.disturbed)
+    history, in_all = given.of("history", common.disturbed), given.of("history")
     [base], [new] = np.flatnonzero(given.of("base")), np.flatnonzero(given.of("new"))
     values = np.column_stack([np.log(given.ops) - common.factors[:, None], np.log(given.totals)])
     times = np.column_stack([given.ops, given.totals])
-    past = np.column_stack([leveled(each) for each in values[history].T])
-    steps = np.abs(np.diff(past, axis=0)) / np.sqrt(2)
-    spreads = np.maximum(np.median(np.abs(past - np.median(past, axis=0)), axis=0), np.median(steps, axis=0))
+    # Totals are judged by how often captures are disturbed, too.
+    pasts = [leveled(each) for each in values[history, :-1].T] + [leveled(values[in_all, -1])]
+    steps = [np.abs(np.diff(past)) / np.sqrt(2) for past in pasts]
+    spreads = np.array(
+        [max(np.median(np.abs(p - np.median(p))), np.median(s)) for p, s in zip(pasts, steps, strict=True)]
+    )
     precise = ~given.coarse
-    typical = np.median(spreads[:-1][precise]) if precise.any() else spreads
-    weight = 0.4 * (len(past) + 1)
-    shrunk = np.sqrt((PRIOR * typical**2 + weight * spreads**2) / (PRIOR + weight))
+    typical = np.median(spreads[:-1][precise]) if precise.any() else spreads[:-1]
+    weight = 0.4 * (int(history.sum()) + 1)
+    shrunk = np.sqrt((PRIOR * typical**2 + weight * spreads[:-1] ** 2) / (PRIOR + weight))
     # The total is no op.
-    used = np.maximum(0.003, np.append(shrunk[:-1], spreads[-1]))
+    used = np.maximum(0.003, np.append(shrunk, spreads[-1]))
     coarse = np.append(given.coarse, False)
-    worst = steps.max(axis=0)
+    worst = np.array([each.max() for each in steps])
     shares = times[base] / given.totals[base]
     is_large = shares >= 0.01
     differences = values[new] - values[base]
@@ -382,7 +410,10 @@ def single(given: Sides) -> dict[Any, Judged]:
         below = bool(coarse[at]) and abs(times[new, at] - times[base, at]) < 2 * given.resolution
         counts = is_rare and abs(change) >= 0.1 and abs(change) * share >= 0.001
         is_unknown = bool(common.disturbed[base] or common.disturbed[new]) or below
-        verdict = _word(False, is_unknown, counts, change)
+        # The greatest difference of two captures of the history may be added to this one.
+        most = float(np.exp(abs(difference) + np.sqrt(2) * worst[at]) - 1)
+        around = Judged("", change, -most, most)
+        verdict = _word(False, is_unknown, counts, around, max(0.1, 0.001 / share))
         # Of other ops as large, or of those smaller.
         alike = (is_large == is_large[at])[:-1] & (shares[:-1] >= 0.001)
         is_op = at < len(precise) and bool(alike.any())
