@@ -5,6 +5,7 @@ python -m tests.benchmarks.make_captures tests/captures/fleet FOLDER NUMBER
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 
@@ -17,11 +18,12 @@ def make_captures(captures: Path, folder: Path, number: int) -> None:
     with etq.open() as warehouse:
         files = sorted(captures.glob("*/*.etdp"))
         warehouse.ingest_many(files)
-        query = "SELECT c.uri, max(e.end_ticks) FROM captures AS c JOIN events AS e USING (capture_id) GROUP BY 1"
-        ends = {Path(uri): int(end) for uri, end in warehouse.rows(query)[1]}
+        query = "SELECT c.sha256, max(e.end_ticks) FROM captures AS c JOIN events AS e USING (capture_id) GROUP BY 1"
+        ends = {sha256: int(end) for sha256, end in warehouse.rows(query)[1]}
     for index in range(number):
         path = files[index % len(files)]
-        content, end = path.read_bytes(), ends[path]
+        content = path.read_bytes()
+        end = ends[hashlib.sha256(content).hexdigest()]
         before, found, after = content.partition(end.to_bytes(8, "little"))
         if not found:
             raise SystemExit(f"{path}: has no end at {end}")
