@@ -67,16 +67,10 @@ def chosen(
     return numbers(filled[codes], is_null[codes] if is_null.any() else None)
 
 
-def flags(values: npt.NDArray[np.bool_]) -> pa.Array:
-    """An array of booleans."""
+def flags(values: npt.NDArray[np.bool_], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+    """An array of booleans; null where `is_null`."""
     bits = np.packbits(values, bitorder="little")
-    return pa.Array.from_buffers(pa.bool_(), len(values), [None, pa.py_buffer(bits)])
-
-
-def optional_flags(values: Sequence[bool | None]) -> pa.Array:
-    """An array of booleans; None becomes null."""
-    bits = np.packbits(np.array([bool(value) for value in values], np.bool_), bitorder="little")
-    validity = _validity(np.array([value is None for value in values], np.bool_))
+    validity = None if is_null is None else _validity(is_null)
     return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
 
 

@@ -161,7 +161,8 @@ view_command(
     "chains",
     "fusable_chains",
     "Show chains of ops that torch.compile would fuse. Those that save most are first.",
-    people_query="SELECT c.kernels, c.calls, c.total, c.saves_at_most, c.share_percent, c.unit, c.sequence FROM {view} AS c",
+    people_query="SELECT c.kernels, c.calls, c.total, c.saves_at_most, c.share_percent, c.unit, c.sequence "
+    "FROM {view} AS c",
     example="train.pt.trace.json.gz --limit 10",
 )
 view_command(

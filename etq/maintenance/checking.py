@@ -205,14 +205,14 @@ def _files(connection: duckdb.DuckDBPyConnection, folder: Path) -> Part:
     rows = connection.execute(f"{query} ORDER BY ALL").fetchall()
     for kind, name, uri, size, sha256 in rows:
         # What a warehouse names outside of the folder isn't opened: somebody else may have written the name.
-        found = None if is_outside(uri) else _content(folder / uri, size)
+        found = None if _is_outside(uri) else _content(folder / uri, size)
         there += found is not None
         if found not in (None, sha256):
             problems.append(f"{kind} {name}: {uri}: the file changed after it was read")
     return Part(f"files of the folder that they were read from ({there:,} of {len(rows):,})", tuple(problems))
 
 
-def is_outside(uri: str) -> bool:
+def _is_outside(uri: str) -> bool:
     """Whether a stored path leads out of the folder that it is relative to."""
     path = PurePath(uri)
     return path.is_absolute() or ".." in path.parts

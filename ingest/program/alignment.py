@@ -83,17 +83,6 @@ def may_run(event: str, op: str) -> bool:
     return event == op or op in _RUN_AS.get(event, ())
 
 
-def _most_before(fits: npt.NDArray[np.bool_]) -> npt.NDArray[np.int32]:
-    """The most events before each that ops before each place explain, by event and place."""
-    events, places = fits.shape
-    most = np.zeros((events + 1, places + 1), np.int32)
-    for row in range(events):
-        best = most[row].copy()
-        best[1:] = np.maximum(best[1:], most[row, :-1] + fits[row])
-        np.maximum.accumulate(best, out=most[row + 1])
-    return most
-
-
 def _fitting(events: Sequence[str], ops: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Whether an event may have run an op, by event and op."""
     rows, columns = [_PLACES[each] for each in events], [_PLACES.get(each, -1) for each in ops]

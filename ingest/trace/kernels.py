@@ -12,13 +12,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-COMMUNICATION: Final = "communication"
+_COMMUNICATION: Final = "communication"
 # Ops and annotations of the host that launch what communicates, by the prefix of their backend.
 _COMMUNICATING: Final = re.compile("(nccl|rccl|gloo|xccl|hccl|ucc|mpi):")
 # Categories of kernels, in newer and older layouts.
 _CATEGORIES: Final = frozenset(("kernel", "Kernel", "mtia_ccp_events", "mtia_workloadd", "hpu_op"))
 # Kernels of these families are products, which matrix units can compute; those of the other families aren't.
-OF_PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
+_PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
 # How much of a name is read: demangled names of templates have thousands of characters.
 _MOST_CHARACTERS: Final = 4_000
 
@@ -40,7 +40,7 @@ def kernel_of(name: str) -> Kernel:
     rules = _rules()
     name = name[:_MOST_CHARACTERS]
     family = next((family for family, pattern in rules.families if pattern.search(name)), None)
-    if family is not None and family not in OF_PRODUCTS:
+    if family is not None and family not in _PRODUCTS:
         return Kernel(family, False)
     return Kernel(family, next((uses for uses, pattern in rules.matrix_units if pattern.search(name)), None))
 
@@ -58,7 +58,7 @@ def kernels_of(
     if unknown:
         communicates = np.array([_COMMUNICATING.match(name) is not None for _, name in kinds], np.bool_)
         launched = [place for place in unknown if communicates.any() and is_launched_within(place, communicates)]
-        found |= dict.fromkeys(launched, Kernel(COMMUNICATION, False))
+        found |= dict.fromkeys(launched, Kernel(_COMMUNICATION, False))
     return found
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, optional_flags, texts
+from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
@@ -296,7 +296,10 @@ def _signatures(slices: Slices, kernels: dict[int, Kernel]) -> tuple[pa.RecordBa
             "category": texts(categories),
             "chain_index": integers([NONE] * count, np.int64),
             "kernel_family": texts([each.family for each in of_kernels]),
-            "uses_matrix_units": optional_flags([each.uses_matrix_units for each in of_kernels]),
+            "uses_matrix_units": flags(
+                np.array([each.uses_matrix_units is True for each in of_kernels], np.bool_),
+                np.array([each.uses_matrix_units is None for each in of_kernels], np.bool_),
+            ),
             "value_unit": texts(["ticks"] * count),
             "clock": texts(["host"] * count),
         }

@@ -81,8 +81,8 @@ SELECT
     t.share AS share_percent,
     CASE
         WHEN t.family = 'GEMM' AND t.tensor_percent >= 90
-            THEN 'The products run on tensor cores: fewer, larger or smaller-typed'
-            || ' products make it faster.'
+            THEN 'The products run on tensor cores already: make fewer of them, or use'
+            || ' smaller types where accuracy allows.'
         WHEN t.family = 'GEMM' AND t.tensor_percent < 10
             THEN 'Matrix products without tensor cores limit it: use bfloat16, or'
             || ' allow TF32.'

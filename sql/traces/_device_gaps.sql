@@ -62,7 +62,7 @@ LEFT JOIN threads AS h
 --   waited_label: label of the event of another stream or device that ended in the gap, and that the next event waited for by the trace's records; if waits can only be inferred, of the last to end; NULL if none did
 --   waited_ticks: time from that event's end to the next event's start, in ticks
 --   is_recorded: whether the trace has a record of that wait, or a call that waits for an event before the launch, and the launch came before the gap
---   latency_ticks: as in `_device_latencies`
+--   latency_ticks: as in `_awaited_work`
 CREATE MACRO _device_gaps(
     capture_key,  -- key of a capture
     scope  -- device or stream
@@ -163,7 +163,7 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 CREATE MACRO _idle_causes(
     capture_key,  -- key of a capture
     scope,  -- device or stream
-    launch_ticks,  -- longest launch delay, in ticks; NULL for that of `_device_latencies`
+    launch_ticks,  -- longest launch delay, in ticks; NULL for that of `_awaited_work`
     kernel_wait_ticks  -- gap from which on it is not kernel_wait, in ticks
 ) AS TABLE
 WITH

@@ -2,7 +2,7 @@
 -- launch, the previous end in its stream, and the device event that a record or a call
 -- names that lets streams wait for events (`_awaited_work`). Where neither can be known,
 -- it is inferred: an event that starts later than the device's latency after its launch
--- and the previous end (`_device_latencies`), and than twice the time that the call took to
+-- and the previous end (`_awaited_work`), and than twice the time that the call took to
 -- return, waits for the event of another stream that was the last to end, if it starts
 -- within that latency after it. An event that starts so late for no such reason waited for
 -- something that the trace doesn't show.

@@ -183,67 +183,6 @@ FROM awaiting AS a
 LEFT JOIN named AS n ON n.event_index = a.event_index
 GROUP BY a.event_index, a.start_ticks, a.device_key;
 
--- The time in which a device starts an event that nothing holds back: twice the median of
--- such times, 10 us at least and if fewer than five are known, 100 us at most. They are those from
--- the launch of a kernel that found the device idle to its start, and those from the end
--- of an event to the start of one that waited for it by `_called_waits`, if the trace has
--- no records of waits; of both medians the greater counts.
--- Columns:
---   device: number of the device; -1 if not written
---   ticks: that time, in ticks
-CREATE MACRO _device_latencies(
-    capture_key  -- key of a capture
-) AS TABLE
-WITH
-work AS MATERIALIZED (
-    SELECT
-        w.*,
-        coalesce(w.device, -1) AS device_key,
-        max(w.end_ticks) OVER (
-            PARTITION BY w.device
-            ORDER BY w.start_ticks, w.event_index
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS idle_ticks,
-        max(w.end_ticks) OVER (
-            PARTITION BY w.device, w.stream
-            ORDER BY w.start_ticks, w.event_index
-            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
-        ) AS free_ticks,
-        count(*) OVER (PARTITION BY w.call_index) AS launched
-    FROM _device_work(capture_key) AS w
-    WHERE w.end_ticks > w.start_ticks
-),
-latencies AS (
-    SELECT
-        w.device_key AS device,
-        'launch' AS kind,
-        w.start_ticks - w.call_start_ticks AS ticks
-    FROM work AS w
-    WHERE w.kind = 'Kernel'
-        AND w.launched = 1
-        AND w.call_start_ticks >= w.idle_ticks
-        AND w.start_ticks >= w.call_start_ticks
-    UNION ALL
-    SELECT c.device, 'wait', c.start_ticks - c.from_ticks
-    FROM _called_waits(capture_key) AS c
-    JOIN work AS w ON w.event_index = c.event_index
-    WHERE c.from_ticks > w.call_start_ticks
-        AND (w.free_ticks IS NULL OR c.from_ticks > w.free_ticks)
-        AND NOT EXISTS (FROM _wait_records(capture_key))
-),
-medians AS (
-    SELECT l.device, quantile_cont(l.ticks::DOUBLE, 0.5) AS ticks
-    FROM latencies AS l
-    GROUP BY l.device, l.kind
-    HAVING count(*) >= 5
-)
-SELECT
-    d.device_key AS device,
-    greatest(least(coalesce(2 * max(m.ticks), 0), 100000), 10000)::BIGINT AS ticks
-FROM (SELECT DISTINCT w.device_key FROM work AS w) AS d
-LEFT JOIN medians AS m ON m.device = d.device_key
-GROUP BY d.device_key;
-
 -- One device event of a trace, see `_device_work`, with the device event for which its
 -- stream waited. By the trace's records (`cuda_sync`), a stream waits before the next event
 -- that is launched in it, for the last that was launched in the other stream before the
@@ -268,7 +207,7 @@ GROUP BY d.device_key;
 --   recorded_label: label of that event
 --   is_record: whether it is known from a record of the trace
 --   is_inferred: whether a wait can only be inferred from times: the trace has neither records nor calls for waits, or the event's launch was not recorded, or is the first in its stream, or that of a CUDA graph
---   latency_ticks: as in `_device_latencies`
+--   latency_ticks: in how many ticks the device starts an event that nothing holds back: twice the median of such times, 10 us at least and if fewer than five are known, 100 us at most. They are those from the launch of a kernel that found the device idle to its start, and, if the trace has no records of waits, those from the end of an event to the start of one that waited for it by `_called_waits`; of both medians the greater counts
 CREATE MACRO _awaited_work(
     capture_key  -- key of a capture
 ) AS TABLE
@@ -279,14 +218,62 @@ records AS MATERIALIZED (
 called AS MATERIALIZED (
     SELECT c.* FROM _called_waits(capture_key) AS c WHERE NOT EXISTS (FROM records)
 ),
+-- With the end of what ran before on the device and in the stream, and the number of
+-- events that its call launched; events without a duration don't count.
+spaced AS MATERIALIZED (
+    SELECT
+        w.*,
+        coalesce(w.device, -1) AS device_key,
+        max(CASE WHEN w.end_ticks > w.start_ticks THEN w.end_ticks END) OVER (
+            PARTITION BY w.device
+            ORDER BY w.start_ticks, w.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS idle_ticks,
+        max(CASE WHEN w.end_ticks > w.start_ticks THEN w.end_ticks END) OVER (
+            PARTITION BY w.device, w.stream
+            ORDER BY w.start_ticks, w.event_index
+            ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS free_ticks,
+        sum(CASE WHEN w.end_ticks > w.start_ticks THEN 1 ELSE 0 END)
+            OVER (PARTITION BY w.call_index) AS launched
+    FROM _device_work(capture_key) AS w
+),
+delays AS (
+    SELECT
+        w.device_key,
+        'launch' AS kind,
+        w.start_ticks - w.call_start_ticks AS ticks
+    FROM spaced AS w
+    WHERE w.kind = 'Kernel'
+        AND w.end_ticks > w.start_ticks
+        AND w.launched = 1
+        AND w.call_start_ticks >= w.idle_ticks
+        AND w.start_ticks >= w.call_start_ticks
+    UNION ALL
+    SELECT w.device_key, 'wait', c.start_ticks - c.from_ticks
+    FROM called AS c
+    JOIN spaced AS w ON w.event_index = c.event_index
+    WHERE c.from_ticks > w.call_start_ticks
+        AND (w.free_ticks IS NULL OR c.from_ticks > w.free_ticks)
+),
+medians AS (
+    SELECT d.device_key, quantile_cont(d.ticks::DOUBLE, 0.5) AS ticks
+    FROM delays AS d
+    GROUP BY d.device_key, d.kind
+    HAVING count(*) >= 5
+),
 latencies AS MATERIALIZED (
-    SELECT y.* FROM _device_latencies(capture_key) AS y
+    SELECT
+        d.device_key,
+        greatest(least(coalesce(2 * max(m.ticks), 0), 100000), 10000)::BIGINT AS ticks
+    FROM (SELECT DISTINCT w.device_key FROM spaced AS w) AS d
+    LEFT JOIN medians AS m ON m.device_key = d.device_key
+    GROUP BY d.device_key
 ),
 work AS MATERIALIZED (
     SELECT
         w.*,
-        sum(CASE WHEN w.end_ticks > w.start_ticks THEN 1 ELSE 0 END)
-            OVER (PARTITION BY w.call_index) > 1
+        w.launched > 1
         OR NOT EXISTS (FROM records)
         AND (
             w.call_index IS NULL
@@ -294,7 +281,7 @@ work AS MATERIALIZED (
             OR w.call_start_ticks = min(w.call_start_ticks)
                 OVER (PARTITION BY w.device, w.stream)
         ) AS is_inferred
-    FROM _device_work(capture_key) AS w
+    FROM spaced AS w
 ),
 -- The first and the last event of each call in a stream: a CUDA graph has several.
 launched AS MATERIALIZED (
@@ -348,7 +335,7 @@ SELECT
     w.is_inferred AND c.event_index IS NULL AS is_inferred,
     y.ticks AS latency_ticks
 FROM work AS w
-JOIN latencies AS y ON y.device = coalesce(w.device, -1)
+JOIN latencies AS y ON y.device_key = w.device_key
 LEFT JOIN recorded AS r ON r.event_index = w.event_index
 LEFT JOIN called AS c
     ON c.event_index = w.event_index AND c.start_ticks - c.from_ticks <= y.ticks;

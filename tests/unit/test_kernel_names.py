@@ -165,6 +165,9 @@ NAMES = {
     "rcclGenericKernel(rcclDevKernelArgs)": ("communication", False),
     "void quickreduce::allreduce_prototype_twoshot<quickreduce::AllReduceTwoshot<8> >(P)": ("communication", False),
     "void at::native::(anonymous namespace)::blockAllReduceOfANorm(float*)": ("normalization", False),
+    # torch.compile: names of kernels list the ops that they fuse.
+    "triton_poi_fused__to_copy_add_all_gather_into_tensor_wait_tensor_3": ("elementwise", False),
+    "triton_red_fused_all_reduce_native_layer_norm_7": ("normalization", False),
     # Nobody's.
     "my_kernel": (None, None),
     "": (None, None),
