@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,11 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
 
 def _bytes(path: str) -> bytes:
     try:
-        with Path(path).open("rb") as file:
+        # It may be a pipe, which would be waited for.
+        opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(opened, "rb") as file:
+            if not stat.S_ISREG(os.fstat(opened).st_mode):
+                raise FormatError(displayed(path), "not a regular file; sidecar=False leaves sidecars out")
             content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
             what = f"a sidecar has at most {_LARGEST:,} bytes; sidecar=False leaves sidecars out"
@@ -65,7 +70,7 @@ def _bytes(path: str) -> bytes:
 
 def sidecar_of(path: str) -> str | None:
     """Return the sidecar of a file: run.etdp.json or run.etdp.toml. Raises `EtqError` if both exist."""
-    there = [path + ending for ending in SIDECARS if Path(path + ending).is_file()]
+    there = [path + ending for ending in SIDECARS if os.path.lexists(path + ending)]
     if len(there) > 1:
         raise EtqError(f"{displayed(path)}: has two sidecars, {' and '.join(map(displayed, there))}; keep one")
     return there[0] if there else None

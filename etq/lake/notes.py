@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from etq.errors import WarehouseError
+from etq.ingest import memory
 from etq.version import SCHEMA_VERSION
 
 # The most bytes of a commit, of a checkpoint, and of the JSON that a note is packed of: notes of some 60,000 loads. A
@@ -76,4 +77,6 @@ def _unpacked(text: str) -> Note:
     content = decompressor.decompress(base64.b64decode(text, validate=True), _LARGEST_NOTE)
     if not decompressor.eof:
         raise ValueError(f"a note is cut off, or has more than {_LARGEST_NOTE >> 20} MB")
+    if (size := memory.json_size(content)) > memory.available():
+        raise ValueError(f"to read its note would take {memory.shown(size)} of memory")
     return msgspec.json.decode(content, type=Note)

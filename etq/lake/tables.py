@@ -59,6 +59,10 @@ class ConflictError(Exception):
     """Another writer was faster: the change must be made again from the new state."""
 
 
+class _LastCheckpoint(msgspec.Struct):
+    version: int
+
+
 class File(msgspec.Struct, frozen=True):
     """A Parquet file of a table: its path in the table's folder, and the range of its keys where known."""
 
@@ -219,7 +223,8 @@ class Lake:
         versions = self.commits(table)
         if missing := {*range(min(versions, default=0), max(versions, default=0))} - versions.keys():
             raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {min(missing)} is missing")
-        for path, size in self.listed(f"{table}/_delta_log").items():
+        listed = self.listed(f"{table}/_delta_log")
+        for path, size in listed.items():
             if path.endswith(".json"):
                 self.read_commit(path, size)
             elif path.endswith(".parquet"):
@@ -227,6 +232,14 @@ class Lake:
                 try:
                     parquet.read_table(BufferReader(content))
                 except (OSError, ValueError) as error:
+                    raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
+            elif path.endswith("_last_checkpoint"):
+                content = self.result(partial(self._content, path, size))
+                try:
+                    found = msgspec.json.decode(content, type=_LastCheckpoint)
+                    if not any(f"{found.version:020}.checkpoint" in each for each in listed):
+                        raise ValueError(f"there is no checkpoint of version {found.version}")
+                except (ValueError, RecursionError) as error:
                     raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
 
     def make(self) -> None:

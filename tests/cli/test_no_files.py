@@ -15,7 +15,7 @@ from types import FrameType
 import pytest
 
 import etq
-from etq.errors import FormatError
+from etq.errors import EtqError, FormatError
 from etq.torch import reference
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -105,11 +105,14 @@ def test_it_ends_with_an_error(places: dict[str, Path], tmp_path: Path, command:
 
 @pytest.mark.parametrize("kind", ["pipe", "socket", "device"])
 @pytest.mark.parametrize("ending", ["json", "toml"])
-def test_a_sidecar_that_is_no_file_is_none(places: dict[str, Path], tmp_path: Path, ending: str, kind: str) -> None:
+def test_a_sidecar_that_is_no_file_is_refused(places: dict[str, Path], tmp_path: Path, ending: str, kind: str) -> None:
+    """Without it, the capture would lack its labels."""
     run = shutil.copy(MLP, tmp_path / "run.etdp")
     (tmp_path / f"run.etdp.{ending}").symlink_to(places[kind])
     with ended_after(WAITS), etq.open() as warehouse:
-        assert warehouse.ingest(run).is_new
+        with pytest.raises(EtqError, match=rf"^{run}\.{ending}: .*; sidecar=False leaves sidecars out$"):
+            warehouse.ingest(run)
+        assert warehouse.ingest(run, sidecar=False).is_new
 
 
 def test_a_record_that_torch_is_to_run(places: dict[str, Path]) -> None:

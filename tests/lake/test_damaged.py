@@ -12,6 +12,7 @@ import pytest
 
 import etq
 from etq.errors import WarehouseError
+from etq.ingest import memory
 from etq.lake import check, compact, export, notes
 from etq.version import SCHEMA_VERSION
 from tests.lake.test_lake import FLEET, one_of
@@ -156,6 +157,32 @@ def test_a_log_without_bounds_is_refused(tmp_path: Path) -> None:
             etq.open(lake)
     last.write_bytes(whole)
     assert check(lake) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b'{"version":9}', b"[" * 10**5, b"\xff"], ids=repr)
+def test_a_damaged_pointer_to_a_checkpoint_is_named(tmp_path: Path, content: bytes) -> None:
+    lake = tmp_path / "lake"
+    one_of(FLEET[:1], lake)
+    last = lake / "captures/_delta_log/_last_checkpoint"
+    last.write_bytes(content)
+    try:
+        opened = etq.open(lake)
+    except WarehouseError as error:
+        assert str(error).startswith(f"{last}: the log is damaged: ") and "\n" not in str(error)
+    else:  # the library reads the log without it
+        with opened:
+            assert opened.rows("SELECT count(*) FROM captures")[1] == [(1,)]
+
+
+def test_a_note_larger_than_the_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lake = tmp_path / "lake"
+    one_of(FLEET[:1], lake)
+    last = max((lake / "captures/_delta_log").glob("*.json"))
+    loads = b",".join(b'"%d":{}' % each for each in range(10**5))
+    last.write_bytes(named(packed(b'{"schema":%d,"files":{%s}}' % (SCHEMA_VERSION, loads))))
+    monkeypatch.setattr(memory, "available", lambda: 10**6)
+    with pytest.raises(WarehouseError, match=f"^{last}: the log is damaged: to read its note would take [0-9.]+ MB"):
+        etq.open(lake)
 
 
 def test_no_note_is_written_that_would_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
