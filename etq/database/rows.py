@@ -6,6 +6,7 @@ memory until then. A warehouse from others may have such rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 # Captures in which some events come before and some after the one that contains them: ETDumps write an event when it
 # ends, and have no others; traces write events in any order.
 _MIXED: Final = """
-    SELECT e.capture_id FROM {prefix}event_ticks AS e
+    SELECT e.capture_id FROM {events} AS e
     WHERE e.parent_index IS NOT NULL AND e.capture_id > $after
     GROUP BY e.capture_id
     HAVING NOT coalesce(
@@ -33,7 +34,7 @@ _EVENTS: Final = """
     SELECT
         e.run_index * 4294967296 + e.event_index AS key,
         coalesce(e.parent_run_index, e.run_index) * 4294967296 + e.parent_index AS parent
-    FROM {prefix}event_ticks AS e
+    FROM {events} AS e
     WHERE e.capture_id = $capture_id AND e.parent_index IS NOT NULL
 """
 _SEEN: Final = """
@@ -41,6 +42,8 @@ _SEEN: Final = """
     FROM {prefix}captures AS c WHERE c.capture_id <= $most
 """
 _ALL: Final = 2**31 - 1
+# Keys of lakes have 64 bits.
+_BEFORE: Final = -(2**63)
 
 
 def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str, seen: str = "") -> None:
@@ -49,13 +52,19 @@ def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str, se
     `prefix` is that of the tables' names; `seen` is what `captures_seen` returned when captures were checked before.
     """
     most = int(seen.split(maxsplit=1)[0]) if seen else -1
-    after = most if seen and captures_seen(connection, prefix, most) == seen else -(2**31)
-    for (capture_id,) in connection.execute(_MIXED.format(prefix=prefix), {"after": after}).fetchall():
-        found = connection.execute(_EVENTS.format(prefix=prefix), {"capture_id": capture_id}).fetchnumpy()
+    after = most if seen and captures_seen(connection, prefix, most) == seen else _BEFORE
+    for capture_id in in_circles(connection, f"{prefix}event_ticks", after):
+        raise WarehouseError(
+            f"{path}: damaged: events of the capture {capture_id} contain each other; use a copy of it"
+        )
+
+
+def in_circles(connection: duckdb.DuckDBPyConnection, events: str, after: int = _BEFORE) -> Iterator[int]:
+    """Yield the keys beyond `after` of captures with events that contain each other, of rows of `event_ticks`."""
+    for (capture_id,) in connection.execute(_MIXED.format(events=events), {"after": after}).fetchall():
+        found = connection.execute(_EVENTS.format(events=events), {"capture_id": capture_id}).fetchnumpy()
         if _has_circle(found["key"], found["parent"]):
-            raise WarehouseError(
-                f"{path}: damaged: events of the capture {capture_id} contain each other; use a copy of it"
-            )
+            yield capture_id
 
 
 def captures_seen(connection: duckdb.DuckDBPyConnection, prefix: str, most: int = _ALL) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 
 import duckdb
 
 from etq import catalog
+from etq.database.rows import in_circles
 from etq.errors import message_of, printable
 from etq.lake.reading import attach, read_parquet
 from etq.lake.state import State, live, read
@@ -31,7 +33,8 @@ class Fault:
 
 
 def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> list[Fault]:
-    """All faults of a lake: files that are missing, damaged or not as the logs list them; content that is there twice.
+    """All faults of a lake: files that are missing, damaged or not as the logs list them; content that is there
+    twice; events that contain each other, of which queries would not end.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged log.
     """
@@ -47,6 +50,7 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
                     faults.append(Fault(lake.uri(table, file.path), what, table=table, load=file.load))
         if not faults:
             faults += _twice(connection, state)
+            faults += _circles(connection, state)
     there -= {f"{table}/{each.path}" for table, files in state.files.items() for each in files}
     unfinished = {f"{table}/{each.path}" for table, files in listed.items() for each in files}
     for name in sorted(there):
@@ -85,3 +89,13 @@ def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Faul
         ):
             for (value,) in connection.execute(query).fetchall():
                 yield Fault(state.lake.uri(f"{kind}s"), f"{value} {what}")
+
+
+def _circles(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:
+    """Events that contain each other. A load has all events of its captures."""
+    files = sorted(state.of("event_ticks"), key=lambda file: file.load)
+    for load, of_load in groupby(files, key=lambda file: file.load):
+        uris = [state.lake.uri("event_ticks", file.path) for file in of_load]
+        for capture_id in in_circles(connection, read_parquet(uris)):
+            what = f"events of the capture {capture_id} contain each other"
+            yield Fault(uris[0], what, table="event_ticks", load=load)

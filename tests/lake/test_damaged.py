@@ -8,6 +8,7 @@ import time
 import zlib
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import etq
@@ -157,6 +158,26 @@ def test_a_log_without_bounds_is_refused(tmp_path: Path) -> None:
             etq.open(lake)
     last.write_bytes(whole)
     assert check(lake) == []
+
+
+def test_events_that_contain_each_other_are_reported(tmp_path: Path) -> None:
+    """Queries of a lake would not end on them."""
+    from pyarrow import parquet
+
+    lake = tmp_path / "lake"
+    one_of(FLEET[:2], lake)
+    [file] = (lake / "event_ticks").glob("load_id=*/*.parquet")
+    rows = parquet.read_table(file).to_pylist()
+    found = next(each for each in rows if each["parent_index"] is not None)
+    above = next(
+        each for each in rows
+        if (each["capture_id"], each["run_index"], each["event_index"])
+        == (found["capture_id"], found["run_index"], found["parent_index"])
+    )  # fmt: skip
+    above["parent_index"] = found["event_index"]
+    parquet.write_table(pa.Table.from_pylist(rows, parquet.read_schema(file)), file)
+    [fault] = check(lake)
+    assert (fault.file, fault.what) == (str(file), f"events of the capture {found['capture_id']} contain each other")
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"version":9}', b"[" * 10**5, b"\xff"], ids=repr)
