@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,196 +13,17 @@ from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
-from etq.ingest.trace.details import BEYOND, DeviceDetails, MemoryDetails, nanoseconds
+from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.kernels import Kernel, kernels_of, unknown_kernels
-from etq.ingest.trace.nesting import first_places, launches, nesting, occurrences, order_of
-from etq.ingest.trace.scanner import (
-    COPY_CATEGORIES,
-    DEVICE_CATEGORIES,
-    LAUNCH_CATEGORY,
-    LAUNCH_ENDINGS,
-    NONE,
-    RANGE_CATEGORY,
-    STEP,
-)
+from etq.ingest.trace.nesting import first_places, occurrences, order_of
+from etq.ingest.trace.scanner import NONE, STEP
+from etq.ingest.trace.slices import Slices
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
-_OF_NO_THREAD: Final = "Trace"
-# Times that can be those of a recording, in microseconds since 1970: of 2001 to 2099. No clock that counts from the
-# start of a machine gets there.
-_FIRST_MOMENT: Final = 10**15
-_LAST_MOMENT: Final = 4_102_444_800_000_000
-# How many times are converted at once: few enough to fit into the processor's cache.
-_AT_ONCE: Final = 2**14
 # How many rows a batch has.
 _BATCH: Final = 2**17
-
-
-class Slices:
-    """A trace's slices, in the order of the file.
-
-    Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
-    """
-
-    def __init__(self, columns: TraceColumns) -> None:
-        kept = _kept(columns)
-        keys = columns.keys
-        self.kinds = [*keys.kinds]
-        key = np.frombuffer(columns.key, np.int32)[kept]
-        self.kind, self.thread = np.array(keys.kind, np.int32)[key], np.array(keys.thread, np.int32)[key]
-        del key
-        self.at = np.frombuffer(columns.at, np.int32)[kept]
-        self.external, old_external, self.correlation, self.sequence, self.forward = (
-            np.frombuffer(each, np.int64)[kept]
-            for each in (
-                *(columns.external, columns.old_external, columns.correlation),
-                *(columns.sequence, columns.forward),
-            )
-        )
-        # The older layout of runtime and device events has this id under a lower-case key, 0 for none.
-        if (is_old := old_external > 0).any():
-            self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
-        self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
-        self.is_device = self._is_of(DEVICE_CATEGORIES)
-        self.is_copy = self._is_of(COPY_CATEGORIES)
-        self.steps = self._steps()
-        self.call = self._calls()
-        self.run = self._runs()
-        self.parent, self.overlap = self._nested(slack)
-
-    def recorded_at(self, base: int) -> int | None:
-        """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the
-        trace's times count from something else, such as the start of the machine.
-        """
-        recordings = self.start[self._is_of(frozenset((_OF_NO_THREAD,)))]
-        starts = recordings if len(recordings) else self.start
-        if not len(starts):
-            return None
-        moment = (base + int(starts.min())) // 1000
-        return moment if _FIRST_MOMENT <= moment < _LAST_MOMENT else None
-
-    def _is_of(self, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
-        is_of = np.array([category in categories for category, _ in self.kinds], np.bool_)
-        found: npt.NDArray[np.bool_] = is_of[self.kind]
-        return found
-
-    @property
-    def is_range(self) -> npt.NDArray[np.bool_]:
-        """Whether each slice is a range of counters, as those of few traces."""
-        return self._is_of(frozenset((RANGE_CATEGORY,)))
-
-    def _steps(self) -> Whole:
-        """Return the slices that are profiler steps, ordered by start."""
-        is_step = np.array(
-            [name.startswith(STEP) and category not in DEVICE_CATEGORIES for category, name in self.kinds]
-        )
-        steps = np.flatnonzero(is_step[self.kind]) if len(self.kinds) else np.zeros(0, np.int64)
-        return steps[np.argsort(self.start[steps], kind="stable")]
-
-    def _calls(self) -> Whole:
-        """Return the call that launched each device event, as a row; -1 for other slices, and if there is none."""
-        launching = {
-            category for category, _ in self.kinds if category == LAUNCH_CATEGORY or category.endswith(LAUNCH_ENDINGS)
-        }
-        calls = np.flatnonzero(self._is_of(frozenset(launching)) & (self.correlation > 0))
-        launched = np.flatnonzero(self.is_device & (self.correlation > 0))
-        found = launches(self.correlation[calls], self.start[calls], self.correlation[launched], self.start[launched])
-        is_found = found != NONE
-        call = np.full(len(self.at), NONE, np.int64)
-        call[launched[is_found]] = calls[found[is_found]]
-        return call
-
-    def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
-        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds]."""
-        at = self.call[self.kind == kind]
-        if not len(at):
-            return False
-        while len(at):
-            at = at[~around[self.kind[at]]] if (at != NONE).all() else at
-            if (at == NONE).any():
-                return False
-            at = np.unique(self.parent[at])
-        return True
-
-    def _runs(self) -> Whole:
-        """Return the run of each slice: its step; for a device event, the step that launched it."""
-        if not len(self.steps):
-            return np.zeros(len(self.at), np.int64)
-        starts = self.start[self.steps]
-        ends = starts + self.elapsed[self.steps]
-        moment = np.where(self.call == NONE, self.start, self.start[self.call])
-        step = np.searchsorted(starts, moment, side="right") - 1
-        # After the end of a nested step, the step around it goes on.
-        around = [_steps_around(ends)]
-        while (around[-1] != NONE).any():  # of n nested steps: in log2(n) passes
-            last = around[-1]
-            around.append(np.where(last == NONE, NONE, last[last]))
-        for outer in reversed(around):
-            after = np.flatnonzero((step >= 0) & (moment > ends[step]))
-            next_step = outer[step[after]]
-            is_over = (next_step != NONE) & (moment[after] > ends[next_step])
-            step[after[is_over]] = next_step[is_over]
-        after = np.flatnonzero((step >= 0) & (moment > ends[step]))
-        step[after] = around[0][step[after]]
-        return np.where(step >= 0, step, len(self.steps))
-
-    def _nested(self, slack: Whole) -> tuple[Whole, Whole]:
-        """Return the parent of each slice, the slice of its thread that contains it; and the ticks before its end that
-        other slices have. Device events have no parent and no child.
-        """
-        is_nested = ~self.is_device & (self.elapsed >= 0) & ~self._is_of(frozenset((_OF_NO_THREAD,)))
-        if is_nested.all():
-            return nesting(self.thread, self.start, self.start + self.elapsed, slack)
-        parent, overlap = np.full(len(self.at), NONE, np.int64), np.zeros(len(self.at), np.int64)
-        nested = np.flatnonzero(is_nested)
-        start = self.start[nested]
-        found, overlap[nested] = nesting(self.thread[nested], start, start + self.elapsed[nested], slack[nested])
-        is_within = found != NONE
-        parent[nested[is_within]] = nested[found[is_within]]
-        return parent, overlap
-
-
-def _steps_around(ends: Whole) -> Whole:
-    """Return for each step, in the order of starts, the last step before it that ends later; -1 if none does."""
-    around = np.full(len(ends), NONE, np.int64)
-    running: list[int] = []
-    for step, end in enumerate(ends.tolist()):
-        while running and ends[running[-1]] <= end:
-            running.pop()
-        if running:
-            around[step] = running[-1]
-        running.append(step)
-    return around
-
-
-def _kept(columns: TraceColumns) -> Any:
-    """Return which slices have possible times; adds findings about the others."""
-    start, duration = (np.frombuffer(each) for each in columns.times)
-    with np.errstate(over="ignore", invalid="ignore"):
-        is_after = np.abs(start + duration) >= BEYOND
-    is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND) & ~is_after
-    if lost := int((~is_kept).sum()):
-        columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
-    if unknown := int(np.isnan(duration).sum()):
-        columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
-    if negative := int((duration < 0).sum()):
-        columns.find("impossible times", f"{negative} events end before they start: they have no duration")
-    return slice(None) if is_kept.all() else is_kept
-
-
-def _times(start: npt.NDArray[np.float64], duration: npt.NDArray[np.float64]) -> tuple[Whole, Whole, Whole]:
-    """Return starts and durations in nanoseconds, and by how much each slice may end after its parent."""
-    starts, elapsed, slacks = (np.empty(len(start), np.int64) for _ in range(3))
-    for begin in range(0, len(start), _AT_ONCE):
-        part = slice(begin, begin + _AT_ONCE)
-        starts[part] = nanoseconds(start[part])
-        elapsed[part] = nanoseconds(np.nan_to_num(duration[part]))
-        # Resolution in nanoseconds of a float of microseconds: a child may end later than its parent by this.
-        slack = np.ceil(np.spacing(np.abs(start[part])) * 1000).astype(np.int64)
-        slacks[part] = np.where(slack < 2, 0, slack)
-    return starts, elapsed, slacks
 
 
 def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
