@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from etq.inspector import Inspector
     from etq.maintenance.copying import backup
     from etq.maintenance.merge import merge
+    from etq.maintenance.upgrading import upgrade
     from etq.torch.trace_handler import torch_trace_handler
     from etq.warehouse.warehouse import Capture, Program, Warehouse, open
 
@@ -52,6 +53,7 @@ __all__ = [
     "plot",
     "report",
     "torch_trace_handler",
+    "upgrade",
 ]
 
 _LAZY = {
@@ -60,6 +62,7 @@ _LAZY = {
     "backup": "etq.maintenance.copying",
     "merge": "etq.maintenance.merge",
     "torch_trace_handler": "etq.torch.trace_handler",
+    "upgrade": "etq.maintenance.upgrading",
 }
 
 _PACKAGES = ("lake", "plot", "report")

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# The version of a warehouse's tables. A warehouse with another schema is rejected.
-SCHEMA_VERSION: Final = 7
+# The version of a warehouse's tables, and the earliest that can be upgraded to it.
+SCHEMA_VERSION: Final = 5
+OLDEST_SCHEMA: Final = 4
 # Optional libraries come last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),

@@ -15,7 +15,8 @@ from etq.warehouse.warehouse import Warehouse
 class DeviceTimes:
     """Nanoseconds of the work of a trace's devices: by ops and annotations, by ops alone, by kernels and streams.
 
-    `total` is torch's sum over all calls; `once` counts an event once for each name that it was launched within.
+    `total` is torch's sum over all calls; `once` counts an event once for each op and each annotation,
+    by name, that it was launched within.
     """
 
     device_total: int = 0

@@ -12,7 +12,7 @@ import click
 
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.limits import query_megabytes, query_seconds
-from etq.database.locking import lock_timeout, on_wait
+from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
 
@@ -43,7 +43,8 @@ COMMANDS: Final = {
     "A warehouse": {
         "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
         "phase": "metrics", "merge": "maintenance", "backup": "maintenance", "check": "maintenance",
-        "remove": "maintenance", "prune": "maintenance", "compact": "maintenance", "lake": "lake", "mcp": "agents",
+        "upgrade": "maintenance", "remove": "maintenance", "prune": "maintenance", "compact": "maintenance",
+        "lake": "lake", "mcp": "agents",
     },
     "Anything else": {
         "serve": "serve", "sql": "sql", "views": "sql", "transpile": "spark", "demo": "sql", "completion": "completion",
@@ -204,7 +205,7 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
     lock_timeout.set(wait)
     query_seconds.set(None)
     query_megabytes.set(None)
-    on_wait.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
+    on_notice.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 

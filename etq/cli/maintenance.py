@@ -1,4 +1,4 @@
-"""Commands that keep warehouses in order: merge, backup, check, remove, prune, compact."""
+"""Commands that keep warehouses in order: merge, backup, check, upgrade, remove, prune, compact."""
 
 from __future__ import annotations
 
@@ -85,6 +85,26 @@ def check(file: str, files: str) -> None:
             click.echo(printable(f"  {problem}"))
     if problems:
         raise EtqError(f"{file}: {_problems(problems)}")
+
+
+@main.command()
+@click.argument("file", metavar="WAREHOUSE")
+@click.option("--no-backup", is_flag=True, help="Keep no copy of the file from before.")
+def upgrade(file: str, no_backup: bool) -> None:
+    """Upgrade a warehouse that an earlier version of etq made.
+
+    Each command that writes to a warehouse does so, too. Nothing of it is lost, and no file is needed again. The copy
+    from before stays beside it: lab.duckdb.schema-4. It is for the version of etq that made it.
+
+    \b
+    etq upgrade lab.duckdb
+    """
+    from etq.maintenance.upgrading import upgrade
+    from etq.version import SCHEMA_VERSION
+
+    copy = upgrade(file, keep_old=not no_backup)
+    what = f"of schema {SCHEMA_VERSION} now" + (f"; {printable(str(copy))} is the file from before" if copy else "")
+    click.echo(f"{printable(file)}: {what}", err=True)
 
 
 def _problems(number: int) -> str:

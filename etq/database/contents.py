@@ -11,7 +11,7 @@ passed, with properties that change whenever a file does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -88,14 +88,48 @@ def has_definitions(
     expected = _expected(create)
     if found.tables != expected[0]:
         raise WarehouseError(f"{path}: not a warehouse of etq, or damaged: {_first_wrong_table(connection, database)}")
-    _check_others(connection, path, found.others, only_etq=only_etq)
+    _check_rest(connection, path, database, found.others, only_etq=only_etq)
+    is_current = found.definitions == expected[1]
+    if is_current and database is None:
+        note_passed(path, captures_seen(connection, "main."))
+    return is_current
+
+
+def check_earlier(
+    connection: duckdb.DuckDBPyConnection, path: str, tables: Mapping[str, str], new: Iterable[str]
+) -> None:
+    """Raise `WarehouseError` if a warehouse of an earlier schema has other tables, or what replaces what etq uses.
+
+    `tables` are that schema's by name, as DuckDB shows them; `new` are the names of the tables that it lacks.
+    """
+    query = "SELECT table_name, sql FROM system.main.duckdb_tables() WHERE schema_name = 'main' AND database_name = "
+    found = dict(connection.execute(query + "system.main.current_database()").fetchall())
+    for name, sql in tables.items():
+        if found.get(name) != sql:
+            what = "has other columns" if name in found else "is missing"
+            raise WarehouseError(f"{path}: not a warehouse of etq, or damaged: the table {name!r} {what}")
+    for name in new:
+        if name in found:
+            raise WarehouseError(
+                f"{path}: has the table {name!r}, a name that this version of etq uses; rename it with the version "
+                "that made the file"
+            )
+    _check_rest(connection, path, None, _objects(connection, None).others)
+
+
+def _check_rest(
+    connection: duckdb.DuckDBPyConnection,
+    path: str,
+    database: str | None,
+    others: Iterable[tuple[str, str, str]],
+    *,
+    only_etq: bool = False,
+) -> None:
+    """Raise `WarehouseError` for others' objects and rows that queries can't be made on."""
+    _check_others(connection, path, others, only_etq=only_etq)
     _check_keys(connection, path, database)
     prefix = "main." if database is None else f"{database}.main."
     check_rows(connection, path, prefix, _seen_before(path) if database is None else "")
-    is_current = found.definitions == expected[1]
-    if is_current and database is None:
-        note_passed(path, captures_seen(connection, prefix))
-    return is_current
 
 
 def _check_others(

@@ -17,9 +17,10 @@ from etq.database.waiting import Queue, check_locks
 from etq.errors import WarehouseError
 
 WAIT: Final = 30.0
-# A command's settings for waiting: the longest time, in seconds, and a callback for a wait that takes a while.
+# A command's settings: the longest time to wait, in seconds, and a callback for what it tells meanwhile: a wait that
+# takes a while, an upgrade.
 lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", default=None)
-on_wait: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_wait", default=None)
+on_notice: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_notice", default=None)
 # Pauses between two attempts, in seconds, grow from the first number to the second. Their length is random, so that
 # waiting processes don't all try again at once.
 PAUSES: Final = (0.005, 0.05)
@@ -53,7 +54,7 @@ def retry_while_locked(
     seconds = seconds_to_wait(wait)
     start = time.monotonic()
     pause = PAUSES[0]
-    notify = on_wait.get()
+    notify = on_notice.get()
     yields = yields and not _is_open_here(path)
     holder: str | None = None
     with Queue(path) as queue:

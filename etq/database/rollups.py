@@ -53,6 +53,7 @@ _HAS_MODULE_CALLS: Final = """
 
 # The rule of the finding about a capture whose events were pruned: its rollups can't be computed again.
 PRUNED: Final = "events pruned"
+_HAS_EVENTS: Final = f"capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')"
 
 
 def fill_rollups(
@@ -74,15 +75,9 @@ def fill_rollups(
     describe_runs(connection, *keys, has_executes=has_others)
     for table, finder in ROLLUPS.items():
         if not is_new:
-            connection.execute(
-                f"""
-                DELETE FROM {table} WHERE capture_id BETWEEN ? AND ?
-                AND capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
-                """,
-                keys,
-            )
+            connection.execute(f"DELETE FROM {table} WHERE capture_id BETWEEN ? AND ? AND {_HAS_EVENTS}", keys)
         if has_others and (table != "module_times" or connection.execute(_HAS_MODULES, keys).fetchall()):
-            connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?)", keys)
+            connection.execute(f"INSERT INTO {table} FROM {finder}(?, ?) WHERE {_HAS_EVENTS}", keys)
     for key in traces:
         if not is_new:
             for table in OF_TRACES:

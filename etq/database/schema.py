@@ -12,7 +12,7 @@ from etq import catalog
 from etq.database import contents, template
 from etq.database.rollups import RUN_FINDERS
 from etq.errors import WarehouseError
-from etq.version import SCHEMA_VERSION, VERSION
+from etq.version import OLDEST_SCHEMA, SCHEMA_VERSION, VERSION
 
 # When a macro is created, DuckDB binds its body and the bodies of all macros that it calls, up to the first value of
 # unknown type. Most bodies begin by resolving captures. While macros are created, a placeholder of unknown type
@@ -21,6 +21,10 @@ _CREATED_LAST: Final = "_resolved_captures"
 _PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
 
 Result = TypeVar("Result")
+
+
+class EarlierSchemaError(WarehouseError):
+    """A warehouse of an earlier schema, which can be upgraded."""
 
 
 def create(connection: duckdb.DuckDBPyConnection) -> None:
@@ -44,7 +48,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, source: str | None) -> None:
 def create_all(connection: duckdb.DuckDBPyConnection) -> None:
     """Create each table, view and macro in an empty database, with its documentation."""
     _execute_all(connection, (table.statement for table in catalog.tables()))
-    _document_tables(connection)
+    document_tables(connection)
     define(connection)
 
 
@@ -82,9 +86,9 @@ def update_definitions(
     """Check an existing warehouse, and replace its views and macros if another version of etq made them.
 
     In a read-only database they are temporary. One that is empty, as a killed process leaves it, is an empty warehouse.
-    Raises `WarehouseError` for a database that is not a warehouse, for a
-    warehouse with another schema, and for one whose views or macros were changed; with `external_access`, also for one
-    with the user's own views or macros.
+    Raises `EarlierSchemaError` for a warehouse that can be upgraded, and `WarehouseError` for a database that is not a
+    warehouse, for a warehouse of another schema, and for one whose views or macros were changed; with
+    `external_access`, also for one with the user's own views or macros.
     """
     has_passed = not external_access and contents.has_passed(path)
     if read_only and not has_passed and is_empty(connection):
@@ -92,10 +96,12 @@ def update_definitions(
         return
     version, definitions, writer = _versions(connection, path, is_table=has_passed)
     if version != SCHEMA_VERSION:
-        raise WarehouseError(
-            f"{path}: made by another version of etq ({writer}, schema {version}; this is {VERSION}, schema "
-            f"{SCHEMA_VERSION}); ingest the files again into a new warehouse"
-        )
+        made_by = f"{path}: made by another version of etq ({writer}, schema {version}; this is {VERSION}, schema "
+        made_by += f"{SCHEMA_VERSION})"
+        if OLDEST_SCHEMA <= version < SCHEMA_VERSION:
+            raise EarlierSchemaError(f"{made_by}; upgrade it: etq upgrade {path}")
+        what = "install a later version" if version > SCHEMA_VERSION else "ingest the files again into a new warehouse"
+        raise WarehouseError(f"{made_by}; {what}")
     if has_passed and definitions == catalog.definitions_hash():
         return
     is_current = contents.has_definitions(connection, path, create_all, only_etq=external_access)
@@ -179,7 +185,8 @@ def _statements(made: Iterable[catalog.SqlObject], *, temporary: bool) -> Iterat
         yield last.replacing(temporary=temporary)
 
 
-def _document_tables(connection: duckdb.DuckDBPyConnection) -> None:
+def document_tables(connection: duckdb.DuckDBPyConnection) -> None:
+    """Write the documentation of the tables into the catalogue."""
     _execute_all(connection, (comment for table in catalog.tables() for comment in table.comments()))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as replace_fields
 from functools import partial
+from pathlib import PurePath
 from typing import Any
 
 import duckdb
@@ -183,5 +184,6 @@ def _names_by_path(contents: Sequence[Content], known: Mapping[str, str]) -> dic
         names = list(names_for(uri, partial(str, each.sha256)))
         name = next((name for name in names if name not in taken), names[-1])
         taken.add(name)
-        named.append(replace_fields(each, name=name, uri=uri))
+        # As of a file elsewhere, whose folders aren't stored.
+        named.append(replace_fields(each, name=name, uri=PurePath(uri).name))
     return free_names(named, known)

@@ -23,7 +23,7 @@ from etq.database import schema
 from etq.database.connection import check_name, connect, expanded, explained, is_lake_path, settings, withdraw_access
 from etq.database.database import Database
 from etq.database.handles import Capture, Program, Record
-from etq.database.locking import WriteLock
+from etq.database.locking import WriteLock, on_notice
 from etq.database.zones import Answer
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
@@ -61,6 +61,9 @@ def open(
     version          of a lake: the version of its table `captures` to read, instead of the latest
     storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
 
+    A file that an earlier version of etq made is upgraded when it is opened for writing, see `upgrade`; a copy of it
+    from before stays beside it.
+
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
     that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
     """
@@ -87,7 +90,7 @@ def open(
             else:
                 if not external_access:
                     withdraw_access(connection)  # of a file that another process has just created
-                schema.update_definitions(connection, path, read_only=read_only, external_access=external_access)
+                _update(connection, path, read_only=read_only, external_access=external_access)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -95,6 +98,19 @@ def open(
             connection.close()
             raise
         return Warehouse(Database(connection, path, read_only=read_only))
+
+
+def _update(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool) -> None:
+    try:
+        schema.update_definitions(connection, path, read_only=read_only, external_access=external_access)
+    except schema.EarlierSchemaError:
+        if read_only or external_access:
+            raise
+        from etq.maintenance.upgrading import upgrade_open
+
+        copy = upgrade_open(connection, path)
+        if notify := on_notice.get():
+            notify(f"{path}: upgraded to this version of etq; {copy} is the file from before")
 
 
 def _open_lake(

@@ -15,10 +15,10 @@ CREATE TABLE signatures (
     instruction_id INTEGER,  -- instruction within the chain; NULL where none is named
     delegate_debug_id INTEGER,  -- integer id within the delegate; NULL if there is none
     delegate_debug_str VARCHAR,  -- text id within the delegate; NULL if there is none
-    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name: GEMM, convolution, attention, MoE, normalization, reduction, elementwise, embedding (and other gathers and scatters), copy, optimizer, communication, other; NULL for an unknown name, and for other events
-    uses_matrix_units BOOLEAN,  -- whether a kernel of a trace uses tensor cores, or what other vendors call so, by its name; NULL for an unknown name, and for other events
     value_unit VARCHAR,  -- unit of durations: ticks (of the capture's time_scale), us, cycles, bytes, count, unknown; NULL for debug
-    clock VARCHAR NOT NULL  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
+    clock VARCHAR NOT NULL,  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
+    kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name: GEMM, convolution, attention, MoE, normalization, reduction, elementwise, embedding (and other gathers and scatters), copy, optimizer, communication, other; NULL for an unknown name, and for other events
+    uses_matrix_units BOOLEAN  -- whether a kernel of a trace uses tensor cores, or what other vendors call so, by its name; NULL for an unknown name, and for other events
 );
 
 -- One timed event, with the fewest possible columns: the view `events` has all.

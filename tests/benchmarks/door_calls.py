@@ -35,6 +35,7 @@ MANY: Final = {"base", "new", "selector", "selectors", "captures"}
 CHOSEN: Final = {"graph": ("--dot",)}
 NOT_CALLED: Final = {
     "backup": "writes a warehouse",
+    "upgrade": "writes a warehouse",
     "check": "reads all of a warehouse",
     "compact": "writes the warehouse",
     "completion": "prints a script; reads no capture",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from etq.warehouse.warehouse import Warehouse
@@ -88,6 +88,11 @@ def act(thread: Thread, action: Any) -> None:
 
 
 @examples(25, few=2)
+@example(
+    Style(vendor="cuda", ids="op", has_text_threads=False, is_bare=False, skew=0, names_processes=False),
+    [("cpu_op", "aten::add", [("launch", 1, 7), ("user_annotation", "aten::add", [("launch", 1, 7)])])],
+    [],
+)
 @given(STYLES, st.lists(ACTIONS, max_size=5), st.lists(ACTIONS, max_size=3))
 def test_any_program(corpus: Warehouse, style: Style, first: list[Any], second: list[Any]) -> None:
     program = Program(style)

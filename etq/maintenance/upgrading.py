@@ -1,0 +1,136 @@
+"""Upgrading a warehouse of an earlier schema: what its schema lacks is added, and what is computed is computed again.
+
+A schema adds tables, and columns at the end of tables, which may be NULL. So the tables of an earlier schema are known
+from those of today, and are compared with them before anything is read. What is added is computed from the rows that
+are there, where these have it; pruned captures keep what they had.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Sequence
+from itertools import chain, count
+from pathlib import Path
+from typing import Final
+
+import duckdb
+
+from etq import catalog
+from etq.database import contents, schema
+from etq.database.connection import NONE_THERE, connect, expanded, explained, withdraw_access
+from etq.database.locking import WriteLock
+from etq.database.publishing import fsync_folder
+from etq.errors import WarehouseError
+from etq.maintenance import schema_5
+from etq.maintenance.migration import Migration
+from etq.version import SCHEMA_VERSION, VERSION
+
+# What leads from a schema to the next, by the schema that it begins with.
+_MIGRATIONS: Final = {4: schema_5.MIGRATION}
+
+
+def upgrade(path: str | os.PathLike[str], *, keep_old: bool = True) -> Path | None:
+    """Upgrade a warehouse that an earlier version of etq made, in one transaction.
+
+    Returns the path of a copy of the file from before; None without `keep_old`, and for a warehouse of today.
+
+    Raises `WarehouseError` for a file that isn't a warehouse, is damaged, or was made by a version that is too early,
+    or a later one; and if it, or the copy, can't be written.
+    """
+    name = expanded(path)
+    if not os.path.exists(name):
+        raise WarehouseError(f"{name}: {NONE_THERE.format(name)}")
+    with WriteLock(name):
+        connection = connect(name, False)
+        try:
+            withdraw_access(connection)
+            schema.update_definitions(connection, name, read_only=False)
+            return None
+        except schema.EarlierSchemaError:
+            return upgrade_open(connection, name, keep_old=keep_old)
+        except duckdb.Error as error:
+            raise WarehouseError(f"{name}: {explained(name, error)}") from error
+        finally:
+            connection.close()
+
+
+def upgrade_open(connection: duckdb.DuckDBPyConnection, path: str, *, keep_old: bool = True) -> Path | None:
+    """Upgrade an open warehouse to the schema of today, in one transaction. Returns the path of a copy of the file from
+    before, or None without `keep_old`.
+
+    No other process has the file open, and the connection has no access to other files. Raises `WarehouseError` for a
+    file that isn't a warehouse of an earlier schema or is damaged, and if it, or the copy, can't be written.
+    """
+    [(version,)] = connection.execute("SELECT schema_version FROM main.warehouse").fetchall()
+    migrations = [_MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)]
+    contents.check_earlier(connection, path, _tables_before(migrations), _new_tables(migrations))
+    copy = _copied(connection, path, version) if keep_old else None
+    try:
+        schema.in_transaction(connection, lambda: _migrate(connection, migrations))
+        connection.execute("CHECKPOINT")
+    except duckdb.Error as error:
+        raise WarehouseError(f"{path}: {explained(path, error)}; nothing was upgraded") from error
+    return copy
+
+
+def _new_tables(migrations: Sequence[Migration]) -> frozenset[str]:
+    return frozenset().union(*(each.tables for each in migrations))
+
+
+def _tables_before(migrations: Sequence[Migration]) -> dict[str, str]:
+    """Return the tables before these migrations by name, as DuckDB shows them."""
+    new = _new_tables(migrations)
+    with duckdb.connect(":memory:") as connection:
+        for table in catalog.tables():
+            if table.name not in new:
+                connection.execute(table.statement)
+        for migration in migrations:
+            for table_name, columns in migration.columns.items():
+                for column in columns:
+                    connection.execute(f"ALTER TABLE {table_name} DROP COLUMN {column}")
+        return dict(connection.execute("SELECT table_name, sql FROM duckdb_tables()").fetchall())
+
+
+def _copied(connection: duckdb.DuckDBPyConnection, path: str, version: int) -> Path:
+    """Copy the file to a new one beside it; return its path."""
+    connection.execute("CHECKPOINT")  # nothing is left in the log
+    source = Path(path).resolve()
+    # A number is added after an upgrade that was killed.
+    names = chain([f"{source.name}.schema-{version}"], (f"{source.name}.schema-{version}-{each}" for each in count(2)))
+    target = next(each for each in map(source.with_name, names) if not os.path.lexists(each))
+    part = source.with_name(f"{target.name}.{secrets.token_hex(4)}")
+    try:
+        shutil.copy(source, part)
+        with part.open("rb") as written:
+            os.fsync(written.fileno())
+        part.replace(target)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        what = (error.strerror or str(error)).lower()
+        raise WarehouseError(f"{target}: can't be written: {what}; nothing was upgraded") from error
+    fsync_folder(source.parent)
+    return target
+
+
+def _migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration]) -> None:
+    for migration in migrations:
+        for table in catalog.tables():
+            if table.name in migration.tables:
+                connection.execute(table.statement)
+            for column in table.columns:
+                if column.name in migration.columns.get(table.name, ()):
+                    connection.execute(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {column.type}")
+        for name in migration.macros_removed:
+            connection.execute(f"DROP MACRO IF EXISTS main.{name}")
+        for name in migration.table_macros_removed:
+            connection.execute(f"DROP MACRO TABLE IF EXISTS main.{name}")
+    schema.define(connection)
+    schema.document_tables(connection)
+    for migration in migrations:
+        migration.fill(connection)
+    connection.execute(
+        "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
+        [SCHEMA_VERSION, catalog.definitions_hash(), VERSION],
+    )

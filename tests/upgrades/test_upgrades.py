@@ -1,0 +1,158 @@
+"""Warehouses of each released schema open, and answer as if today's etq had made them."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import etq
+from etq import catalog
+from etq.errors import WarehouseError
+from etq.version import SCHEMA_VERSION
+from etq.warehouse.warehouse import Warehouse
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+from tests.upgrades.make_warehouse import PRUNED, fill
+
+FOLDER = Path(__file__).parent
+ROOT = FOLDER.parents[1]
+EARLIER = sorted(FOLDER.glob("schema_*.duckdb.gz"))
+# What differs between two makings of a warehouse: times, and where files are.
+OF_A_MAKING = {"ingested_at", "uri", "created_at"}
+# In a finding about pruned events.
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d [\d:]+ UTC")
+# What earlier versions didn't read of files, and what is computed of it.
+NOT_READ = {4: {"graph_outputs", "signature_outputs"}}
+
+
+def unpacked(packed: Path, folder: Path) -> Path:
+    path = folder / "lab.duckdb"
+    with gzip.open(packed) as file, path.open("wb") as made:
+        shutil.copyfileobj(file, made)
+    return path
+
+
+@pytest.fixture
+def earlier(tmp_path: Path) -> Path:
+    return unpacked(EARLIER[-1], tmp_path)
+
+
+@pytest.fixture(scope="module")
+def made_today(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("today") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        fill(warehouse, CAPTURES)
+    return path
+
+
+def rows(warehouse: Warehouse, table: catalog.SqlObject) -> list[Any]:
+    columns = ", ".join(f't."{each.name}"' for each in table.columns if each.name not in OF_A_MAKING)
+    found = warehouse.rows(f"SELECT {columns} FROM {table.name} AS t ORDER BY ALL")[1]
+    return [tuple(MOMENT.sub("", value) if isinstance(value, str) else value for value in row) for row in found]
+
+
+def definitions(warehouse: Warehouse) -> list[Any]:
+    return warehouse.connection.execute("""
+        SELECT table_name AS name, sql, comment FROM duckdb_tables() WHERE table_name <> 'notes'
+        UNION ALL SELECT view_name, sql, comment FROM duckdb_views() WHERE NOT internal
+        UNION ALL SELECT table_name || '.' || column_name, data_type, comment FROM duckdb_columns()
+        WHERE NOT internal AND table_name <> 'notes'
+        UNION ALL SELECT function_name, macro_definition, comment FROM duckdb_functions() WHERE NOT internal
+        ORDER BY ALL
+    """).fetchall()
+
+
+@pytest.mark.parametrize("packed", EARLIER, ids=lambda path: path.name.split(".")[0])
+def test_an_upgraded_warehouse_is_as_one_made_today(packed: Path, made_today: Path, tmp_path: Path) -> None:
+    path = unpacked(packed, tmp_path)
+    version = int(re.sub(r"\D", "", packed.name))
+    before = path.read_bytes()
+    copy = etq.upgrade(path)
+    assert copy == tmp_path / f"lab.duckdb.schema-{version}" and copy.read_bytes() == before
+    assert etq.upgrade(path) is None
+    with etq.open(path, read_only=True) as upgraded, etq.open(made_today, read_only=True) as today:
+        assert definitions(upgraded) == definitions(today)
+        for table in catalog.tables():
+            if table.name not in {"warehouse"} | NOT_READ[version]:
+                assert rows(upgraded, table) == rows(today, table), table.name
+        assert upgraded.rows("FROM notes")[1] == [(1, "kept")]
+        assert upgraded.rows("SELECT schema_version FROM warehouse")[1] == [(SCHEMA_VERSION,)]
+        question = (
+            f"SELECT op, calls, total FROM op_times AS t JOIN captures AS c USING (capture_id) WHERE name = '{PRUNED}'"
+        )
+        assert len(upgraded.rows("FROM compare_ops($name, $name)", name=PRUNED)[1]) > 3, question
+
+
+def test_writing_upgrades_and_reading_names_the_command(earlier: Path) -> None:
+    with pytest.raises(WarehouseError, match=rf"schema 4; this is .*; upgrade it: etq upgrade {earlier}$"):
+        etq.open(earlier, read_only=True)
+    done = run_etq("label", "mlp", "device=a", "--db", str(earlier))
+    copy = f"{earlier}.schema-4"
+    assert f"Note: {earlier}: upgraded to this version of etq; {copy} is the file from before" in done.stderr
+    assert Path(copy).exists()
+    with etq.open(earlier, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT value FROM labels WHERE key = 'device'")[1] == [("a",)]
+
+
+def test_the_command(earlier: Path) -> None:
+    done = run_etq("upgrade", str(earlier), "--no-backup")
+    assert done.exit_code == 0 and done.stderr == f"{earlier}: of schema {SCHEMA_VERSION} now\n"
+    assert [each.name for each in earlier.parent.iterdir()] == ["lab.duckdb"]
+    assert run_etq("upgrade", str(earlier.with_name("none.duckdb"))).exit_code == 1
+    assert not earlier.with_name("none.duckdb").exists()
+
+
+KILLED = """
+import os, sys
+import etq
+from etq.maintenance import schema_5
+schema_5.fill_rollups = lambda *arguments: os._exit(9)
+etq.upgrade(sys.argv[1])
+"""
+
+
+def test_a_killed_upgrade_leaves_the_old_warehouse(earlier: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(earlier)], cwd=ROOT, check=False)
+    assert done.returncode == 9
+    with duckdb.connect(str(earlier), read_only=True) as plain:
+        assert plain.execute("SELECT schema_version FROM warehouse").fetchall() == [(4,)]
+        assert not plain.execute("FROM duckdb_tables() WHERE table_name = 'graph_outputs'").fetchall()
+    assert etq.upgrade(earlier) == Path(f"{earlier}.schema-4-2")
+    with etq.open(earlier, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(8,)]
+
+
+CHANGED = {
+    "a table is missing": ("DROP TABLE labels", "the table 'labels' is missing"),
+    "a view for a table": (
+        "ALTER TABLE labels RENAME TO kept; CREATE VIEW labels AS SELECT 1 AS capture_id, content AS key, '' AS value "
+        "FROM read_text('/etc/hostname')",
+        "the table 'labels' is missing",
+    ),
+    "another column": ("ALTER TABLE labels ADD COLUMN more INTEGER DEFAULT 1", "the table 'labels' has other columns"),
+    "a new table's name": ("CREATE TABLE graph_outputs (note VARCHAR)", "has the table 'graph_outputs', a name that"),
+    "a built-in function's name": ("CREATE MACRO abs(x) AS 1", "has the macro 'abs', which replaces DuckDB's"),
+    "a circle": (
+        "UPDATE event_ticks SET parent_index = event_index WHERE capture_id = 1",
+        "events of the capture 1 contain each other",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_what_is_not_as_that_version_made_it_is_refused(earlier: Path, what: str) -> None:
+    statements, message = CHANGED[what]
+    with duckdb.connect(str(earlier)) as plain:
+        plain.execute(statements)
+    before = earlier.read_bytes()
+    with pytest.raises(WarehouseError, match=f"^{earlier}: .*{message}"):
+        etq.open(earlier)
+    assert earlier.read_bytes() == before and [each.name for each in earlier.parent.iterdir()] == ["lab.duckdb"]
