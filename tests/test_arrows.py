@@ -91,6 +91,7 @@ LARGE = {
     "pyarrow": (
         "etq.ingest",
         "etq.storage",
+        "etq.maintenance.schema_5",
         "etq.lake.tables",
         "etq.lake.writing",
         "etq.warehouse.metadata_decoder",
@@ -99,7 +100,10 @@ LARGE = {
         "etq.serve.results",
         "etq.spark.ingestion",
     ),
-    "numpy": ("etq.ingest", "etq.database.rows", "etq.storage", "etq.inspector", "etq.export.rows"),
+    "numpy": (
+        *("etq.ingest", "etq.database.rows", "etq.storage", "etq.maintenance.schema_5", "etq.inspector"),
+        "etq.export.rows",
+    ),
     "pandas": ("etq.inspector.frames",),
     "deltalake": ("etq.lake",),
     "fsspec": ("etq.lake.remote",),

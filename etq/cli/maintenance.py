@@ -67,8 +67,8 @@ def backup(file: str, output: str, force: bool) -> None:
 def check(file: str, files: str) -> None:
     """Check that a warehouse is undamaged and its tables agree.
 
-    All tables are read. Keys are unique, rows refer to rows that are there, and rollups are what events give when they
-    are computed again. Files of the folder that they were read from have the same content. Each problem is a
+    All tables are read. Rows refer to rows that are there, and rollups are what events give when they are computed
+    again. Files of the folder that they were read from have the same content. Each problem is a
     line; with a problem, the status is 1. The warehouse is only read; writers wait meanwhile.
 
     \b

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Final, TypeVar
 
 import duckdb
 
+from etq.catalog import quoted
 from etq.database.limits import limiting_settings
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_neighbours, log_of, remove_temporary
@@ -147,6 +148,16 @@ def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute("SET enable_external_access = false")
     with suppress(duckdb.InvalidInputException):  # locked already, as another connection of the process has the file
         connection.execute(_WITHOUT_LOG)
+
+
+def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
+    """Revoke a connection's access to files other than its own and these databases, permanently.
+
+    Without this, a new database would follow a link that somebody plants in the place of its log.
+    """
+    names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", ".wal")]
+    connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
+    withdraw_access(connection)
 
 
 @contextmanager

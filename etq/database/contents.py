@@ -24,7 +24,7 @@ import duckdb
 from etq import catalog
 from etq.database import template
 from etq.database.neighbours import log_of
-from etq.database.rows import captures_seen, check_rows
+from etq.database.rows import check_rows
 from etq.errors import WarehouseError
 
 # Functions are called by their full names, as macros of the file may have the same names. Objects are found by the name
@@ -91,7 +91,7 @@ def has_definitions(
     _check_rest(connection, path, database, found.others, only_etq=only_etq)
     is_current = found.definitions == expected[1]
     if is_current and database is None:
-        note_passed(path, captures_seen(connection, "main."))
+        note_passed(path)
     return is_current
 
 
@@ -129,7 +129,7 @@ def _check_rest(
     _check_others(connection, path, others, only_etq=only_etq)
     _check_keys(connection, path, database)
     prefix = "main." if database is None else f"{database}.main."
-    check_rows(connection, path, prefix, _seen_before(path) if database is None else "")
+    check_rows(connection, path, prefix)
 
 
 def _check_others(
@@ -215,38 +215,20 @@ def _created(create: Callable[[duckdb.DuckDBPyConnection], None], definitions: s
     return found.tables, found.definitions
 
 
-def note_passed(path: str, captures: str) -> None:
-    """Note in the cache that a file's content was checked, or written by this process after a check; with what
-    `captures_seen` returned.
-    """
+def note_passed(path: str) -> None:
+    """Note in the cache that a file's content was checked, or written by this process after a check."""
     with suppress(OSError, RuntimeError):
         if state := _state(path):
-            template.write_note(_note_of(path), f"{state}\n{captures}")
+            template.write_note(_note_of(path), state)
 
 
 def has_passed(path: str) -> bool:
     """Whether a file is unchanged since its content was checked."""
     try:
         state = _state(path)
-        return state is not None and _noted(path)[0] == state
+        return state is not None and _note_of(path).read_text(encoding="utf-8") == state
     except (OSError, RuntimeError, ValueError):
         return False
-
-
-def _seen_before(path: str) -> str:
-    """Return the captures that were checked when the file was opened last; empty for another file."""
-    try:
-        state, captures = _noted(path)
-        file = Path(path).stat()
-    except (OSError, RuntimeError, ValueError):
-        return ""
-    return captures if state.split()[:2] == [str(file.st_dev), str(file.st_ino)] else ""
-
-
-def _noted(path: str) -> tuple[str, str]:
-    """Return the state of a file that was noted, and its captures then. Raises `OSError` and `ValueError` for none."""
-    state, captures = _note_of(path).read_text(encoding="utf-8").split("\n")
-    return state, captures
 
 
 def _note_of(path: str) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -12,7 +12,6 @@ import duckdb
 from etq.database import contents, schema
 from etq.database.connection import NOTHING_FREED, explained, identity, is_lake_path
 from etq.database.locking import WriteLock, note_opened
-from etq.database.rows import captures_seen
 from etq.errors import WarehouseError
 
 Result = TypeVar("Result")
@@ -54,14 +53,10 @@ class Database:
     def close(self) -> None:
         """Close the connection; has no effect if it is closed already."""
         if self._connection is not None:
-            captures = None
-            if self.path is not None and not self.read_only:
-                with suppress(duckdb.Error):  # after an error of the file
-                    captures = captures_seen(self._connection, "main.")
             self._connection.close()
             self._connection = None
-            if self.path is not None and captures is not None:
-                contents.note_passed(self.path, captures)
+            if self.path is not None and not self.read_only:
+                contents.note_passed(self.path)
 
     def reopen(self, connect: Callable[[str], duckdb.DuckDBPyConnection]) -> None:
         """Connect again after the file was replaced."""

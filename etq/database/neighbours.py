@@ -6,10 +6,8 @@ DuckDB follows links and waits for pipes. So these names are checked before it o
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -90,18 +88,3 @@ def remove_temporary(path: str) -> None:
             if not left.name.startswith(f"duckdb_temp_{os.getpid()}_"):
                 left.unlink()
         folder.rmdir()
-
-
-def remove_whole(path: Path) -> None:
-    """Remove a database that no process has open, with all that is next to it."""
-    for each in _whole(path):
-        each.unlink(missing_ok=True)
-    folder = path.with_name(path.name + _FOLDER)
-    if not folder.is_symlink():
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _whole(path: Path) -> Iterator[Path]:
-    yield path
-    for ending in _LOGS:
-        yield path.with_name(path.name + ending)

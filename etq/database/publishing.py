@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
-import secrets
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from etq.database.neighbours import remove_whole
 from etq.database.temporary import temporary_folder
 from etq.errors import EtqError, WarehouseError
 
@@ -22,26 +19,9 @@ _FOLDER: Final = ".etq-"
 _NO_LINKS: Final = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
-def aside(target: Path, purpose: str) -> Path:
-    """Return a path next to `target` where only this process writes the file before it is moved."""
-    return target.with_name(f"{purpose}-{os.getpid()}-{secrets.token_hex(4)}.{target.name}")
-
-
-def remove_left(target: Path, purpose: str) -> None:
-    """Remove files of killed processes at paths of `aside`;
-    keeps files that a process has open or that this one made.
-    """
-    if sys.platform == "win32":
-        return
-    import fcntl
-
-    for left in [*target.parent.glob(f"{purpose}-*-*.{glob.escape(target.name)}")]:
-        # Closing a file that this process also has open elsewhere would release its lock there.
-        if left.name.startswith(f"{purpose}-{os.getpid()}-"):
-            continue
-        with suppress(OSError), left.open("r+b") as file:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            remove_whole(left)
+def private_folder(target: Path) -> AbstractContextManager[str]:
+    """Provide a folder next to `target` where only this user writes the file before it is moved."""
+    return temporary_folder(_FOLDER, target.parent)
 
 
 def publish_new(written: Path, target: Path) -> None:
@@ -75,12 +55,13 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         try:
-            yield path
+            with _reader_of(target):
+                yield path
         except OSError as error:
             raise _not_written(path, error) from error
         return
     try:
-        with temporary_folder(_FOLDER, target.parent) as folder:
+        with private_folder(target) as folder:
             written = Path(folder) / target.name
             yield str(written)
             if overwrite:
@@ -93,6 +74,19 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
         raise EtqError(f"{path}: exists; overwrite it with --force") from error
     except OSError as error:
         raise _not_written(path, error) from error
+
+
+@contextmanager
+def _reader_of(target: Path) -> Iterator[None]:
+    """Hold a pipe open. Raises `OSError` if nobody reads it, for which others that open it would wait."""
+    if not target.is_fifo():
+        yield
+        return
+    opened = os.open(target, os.O_WRONLY | os.O_NONBLOCK)
+    try:
+        yield
+    finally:
+        os.close(opened)
 
 
 def _check_link(path: Path) -> None:

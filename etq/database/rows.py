@@ -1,7 +1,7 @@
-"""Checks of the rows that queries rely on: events are within each other without a circle.
+"""Checks of the rows that queries rely on: keys are unique, and events are within each other without a circle.
 
-Queries follow the events that contain an event to the outermost one. In a circle they would not end, and take all
-memory until then. A warehouse from others may have such rows.
+Queries join rows by their keys: equal keys multiply rows, with each join. And they follow the events that contain an
+event to the outermost one: in a circle they would not end. A warehouse from others may have such rows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,32 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+# Columns that no two rows of a table have in common. `etq check` compares rollups as a whole.
+KEYS: Final = (
+    ("labels", ("capture_id", "key")),
+    ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
+    ("runs", ("capture_id", "run_index")),
+    ("signatures", ("capture_id", "signature_index")),
+    ("event_ticks", ("capture_id", "run_index", "event_index")),
+    ("signature_ops", ("capture_id", "signature_index")),
+    ("threads", ("capture_id", "thread_index")),
+    ("trace_events", ("capture_id", "run_index", "event_index")),
+    ("device_events", ("capture_id", "run_index", "event_index")),
+    ("op_arguments", ("capture_id", "run_index", "event_index")),
+    ("event_counters", ("capture_id", "run_index", "event_index", "counter")),
+    ("graphs", ("record_id", "graph_id")),
+    ("op_nodes", ("record_id", "graph_id", "node_index")),
+    ("record_members", ("record_id", "member_index")),
+    ("methods", ("program_id", "method_index")),
+    ("methods", ("program_id", "method")),
+    ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
+    ("program_values", ("program_id", "method", "value_index")),
+)  # fmt: skip
 # Captures in which some events come before and some after the one that contains them: ETDumps write an event when it
 # ends, and have no others; traces write events in any order.
 _MIXED: Final = """
     SELECT e.capture_id FROM {events} AS e
-    WHERE e.parent_index IS NOT NULL AND e.capture_id > $after
+    WHERE e.parent_index IS NOT NULL
     GROUP BY e.capture_id
     HAVING NOT coalesce(
         bool_and(e.parent_run_index IS NULL AND e.parent_index > e.event_index)
@@ -37,40 +58,31 @@ _EVENTS: Final = """
     FROM {events} AS e
     WHERE e.capture_id = $capture_id AND e.parent_index IS NOT NULL
 """
-_SEEN: Final = """
-    SELECT coalesce(max(c.capture_id), -1), count(*), bit_xor(hash(c.capture_id, c.sha256))
-    FROM {prefix}captures AS c WHERE c.capture_id <= $most
-"""
-_ALL: Final = 2**31 - 1
-# Keys of lakes have 64 bits.
-_BEFORE: Final = -(2**63)
 
 
-def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str, seen: str = "") -> None:
-    """Raise `WarehouseError` if events of a capture contain each other in a circle.
+def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) -> None:
+    """Raise `WarehouseError` if rows have the same key, or events of a capture contain each other in a circle.
 
-    `prefix` is that of the tables' names; `seen` is what `captures_seen` returned when captures were checked before.
+    `prefix` is that of the tables' names.
     """
-    most = int(seen.split(maxsplit=1)[0]) if seen else -1
-    after = most if seen and captures_seen(connection, prefix, most) == seen else _BEFORE
-    for capture_id in in_circles(connection, f"{prefix}event_ticks", after):
+    for table, columns in KEYS:
+        query = f"SELECT 1 FROM {prefix}{table} GROUP BY {', '.join(columns)} HAVING count(*) > 1 LIMIT 1"
+        if connection.execute(query).fetchall():
+            raise WarehouseError(
+                f"{path}: damaged: rows of {table} have the same {', '.join(columns)}; use a copy of it"
+            )
+    for capture_id in in_circles(connection, f"{prefix}event_ticks"):
         raise WarehouseError(
             f"{path}: damaged: events of the capture {capture_id} contain each other; use a copy of it"
         )
 
 
-def in_circles(connection: duckdb.DuckDBPyConnection, events: str, after: int = _BEFORE) -> Iterator[int]:
-    """Yield the keys beyond `after` of captures with events that contain each other, of rows of `event_ticks`."""
-    for (capture_id,) in connection.execute(_MIXED.format(events=events), {"after": after}).fetchall():
+def in_circles(connection: duckdb.DuckDBPyConnection, events: str) -> Iterator[int]:
+    """Yield the keys of captures with events that contain each other, of rows of `event_ticks`."""
+    for (capture_id,) in connection.execute(_MIXED.format(events=events)).fetchall():
         found = connection.execute(_EVENTS.format(events=events), {"capture_id": capture_id}).fetchnumpy()
         if _has_circle(found["key"], found["parent"]):
             yield capture_id
-
-
-def captures_seen(connection: duckdb.DuckDBPyConnection, prefix: str, most: int = _ALL) -> str:
-    """Return the captures up to a key as a text: the largest key, their number, and a hash of keys and contents."""
-    [row] = connection.execute(_SEEN.format(prefix=prefix), {"most": most}).fetchall()
-    return " ".join(map(str, row))
 
 
 def _has_circle(keys: npt.NDArray[np.int64], parents: npt.NDArray[np.int64]) -> bool:

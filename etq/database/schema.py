@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -27,12 +27,13 @@ class EarlierSchemaError(WarehouseError):
     """A warehouse of an earlier schema, which can be upgraded."""
 
 
-def create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the tables, views and macros in an empty database, with their documentation, and write the versions.
+def create(connection: duckdb.DuckDBPyConnection, reads: Sequence[str] | None = None) -> None:
+    """Create the tables, views and macros in an empty database, with their documentation, and write the versions. From
+    then on the connection has access only to the databases `reads`, unless they are None.
 
     This is one transaction. Raises `duckdb.Error` if the database can't be written.
     """
-    with template.attached(connection, create_all) as source:
+    with template.attached(connection, create_all, reads) as source:
         in_transaction(connection, lambda: _fill(connection, source))
 
 

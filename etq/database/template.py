@@ -11,7 +11,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from typing import Final
 import duckdb
 
 from etq import catalog
-from etq.database.connection import STORAGE
+from etq.database.connection import STORAGE, allow_only
 
 # Templates that no process has used for this many seconds belong to other versions; they are removed when one is made.
 _UNUSED_SECONDS: Final = 30 * 24 * 3600
@@ -30,17 +30,24 @@ _REMOVED: Final = ("empty-*.duckdb", "making-*", "contents-*.txt", "passed-*.txt
 
 @contextmanager
 def attached(
-    connection: duckdb.DuckDBPyConnection, create: Callable[[duckdb.DuckDBPyConnection], None]
+    connection: duckdb.DuckDBPyConnection,
+    create: Callable[[duckdb.DuckDBPyConnection], None],
+    reads: Sequence[str] | None = None,
 ) -> Iterator[str | None]:
-    """Attach the template to a connection for reading; provide its name there, None if it can't be used.
+    """Attach the template to a connection for reading; provide its name there, None if it can't be used. From then on
+    the connection has access only to the databases `reads`, unless they are None.
 
     `create` fills the template if it doesn't exist. It can't be used if the cache can't be written or read.
     """
     try:
         path = _template(create)
     except (OSError, RuntimeError, duckdb.Error):
+        if reads is not None:
+            allow_only(connection, reads)
         yield None
         return
+    if reads is not None:
+        allow_only(connection, [str(path), *reads])
     try:
         connection.execute(f"ATTACH {catalog.quoted(str(path))} AS {_NAME} (READ_ONLY)")
     except (duckdb.PermissionException, duckdb.BinderException):

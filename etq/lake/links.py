@@ -23,7 +23,7 @@ def listed(top: str, folder: str = "") -> dict[str, os.DirEntry[str]]:
     """The files below a folder of a lake, by their paths in the lake.
 
     Raises `WarehouseError` if one of them, or a folder below or above it in the lake, is a link, a pipe or a device,
-    and if a folder can't be read.
+    if a folder can't be read, and for a folder in a log.
     """
     parts = Path(folder).parts
     for number in range(len(parts)):
@@ -37,6 +37,8 @@ def listed(top: str, folder: str = "") -> dict[str, os.DirEntry[str]]:
                 for entry in entries:
                     path = f"{at}/{entry.name}" if at else entry.name
                     if entry.is_dir(follow_symlinks=False):
+                        if at.endswith("_delta_log"):
+                            raise WarehouseError(f"{Path(top, path)}: a folder in a log; a log has files alone")
                         rest.append(path)
                     elif entry.is_file(follow_symlinks=False) or check(top, path):
                         found[path] = entry

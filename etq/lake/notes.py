@@ -12,13 +12,14 @@ from etq.errors import WarehouseError
 from etq.ingest import memory
 from etq.version import SCHEMA_VERSION
 
-# The most bytes of a commit, of a checkpoint, and of the JSON that a note is packed of: notes of some 60,000 loads. A
-# small commit of somebody else's lake could be unpacked to any size.
+# The most bytes of a commit and of a checkpoint; the most bytes of the JSON that a note is packed of, and what it may
+# take as objects: notes of some 30,000 loads. A small commit of somebody else's lake could be unpacked to any size.
 LARGEST_COMMIT: Final = 1 << 27
 LARGEST_CHECKPOINT: Final = 1 << 28
 _LARGEST_NOTE: Final = 1 << 27
+_MOST_MEMORY: Final = 1 << 30
 
-_Count = Annotated[int, msgspec.Meta(ge=0)]
+_Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
 
 class Note(msgspec.Struct):
@@ -34,10 +35,14 @@ class Note(msgspec.Struct):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What was read of a commit: the name that its writer gave it, and its note; None for one by another program."""
+    """What was read of a commit: the name that its writer gave it, and its note; None for one by another program.
+
+    `memory` is how many bytes the note may take.
+    """
 
     writer: str | None
     note: Note | None
+    memory: int = 0
 
 
 class _Info(msgspec.Struct):
@@ -56,7 +61,7 @@ def metadata(lake: str, writer: str, note: Note | None) -> dict[str, Any]:
     content = msgspec.json.encode(note)
     text = base64.b64encode(zlib.compress(content)).decode()
     # A commit has more than its note: the files that it adds.
-    if len(content) > _LARGEST_NOTE or len(text) > LARGEST_COMMIT // 2:
+    if len(content) > _LARGEST_NOTE or memory.json_size(content) > _MOST_MEMORY or len(text) > LARGEST_COMMIT // 2:
         raise WarehouseError(f"{lake}: a commit can't note so many loads; put them together: etq lake compact {lake}")
     return {"etqCommit": writer, "etq": text}
 
@@ -67,16 +72,16 @@ def read(content: bytes) -> Commit:
     try:
         for line in content.splitlines():
             info = msgspec.json.decode(line, type=_Action).commitInfo or info
-        return Commit(info.etqCommit, None if info.etq is None else _unpacked(info.etq))
+        return Commit(info.etqCommit, *((None, 0) if info.etq is None else _unpacked(info.etq)))
     except (zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error
 
 
-def _unpacked(text: str) -> Note:
+def _unpacked(text: str) -> tuple[Note, int]:
     decompressor = zlib.decompressobj()
     content = decompressor.decompress(base64.b64decode(text, validate=True), _LARGEST_NOTE)
     if not decompressor.eof:
         raise ValueError(f"a note is cut off, or has more than {_LARGEST_NOTE >> 20} MB")
-    if (size := memory.json_size(content)) > memory.available():
+    if (size := memory.json_size(content)) > min(_MOST_MEMORY, memory.available()):
         raise ValueError(f"to read its note would take {memory.shown(size)} of memory")
-    return msgspec.json.decode(content, type=Note)
+    return msgspec.json.decode(content, type=Note), size

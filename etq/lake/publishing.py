@@ -55,8 +55,13 @@ def known_of(state: State, kind: str) -> dict[str, Content]:
         return {}
     with duckdb.connect(":memory:") as connection:
         attach(connection, state)
-        query = f"SELECT sha256, name, uri, load_id FROM {read_parquet(paths, of_loads=True)}"
-        return {row[0]: Content(kind, *row) for row in connection.execute(query).fetchall()}
+        source = read_parquet(paths, of_loads=True)
+        # A small file may have any number of equal rows.
+        twice = f"SELECT sha256 FROM {source} GROUP BY sha256 HAVING count(*) > 1 LIMIT 1"
+        for (sha256,) in connection.execute(twice).fetchall():
+            raise WarehouseError(f"{state.lake}: damaged: {kind} {sha256} is there twice; see etq lake check")
+        rows = connection.execute(f"SELECT sha256, name, uri, load_id FROM {source}").fetchall()
+        return {row[0]: Content(kind, *row) for row in rows}
 
 
 def publish(

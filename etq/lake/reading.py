@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import duckdb
 
@@ -18,6 +19,9 @@ from etq.lake.tables import Lake, kind_of
 
 if TYPE_CHECKING:
     from etq.lake.remote import LakeFiles
+
+# What DuckDB takes for a pattern in the path of a file.
+_PATTERN: Final = re.compile(r"[*?\[]")
 
 
 def connect(
@@ -52,8 +56,10 @@ def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> Non
     if state.lake.is_remote:  # where nothing else is found, see `LakeFiles`
         connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
         return
-    listed = [quoted(state.lake.uri(table, each.path)) for table, files in state.files.items() for each in files]
-    connection.execute(f"SET allowed_paths = [{', '.join(listed)}]")
+    paths = {state.lake.uri(table, each.path) for table, files in state.files.items() for each in files}
+    # DuckDB checks the pattern, and then the file that it finds.
+    listed = sorted(paths | {*map(_literal, paths)})
+    connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, listed))}]")
 
 
 def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
@@ -119,7 +125,12 @@ def rows_of(state: State, table: str) -> str:
 def read_parquet(paths: list[str], *, of_loads: bool = False) -> str:
     """The rows of files; with `of_loads`, with the column load_id, from their folders' names."""
     options = ", hive_partitioning = true, hive_types_autocast = false" if of_loads else ", hive_partitioning = false"
-    return f"read_parquet([{', '.join(map(quoted, paths))}]{options})"
+    return f"read_parquet([{', '.join(quoted(_literal(path)) for path in paths)}]{options})"
+
+
+def _literal(path: str) -> str:
+    """A path as a pattern that no other path fits."""
+    return path if "://" in path else _PATTERN.sub(r"[\g<0>]", path)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ import msgspec
 from etq import catalog
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError
+from etq.ingest import memory
 from etq.lake import links, notes
 from etq.lake.library import deltalake, reason
 from etq.lake.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit, Note
@@ -49,6 +50,11 @@ _PRIMITIVES: Final = {
 # Each writer reads all commits since the last checkpoint of each table, twice.
 _PROPERTIES: Final = {"delta.checkpointInterval": "10"}
 _COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
+_CHECKPOINT: Final = re.compile(r"\.checkpoint\.(?:[0-9]{10}\.[0-9]{10}\.)?parquet$")
+# What a row of a checkpoint takes at most: it names a file.
+_CHECKPOINT_ROW_BYTES: Final = 500
+# The most memory of the notes that are kept.
+_KEPT_BYTES: Final = 1 << 28
 FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
 # How often a commit is tried if others commit to the same table, and if the store or the disk fails.
 _TRIES_AMONG_OTHERS: Final = 100
@@ -101,6 +107,8 @@ class Lake:
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was read of commits and files, by path: they never change.
     _commits: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Checkpoints that were checked.
+    _checkpoints: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -168,7 +176,28 @@ class Lake:
                 )
             if commit:
                 found[int(commit[1])] = path, size
+            elif ".checkpoint." in path and not self.is_remote:
+                self._check_checkpoint(path, size)
         return found
+
+    def _check_checkpoint(self, path: str, size: int) -> None:
+        """Raise `WarehouseError` for a checkpoint that names other files to read, anywhere, and for one that takes more
+        memory than there is.
+        """
+        from pyarrow import BufferReader, parquet
+
+        if path in self._checkpoints:
+            return
+        try:
+            if _CHECKPOINT.search(path) is None:
+                raise ValueError("a checkpoint that etq doesn't write")
+            about = parquet.read_metadata(BufferReader(self._content(path, size)))
+            if "sidecar" in about.schema.to_arrow_schema().names:
+                raise ValueError("a checkpoint that names other files")
+            memory.refuse_beyond(self.uri(path), "to read it", about.num_rows * _CHECKPOINT_ROW_BYTES)
+        except (OSError, ValueError) as error:
+            raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
+        self._checkpoints.add(path)
 
     def tables(self) -> list[str]:
         """The tables of which there are files, or folders of loads, the roots last."""
@@ -190,9 +219,12 @@ class Lake:
         if path not in self._commits:
             content = self.result(lambda: self._content(path, size))
             try:
-                self._commits[path] = notes.read(content)
+                commit = notes.read(content)
             except ValueError as error:
                 raise WarehouseError(f"{self.uri(path)}: the log is damaged: {error}") from error
+            while self._commits and commit.memory + sum(each.memory for each in self._commits.values()) > _KEPT_BYTES:
+                del self._commits[next(iter(self._commits))]
+            self._commits[path] = commit
         return self._commits[path]
 
     def _content(self, path: str, size: int) -> bytes:

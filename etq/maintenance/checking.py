@@ -19,28 +19,6 @@ from etq.database.connection import connect, expanded
 from etq.database.rollups import OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import displayed, message_of
 
-# Columns that no two rows of a table have in common. Those of captures, records and programs are compared when a
-# warehouse is opened; rollups are compared as a whole.
-KEYS: Final = (
-    ("labels", ("capture_id", "key")),
-    ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
-    ("runs", ("capture_id", "run_index")),
-    ("signatures", ("capture_id", "signature_index")),
-    ("event_ticks", ("capture_id", "run_index", "event_index")),
-    ("signature_ops", ("capture_id", "signature_index")),
-    ("threads", ("capture_id", "thread_index")),
-    ("trace_events", ("capture_id", "run_index", "event_index")),
-    ("device_events", ("capture_id", "run_index", "event_index")),
-    ("op_arguments", ("capture_id", "run_index", "event_index")),
-    ("event_counters", ("capture_id", "run_index", "event_index", "counter")),
-    ("graphs", ("record_id", "graph_id")),
-    ("op_nodes", ("record_id", "graph_id", "node_index")),
-    ("record_members", ("record_id", "member_index")),
-    ("methods", ("program_id", "method_index")),
-    ("methods", ("program_id", "method")),
-    ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
-    ("program_values", ("program_id", "method", "value_index")),
-)  # fmt: skip
 # Tables whose key is what the columns of these names refer to, in all other tables.
 PARENTS: Final = {
     "captures": ("capture_id",),
@@ -81,12 +59,12 @@ class Part:
 def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".") -> Iterator[Part]:
     """Check a warehouse part by part. It is only read; writers wait meanwhile.
 
-    The parts are: the tables, all of which are read; keys; references between tables; what is computed from events;
+    The parts are: the tables, all of which are read; references between tables; what is computed from events;
     the files in `folder` that captures, records and programs were read from. After a damaged table, nothing else is
     checked.
 
-    Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables, views or macros are not
-    etq's.
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, whose tables, views or macros are not etq's,
+    or in which rows have the same key.
     """
     path = expanded(path)
     with connect(path, True) as connection:
@@ -103,7 +81,6 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
             return
         if unread is not None:
             raise unread
-        yield _keys(connection)
         yield _references(connection)
         yield _computed(connection)
         yield _files(connection, Path(folder))
@@ -122,15 +99,6 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
         except duckdb.Error as error:
             problems.append(f"{displayed(name)}: damaged: {message_of(error)}")
     return Part(f"tables ({len(tables)}, with {rows:,} rows)", tuple(problems))
-
-
-def _keys(connection: duckdb.DuckDBPyConnection) -> Part:
-    problems: list[str] = []
-    for table, columns in KEYS:
-        names = ", ".join(columns)
-        query = f"SELECT {names} FROM {table} GROUP BY ALL HAVING count(*) > 1"
-        problems += _problem(connection, query, f"{table}: {{}} times several rows have the same {names}", columns)
-    return Part(f"keys ({len(KEYS)})", tuple(problems))
 
 
 def _references(connection: duckdb.DuckDBPyConnection) -> Part:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import glob
 import os
-import secrets
 import time
 from pathlib import Path
-from typing import Final
 
 import duckdb
 
 from etq.database.connection import NOTHING_FREED, connect, explained
 from etq.database.database import Database
 from etq.database.locking import PAUSES, seconds_to_wait
-from etq.database.neighbours import log_of, remove_whole
-from etq.database.publishing import fsync_folder
+from etq.database.neighbours import log_of
+from etq.database.publishing import fsync_folder, private_folder
 from etq.database.waiting import Queue
 from etq.errors import WarehouseError
 from etq.maintenance.copying import copy_whole
-
-# The ending of the new file before it replaces the old one.
-_FRESH: Final = ".compact"
 
 
 def compact(database: Database) -> tuple[int, int]:
@@ -32,19 +26,17 @@ def compact(database: Database) -> tuple[int, int]:
         queue.join(first=True)  # others wait until the new file is in place, except for who tries in between
         queue.may_try()
         connection, path = database.connection, Path(database.path).resolve()
-        for left in path.parent.glob(f"{glob.escape(path.name)}.*{_FRESH}"):
-            remove_whole(left)  # left by a killed process
-        fresh = path.with_name(f"{path.name}.{secrets.token_hex(4)}{_FRESH}")
         try:
-            before = _write_anew(database, connection, path, fresh)
-            _put_in_place(fresh, path, before)
+            with private_folder(path) as folder:
+                fresh = Path(folder) / path.name
+                before = _write_anew(database, connection, path, fresh)
+                _put_in_place(fresh, path, before)
         except duckdb.Error as error:
             raise WarehouseError(f"{database.path}: {explained(database.path, error, NOTHING_FREED)}") from error
         except OSError as error:
             what = (error.strerror or str(error)).lower()
             raise WarehouseError(f"{database.path}: can't be compacted: {what}") from error
         finally:
-            remove_whole(fresh)
             if not database.is_open:
                 database.reopen(lambda path: connect(path, False, yields=False))
         return before.st_size, path.stat().st_size

@@ -14,6 +14,7 @@ from etq.database import contents, schema
 from etq.database.connection import (
     NO_FOLDER,
     absolute,
+    allow_only,
     check_name,
     check_path,
     connect,
@@ -21,7 +22,6 @@ from etq.database.connection import (
     explained,
     identity,
     open_unchanged,
-    withdraw_access,
 )
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
@@ -88,8 +88,8 @@ def copy_whole(path: str, fresh: Path, *, yields: bool = True) -> None:
         def detach(_: None) -> None:
             connection.execute(f"DETACH {source}")
 
+        allow_only(connection, [path])
         retry_while_locked(path, partial(open_unchanged, path, attach, detach), yields=yields)
-        withdraw_access(connection)
         contents.has_definitions(connection, path, schema.create_all, database=source)
         connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
         connection.execute(f"DETACH {source}")

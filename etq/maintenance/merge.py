@@ -16,8 +16,8 @@ from etq.catalog import quoted
 from etq.database import contents, schema
 from etq.database.connection import NO_FOLDER, absolute, check_name, connect, expanded, open_unchanged
 from etq.database.locking import retry_while_locked
-from etq.database.neighbours import check_free, remove_whole
-from etq.database.publishing import aside, publish_new, remove_left
+from etq.database.neighbours import check_free
+from etq.database.publishing import private_folder, publish_new
 from etq.database.rollups import PRUNED, fill_rollups
 from etq.errors import WarehouseError, message_of
 from etq.maintenance.copying import check_warehouse
@@ -63,13 +63,13 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     check_free(str(target))
     if not target.parent.is_dir():
         raise WarehouseError(f"{target}: {NO_FOLDER}")
-    remove_left(target, "merge")
-    # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
-    fresh = aside(target, "merge")
     try:
-        with connect(str(fresh), False, is_shared=False) as connection:
-            merged = _merged(connection, sources)
-        publish_new(fresh, target)
+        with private_folder(target) as folder:
+            # DuckDB names a database by its file's name up to the first dot; this must not be the name of a source.
+            fresh = Path(folder) / "merged.duckdb"
+            with connect(str(fresh), False, is_shared=False) as connection:
+                merged = _merged(connection, sources)
+            publish_new(fresh, target)
         return merged
     except FileExistsError as error:
         raise WarehouseError(f"{target}: made by another process meanwhile; it was not changed") from error
@@ -77,14 +77,12 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
         raise WarehouseError(f"{target}: {message_of(error)}") from error
     except OSError as error:
         raise WarehouseError(f"{target}: can't be written: {(error.strerror or str(error)).lower()}") from error
-    finally:
-        remove_whole(fresh)
 
 
 def _merged(connection: duckdb.DuckDBPyConnection, sources: Sequence[str]) -> Merged:
     """Fill an empty file from the warehouses."""
     known, conflicts = 0, []
-    schema.create(connection)
+    schema.create(connection, sources)
     for path in sources:
         retry_while_locked(path, partial(open_unchanged, path, partial(_attach, connection, path), _detach))
         try:

@@ -84,9 +84,7 @@ def open(
         connection = connect(path, read_only, wait, external_access=external_access)
         try:
             if not read_only and schema.is_empty(connection):
-                schema.create(connection)
-                if not external_access:
-                    withdraw_access(connection)
+                schema.create(connection, None if external_access else [])
             else:
                 if not external_access:
                     withdraw_access(connection)  # of a file that another process has just created

@@ -132,3 +132,12 @@ def test_statements_come_through_a_pipe(places: dict[str, Path], tmp_path: Path)
     with ended_after(WAITS):
         done = run_etq("sql", "-f", str(places["device"]), "--db", str(places["lab.duckdb"]))
     assert done.exit_code == 1 and "device: more than 16,777,216 characters; give fewer statements" in done.stderr
+
+
+def test_a_pipe_that_nobody_reads_is_not_waited_for(places: dict[str, Path], tmp_path: Path) -> None:
+    pipe = tmp_path / "page.html"
+    os.mkfifo(pipe)
+    for arguments in (["report", "run", "--force"], ["export", "run", "--to", "chrome", "--force"]):
+        with ended_after(WAITS):
+            done = run_etq(*arguments, "-o", str(pipe), "--db", str(places["lab.duckdb"]))
+        assert done.exit_code == 1 and f"{pipe}: can't be written: no such device or address" in done.stderr

@@ -148,9 +148,16 @@ def test_a_log_without_bounds_is_refused(tmp_path: Path) -> None:
             packed(f'{{"schema":{SCHEMA_VERSION},"files":{{"ab-{"9" * 5000}":{file_name}}}}}'.encode()),
             "a file is called",
         ),
+        *(
+            (
+                packed(b'{"schema":%d,"files":{"ab-1":{"runs":{"x.parquet":[1,%d]}}}}' % (SCHEMA_VERSION, rows)),
+                "the log is damaged: ",
+            )
+            for rows in (-1, 2**63, 10**30)
+        ),
         (
-            packed(b'{"schema":%d,"files":{"ab-1":{"runs":{"x.parquet":[1,-1]}}}}' % SCHEMA_VERSION),
-            "the log is damaged: ",
+            packed(b'{"schema":%d,"dropped":[%s"a"]}' % (SCHEMA_VERSION, b'"a",' * (1 << 24))),
+            "to read its note would take 1.3 GB",
         ),
     ):
         last.write_bytes(named(note))

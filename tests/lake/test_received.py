@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.errors import WarehouseError
+from etq.errors import EtqError, WarehouseError
+from etq.ingest import memory
 from etq.lake import check, compact, compacting, publishing
 from tests.lake.test_lake import FLEET, one_of
 
@@ -181,3 +182,75 @@ def test_what_is_no_file_is_not_waited_for(
         if (lake.parent / "aside").exists():
             (lake.parent / "aside").rename(place)
     assert check(lake) == []
+
+
+@pytest.mark.parametrize("name", ["l?ke", "l*", "lak[e]", "[l]ake"])
+def test_a_lake_whose_path_is_a_pattern_is_itself(made: Path, tmp_path: Path, name: str) -> None:
+    """Its neighbour, which the pattern fits, has files of the same names."""
+    for each in ("lake", name):
+        shutil.copytree(made, tmp_path / each)
+    with etq.open(tmp_path / name) as opened:
+        assert opened.rows("SELECT count(*) FROM captures")[1] == [(2,)]
+        runs = opened.rows("SELECT count(*) FROM runs")[1]
+    compact(tmp_path / name)
+    assert check(tmp_path / name) == []
+    shutil.rmtree(tmp_path / "lake")
+    with etq.open(tmp_path / name) as opened:
+        assert opened.rows("SELECT count(*) FROM captures")[1] == [(2,)]
+        assert opened.rows("SELECT count(*) FROM runs")[1] == runs
+
+
+def test_a_checkpoint_that_names_other_files_is_refused(lake: Path) -> None:
+    """The library would open them, wherever they are."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    log = lake / "captures/_delta_log"
+    [checkpoint] = log.glob("*.checkpoint.parquet")
+    rows = parquet.read_table(checkpoint)
+    sidecar = pyarrow.array(
+        [{"path": "/etc/hostname", "sizeInBytes": 1, "modificationTime": 0}] + [None] * (len(rows) - 1)
+    )
+    parquet.write_table(rows.append_column("sidecar", sidecar), checkpoint)
+    for door in DOORS.values():
+        with pytest.raises(
+            WarehouseError, match=f"^{checkpoint}: the log is damaged: a checkpoint that names other files$"
+        ):
+            door(lake)
+    checkpoint.unlink()
+    named = log / f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
+    named.write_text('{"sidecar":{"path":"/etc/hostname","sizeInBytes":1,"modificationTime":0}}')
+    for door in DOORS.values():
+        with pytest.raises(WarehouseError, match=f"^{named}: the log is damaged: a checkpoint that etq doesn't write$"):
+            door(lake)
+
+
+def test_a_checkpoint_larger_than_the_memory_is_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    [checkpoint] = (lake / "captures/_delta_log").glob("*.checkpoint.parquet")
+    rows = parquet.read_table(checkpoint).slice(0, 1)
+    parquet.write_table(pyarrow.concat_tables([rows] * 50_000), checkpoint)
+    monkeypatch.setattr(memory, "available", lambda: 10**7)
+    for door in DOORS.values():
+        with pytest.raises(EtqError, match=f"^{checkpoint}: to read it would take 25.0 MB of memory"):
+            door(lake)
+
+
+def test_a_folder_in_a_log_is_refused(lake: Path) -> None:
+    """A writer would try again and again to make the commit of its name."""
+    folder = lake / f"captures/_delta_log/{9:020}.json"
+    folder.mkdir()
+    for door in DOORS.values():
+        with pytest.raises(WarehouseError, match=f"^{folder}: a folder in a log; a log has files alone$"):
+            door(lake)
+
+
+def test_equal_rows_of_captures_are_refused(lake: Path) -> None:
+    """A small file may have any number of them."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = min((lake / "captures").glob("load_id=*/*.parquet"))
+    parquet.write_table(pyarrow.concat_tables([parquet.read_table(file)] * 1000), file)
+    for name in ("add", "compact"):
+        with pytest.raises(WarehouseError, match=f"^{lake}: damaged: capture [0-9a-f]{{64}} is there twice"):
+            DOORS[name](lake)

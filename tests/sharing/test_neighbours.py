@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import etq
+from etq.database import schema, template
 from etq.database.publishing import new_file
 from etq.errors import EtqError, WarehouseError
 from etq.maintenance.merge import merge
@@ -208,3 +210,34 @@ def test_a_merge_or_a_copy_is_not_made_next_to_what_duckdb_would_open(lab: Path,
             done.output
         )
         assert not target.exists() and kept.read_text() == KEPT
+
+
+def test_a_link_that_appears_while_a_warehouse_is_made_is_not_followed(
+    tmp_path: Path, kept: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the checks, and before DuckDB makes its log."""
+    path = tmp_path / "new.duckdb"
+    found = template._template
+
+    def planting(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
+        path.with_name(f"{path.name}.wal").symlink_to(kept)
+        return found(create)
+
+    found(schema.create_all)
+    monkeypatch.setattr(template, "_template", planting)
+    with pytest.raises(WarehouseError):
+        etq.open(path)
+    assert kept.read_text() == KEPT
+
+
+def test_files_that_are_named_like_unfinished_ones_stay(lab: Path) -> None:
+    names = ("lab.duckdb.mine.compact", "merge-old-phones.all.duckdb", ".etq-mine", ".etq-1-abcdefgh")
+    for name in names:
+        (lab.parent / name).write_text(KEPT)
+    (lab.parent / "lab.duckdb.mine.compact.tmp").mkdir()
+    with etq.open(lab) as warehouse:
+        warehouse.compact()
+    merge([lab], lab.parent / "all.duckdb")
+    assert all((lab.parent / name).read_text() == KEPT for name in names)
+    assert (lab.parent / "lab.duckdb.mine.compact.tmp").is_dir()
+    assert len([*lab.parent.iterdir()]) == len(names) + 3

@@ -82,15 +82,6 @@ def test_captures_without_events(db: Path) -> None:
     ("statement", "problem"),
     [
         (
-            "INSERT INTO labels SELECT capture_id, key, 'other' FROM labels WHERE key = 'a'",
-            "labels: 1 times several rows have the same capture_id, key, such as capture_id 1, key a",
-        ),
-        (
-            "INSERT INTO event_ticks FROM event_ticks WHERE capture_id = 1 AND run_index = 1 AND event_index = 7",
-            "event_ticks: 1 times several rows have the same capture_id, run_index, event_index, such as "
-            "capture_id 1, run_index 1, event_index 7",
-        ),
-        (
             "INSERT INTO labels VALUES (99, 'a', 'b')",
             "labels: 1 rows whose capture_id is in no row of captures, such as capture_id 99",
         ),
