@@ -63,8 +63,8 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
     the files in `folder` that captures, records and programs were read from. After a damaged table, nothing else is
     checked.
 
-    Raises `WarehouseError` for a file that isn't a warehouse of this schema, whose tables, views or macros are not etq's,
-    or in which rows have the same key.
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, whose tables, views or macros are not
+    etq's, or in which rows have the same key.
     """
     path = expanded(path)
     with connect(path, True) as connection:
