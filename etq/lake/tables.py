@@ -191,10 +191,11 @@ class Lake:
         try:
             if _CHECKPOINT.search(path) is None:
                 raise ValueError("a checkpoint that etq doesn't write")
-            about = parquet.read_metadata(BufferReader(self._content(path, size)))
-            if "sidecar" in about.schema.to_arrow_schema().names:
+            file = parquet.ParquetFile(BufferReader(self._content(path, size)))
+            memory.refuse_beyond(self.uri(path), "to read it", file.metadata.num_rows * _CHECKPOINT_ROW_BYTES)
+            named = file.read(["sidecar"]) if "sidecar" in file.schema_arrow.names else []
+            if any(each.null_count < len(each) for each in named):
                 raise ValueError("a checkpoint that names other files")
-            memory.refuse_beyond(self.uri(path), "to read it", about.num_rows * _CHECKPOINT_ROW_BYTES)
         except (OSError, ValueError) as error:
             raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
         self._checkpoints.add(path)
