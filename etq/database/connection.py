@@ -153,11 +153,17 @@ def withdraw_access(connection: duckdb.DuckDBPyConnection) -> None:
 def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> None:
     """Revoke a connection's access to files other than its own and these databases, permanently.
 
-    Without this, a new database would follow a link that somebody plants in the place of its log.
+    Without this, a new database would follow a link that somebody plants in the place of its log. Raises
+    `WarehouseError` for one that is there.
     """
     names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", ".wal")]
     connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
     withdraw_access(connection)
+    # Where a link leads to that was there already is allowed now.
+    own = "SELECT d.path FROM duckdb_databases() AS d WHERE d.database_name = current_database()"
+    for (path,) in connection.execute(own).fetchall():
+        if path is not None:
+            check_neighbours(path)
 
 
 @contextmanager

@@ -176,7 +176,7 @@ class Lake:
                 )
             if commit:
                 found[int(commit[1])] = path, size
-            elif ".checkpoint." in path and not self.is_remote:
+            elif ".checkpoint." in path and path.endswith((".json", ".parquet")) and not self.is_remote:
                 self._check_checkpoint(path, size)
         return found
 

@@ -193,7 +193,7 @@ def test_a_lake_whose_path_is_a_pattern_is_itself(made: Path, tmp_path: Path, na
         assert opened.rows("SELECT count(*) FROM captures")[1] == [(2,)]
         runs = opened.rows("SELECT count(*) FROM runs")[1]
     compact(tmp_path / name)
-    assert check(tmp_path / name) == []
+    assert all(fault.is_left_over for fault in check(tmp_path / name))
     shutil.rmtree(tmp_path / "lake")
     with etq.open(tmp_path / name) as opened:
         assert opened.rows("SELECT count(*) FROM captures")[1] == [(2,)]

@@ -179,16 +179,19 @@ def test_what_a_killed_query_left_is_removed_by_the_next_writer(lab: Path) -> No
 
 
 def test_what_a_killed_merge_or_compaction_left_is_removed(lab: Path, tmp_path: Path) -> None:
-    for left in (f"{lab.name}.0123abcd.compact", "merge-1-0123abcd.all.duckdb"):
-        (tmp_path / left).touch()
-        for ending in (".wal", ".wal.checkpoint", ".wal.recovery"):
-            (tmp_path / (left + ending)).touch()
-        (tmp_path / f"{left}.tmp").mkdir()
-        (tmp_path / f"{left}.tmp" / "duckdb_temp_1_0_owner").touch()
-    with etq.open(lab) as warehouse:
-        warehouse.compact()
-    merge([lab], tmp_path / "all.duckdb")
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["all.duckdb", "lab.duckdb"]
+    kill = (
+        "import os, sys, etq; from etq.database import publishing; from etq.maintenance import {0}; "
+        "{0}.{1} = lambda *_: os._exit(9); "
+    )
+    merging = kill.format("merge", "publish_new") + "etq.merge([sys.argv[1]], sys.argv[1] + '.all')"
+    compacting = kill.format("compaction", "_put_in_place") + "etq.open(sys.argv[1]).compact()"
+    for script in (merging, compacting):
+        assert subprocess.run([sys.executable, "-c", script, str(lab)], check=False).returncode == 9
+        [left] = tmp_path.glob(".etq-*")
+        os.utime(left, (0, 0))
+        with etq.open(lab) as warehouse:
+            warehouse.compact()
+        assert [each.name for each in tmp_path.iterdir()] == ["lab.duckdb"]
 
 
 @pytest.mark.parametrize("ending", LOGS)
