@@ -67,10 +67,11 @@ def chosen(
     return numbers(filled[codes], is_null[codes] if is_null.any() else None)
 
 
-def flags(values: npt.NDArray[np.bool_], is_null: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """An array of booleans; null where `is_null`."""
-    bits = np.packbits(values, bitorder="little")
-    validity = None if is_null is None else _validity(is_null)
+def flags(values: npt.NDArray[np.bool_] | Sequence[bool | None]) -> pa.Array:
+    """An array of booleans; None becomes null."""
+    bits = np.packbits(np.array(values, np.bool_), bitorder="little")
+    may_be_null = not isinstance(values, np.ndarray) or values.dtype != np.bool_
+    validity = _validity(np.array([value is None for value in values], np.bool_)) if may_be_null else None
     return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
 
 

@@ -87,10 +87,7 @@ def _classify(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: _S
         {
             "signature_index": integers(range(len(of_kernels))),
             "family": texts([each.family for each in of_kernels]),
-            "uses_matrix_units": flags(
-                np.array([each.uses_matrix_units is True for each in of_kernels], np.bool_),
-                np.array([each.uses_matrix_units is None for each in of_kernels], np.bool_),
-            ),
+            "uses_matrix_units": flags([each.uses_matrix_units for each in of_kernels]),
         }
     )
     _update(

@@ -117,10 +117,7 @@ def _signatures(slices: Slices, kernels: dict[int, Kernel]) -> tuple[pa.RecordBa
             "category": texts(categories),
             "chain_index": integers([NONE] * count, np.int64),
             "kernel_family": texts([each.family for each in of_kernels]),
-            "uses_matrix_units": flags(
-                np.array([each.uses_matrix_units is True for each in of_kernels], np.bool_),
-                np.array([each.uses_matrix_units is None for each in of_kernels], np.bool_),
-            ),
+            "uses_matrix_units": flags([each.uses_matrix_units for each in of_kernels]),
             "value_unit": texts(["ticks"] * count),
             "clock": texts(["host"] * count),
         }
