@@ -78,6 +78,7 @@ def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) ->
     made = [each for each in catalog.objects().values() if each.kind != "table"]
     _execute_all(connection, _statements(made, temporary=temporary))
     if not temporary:
+        _execute_all(connection, _drops(connection))
         _execute_all(connection, (comment for each in made for comment in each.comments()))
 
 
@@ -184,6 +185,29 @@ def _statements(made: Iterable[catalog.SqlObject], *, temporary: bool) -> Iterat
             yield each.replacing(temporary=temporary)
     if last is not None:
         yield last.replacing(temporary=temporary)
+
+
+def _drops(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the statements that drop what earlier versions of etq made for their own queries: documented, unlike
+    most people's, and with a name that begins with an underscore.
+    """
+    query = """
+        SELECT DISTINCT f.function_type, f.function_name FROM duckdb_functions() AS f
+        WHERE f.database_name = current_database() AND f.schema_name = 'main' AND f.comment IS NOT NULL
+            AND starts_with(f.function_name, '_') AND f.function_type IN ('macro', 'table_macro')
+        UNION ALL
+        SELECT 'view', v.view_name FROM duckdb_views() AS v
+        WHERE v.database_name = current_database() AND v.schema_name = 'main' AND v.comment IS NOT NULL
+            AND starts_with(v.view_name, '_')
+        ORDER BY ALL
+    """
+    words = {"macro": "MACRO", "table_macro": "MACRO TABLE", "view": "VIEW"}
+    known = catalog.names()
+    return [
+        f"DROP {words[kind]} main.{catalog.identifier(name)}"
+        for kind, name in connection.execute(query).fetchall()
+        if name.lower() not in known
+    ]
 
 
 def document_tables(connection: duckdb.DuckDBPyConnection) -> None:

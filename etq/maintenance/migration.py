@@ -20,5 +20,3 @@ class Migration:
     fill: Callable[[duckdb.DuckDBPyConnection], None]
     tables: frozenset[str] = frozenset()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    macros_removed: Sequence[str] = ()
-    table_macros_removed: Sequence[str] = ()

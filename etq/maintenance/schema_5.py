@@ -126,6 +126,4 @@ MIGRATION: Final = Migration(
     fill=fill,
     tables=frozenset({"graph_outputs", "signature_delegate_ops", "signature_outputs"}),
     columns={"signatures": ("kernel_family", "uses_matrix_units"), "event_ticks": ("overlap_ticks",)},
-    macros_removed=("_elementwise_class", "_is_synchronization", "_operator_class", "_uses_tensor_cores"),
-    table_macros_removed=("_aligned_delegate_ops", "_find_aligned_nodes"),
 )

@@ -122,10 +122,6 @@ def _migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migrati
             for column in table.columns:
                 if column.name in migration.columns.get(table.name, ()):
                     connection.execute(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {column.type}")
-        for name in migration.macros_removed:
-            connection.execute(f"DROP MACRO IF EXISTS main.{name}")
-        for name in migration.table_macros_removed:
-            connection.execute(f"DROP MACRO TABLE IF EXISTS main.{name}")
     schema.define(connection)
     schema.document_tables(connection)
     for migration in migrations:
