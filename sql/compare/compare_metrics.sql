@@ -39,7 +39,10 @@ of_captures AS (
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
 tested AS (
-    SELECT v.* FROM _tested_values((SELECT list(c) FROM of_captures AS c)) AS v
+    SELECT unnest(
+        needs_etq_to_compare_values((SELECT list(c) FROM of_captures AS c)),
+        recursive := true
+    )
 ),
 judged AS (
     SELECT
