@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -68,6 +69,24 @@ FUNCTIONS: Final = (
             "change_high": "DOUBLE",
             "p": "DOUBLE",
             "q": "DOUBLE",
+        },
+    ),
+    Function(
+        "needs_etq_to_find_changes",
+        "changes",
+        "level_changes",
+        ({"series": "BIGINT", "position": "BIGINT", "is_total": "BOOLEAN", "value": "DOUBLE"}, "DOUBLE"),
+        {
+            "series": "BIGINT",
+            "kind": "VARCHAR",
+            "position": "BIGINT",
+            "before": "DOUBLE",
+            "after": "DOUBLE",
+            "step": "DOUBLE",
+            "p": "DOUBLE",
+            "q": "DOUBLE",
+            "captures_before": "BIGINT",
+            "captures_after": "BIGINT",
         },
     ),
 )
@@ -136,6 +155,9 @@ def _in_arrow(each: Function) -> Callable[..., Any]:
             made.append(_rows(call(*given), each.returns))
         return lists(pa.concat_arrays(made), np.array([*map(len, made)]))
 
+    # DuckDB asks how many arguments it takes.
+    names = [f"argument_{place}" for place in range(len(each.arguments))]
+    setattr(called, "__signature__", Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names]))
     return called
 
 
