@@ -79,7 +79,9 @@ FUNCTIONS: Final = (
         {
             "series": "BIGINT",
             "kind": "VARCHAR",
-            "position": "BIGINT",
+            "place": "BIGINT",
+            "last_good": "BIGINT",
+            "first_bad": "BIGINT",
             "before": "DOUBLE",
             "after": "DOUBLE",
             "step": "DOUBLE",

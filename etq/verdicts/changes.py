@@ -66,6 +66,16 @@ class Change:
     captures_after: int
     is_creep: bool = False
 
+    @property
+    def last_good(self) -> int:
+        """The last capture before a step, or the first of a creep."""
+        return self.place if self.is_creep else self.place - 1
+
+    @property
+    def first_bad(self) -> int:
+        """The first capture after a step, or the last of a creep."""
+        return self.place + self.captures_after - 1 if self.is_creep else self.place
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -82,7 +92,7 @@ class Noise:
 def level_changes(points: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
     """Return the changes of series, a row each.
 
-    points    columns series, position (places in the series, in any order), is_total and value
+    points    columns series, position (by which its captures are ordered), is_total and value
     min_step  the smallest change that counts
     """
     order = np.lexsort((points["position"], points["series"]))
@@ -92,10 +102,13 @@ def level_changes(points: Mapping[str, Any], min_step: float) -> dict[str, list[
     is_total = points["is_total"][order][starts]
     tests = [int(np.sum(is_total == is_total[at])) for at, _ in found]
     q = adjusted([change.p for _, change in found], tests, [bool(is_total[at]) for at, _ in found])
+    positions = points["position"][order]
     return {
         "series": [int(keys[at]) for at, _ in found],
         "kind": ["creep" if each.is_creep else "step" for _, each in found],
-        "position": [each.place + 1 for _, each in found],
+        "place": [each.place + 1 for _, each in found],
+        "last_good": [int(positions[starts[at] + each.last_good]) for at, each in found],
+        "first_bad": [int(positions[starts[at] + each.first_bad]) for at, each in found],
         **{name: [getattr(each, name) for _, each in found] for name in ("before", "after", "step", "p")},
         "q": q,
         **{name: [getattr(each, name) for _, each in found] for name in ("captures_before", "captures_after")},
@@ -109,7 +122,7 @@ def changes_of(all_values: Sequence[Floats], min_step: float) -> list[list[Chang
     noises = [noise_of(all_values[at], min_step) for at in long]
     for at, noise, cuts in zip(long, noises, _segmented([all_values[at] for at in long], noises), strict=True):
         values = all_values[at]
-        steps = steps_of(values, placed(values, cuts, noise.both), noise, min_step)
+        steps = steps_of(values, placed(values, cuts), noise, min_step)
         found[at] = with_creep(values, steps, min_step)
     return found
 
@@ -184,17 +197,18 @@ def _segmented(all_values: Sequence[Floats], noises: Sequence[Noise]) -> list[li
     return found
 
 
-def placed(values: Floats, cuts: Sequence[int], deviation: float) -> list[int]:
-    """Return the cuts where the losses beside the medians of both levels are least, not only at the end of a block."""
+def placed(values: Floats, cuts: Sequence[int]) -> list[int]:
+    """Return the cuts where captures are nearest to the medians of both levels, by absolute differences.
+
+    The segmentation cuts at the ends of blocks, and doesn't say to which level a capture far off both belongs.
+    """
     block = -(-len(values) // PLACES)
     ends = [0, *cuts, len(values)]
     found = []
     for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):
         first, last = max(before + 1, cut - 2 * block), min(after - 1, cut + 2 * block)
-        near = values[first:last]
         old, new = (
-            np.minimum(((near - np.median(level)) / deviation) ** 2, BOUND**2)
-            for level in (values[before:cut], values[cut:after])
+            np.abs(values[first:last] - np.median(level)) for level in (values[before:cut], values[cut:after])
         )
         found.append(first + int(np.argmin(np.append(0, np.cumsum(old - new)))))
     return sorted({*found})
