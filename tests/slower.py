@@ -60,9 +60,7 @@ def slower_run(events: Sequence[Any], ops: Collection[Op], factor: float, everyt
 def slower(source: Path, label: str, instruction: int | None, factor: float, every: int = 1) -> bytes:
     """A dump of the same runs in which an op takes `factor` times as long; with `every`, only in one of that many."""
     op = {(label, instruction)}
-    return dump(
-        *(slower_run(events, op if events[0][0] % every == 0 else (), factor) for events in runs_of(source))
-    )
+    return dump(*(slower_run(events, op if events[0][0] % every == 0 else (), factor) for events in runs_of(source)))
 
 
 if __name__ == "__main__":

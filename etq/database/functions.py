@@ -159,7 +159,7 @@ def _in_arrow(each: Function) -> Callable[..., Any]:
 
     # DuckDB asks how many arguments it takes.
     names = [f"argument_{place}" for place in range(len(each.arguments))]
-    setattr(called, "__signature__", Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names]))
+    called.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names])
     return called
 
 

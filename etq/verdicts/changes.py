@@ -17,6 +17,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -120,24 +122,29 @@ def changes_of(all_values: Sequence[Floats], min_step: float) -> list[list[Chang
     found: list[list[Change]] = [[] for _ in all_values]
     long = [at for at, values in enumerate(all_values) if len(values) >= 2 * LEAST]
     noises = [noise_of(all_values[at], min_step) for at in long]
-    for at, noise, cuts in zip(long, noises, _segmented([all_values[at] for at in long], noises), strict=True):
+    for at, cuts in zip(long, _segmented([all_values[at] for at in long], noises), strict=True):
         values = all_values[at]
-        steps = steps_of(values, placed(values, cuts), noise, min_step)
+        steps = steps_of(values, placed(values, cuts), min_step)
         found[at] = with_creep(values, steps, min_step)
     return found
 
 
-def noise_of(values: Floats, min_step: float) -> Noise:
-    """Return the noise of a series: robust to its steps, each of which is in few differences.
+def noise_of(values: Floats, min_step: float, cuts: Sequence[int] = ()) -> Noise:
+    """Return the noise of a series, by the median difference of captures that have none of the cuts between them.
 
     If captures were independent, those that are far apart would differ as neighbours do. What they differ by more
-    doesn't average out in a level. Noise far below what counts is taken for a sixth of it.
+    averages out only over so many captures. Noise far below what counts is taken for a sixth of it.
     """
-    apart = max(2, min(APART, len(values) // 6))
-    own, both = (
-        NORMAL * float(np.median(np.abs(values[lag:] - values[:-lag]))) / math.sqrt(2) for lag in (1, apart)
-    )
-    return Noise(max(own, min_step / 6), math.sqrt(max(0.0, both**2 - own**2)))
+    deviations = []
+    for lag in (1, max(2, min(APART, len(values) // 6))):
+        differences = np.abs(values[lag:] - values[:-lag])
+        is_between = np.zeros(len(differences), np.bool_)
+        for cut in cuts:
+            is_between[max(0, cut - lag) : cut] = True
+        kept = differences[~is_between] if 2 * is_between.sum() < len(differences) else differences
+        deviations.append(NORMAL * float(np.median(kept)) / math.sqrt(2))
+    own = max(deviations[0], min_step / 6)
+    return Noise(own, math.sqrt(max(0.0, deviations[1] ** 2 - own**2)))
 
 
 def segmentation(z: Floats, levels: Floats, price: Floats, block: int) -> npt.NDArray[np.int32]:
@@ -145,8 +152,8 @@ def segmentation(z: Floats, levels: Floats, price: Floats, block: int) -> npt.ND
 
     Optimal partitioning (Jackson et al., An algorithm for optimal partitioning of data on an interval, 2005) with a
     biweight loss, by the level of the last segment (Fearnhead and Rigaill, Changepoint detection in the presence of
-    outliers, JASA 114, 2019, algorithm 1, with levels on a grid): the least cost of the values so far, if they end
-    at a level, is the value's loss there, and the cost before, at that level, or at the best one and the price of a cut.
+    outliers, JASA 114, 2019, algorithm 1, with levels on a grid). The least cost of the values so far, if they end at
+    a level, is the last one's loss there and the cost before, at that level or at the best one with the price of a cut.
 
     z       series x places: values in standard deviations
     levels  series x levels
@@ -207,40 +214,40 @@ def placed(values: Floats, cuts: Sequence[int]) -> list[int]:
     found = []
     for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):
         first, last = max(before + 1, cut - 2 * block), min(after - 1, cut + 2 * block)
-        old, new = (
-            np.abs(values[first:last] - np.median(level)) for level in (values[before:cut], values[cut:after])
-        )
+        old, new = (np.abs(values[first:last] - np.median(level)) for level in (values[before:cut], values[cut:after]))
         found.append(first + int(np.argmin(np.append(0, np.cumsum(old - new)))))
     return sorted({*found})
 
 
-def steps_of(values: Floats, cuts: Sequence[int], noise: Noise, min_step: float) -> list[Change]:
+def steps_of(values: Floats, cuts: Sequence[int], min_step: float) -> list[Change]:
     """Return the cuts that are steps. The least clear of the others is undone until none is left."""
-    cuts = [*cuts]
-    while cuts:
-        ends = [0, *cuts, len(values)]
-        tested = [_tested(values, *around, noise) for around in zip(ends, ends[1:], ends[2:], strict=False)]
-        failed = [at for at, (step, _) in enumerate(tested) if not _is_material(step, min_step)]
-        failed += [at for at, (step, _) in enumerate(tested) if at not in failed and step.p >= CHANCE]
+    tested = cache(partial(_tested, values, min_step))
+    left = [*cuts]
+    while left:
+        ends = [0, *left, len(values)]
+        steps = [tested(*around) for around in zip(ends, ends[1:], ends[2:], strict=False)]
+        failed = [at for at, (step, _) in enumerate(steps) if step.p >= CHANCE or not _is_material(step, min_step)]
         if not failed:
-            return [step for step, _ in tested]
-        del cuts[min(failed, key=lambda at: tested[at][1])]
+            return [step for step, _ in steps]
+        del left[min(failed, key=lambda at: steps[at][1])]
     return []
 
 
-def _tested(values: Floats, first: int, cut: int, end: int, noise: Noise) -> tuple[Change, float]:
+def _tested(values: Floats, min_step: float, first: int, cut: int, end: int) -> tuple[Change, float]:
     """Return the step at a cut, and how many standard errors it has.
 
     The step is the lesser of the differences of both levels and of the nearest captures. Its error is that of medians
-    of so many captures, and of what levels differ by themselves. The standard deviations come from about a quarter as
-    many independent differences as there are captures. Any place may be the one that differs most: Bonferroni.
+    of so many captures, and of what levels differ by themselves: over `APART` captures that averages out as one value.
+    The noise is that of the series beside this step and those next to it. It comes from about a quarter as many
+    independent differences as there are captures. Any place may be the one that differs most: Bonferroni.
     """
     old, new = values[first:cut], values[cut:end]
     before, after = float(np.median(old)), float(np.median(new))
     near = float(np.median(new[:NEAR]) - np.median(old[-NEAR:]))
     step = min(near, after - before, key=abs) if near * (after - before) > 0 else 0.0
-    variance = sum((MEDIAN * noise.own) ** 2 / len(level) + noise.slow**2 / max(1, len(level) / APART) for level in (old, new))
-    t = abs(step) / math.sqrt(variance)
+    noise = noise_of(values, min_step, (first, cut, end))
+    variances = [(MEDIAN * noise.own) ** 2 / n + noise.slow**2 / max(1, n / APART) for n in (len(old), len(new))]
+    t = abs(step) / math.sqrt(sum(variances))
     p = min(1.0, len(values) * p_of(t, max(1, len(values) // 4)))
     return Change(cut, before, after, step, p, len(old), len(new)), t
 
@@ -260,7 +267,7 @@ def with_creep(values: Floats, steps: Sequence[Change], min_step: float) -> list
         if _deviation(line) < sum(map(_deviation, levels)):
             steps = []
     ends = [0, *(step.place for step in steps), len(values)]
-    creeps = [creep_of(values[first:end], first, min_step) for first, end in zip(ends, ends[1:], strict=False)]
+    creeps = [creep_of(values[first:end], first, min_step) for first, end in pairwise(ends)]
     return [*steps, *(creep for creep in creeps if creep is not None)]
 
 
@@ -277,7 +284,7 @@ def creep_of(values: Floats, first: int, min_step: float) -> Change | None:
     if len(values) < CREEP_LEAST:
         return None
     bounds = -(-np.arange(TENTHS + 1) * len(values) // TENTHS)
-    medians = np.array([np.median(values[at:end]) for at, end in zip(bounds, bounds[1:], strict=False)])
+    medians = np.array([np.median(values[at:end]) for at, end in pairwise(bounds)])
     places = np.arange(TENTHS) - (TENTHS - 1) / 2
     squares, spread = float(((medians - medians.mean()) ** 2).sum()), float((places**2).sum())
     slope = float((places * medians).sum()) / spread

@@ -286,5 +286,10 @@ def test_a_change_is_reported_once_it_has_held() -> None:
     made = [(size, 30, until) for size in (0.05, 0.1, 0.3) for until in (34, 35, 37, 38, 45, 46, 60)]
     made += [(0.1, 6, 60), (0.1, 9, 60)]
     values = [noise[:until] + np.log1p(size) * (np.arange(until) >= at) for size, at, until in made]
-    steps = changes_of(values, np.log(1.03))
-    found = {change: step.place for change, [step] in zip(made, steps, strict=True) if step}
+    places = [[step.place for step in steps] for steps in changes_of(values, np.log(1.03))]
+    found = {change for change, steps in zip(made, places, strict=True) if steps}
+    assert all(steps in ([], [at]) for (_, at, _), steps in zip(made, places, strict=True))
+    first = {size: min(until for size_of, _, until in found if size_of == size) for size in (0.05, 0.1, 0.3)}
+    assert first == {0.05: 46, 0.1: 38, 0.3: 35}
+    assert (0.1, 6, 60) not in found
+    assert len(found) == 2 + 4 + 6 + 1
