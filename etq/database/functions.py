@@ -103,6 +103,37 @@ _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 
+def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
+    """Return a function of lists of rows, as other engines call it."""
+
+    def called(*arguments: Any) -> list[tuple[Any, ...]]:
+        import numpy as np
+
+        given = []
+        for argument, kind in zip(arguments, each.arguments, strict=True):
+            if isinstance(kind, Mapping):
+                columns = zip(*argument, strict=True) if argument else ((),) * len(kind)
+                given.append(
+                    {
+                        name: np.array(values, _KINDS[type_])
+                        for (name, type_), values in zip(kind.items(), columns, strict=True)
+                    }
+                )
+            else:
+                given.append(argument)
+        found = each.loaded()(*given)
+        rows = zip(*(found.get(name, ()) for name in each.returns), strict=True)
+        return [tuple(_python_value(value) for value in row) for row in rows]
+
+    return called
+
+
+def _python_value(value: Any) -> Any:
+    """A value of numpy as Python's own; NaN is NULL."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value
+
+
 def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
     """Register the functions if a query needs them."""
     if _NEEDED.search(query):
@@ -157,9 +188,10 @@ def _in_arrow(each: Function) -> Callable[..., Any]:
             made.append(_rows(call(*given), each.returns))
         return lists(pa.concat_arrays(made), np.array([*map(len, made)]))
 
-    # DuckDB asks how many arguments it takes.
+    # DuckDB counts the parameters.
     names = [f"argument_{place}" for place in range(len(each.arguments))]
-    called.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names])
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return called
 
 

@@ -3,7 +3,6 @@
 -- more.
 -- The change of an op is without the common shift of all ops. It counts if it is at
 -- least 3 %, at least 0.05 % of the total, and not by chance among so many series.
--- Engines: duckdb (its changes are decided by a function in Python that is registered with DuckDB)
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
@@ -45,7 +44,7 @@ described AS MATERIALIZED (
         o.level,
         o.scope,
         o.item,
-        row_number() OVER () AS number,
+        row_number() OVER (ORDER BY o.series, o.level, o.scope, o.item) AS number,
         arg_max(o.op, o.position) AS op,
         arg_max(o.module_path, o.position) AS module_path,
         arg_max(o.instruction_id, o.position) AS instruction_id,

@@ -1,6 +1,5 @@
 -- One capture of a series with its value of a total, an op, a module or a metric.
 -- The first capture after a lasting change of level has the change.
--- Engines: duckdb (its changes are decided by a function in Python that is registered with DuckDB)
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1

@@ -13,6 +13,7 @@ from sqlglot import exp
 import etq
 from etq import catalog
 from etq.catalog import SqlObject
+from etq.database.functions import register
 from etq.warehouse.warehouse import Warehouse
 
 OBJECTS = list(catalog.objects().values())
@@ -92,6 +93,7 @@ THEMES = [
 def warehouse() -> Iterator[Warehouse]:
     """An empty warehouse that all tests here share; none writes to it."""
     with etq.open() as opened:
+        register(opened.connection)
         yield opened
 
 
