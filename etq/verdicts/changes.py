@@ -168,10 +168,9 @@ def segmentation(z: Floats, levels: Floats, price: Floats, block: int) -> npt.ND
         cut = cost.min(axis=1, keepdims=True) + price[:, None]
         np.copyto(begin, number, where=cost > cut)
         np.minimum(cost, cut, out=cost)
-        for place in range(number * block, (number + 1) * block):
-            loss = z[:, place, None] - levels
-            loss *= loss
-            cost += np.minimum(loss, bound, out=loss)
+        loss = z[:, number * block : (number + 1) * block, None] - levels[:, None]
+        loss *= loss
+        cost += np.minimum(loss, bound, out=loss).sum(axis=1)
         begins[number] = begin[rows, cost.argmin(axis=1)]
     return begins.T
 

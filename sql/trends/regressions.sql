@@ -68,13 +68,18 @@ points AS (
         AND d.item = o.item
     WHERE _has_valid_options(alpha, min_effect)
 ),
-changes AS (
+changes AS MATERIALIZED (
     SELECT unnest(
         needs_etq_to_find_changes(
             (SELECT list(p) FROM points AS p), ln(1 + min_effect)
         ),
         recursive := true
     )
+),
+places AS (
+    SELECT DISTINCT o.series, o.position, o.label
+    FROM ops AS o
+    SEMI JOIN changes AS c ON o.position IN (c.first_bad, c.last_good)
 ),
 candidates AS (
     SELECT
@@ -102,10 +107,8 @@ candidates AS (
     JOIN described AS d ON d.number = c.series
     JOIN described AS t
         ON t.series = d.series AND t.scope = d.scope AND t.level = 'total'
-    JOIN _series_captures(selector, over, "by") AS a
-        ON a.series = d.series AND a.position = c.first_bad
-    JOIN _series_captures(selector, over, "by") AS b
-        ON b.series = d.series AND b.position = c.last_good
+    JOIN places AS a ON a.series = d.series AND a.position = c.first_bad
+    JOIN places AS b ON b.series = d.series AND b.position = c.last_good
     WHERE c.q < alpha
 )
 SELECT
