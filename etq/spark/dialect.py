@@ -198,7 +198,7 @@ _FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
 def _called(writer: SparkGenerator, node: exp.Anonymous) -> str:
     """Return the call of a function that sqlglot doesn't know. Raises QueryError for a function of DuckDB alone."""
     name = node.name.lower()
-    if name.startswith(PREFIX):
+    if name.startswith(PREFIX):  # registered with the session
         return writer.func(name, *node.expressions)
     if (write := _FUNCTIONS.get(name)) is None:
         raise QueryError(f"the function {name} has no equivalent in Spark")
