@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from inspect import Parameter, Signature
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -48,7 +49,55 @@ class Function:
         return found
 
 
+_SAMPLE: Final = {
+    "comparison": "BIGINT",
+    "capture_id": "BIGINT",
+    "step": "BIGINT",
+    "side": "VARCHAR",
+    "position": "DOUBLE",
+    "level": "VARCHAR",
+    "scope": "VARCHAR",
+    "item": "VARCHAR",
+    "op": "VARCHAR",
+    "ticks": "DOUBLE",
+    "resolution": "DOUBLE",
+    "is_coarse": "BOOLEAN",
+    "calls": "DOUBLE",
+}
 FUNCTIONS: Final = (
+    Function(
+        "needs_etq_to_compare",
+        "comparison",
+        "compare",
+        (_SAMPLE, {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"}, "DOUBLE", "DOUBLE"),
+        {
+            "comparison": "BIGINT",
+            "level": "VARCHAR",
+            "scope": "VARCHAR",
+            "item": "VARCHAR",
+            "verdict": "VARCHAR",
+            "change": "DOUBLE",
+            "change_low": "DOUBLE",
+            "change_high": "DOUBLE",
+            "base_ticks": "DOUBLE",
+            "new_ticks": "DOUBLE",
+            "share": "DOUBLE",
+            "p": "DOUBLE",
+            "q": "DOUBLE",
+            "score": "DOUBLE",
+            "base_captures": "BIGINT",
+            "new_captures": "BIGINT",
+            "note": "VARCHAR",
+            "capture_id": "BIGINT",
+            "step": "BIGINT",
+            "off": "DOUBLE",
+            "factor": "DOUBLE",
+            "is_disturbed": "BOOLEAN",
+            "has_factor": "BOOLEAN",
+            "is_scattered": "BOOLEAN",
+            "other_shift": "DOUBLE",
+        },
+    ),
     Function(
         "needs_etq_to_compare_values",
         "values",
@@ -120,7 +169,6 @@ def _list_of(row: Row) -> str:
 def _in_arrow(each: Function) -> Callable[..., Any]:
     """Return a function of Arrow arrays, as DuckDB calls it: each of their values is an argument of one call."""
 
-    # DuckDB evaluates the types: Arrow isn't imported then.
     def called(*columns: Any) -> Any:
         import numpy as np
         import pyarrow as pa
@@ -136,6 +184,10 @@ def _in_arrow(each: Function) -> Callable[..., Any]:
             made.append(_rows(call(*given), each.returns))
         return lists(pa.concat_arrays(made), np.array([*map(len, made)]))
 
+    # DuckDB counts the parameters.
+    names = [f"argument_{place}" for place in range(len(each.arguments))]
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     return called
 
 
