@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import QueryError
-from etq.warehouse.formats import HAS_TRACES
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -26,18 +27,11 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# Parts that are computed from rows of `_comparison`: the macro, and the rows and options that it needs.
-_MADE: Final = {
-    "captures": ("_compared_totals", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
-    "ops": ("_compared_ops", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
-    "findings": ("_compared_findings", ("chosen", "samples"), ("phase",)),
-    "sides": ("_compared_sides", ("samples",), ("unit",)),
-    "parts": ("_compared_parts", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
-}
+# Parts that select from `_comparison`, which is computed once for all of them.
+_MADE: Final = ("captures", "modules", "ops", "findings", "sides", "parts")
 # Options of the other parts.
 _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "calls": (),
-    "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
@@ -61,8 +55,10 @@ WORSE: Final = ("slower", "worse")
 UNSTABLE: Final = ("unstable",)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
-_COMPARED: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
+_COMPARED: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
+# What the views select from.
+_COMPARISON: Final = re.compile(r"\b_comparison\([^()]*\)")
 
 
 class Comparison:
@@ -114,23 +110,16 @@ class Comparison:
     def _part(self, part: str, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the rows of a part, of which several sections need some."""
         if part in _MADE:
-            macro, lists, names = _MADE[part]
-            passed = _given(options, names)
             computed = self._table(options)
-            call = f"{macro}({', '.join(f'(SELECT {each} FROM {computed})' for each in lists)}{_named(passed)})"
-            key: tuple[Any, ...] = (part, computed, *passed.items())
-        else:
-            passed = _given(options, _TAKEN[part])
-            call = f"{VIEWS[part]}($base, $new{_named(passed)})"
-            key = (part, *passed.items())
-            passed |= {"base": self.base, "new": self.new}
-        return self._kept(key, call, passed)
+            return self._kept((part, computed), f"({_selecting(VIEWS[part], computed)})", {})
+        passed = _given(options, _TAKEN[part])
+        call = f"{VIEWS[part]}($base, $new{_named(passed)})"
+        return self._kept((part, *passed.items()), call, passed | {"base": self.base, "new": self.new})
 
     def _table(self, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the comparison for these options."""
         passed = _given(options, _COMPARED)
-        macro = "_comparison" if self._has_traces else "_comparison_of_runtime"
-        call = f"{macro}($base, $new{_named(passed)})"
+        call = f"_comparison($base, $new{_named(passed)})"
         return self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new})
 
     def _kept(self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any]) -> str:
@@ -140,10 +129,6 @@ class Comparison:
             self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments)
             self._computed[key] = name
         return self._computed[key]
-
-    @cached_property
-    def _has_traces(self) -> bool:
-        return bool(self.warehouse.rows(HAS_TRACES)[1])
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
         """Return the values of a part's column `of`, each with its verdict if it has one."""
@@ -343,6 +328,12 @@ class Comparison:
         """Return the expression for an op with its module and instruction; of traces with its kind."""
         op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
+
+
+def _selecting(view: str, computed: str) -> str:
+    """Return the query of a view of a comparison, from the table in which the comparison is computed already."""
+    query = catalog.named(view).statement.split(") AS TABLE\n", 1)[1]
+    return _COMPARISON.sub(computed, query)
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

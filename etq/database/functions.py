@@ -66,6 +66,22 @@ _SAMPLE: Final = {
 }
 FUNCTIONS: Final = (
     Function(
+        "needs_etq_to_align",
+        "alignment",
+        "align",
+        (
+            {
+                "capture_id": "BIGINT",
+                "op_index": "BIGINT",
+                "program": "VARCHAR",
+                "name": "VARCHAR",
+                "is_by_module": "BOOLEAN",
+                "ticks": "DOUBLE",
+            },
+        ),
+        {"capture_id": "BIGINT", "op_index": "BIGINT", "item": "VARCHAR"},
+    ),
+    Function(
         "needs_etq_to_compare",
         "comparison",
         "compare",
@@ -129,6 +145,37 @@ _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 
 # Connections that have them. An interpreter that ends before these are closed would print what they keep.
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
+
+
+def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
+    """Return a function of lists of rows, as other engines call it."""
+
+    def called(*arguments: Any) -> list[tuple[Any, ...]]:
+        import numpy as np
+
+        given = []
+        for argument, kind in zip(arguments, each.arguments, strict=True):
+            if isinstance(kind, Mapping):
+                columns = zip(*argument, strict=True) if argument else ((),) * len(kind)
+                given.append(
+                    {
+                        name: np.array(values, _KINDS[type_])
+                        for (name, type_), values in zip(kind.items(), columns, strict=True)
+                    }
+                )
+            else:
+                given.append(argument)
+        found = each.loaded()(*given)
+        rows = zip(*(found.get(name, ()) for name in each.returns), strict=True)
+        return [tuple(_python_value(value) for value in row) for row in rows]
+
+    return called
+
+
+def _python_value(value: Any) -> Any:
+    """A value of numpy as Python's own; NaN is NULL."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and value != value else value
 
 
 def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
