@@ -278,51 +278,23 @@ class Comparison:
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total
-        itself.
-
-        Rows have method, verdict and change in percent. As this is a second test, it uses half of alpha. Empty if a
-        quantile is chosen, and if steps are the samples, which have no quantiles.
+        itself: method, verdict and change in percent. Empty if another quantile is chosen, and of steps.
         """
-        options = self._tail_options()
-        if not options:
-            return []
-        columns = "method, verdict, change_percent"
-        totals = [row for row in self.rows("captures", "what, verdict")[1] if row[0] == "total"]
-        _, rows = self.rows("captures", f"what, {columns}", **options)
-        tails = [row[1:] for row in rows if row[0] == "total"]
-        return [
-            (method, verdict, change)
-            for (method, verdict, change), (_, of_total) in zip(tails, totals, strict=False)
-            if verdict in ("slower", "faster") and verdict != of_total
-        ]
+        return self._slow_runs("total", "scope")
 
     def slow_op_tails(self) -> list[tuple[str, float]]:
-        """Return the ops whose slowest tenth of runs is slower, and that are not slower themselves.
-
-        Rows have the op with its module and instruction, and its change in percent. The test is that of `slow_tails`.
-        Empty if the sides were measured apart.
+        """Return the ops whose slowest tenth of runs is slower, and that are not slower themselves: the op with its
+        module and instruction, and its change in percent. Empty if the sides were not measured in turns.
         """
-        options = self._tail_options()
-        if not options:
-            return []
+        return [(op, change) for op, _, change in self._slow_runs("op", self.op_key())]
+
+    def _slow_runs(self, level: str, name: str) -> list[tuple[str, str, float]]:
         query = f"""
-            SELECT count(*)
-            FROM (SELECT unnest(t.verdicts, recursive := true) FROM {self._table(self.options | options)} AS t) AS v
-            WHERE v.level = 'op' AND v.verdict = 'slower'
+            SELECT {name}, verdict, change_percent FROM {self._table(self.options)}
+            WHERE level = 'slow {level}' AND verdict IN ('slower', 'faster')
+            ORDER BY abs(difference) DESC, item
         """
-        # The slowest tenth of an op's runs drifts more than the total's: it needs sides that were measured in turns.
-        if not self.warehouse.rows(query)[1][0][0] or ("measured apart",) in self.rows("findings", "rule")[1]:
-            return []
-        columns = f"{self.op_key()}, verdict, change_percent"
-        slower = {op for op, verdict, _ in self.rows("ops", columns)[1] if verdict == "slower"}
-        tails = self.rows("ops", columns, **options)[1]
-        return [(op, change) for op, verdict, change in tails if verdict == "slower" and op not in slower]
-
-    def _tail_options(self) -> dict[str, Any]:
-        """Return the options of the comparison of the slowest tenth of runs; none if there is none."""
-        if self.options["quantile"] is not None or self.is_by_step():
-            return {}
-        return {"quantile": 0.9, "alpha": (self.options["alpha"] or 0.05) / 2}
+        return self.warehouse.rows(query)[1]
 
     def op_key(self) -> str:
         """Return the expression for an op with its module and instruction; of traces with its kind."""

@@ -60,6 +60,7 @@ _SAMPLE: Final = {
     "item": "VARCHAR",
     "op": "VARCHAR",
     "ticks": "DOUBLE",
+    "slow_ticks": "DOUBLE",
     "resolution": "DOUBLE",
     "is_coarse": "BOOLEAN",
     "calls": "DOUBLE",

@@ -20,10 +20,13 @@ from etq.verdicts.differences import Test, tests
 from etq.verdicts.power import captures_needed
 from etq.verdicts.samples import Samples, comparisons, median, medians
 from etq.verdicts.singles import Single, singles
-from etq.verdicts.states import states
+from etq.verdicts.states import LEAST, states
 
-# With fewer captures a side, or in a history, there is no verdict.
-LEAST, LEAST_HISTORY = 3, 10
+# With fewer captures in a history, single ones have no verdict.
+LEAST_HISTORY = 10
+# All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
+# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a tenth each.
+PARTS, SLOW_PARTS = {"total": 0.4, "op": 0.4, "call": 0.4, "module": 0.4}, {"total": 0.1, "op": 0.1}
 
 
 @dataclass
@@ -70,7 +73,13 @@ def compare(
     """
     columns = (shapes[name].tolist() for name in ("item", "base_shapes", "new_shapes"))
     of_shapes = {item: words.shapes(base, new) for item, base, new in zip(*columns, strict=True)}
-    found = [row for each in comparisons(samples) for row in _Comparison(each, alpha, min_effect).rows(of_shapes)]
+    found: list[Verdict] = []
+    for each in comparisons(samples):
+        comparison = _Comparison(each, {level: part * alpha for level, part in PARTS.items()}, min_effect)
+        found += comparison.rows(of_shapes)
+        if (slow := each.of_slow_runs()) is not None:
+            of_slow = _Comparison(slow, {level: part * alpha for level, part in SLOW_PARTS.items()}, min_effect)
+            found += of_slow.slow_runs({(row.level, row.item): row.verdict for row in found})
     return {field.name: [getattr(row, field.name) for row in found] for field in fields(Verdict)}
 
 
@@ -103,14 +112,11 @@ class _Item:
 class _Comparison:
     """The samples of a comparison, the states of their captures, and the options of its verdicts."""
 
-    def __init__(self, samples: Samples, alpha: float, min_effect: float | None) -> None:
+    def __init__(self, samples: Samples, alphas: Mapping[str, float], min_effect: float | None) -> None:
         self.samples = samples
         self.states = state = states(samples)
         self.min_effect = min_effect
-        # Without a common shift, ops are tested in addition to the total: half of alpha is left for them.
-        self.alpha = alpha if state.has_factor else alpha / 2
-        # The interval of a total excludes 0, too, unless alpha is larger than its 5 %.
-        self.is_strict = alpha <= 0.05
+        self.alphas = alphas
         self.is_interleaved = samples.is_interleaved
         self.is_by_step = any(step > 0 for _, step in samples.captures)
         slow = state.is_disturbed & (state.off > 0)
@@ -131,14 +137,26 @@ class _Comparison:
             yield self._common_shift()
         yield from self._captures()
 
+    def slow_runs(self, verdicts: Mapping[tuple[str, str], str | None]) -> Iterator[Verdict]:
+        """Yield the totals whose slow runs have another verdict, slower or faster, and the ops of which they are slower.
+
+        Those of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
+        """
+        levels = ("total", "op") if self.is_interleaved and self.states.has_factor else ("total",)
+        for level in levels:
+            for each in self._of_level(level, {}):
+                is_wanted = each.verdict == words.SLOWER or (level == "total" and each.verdict == words.FASTER)
+                if is_wanted and each.verdict != verdicts.get((level, each.item)):
+                    yield replace(each, level=f"slow {level}")
+
     def _of_level(self, level: str, single: Mapping[tuple[str, str], Single]) -> Iterator[Verdict]:
         kept = ~self.states.is_disturbed
         several = tests(self.samples, self.states.factors, kept, level)
         whole = {} if kept.all() else tests(self.samples, self.states.factors, np.ones_like(kept), level)
-        weights = sum(test.weight for test in several.values() if test.q is not None and test.q >= self.alpha)
+        open_tests = sum(test.q is not None and test.q >= self.alphas[level] for test in several.values())
         for item in self._items(level, several, whole, single):
             if item.bases or item.news:
-                yield self._decided(item, weights)
+                yield self._decided(item, open_tests)
 
     def _items(
         self,
@@ -187,7 +205,7 @@ class _Comparison:
                 max(smallest, least / (share or 1)),
             )
 
-    def _decided(self, item: _Item, weights: float) -> Verdict:
+    def _decided(self, item: _Item, open_tests: int) -> Verdict:
         """The verdict on an item, with its numbers and note."""
         found = Verdict(self.samples.index, item.level, item.scope, item.name, share=item.share)
         found.base_ticks, found.new_ticks = item.base_ticks, item.new_ticks
@@ -200,7 +218,7 @@ class _Comparison:
                 found.p, found.q = test.p, test.q
         if item.single is not None:
             found.change, found.score = item.single.change, item.single.score
-        found.note = self._note(item, found.verdict, weights)
+        found.note = self._note(item, found.verdict, open_tests)
         return found
 
     def _verdict(self, item: _Item) -> str:
@@ -230,7 +248,12 @@ class _Comparison:
     def _is_slower_in_all(self, item: _Item) -> bool:
         """Whether new is slower if nothing is left out."""
         whole = item.whole
-        return whole is not None and whole.p is not None and whole.p < self.alpha and whole.change >= item.smallest
+        return (
+            whole is not None
+            and whole.p is not None
+            and whole.p < self.alphas[item.level]
+            and whole.change >= item.smallest
+        )
 
     def _of_single(self, item: _Item, single: Single) -> str:
         if single.is_disturbed or single.is_below_twice:
@@ -259,10 +282,10 @@ class _Comparison:
 
     def _is_certain(self, item: _Item, test: Test) -> bool:
         p = test.p if item.level == "total" else test.q
-        return p is not None and p < self.alpha
+        return p is not None and p < self.alphas[item.level]
 
     def _is_consistent(self, item: _Item, test: Test) -> bool:
-        if item.level != "total" or not self.is_strict or test.low is None or test.high is None:
+        if item.level != "total" or test.low is None or test.high is None:
             return test.is_consistent
         return test.is_consistent and test.low * test.high > 0
 
@@ -274,7 +297,7 @@ class _Comparison:
         excludes_0 = whole.is_consistent if whole.low is None or whole.high is None else whole.low * whole.high > 0
         return not (test.change * whole.change > 0 and (excludes_0 or self._is_certain(item, whole)))
 
-    def _note(self, item: _Item, verdict: str, weights: float) -> str | None:
+    def _note(self, item: _Item, verdict: str, open_tests: int) -> str | None:
         """Why there is no verdict, or what one takes."""
         test, single = item.test, item.single
         if verdict == words.UNSTABLE:
@@ -295,7 +318,7 @@ class _Comparison:
             return words.SHARED
         if single is not None:
             return words.history_differs(single.worst_step) if verdict == words.OPEN else None
-        return None if test is None else self._open_note(item, test, verdict, weights)
+        return None if test is None else self._open_note(item, test, verdict, open_tests)
 
     def _unstable_note(self, item: _Item) -> str:
         if item.single is not None:
@@ -304,7 +327,7 @@ class _Comparison:
             return words.unstable_side(self.slow_news, item.news, self.slow_off, self.is_interleaved)
         return words.unstable_left_out(item.whole.change if item.whole is not None else 0, self.is_interleaved)
 
-    def _open_note(self, item: _Item, test: Test, verdict: str, weights: float) -> str | None:
+    def _open_note(self, item: _Item, test: Test, verdict: str, open_tests: int) -> str | None:
         """The note on an item of several captures that isn't decided."""
         is_large = abs(test.change) >= item.smallest
         if verdict == words.SAME and is_large and not self._counts(item, test) and self._is_certain(item, test):
@@ -315,7 +338,7 @@ class _Comparison:
             no_interval = test.low is None
             return (words.NO_INTERVAL if no_interval else words.wide(item.counting)) if item.level == "total" else None
         if not self._is_certain(item, test):
-            alpha = self.alpha * (1 if item.level == "total" else test.weight / weights)
+            alpha = self.alphas[item.level] / (1 if item.level == "total" else open_tests)
             return words.within_noise(self._captures_needed(item, test, alpha))
         if not self._is_consistent(item, test) or item.whole is None:
             return words.INCONSISTENT

@@ -40,7 +40,7 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags, *, is_interleave
     as that of another clock, changes all ops by one ratio: what is followed becomes smaller, and 0 from twice that
     limit.
 
-    logs, factors  items × captures; NaN where a capture doesn't have the item
+    logs, factors  items and captures, two dimensions; NaN where a capture doesn't have the item
     """
     has = np.isfinite(logs)
     values = logs - factors
@@ -108,7 +108,6 @@ class Test:
     difference: float
     variance: float
     freedom: float
-    weight: float  # the part of the probability of a false positive that it may take
 
 
 def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[str, Test]:
@@ -118,7 +117,7 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[s
     sides were not measured in turns, of all: as 3 more degrees of freedom (Smyth, Linear models and empirical Bayes
     methods, 2004). The ratio is that of Hodges and Lehmann: the median of all ratios of a new to a base capture, with
     the interval from Mann's and Whitney's statistic, widened by the error of the part that follows the common shift,
-    and by the resolution of a coarse clock. `q` is by Holm's procedure; items below 1 % of the total count less.
+    and by the resolution of a coarse clock. `q` is by Holm's procedure.
     """
     rows = np.flatnonzero(samples.of_level(level))
     columns = np.flatnonzero(used & (samples.is_base | samples.is_new))
@@ -143,7 +142,6 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[s
         test = _hodges_lehmann(values, is_new[np.isfinite(logs[at])], found.per_capture[at])
         test.base_ticks, test.new_ticks, test.resolution = float(bases[at]), float(news[at]), float(resolutions[at])
         test.share = test.base_ticks / total if total else None
-        test.weight = min(0.01, max(0.0005, 0.01 if test.share is None else test.share))
         if is_coarse[at]:
             test.is_below_resolution = abs(test.new_ticks - test.base_ticks) <= test.resolution
             if test.low is not None and test.high is not None:
@@ -205,33 +203,26 @@ def _hodges_lehmann(values: Numbers, is_new: Flags, per_capture: float) -> Test:
         and (bases > 4 or ((median(new) - base) * sign).min() >= half)
     )
     change = float(np.exp(middle) - 1)
-    return Test(bases, news, 0, 0, change, low, high, None, None, None, 0, False, is_consistent, 0, 0, 0, 0)
+    return Test(bases, news, 0, 0, change, low, high, None, None, None, 0, False, is_consistent, 0, 0, 0)
 
 
 def _judge_chance(test: Test, variance: float, freedom: float, typical: float | None, per_capture: float) -> None:
     """Set p, with the variance and degrees of freedom that it is about."""
+    is_known = freedom >= 1
     if typical is not None:
         variance, freedom = (3 * typical + freedom * variance) / (3 + freedom), freedom + 3
-    if freedom - (0 if typical is None else 3) >= 1:
-        has_variance = variance > 0
-        test.p = p_of(test.difference / np.sqrt(variance * per_capture), int(freedom)) if has_variance else 1.0
+    if is_known:
+        test.p = p_of(test.difference / np.sqrt(variance * per_capture), int(freedom)) if variance > 0 else 1.0
     test.variance = variance * float(per_capture) / (1 / test.base_captures + 1 / test.new_captures)
     test.freedom = freedom
 
 
 def _correct(tested: dict[str, Test]) -> None:
     """Set q of all items that the clock can show."""
-    shown = sorted(
-        (test.p / test.weight, item) for item, test in tested.items() if _is_shown(test) and test.p is not None
-    )
-    rest, most = sum(tested[item].weight for _, item in shown), 0.0
     for test in tested.values():
         test.q = None if test.is_below_resolution else 1.0
-    for scaled, item in shown:
-        most = max(most, scaled * rest)
+    chances = sorted((test.p, item) for item, test in tested.items() if test.q is not None and test.p is not None)
+    most = 0.0
+    for rank, (p, item) in enumerate(chances):
+        most = max(most, p * (len(chances) - rank))
         tested[item].q = min(1.0, most)
-        rest -= tested[item].weight
-
-
-def _is_shown(test: Test) -> bool:
-    return test.p is not None and not test.is_below_resolution

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -34,6 +34,13 @@ class Samples:
     captures: list[tuple[int, int]]  # keys and steps
     sides: list[str]
     positions: Numbers  # in time; NaN where unknown
+    slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
+
+    def of_slow_runs(self) -> Samples | None:
+        """The same of the slowest tenth of runs; None if these aren't judged."""
+        if not np.isfinite(self.slow_ticks).any():
+            return None
+        return replace(self, ticks=self.slow_ticks, logs=logarithms(self.slow_ticks))
 
     @property
     def is_base(self) -> Flags:
@@ -89,14 +96,20 @@ def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
         rows["scope"][item_rows].tolist(),
         rows["op"][item_rows].tolist(),
         ticks,
-        np.log(ticks, out=np.full_like(ticks, np.nan), where=ticks > 0),
+        logarithms(ticks),
         placed("resolution", np.nan),
         placed("is_coarse", False),
         placed("calls", np.nan),
         [*capture_places],
         rows["side"][capture_rows].tolist(),
         rows["position"][capture_rows],
+        placed("slow_ticks", np.nan),
     )
+
+
+def logarithms(ticks: Numbers) -> Numbers:
+    """Return natural logarithms; NaN of 0."""
+    return np.log(ticks, out=np.full_like(ticks, np.nan), where=ticks > 0)
 
 
 def medians(values: Numbers) -> Numbers:

@@ -15,6 +15,8 @@ from etq.verdicts.samples import Flags, Numbers, Samples, median, medians
 
 # A normal distribution's standard deviation by its median deviation.
 DEVIATION = 1.4826
+# With fewer captures a side there is no verdict.
+LEAST = 3
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,7 @@ class States:
 
     is_single: bool  # each side is one capture, compared with a history
     has_factor: bool
-    is_scattered: bool  # ops moved by so many ratios that none is the common shift
+    is_scattered: bool  # it can't be determined which of two groups of ops moved
     factors: Numbers  # 0 if unknown
     off: Numbers  # deviation from the rest of its side; of singles, and without factors, from all captures
     is_disturbed: Flags
@@ -65,7 +67,8 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
 
     With factors, they must be so from both sides, as a machine may have two states of which each side has another one
     more often. Without, the state is the total, which is what is judged: where most of a side are off, that is what is
-    compared.
+    compared. Where fewer than 3 would be left of a side, none are: an op of +50 % is found in 42 to 86 instead of 18 to 28
+    of 100 comparisons of 3 captures a side, others are blamed in 2 more.
     """
     sides = np.array(samples.sides)
     middles = {side: median(state[sides == side]) for side in ("base", "new")}
@@ -79,7 +82,10 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
     if not has_factor and not is_single:
         of_side = np.array([middles[side] - median(state) for side in sides])
         is_disturbed &= np.abs(of_side) <= most
-    return off, is_disturbed & np.isfinite(off)
+    is_disturbed &= np.isfinite(off)
+    if not is_single and min(((sides == side) & ~is_disturbed).sum() for side in middles) < LEAST:
+        is_disturbed[:] = False
+    return off, is_disturbed
 
 
 @dataclass(frozen=True)
@@ -94,8 +100,9 @@ class Groups:
 def op_groups(deviations: Numbers, factors: Numbers, is_new: Flags) -> Groups:
     """Return the groups of ops, each with a quarter of the ops' weight, the inverse of their variance.
 
-    The group that moved least is taken for the ops that the program did not change. They are scattered if most ops
-    moved less than it, or if captures of a side differ so much that it can't be determined which ops moved less.
+    The group that moved least is taken for the ops that the program did not change. They are scattered if captures of a
+    side differ so much that it can't be determined which of two groups moved less. Without this rule, where half of the
+    ops took 10 % longer, others were blamed in 5 to 27 % of comparisons.
     """
     shifts, errors = _moved(deviations, factors, is_new)
     known = np.isfinite(shifts)
@@ -112,13 +119,12 @@ def op_groups(deviations: Numbers, factors: Numbers, is_new: Flags) -> Groups:
     # Sums of the same ops may differ in their last digits.
     peaks = (weights >= 0.999999 * within) & (near.sum(axis=1) >= 3) & (4 * weights >= weight.sum())
     if not peaks.any():
-        return Groups(bool(error >= 0.03), None, np.nan)
+        return Groups(False, None, np.nan)
     middles = (near @ (weight * shift)) / weights
     middle = float(min(middles[peaks], key=abs))
     others = [np.average(shift[side], weights=weight[side]) for side in _sides_of(shift, middle, weight)]
     other = float(min(others, key=lambda mean: abs(abs(mean) - abs(middle)))) if others else np.nan
-    less = weight[np.abs(shift) < abs(middle) - 2 * width].sum()
-    is_scattered = 2 * less > weight.sum() or abs(abs(other) - abs(middle)) < error
+    is_scattered = abs(abs(other) - abs(middle)) < error
     unmoved = np.zeros(len(shifts), np.bool_)
     unmoved[known] = np.abs(shift - middle) <= 2 * width
     return Groups(bool(is_scattered), unmoved if unmoved.any() else None, other)

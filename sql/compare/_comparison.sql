@@ -2,7 +2,7 @@
 -- of them. The views on comparisons select from it.
 -- Columns:
 --   comparison: index of the comparison: 0; 1 for times on devices
---   level: total, op or module; common shift; capture for the state of one, also in the history; none for a capture without times
+--   level: total, op or module; common shift; slow total and slow op for those of which the slowest tenth of runs is slower, or of totals faster, and they are not; capture for the state of one, also in the history; none for a capture without times
 --   scope: method
 --   item: key of what was measured, equal in all captures
 --   verdict: verdict on it, as in `compare_ops`; NULL where none is needed
@@ -11,7 +11,8 @@
 --   high_percent: upper end of that interval
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
---   unit: unit of base and new; NULL if one side counts cycles and the other time
+--   difference: new less base
+--   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
 --   is_of_total: whether it has the unit of the total
 --   share_percent: base in percent of base's total
 --   p: probability of a difference this large by chance; NULL for single captures
@@ -64,7 +65,7 @@ measured AS (
         s.comparison::BIGINT AS comparison, s.capture_id::BIGINT AS capture_id,
         s.step::BIGINT AS step, s.side, s.position::DOUBLE AS position,
         s.level, s.scope, s.item, CASE WHEN s.level <> 'module' THEN s.op END AS op,
-        s.ticks::DOUBLE AS ticks, s.resolution::DOUBLE AS resolution, s.is_coarse,
+        s.ticks::DOUBLE AS ticks, s.slow_ticks::DOUBLE AS slow_ticks, s.resolution::DOUBLE AS resolution, s.is_coarse,
         s.calls
     FROM sampled AS s
     WHERE s.level <> 'none'
@@ -175,6 +176,8 @@ SELECT
     100 * d.change_high AS high_percent,
     d.base_ticks / _item_divisor(i.counted, u.counted, u.divisor) AS base,
     d.new_ticks / _item_divisor(i.counted, u.counted, u.divisor) AS new,
+    (coalesce(d.new_ticks, 0) - coalesce(d.base_ticks, 0))
+    / _item_divisor(i.counted, u.counted, u.divisor) AS difference,
     CASE
         WHEN list_has_all(u.counted, i.counted) THEN u.unit
         WHEN i.counted = ['cycles'] THEN 'cycles'
@@ -222,7 +225,7 @@ CROSS JOIN (
     SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
     FROM conditions AS n
 ) AS x
-LEFT JOIN items AS i ON i.level = d.level AND i.item = d.item
+LEFT JOIN items AS i ON i.level = replace(d.level, 'slow ', '') AND i.item = d.item
 -- Captures without times have no state.
 FULL JOIN captures_of AS c
     ON d.level = 'capture'

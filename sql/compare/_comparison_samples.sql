@@ -17,6 +17,7 @@
 --   scope: scope: the method that ran; if unknown, the name of its runs
 --   item: key of the item, equal in all captures; of a total, its scope
 --   ticks: the quantile, in ns, or cycles if ticks are cycles
+--   slow_ticks: with the quantile 0.25, the quantile 0.9: the slowest tenth of its runs; NULL otherwise
 --   resolution: value that its times are multiples of, in the unit of ticks
 --   is_coarse: whether that resolution is coarse for the time
 --   matched: how ops are matched: event, module or name
@@ -174,7 +175,8 @@ times AS (
                 'quantile must be 0.25, 0.5 or 0.9, not '
                 || coalesce(quantile::VARCHAR, 'NULL')
             )
-        END AS ticks
+        END AS ticks,
+        CASE quantile WHEN 0.25 THEN o.p90 END AS slow_ticks
     FROM op_times AS o
     WHERE o.phase IS NOT DISTINCT FROM phase
     UNION ALL
@@ -187,7 +189,7 @@ times AS (
             ELSE 1
         END,
         NULL,
-        CASE quantile WHEN 0.25 THEN m.p25 WHEN 0.5 THEN m.p50 ELSE m.p90 END
+        CASE quantile WHEN 0.25 THEN m.p25 WHEN 0.5 THEN m.p50 ELSE m.p90 END, NULL
     FROM module_times AS m
     WHERE m.phase IS NOT DISTINCT FROM phase
     UNION ALL
@@ -203,7 +205,7 @@ times AS (
         CASE WHEN t.kind IN ('module', 'device_module') THEN t.label END, 'ticks',
         _is_part_of_step(t.kind), _resolution(t.ticks),
         CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END,
-        t.ticks
+        t.ticks, NULL
     FROM step_times AS t
     WHERE t.is_sample
 ),
@@ -235,6 +237,7 @@ found_samples AS MATERIALIZED (
             ELSE a.item
         END AS item,
         t.ticks * _op_scale(t.value_unit, d.scale) AS ticks,
+        t.slow_ticks * _op_scale(t.value_unit, d.scale) AS slow_ticks,
         t.resolution * _op_scale(t.value_unit, d.scale) AS resolution,
         _is_clock_coarse(t.ticks, t.resolution, _op_scale(t.value_unit, d.scale))
             AS is_coarse,
@@ -260,7 +263,10 @@ found_samples AS MATERIALIZED (
 )
 FROM found_samples
 UNION ALL
-SELECT f.* REPLACE ('call' AS level, f.ticks / f.calls AS ticks)
+SELECT
+    f.comparison, f.capture_id, f.step, f.side, f.position, 'call', f.scope, f.item,
+    f.ticks / f.calls, NULL, f.resolution, f.is_coarse, f.matched, f.op, f.module_path,
+    f.kind, f.instruction_id, f.place, f.is_additive, f.counted, f.calls, f.is_trace
 FROM found_samples AS f
 WHERE f.level = 'op' AND f.calls IS NOT NULL
 WINDOW in_item AS (PARTITION BY f.item)
@@ -270,7 +276,7 @@ QUALIFY min(f.calls) FILTER (WHERE f.side = 'base') OVER in_item
     > max(f.calls) FILTER (WHERE f.side = 'base') OVER in_item
 UNION ALL
 SELECT
-    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, false, NULL,
+    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, false, NULL,
     NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, n.is_trace
 FROM found AS n
 WHERE NOT n.has_times;

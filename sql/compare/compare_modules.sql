@@ -58,7 +58,7 @@ SELECT
     c.high_percent,
     c.base,
     c.new,
-    coalesce(c.new, 0) - coalesce(c.base, 0) AS difference,
+    c.difference,
     c.unit,
     c.share_percent,
     c.q,
@@ -69,6 +69,6 @@ FROM linked AS l
 LEFT JOIN comparison AS c ON c.level = 'module'
 WHERE l.are_linked AND c.level IS NOT NULL
 ORDER BY
-    abs(coalesce(c.new, 0) - coalesce(c.base, 0)) DESC,
+    abs(c.difference) DESC,
     c.module_path,
     c.scope;

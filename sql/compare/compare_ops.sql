@@ -81,7 +81,7 @@ SELECT
     p.high_percent,
     p.base,
     p.new,
-    coalesce(p.new, 0) - coalesce(p.base, 0) AS difference,
+    p.difference,
     p.unit,
     CASE
         WHEN p.is_of_total THEN coalesce(
@@ -100,6 +100,6 @@ FROM placed AS p
 LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
 LEFT JOIN candidates AS n ON n.item = p.item
 ORDER BY
-    abs(coalesce(p.new, 0) - coalesce(p.base, 0)) DESC,
+    abs(p.difference) DESC,
     p.op,
     p.item;
