@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, Signature
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -176,7 +177,7 @@ def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
 def _python_value(value: Any) -> Any:
     """A value of numpy as Python's own; NaN is NULL."""
     value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and value != value else value
+    return None if isinstance(value, float) and isnan(value) else value
 
 
 def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def _slid(
 ) -> list[Part]:
     """The parts, of which each begins earlier if times are more similar then, as what is before it ends as it does."""
     slides = [0]
-    for (x, y, count), (next_x, next_y, _) in zip(parts, parts[1:], strict=False):
+    for (x, y, count), (next_x, next_y, _) in pairwise(parts):
         best, slide, distance = 0.0, 0, 0.0
         for step in range(min(count, MOST_SLID)):
             if base[next_x - 1 - step] != new[next_y - 1 - step]:

@@ -25,8 +25,8 @@ from etq.verdicts.states import LEAST, states
 # With fewer captures in a history, single ones have no verdict.
 LEAST_HISTORY = 10
 # All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
-# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a tenth each.
-PARTS, SLOW_PARTS = {"total": 0.4, "op": 0.4, "call": 0.4, "module": 0.4}, {"total": 0.1, "op": 0.1}
+# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a 20th each.
+PARTS, SLOW_PARTS = {"total": 0.3, "op": 0.6, "call": 0.6, "module": 0.6}, {"total": 0.05, "op": 0.05}
 
 
 @dataclass
@@ -138,7 +138,7 @@ class _Comparison:
         yield from self._captures()
 
     def slow_runs(self, verdicts: Mapping[tuple[str, str], str | None]) -> Iterator[Verdict]:
-        """Yield the totals whose slow runs have another verdict, slower or faster, and the ops of which they are slower.
+        """Yield the totals whose slow runs are slower or faster, as they are not, and the ops of which they are slower.
 
         Those of ops drift more than the total's: they need sides that were measured in turns, and a common shift.
         """
@@ -153,10 +153,10 @@ class _Comparison:
         kept = ~self.states.is_disturbed
         several = tests(self.samples, self.states.factors, kept, level)
         whole = {} if kept.all() else tests(self.samples, self.states.factors, np.ones_like(kept), level)
-        open_tests = sum(test.q is not None and test.q >= self.alphas[level] for test in several.values())
+        weights = sum(test.weight for test in several.values() if test.q is not None and test.q >= self.alphas[level])
         for item in self._items(level, several, whole, single):
             if item.bases or item.news:
-                yield self._decided(item, open_tests)
+                yield self._decided(item, weights)
 
     def _items(
         self,
@@ -205,7 +205,7 @@ class _Comparison:
                 max(smallest, least / (share or 1)),
             )
 
-    def _decided(self, item: _Item, open_tests: int) -> Verdict:
+    def _decided(self, item: _Item, weights: float) -> Verdict:
         """The verdict on an item, with its numbers and note."""
         found = Verdict(self.samples.index, item.level, item.scope, item.name, share=item.share)
         found.base_ticks, found.new_ticks = item.base_ticks, item.new_ticks
@@ -218,7 +218,7 @@ class _Comparison:
                 found.p, found.q = test.p, test.q
         if item.single is not None:
             found.change, found.score = item.single.change, item.single.score
-        found.note = self._note(item, found.verdict, open_tests)
+        found.note = self._note(item, found.verdict, weights)
         return found
 
     def _verdict(self, item: _Item) -> str:
@@ -297,14 +297,14 @@ class _Comparison:
         excludes_0 = whole.is_consistent if whole.low is None or whole.high is None else whole.low * whole.high > 0
         return not (test.change * whole.change > 0 and (excludes_0 or self._is_certain(item, whole)))
 
-    def _note(self, item: _Item, verdict: str, open_tests: int) -> str | None:
+    def _note(self, item: _Item, verdict: str, weights: float) -> str | None:  # noqa: PLR0911 - a verdict a line
         """Why there is no verdict, or what one takes."""
         test, single = item.test, item.single
         if verdict == words.UNSTABLE:
             return self._unstable_note(item)
         if verdict == words.TOO_FEW:
             histories = None if single is None else single.history_captures
-            return words.too_few(item.used_bases, item.used_news, histories, item.excluded)
+            return words.too_few(item.used_bases, item.used_news, histories)
         if verdict == words.CANT_JUDGE:
             if item.is_zero:
                 return words.ZERO
@@ -318,7 +318,7 @@ class _Comparison:
             return words.SHARED
         if single is not None:
             return words.history_differs(single.worst_step) if verdict == words.OPEN else None
-        return None if test is None else self._open_note(item, test, verdict, open_tests)
+        return None if test is None else self._open_note(item, test, verdict, weights)
 
     def _unstable_note(self, item: _Item) -> str:
         if item.single is not None:
@@ -327,7 +327,7 @@ class _Comparison:
             return words.unstable_side(self.slow_news, item.news, self.slow_off, self.is_interleaved)
         return words.unstable_left_out(item.whole.change if item.whole is not None else 0, self.is_interleaved)
 
-    def _open_note(self, item: _Item, test: Test, verdict: str, open_tests: int) -> str | None:
+    def _open_note(self, item: _Item, test: Test, verdict: str, weights: float) -> str | None:
         """The note on an item of several captures that isn't decided."""
         is_large = abs(test.change) >= item.smallest
         if verdict == words.SAME and is_large and not self._counts(item, test) and self._is_certain(item, test):
@@ -338,7 +338,7 @@ class _Comparison:
             no_interval = test.low is None
             return (words.NO_INTERVAL if no_interval else words.wide(item.counting)) if item.level == "total" else None
         if not self._is_certain(item, test):
-            alpha = self.alphas[item.level] / (1 if item.level == "total" else open_tests)
+            alpha = self.alphas[item.level] * (1 if item.level == "total" else test.weight / weights)
             return words.within_noise(self._captures_needed(item, test, alpha))
         if not self._is_consistent(item, test) or item.whole is None:
             return words.INCONSISTENT

@@ -43,8 +43,8 @@ def unstable_single(off: float) -> str:
 def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) -> str:
     """Why a total is unstable of which new has more slow captures than base."""
     return (
-        f"{slow} of {captures} captures of new took {100 * math.expm1(off):.0f} % more than the others and are left out "
-        f"of the change: {again(is_interleaved)}"
+        f"{slow} of {captures} captures of new took {100 * math.expm1(off):.0f} % more than the others and are left "
+        f"out of the change: {again(is_interleaved)}"
     )
 
 
@@ -69,7 +69,8 @@ def within_noise(captures: int | None) -> str:
         return "within the noise"
     if captures > 100:
         return f"within the noise; {MORE_THAN_100}"
-    return f"within the noise; {captures} captures per side would show a difference of this size in nine of ten comparisons"
+    shown = "would show a difference of this size in nine of ten comparisons"
+    return f"within the noise; {captures} captures per side {shown}"
 
 
 def wide(smallest: float) -> str:
@@ -77,7 +78,7 @@ def wide(smallest: float) -> str:
     return f"a difference of {100 * smallest:.3g} % or more is not excluded"
 
 
-def too_few(base: int, new: int, histories: int | None, excluded: int) -> str:
+def too_few(base: int, new: int, histories: int | None) -> str:
     """How many more captures of which side a verdict needs; `histories` are those of single captures."""
     needed = [f"{3 - captures} more of {side}" for side, captures in (("base", base), ("new", new)) if captures < 3]
     text = f"take {' and '.join(needed)}"
@@ -85,8 +86,6 @@ def too_few(base: int, new: int, histories: int | None, excluded: int) -> str:
         text += ", better 5 per side"
     else:
         text += f", or {10 - histories} more captures of the program of base for its history"
-    if excluded:
-        text += f", as {excluded} disturbed capture{' is' if excluded == 1 else 's are'} excluded"
     return f"{text}: the runs of one capture share the state of the device"
 
 

@@ -65,8 +65,8 @@ measured AS (
         s.comparison::BIGINT AS comparison, s.capture_id::BIGINT AS capture_id,
         s.step::BIGINT AS step, s.side, s.position::DOUBLE AS position,
         s.level, s.scope, s.item, CASE WHEN s.level <> 'module' THEN s.op END AS op,
-        s.ticks::DOUBLE AS ticks, s.slow_ticks::DOUBLE AS slow_ticks, s.resolution::DOUBLE AS resolution, s.is_coarse,
-        s.calls
+        s.ticks::DOUBLE AS ticks, s.slow_ticks::DOUBLE AS slow_ticks,
+        s.resolution::DOUBLE AS resolution, s.is_coarse, s.calls
     FROM sampled AS s
     WHERE s.level <> 'none'
 ),
@@ -157,8 +157,10 @@ shown AS (
 ),
 conditions AS MATERIALIZED (
     FROM _differing_conditions(
-        (SELECT list(DISTINCT b.capture_id) FROM captures_of AS b WHERE b.side = 'base'),
-        (SELECT list(DISTINCT n.capture_id) FROM captures_of AS n WHERE n.side = 'new')
+        (SELECT list(DISTINCT c.capture_id) FROM captures_of AS c
+         WHERE c.side = 'base'),
+        (SELECT list(DISTINCT c.capture_id) FROM captures_of AS c
+         WHERE c.side = 'new')
     )
 )
 SELECT

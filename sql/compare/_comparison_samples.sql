@@ -276,7 +276,8 @@ QUALIFY min(f.calls) FILTER (WHERE f.side = 'base') OVER in_item
     > max(f.calls) FILTER (WHERE f.side = 'base') OVER in_item
 UNION ALL
 SELECT
-    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, false, NULL,
+    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, false,
+    NULL,
     NULL, NULL, NULL, NULL, NULL, false, NULL, NULL, n.is_trace
 FROM found AS n
 WHERE NOT n.has_times;

@@ -57,7 +57,9 @@ sides AS (
     WHERE c.comparison = 0
 ),
 totals AS (
-    SELECT count(t.unit) > 0 AS is_one_clock FROM comparison AS t WHERE t.level = 'total'
+    SELECT count(t.unit) > 0 AS is_one_clock
+    FROM comparison AS t
+    WHERE t.level = 'total'
 ),
 conditions AS (
     FROM _differing_conditions(

@@ -8,7 +8,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from etq.analysis.comparison import Comparison
 from etq.database.handles import Capture
 from etq.ingest.registry import FORMATS
 from etq.warehouse.formats import BY_FORMAT, narrowed
