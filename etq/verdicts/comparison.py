@@ -165,45 +165,48 @@ class _Comparison:
         whole: Mapping[str, Test],
         single: Mapping[tuple[str, str], Single],
     ) -> Iterator[_Item]:
-        samples, sides = self.samples, (self.samples.is_base, self.samples.is_new)
+        samples = self.samples
         rows = np.flatnonzero(samples.of_level(level))
         has = np.isfinite(samples.ticks[rows])
-        is_zero = (has & ~np.isfinite(samples.logs[rows])).any(axis=1)
-        counts = [(has & side).sum(axis=1).tolist() for side in sides]
-        is_used = ~self.states.is_disturbed | self.states.is_single
-        used = [(has & side & is_used).sum(axis=1).tolist() for side in sides]
-        ticks = [medians(samples.ticks[np.ix_(rows, side)]).tolist() for side in sides]
-        is_of_history = has[:, ~(sides[0] | sides[1])].any(axis=1)
+        is_used = np.logical_or(~self.states.is_disturbed, self.states.is_single)
+        is_of_history = has[:, ~(samples.is_base | samples.is_new)].any(axis=1)
+        base_ticks, new_ticks = (
+            medians(samples.ticks[np.ix_(rows, side)]) for side in (samples.is_base, samples.is_new)
+        )
         for at, row in enumerate(rows):
             name = samples.items[row]
             test, one = several.get(name), single.get((level, name))
-            share = (
-                test.share if test is not None and test.share is not None else one.share if one is not None else None
-            )
-            if not (is_of_history[at] and counts[0][at] == counts[1][at] == 1):
+            shares = [each.share for each in (test, one) if each is not None and each.share is not None]
+            bases, news = int((has[at] & samples.is_base).sum()), int((has[at] & samples.is_new).sum())
+            if not (is_of_history[at] and bases == news == 1):
                 one = None
-            smallest, least = (
-                0.03 if level == "total" and test is not None and not self.is_interleaved else 0.02,
-                0.0005,
-            )
-            if one is not None:
-                smallest, least = 0.1, 0.001
-            smallest = (
-                max(smallest, self.min_effect or 0) if one is not None or self.min_effect is None else self.min_effect
-            )
+            smallest, least = self._smallest(level, one is not None), 0.0005 if one is None else 0.001
             yield _Item(
                 level,
                 name,
                 samples.scopes[row],
-                *(each[at] for each in (*counts, *used, *ticks)),
-                bool(is_zero[at]),
+                bases,
+                news,
+                int((has[at] & samples.is_base & is_used).sum()),
+                int((has[at] & samples.is_new & is_used).sum()),
+                float(base_ticks[at]),
+                float(new_ticks[at]),
+                bool((has[at] & ~np.isfinite(samples.logs[row])).any()),
                 test,
                 whole.get(name),
                 one,
-                share,
+                shares[0] if shares else None,
                 smallest,
-                max(smallest, least / (share or 1)),
+                max(smallest, least / (shares[0] if shares else 1)),
             )
+
+    def _smallest(self, level: str, is_single: bool) -> float:
+        """The smallest change that counts of an item by itself."""
+        if is_single:
+            return max(0.1, self.min_effect or 0)
+        if self.min_effect is not None:
+            return self.min_effect
+        return 0.03 if level == "total" and not self.is_interleaved else 0.02
 
     def _decided(self, item: _Item, weights: float) -> Verdict:
         """The verdict on an item, with its numbers and note."""
@@ -406,7 +409,7 @@ class _Comparison:
 
     def _common_shift(self) -> Verdict:
         """The change that all ops have in common."""
-        is_used = ~self.states.is_disturbed | self.states.is_single
+        is_used = np.logical_or(~self.states.is_disturbed, self.states.is_single)
         base, new = (self.states.factors[side & is_used] for side in (self.samples.is_base, self.samples.is_new))
         change = float(np.expm1(new.mean() - base.mean())) if len(base) and len(new) else None
         found = Verdict(self.samples.index, "common shift", None, "", change=change)

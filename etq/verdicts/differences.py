@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from etq.verdicts.samples import Flags, Numbers, Samples, median, medians
 from etq.verdicts.student import p_of
@@ -50,7 +51,7 @@ def differences(logs: Numbers, factors: Numbers, is_new: Flags, *, is_interleave
         means = [_means(values, side) for side in sides]
         of_factors = [np.where(side, factors, 0).sum(axis=1) / side.sum(axis=1) for side in sides]
         value_parts, factor_parts = (
-            sum(np.where(side, each - mean[:, None], 0) for side, mean in zip(sides, both, strict=True))
+            np.where(sides[0], each - both[0][:, None], 0) + np.where(sides[1], each - both[1][:, None], 0)
             for each, both in ((values, means), (factors, of_factors))
         )
         squares, products = (factor_parts**2).sum(axis=1), (value_parts * factor_parts).sum(axis=1)
@@ -85,7 +86,8 @@ def _means(values: Numbers, side: Flags) -> Numbers:
         np.where(side, values, np.inf).min(1, initial=np.inf),
         np.where(side, values, -np.inf).max(1, initial=-np.inf),
     )
-    return np.where(low == high, low, np.where(side, values, 0).sum(axis=1) / side.sum(axis=1))
+    means: Numbers = np.where(low == high, low, np.where(side, values, 0).sum(axis=1) / side.sum(axis=1))
+    return means
 
 
 @dataclass
@@ -158,7 +160,7 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[s
     return tested
 
 
-def _totals(samples: Samples, columns: Numbers) -> dict[str | None, float]:
+def _totals(samples: Samples, columns: npt.NDArray[np.intp]) -> dict[str | None, float]:
     """The median of base's total of each scope."""
     chosen = columns[~samples.is_new[columns]]
     rows = np.flatnonzero(samples.of_level("total"))
@@ -225,7 +227,8 @@ def _correct(tested: dict[str, Test]) -> None:
     """Set q of all items that the clock can show."""
     for test in tested.values():
         test.q = None if test.is_below_resolution else 1.0
-    chances = sorted((test.p / test.weight, item) for item, test in tested.items() if None not in (test.q, test.p))
+    shown = [(test.p, test.weight, item) for item, test in tested.items() if test.q is not None]
+    chances = sorted((p / weight, item) for p, weight, item in shown if p is not None)
     rest, most = sum(tested[item].weight for _, item in chances), 0.0
     for chance, item in chances:
         most = max(most, chance * rest)

@@ -61,7 +61,7 @@ class Samples:
         if np.isnan(positions).any():
             return False
         is_new = is_new[np.argsort(positions, kind="stable")]
-        return int((is_new[1:] != is_new[:-1]).sum()) >= min(is_new.sum(), (~is_new).sum())
+        return int((is_new[1:] != is_new[:-1]).sum()) >= min(int(is_new.sum()), int((~is_new).sum()))
 
 
 def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:

@@ -37,11 +37,6 @@ class Single:
         """The ratio of new to base, less 1."""
         return float(np.exp(self.difference) - 1)
 
-    @property
-    def deviation(self) -> float:
-        """The standard deviation of the history."""
-        return abs(self.difference) / np.sqrt(2) / self.score
-
 
 @dataclass(frozen=True)
 class History:
@@ -107,8 +102,8 @@ def _find_shared(found: dict[tuple[str, str], Single], histories: dict[tuple[str
     for key, single in found.items():
         if key[0] == "total" or key not in histories:
             continue
-        is_large = None if single.share is None else single.share >= 0.01
-        single.is_shared = bool(single.score <= 1.5 * worst.get(is_large, np.nan) / histories[key].deviation)
+        of_ops = worst.get(None if single.share is None else single.share >= 0.01, np.nan)
+        single.is_shared = bool(single.score <= 1.5 * of_ops / histories[key].deviation)
         if key[0] == "op" and single.is_rare and abs(single.difference) < np.log(2) and rare_ops >= 3:
             single.is_shared = True
 

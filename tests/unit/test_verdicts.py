@@ -24,7 +24,7 @@ class Sides:
     ops: Floats
     totals: Floats
     coarse: np.ndarray[Any, np.dtype[np.bool_]]
-    op_types: list[str | None] | None = None
+    op_types: Sequence[str | None] | None = None
 
 
 def test_p_of_student_is_that_of_scipy() -> None:
