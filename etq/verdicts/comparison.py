@@ -168,8 +168,8 @@ class _Comparison:
         samples = self.samples
         rows = np.flatnonzero(samples.of_level(level))
         has = np.isfinite(samples.ticks[rows])
-        is_used = np.logical_or(~self.states.is_disturbed, self.states.is_single)
-        is_of_history = has[:, ~(samples.is_base | samples.is_new)].any(axis=1)
+        is_used = ~self.states.is_disturbed | self.states.is_single
+        is_of_history = ~(samples.is_base | samples.is_new)
         base_ticks, new_ticks = (
             medians(samples.ticks[np.ix_(rows, side)]) for side in (samples.is_base, samples.is_new)
         )
@@ -178,7 +178,7 @@ class _Comparison:
             test, one = several.get(name), single.get((level, name))
             shares = [each.share for each in (test, one) if each is not None and each.share is not None]
             bases, news = int((has[at] & samples.is_base).sum()), int((has[at] & samples.is_new).sum())
-            if not (is_of_history[at] and bases == news == 1):
+            if not (has[at, is_of_history].any() and bases == news == 1):
                 one = None
             smallest, least = self._smallest(level, one is not None), 0.0005 if one is None else 0.001
             yield _Item(
@@ -409,7 +409,7 @@ class _Comparison:
 
     def _common_shift(self) -> Verdict:
         """The change that all ops have in common."""
-        is_used = np.logical_or(~self.states.is_disturbed, self.states.is_single)
+        is_used = ~self.states.is_disturbed | self.states.is_single
         base, new = (self.states.factors[side & is_used] for side in (self.samples.is_base, self.samples.is_new))
         change = float(np.expm1(new.mean() - base.mean())) if len(base) and len(new) else None
         found = Verdict(self.samples.index, "common shift", None, "", change=change)
