@@ -26,7 +26,7 @@ from etq.verdicts.states import LEAST, states
 LEAST_HISTORY = 10
 # All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
 # ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a 20th each.
-PARTS, SLOW_PARTS = {"total": 0.3, "op": 0.6, "call": 0.6, "module": 0.6}, {"total": 0.05, "op": 0.05}
+PARTS, SLOW_PARTS = {"total": 0.4, "op": 0.5, "call": 0.5, "module": 0.5}, {"total": 0.05, "op": 0.05}
 
 
 @dataclass
