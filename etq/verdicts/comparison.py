@@ -25,8 +25,8 @@ from etq.verdicts.states import LEAST, states
 # With fewer captures in a history, single ones have no verdict.
 LEAST_HISTORY = 10
 # All verdicts of a comparison share one probability of a false positive: the parts of it that tests may take. Those of
-# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a 20th each.
-PARTS, SLOW_PARTS = {"total": 0.4, "op": 0.5, "call": 0.5, "module": 0.5}, {"total": 0.05, "op": 0.05}
+# ops are one test, by Holm's procedure; so are those of modules, which are sums of ops. Slow runs have a 40th each.
+PARTS, SLOW_PARTS = {"total": 0.35, "op": 0.6, "call": 0.6, "module": 0.6}, {"total": 0.025, "op": 0.025}
 
 
 @dataclass
@@ -103,6 +103,10 @@ class _Item:
     share: float | None
     smallest: float  # what counts of it by itself
     counting: float  # and as a part of the total
+
+    @property
+    def part(self) -> float:
+        return 1.0 if self.share is None else self.share
 
     @property
     def excluded(self) -> int:
@@ -197,7 +201,7 @@ class _Comparison:
                 one,
                 shares[0] if shares else None,
                 smallest,
-                max(smallest, least / (shares[0] if shares else 1)),
+                max(smallest, math.inf if shares and not shares[0] else least / (shares[0] if shares else 1)),
             )
 
     def _smallest(self, level: str, is_single: bool) -> float:
@@ -261,7 +265,7 @@ class _Comparison:
     def _of_single(self, item: _Item, single: Single) -> str:
         if single.is_disturbed or single.is_below_twice:
             return words.CANT_JUDGE
-        if single.is_rare and abs(single.change) >= item.smallest and abs(single.change) * (item.share or 1) >= 0.001:
+        if single.is_rare and abs(single.change) >= item.smallest and abs(single.change) * item.part >= 0.001:
             return (words.POSSIBLY if single.is_shared else "") + words.direction(single.change)
         # The greatest difference of the history, more, would not count.
         if math.expm1(abs(single.difference) + single.worst_step) <= item.counting:
@@ -281,7 +285,7 @@ class _Comparison:
 
     def _counts(self, item: _Item, test: Test) -> bool:
         """Whether a change is large enough, by itself and as a part of the total."""
-        return abs(test.change) >= item.smallest and abs(test.change) * (item.share or 1) >= 0.0005
+        return abs(test.change) >= item.smallest and abs(test.change) * item.part >= 0.0005
 
     def _is_certain(self, item: _Item, test: Test) -> bool:
         p = test.p if item.level == "total" else test.q
@@ -334,7 +338,7 @@ class _Comparison:
         """The note on an item of several captures that isn't decided."""
         is_large = abs(test.change) >= item.smallest
         if verdict == words.SAME and is_large and not self._counts(item, test) and self._is_certain(item, test):
-            return words.immaterial(test.change, item.share or 1)
+            return words.immaterial(test.change, item.part)
         if verdict != words.OPEN:
             return None
         if not self._counts(item, test):

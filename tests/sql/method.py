@@ -283,8 +283,8 @@ def several(given: Sides) -> dict[Any, Judged]:
     of_ops, values, below = tested(given, common.factors, base, new)
     whole, all_values, _ = tested(given, common.factors, all_base, all_new)
     few = min(base.sum(), new.sum()) < LONELY
-    # All tests share 0.05: totals have 0.4 of it, ops 0.5, slow runs the rest.
-    alpha, alpha_of_total = 0.025, 0.02
+    # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
+    alpha, alpha_of_total = 0.03, 0.0175
     for at, each in of_ops.items():
         counts = (
             each.q is not None
