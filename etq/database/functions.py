@@ -50,7 +50,72 @@ class Function:
         return found
 
 
+_SAMPLE: Final = {
+    "comparison": "BIGINT",
+    "capture_id": "BIGINT",
+    "step": "BIGINT",
+    "side": "VARCHAR",
+    "position": "DOUBLE",
+    "level": "VARCHAR",
+    "scope": "VARCHAR",
+    "item": "VARCHAR",
+    "op": "VARCHAR",
+    "ticks": "DOUBLE",
+    "slow_ticks": "DOUBLE",
+    "resolution": "DOUBLE",
+    "is_coarse": "BOOLEAN",
+    "calls": "DOUBLE",
+}
 FUNCTIONS: Final = (
+    Function(
+        "needs_etq_to_align",
+        "alignment",
+        "align",
+        (
+            {
+                "capture_id": "BIGINT",
+                "op_index": "BIGINT",
+                "program": "VARCHAR",
+                "name": "VARCHAR",
+                "is_by_module": "BOOLEAN",
+                "ticks": "DOUBLE",
+            },
+        ),
+        {"capture_id": "BIGINT", "op_index": "BIGINT", "item": "VARCHAR"},
+    ),
+    Function(
+        "needs_etq_to_compare",
+        "comparison",
+        "compare",
+        (_SAMPLE, {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"}, "DOUBLE", "DOUBLE"),
+        {
+            "comparison": "BIGINT",
+            "level": "VARCHAR",
+            "scope": "VARCHAR",
+            "item": "VARCHAR",
+            "verdict": "VARCHAR",
+            "change": "DOUBLE",
+            "change_low": "DOUBLE",
+            "change_high": "DOUBLE",
+            "base_ticks": "DOUBLE",
+            "new_ticks": "DOUBLE",
+            "share": "DOUBLE",
+            "p": "DOUBLE",
+            "q": "DOUBLE",
+            "score": "DOUBLE",
+            "base_captures": "BIGINT",
+            "new_captures": "BIGINT",
+            "note": "VARCHAR",
+            "capture_id": "BIGINT",
+            "step": "BIGINT",
+            "off": "DOUBLE",
+            "factor": "DOUBLE",
+            "is_disturbed": "BOOLEAN",
+            "has_factor": "BOOLEAN",
+            "is_scattered": "BOOLEAN",
+            "other_shift": "DOUBLE",
+        },
+    ),
     Function(
         "needs_etq_to_compare_values",
         "values",
@@ -173,7 +238,6 @@ def _list_of(row: Row) -> str:
 def _in_arrow(each: Function) -> Callable[..., Any]:
     """Return a function of Arrow arrays, as DuckDB calls it: each of their values is an argument of one call."""
 
-    # DuckDB evaluates the types: Arrow isn't imported then.
     def called(*columns: Any) -> Any:
         import numpy as np
         import pyarrow as pa

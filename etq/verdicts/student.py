@@ -33,7 +33,7 @@ def p_of(t: float, freedom: int) -> float:
     return max(0.0, 1 - within)
 
 
-def quantile(p: float, freedom: int) -> float:
+def quantile(p: float, freedom: float) -> float:
     """Return the value that t is above with probability `p`, below 0.5.
 
     Cornish's and Fisher's expansion (Abramowitz and Stegun, 26.7.5) of the normal quantile (26.2.23). Its error is
