@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import QueryError
-from etq.warehouse.formats import HAS_TRACES
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -26,18 +27,11 @@ VIEWS: Final = {
     "sides": "compared_captures",
     "parts": "compare_parts",
 }
-# Parts that are computed from rows of `_comparison`: the macro, and the rows and options that it needs.
-_MADE: Final = {
-    "captures": ("_compared_totals", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
-    "ops": ("_compared_ops", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
-    "findings": ("_compared_findings", ("chosen", "samples"), ("phase",)),
-    "sides": ("_compared_sides", ("samples",), ("unit",)),
-    "parts": ("_compared_parts", ("chosen", "samples", "verdicts"), ("unit", "allow_mismatch")),
-}
+# Parts that select from `_comparison`, which is computed once for all of them.
+_MADE: Final = ("captures", "modules", "ops", "findings", "sides", "parts")
 # Options of the other parts.
 _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "calls": (),
-    "modules": ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch"),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
@@ -61,8 +55,10 @@ WORSE: Final = ("slower", "worse")
 UNSTABLE: Final = ("unstable",)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
-_COMPARED: Final = ("quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
+_COMPARED: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
+# What the views select from.
+_COMPARISON: Final = re.compile(r"\b_comparison\([^()]*\)")
 
 
 class Comparison:
@@ -114,23 +110,16 @@ class Comparison:
     def _part(self, part: str, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the rows of a part, of which several sections need some."""
         if part in _MADE:
-            macro, lists, names = _MADE[part]
-            passed = _given(options, names)
             computed = self._table(options)
-            call = f"{macro}({', '.join(f'(SELECT {each} FROM {computed})' for each in lists)}{_named(passed)})"
-            key: tuple[Any, ...] = (part, computed, *passed.items())
-        else:
-            passed = _given(options, _TAKEN[part])
-            call = f"{VIEWS[part]}($base, $new{_named(passed)})"
-            key = (part, *passed.items())
-            passed |= {"base": self.base, "new": self.new}
-        return self._kept(key, call, passed)
+            return self._kept((part, computed), f"({_selecting(VIEWS[part], computed)})", {})
+        passed = _given(options, _TAKEN[part])
+        call = f"{VIEWS[part]}($base, $new{_named(passed)})"
+        return self._kept((part, *passed.items()), call, passed | {"base": self.base, "new": self.new})
 
     def _table(self, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the comparison for these options."""
         passed = _given(options, _COMPARED)
-        macro = "_comparison" if self._has_traces else "_comparison_of_runtime"
-        call = f"{macro}($base, $new{_named(passed)})"
+        call = f"_comparison($base, $new{_named(passed)})"
         return self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new})
 
     def _kept(self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any]) -> str:
@@ -140,10 +129,6 @@ class Comparison:
             self.warehouse.rows(f"CREATE TEMP TABLE {name} AS FROM {call}", **arguments)
             self._computed[key] = name
         return self._computed[key]
-
-    @cached_property
-    def _has_traces(self) -> bool:
-        return bool(self.warehouse.rows(HAS_TRACES)[1])
 
     def verdicts(self, part: str, of: str, **other: Any) -> list[tuple[str, str]]:
         """Return the values of a part's column `of`, each with its verdict if it has one."""
@@ -293,56 +278,34 @@ class Comparison:
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total
-        itself.
-
-        Rows have method, verdict and change in percent. As this is a second test, it uses half of alpha. Empty if a
-        quantile is chosen, and if steps are the samples, which have no quantiles.
+        itself: method, verdict and change in percent. Empty if another quantile is chosen, and of steps.
         """
-        options = self._tail_options()
-        if not options:
-            return []
-        columns = "method, verdict, change_percent"
-        totals = [row for row in self.rows("captures", "what, verdict")[1] if row[0] == "total"]
-        _, rows = self.rows("captures", f"what, {columns}", **options)
-        tails = [row[1:] for row in rows if row[0] == "total"]
-        return [
-            (method, verdict, change)
-            for (method, verdict, change), (_, of_total) in zip(tails, totals, strict=False)
-            if verdict in ("slower", "faster") and verdict != of_total
-        ]
+        return self._slow_runs("total", "scope")
 
     def slow_op_tails(self) -> list[tuple[str, float]]:
-        """Return the ops whose slowest tenth of runs is slower, and that are not slower themselves.
-
-        Rows have the op with its module and instruction, and its change in percent. The test is that of `slow_tails`.
-        Empty if the sides were measured apart.
+        """Return the ops whose slowest tenth of runs is slower, and that are not slower themselves: the op with its
+        module and instruction, and its change in percent. Empty if the sides were not measured in turns.
         """
-        options = self._tail_options()
-        if not options:
-            return []
+        return [(op, change) for op, _, change in self._slow_runs("op", self.op_key())]
+
+    def _slow_runs(self, level: str, name: str) -> list[tuple[str, str, float]]:
         query = f"""
-            SELECT count(*)
-            FROM (SELECT unnest(t.verdicts, recursive := true) FROM {self._table(self.options | options)} AS t) AS v
-            WHERE v.level = 'op' AND v.verdict = 'slower'
+            SELECT {name}, verdict, change_percent FROM {self._table(self.options)}
+            WHERE level = 'slow {level}' AND verdict IN ('slower', 'faster')
+            ORDER BY abs(difference) DESC, item
         """
-        # The slowest tenth of an op's runs drifts more than the total's: it needs sides that were measured in turns.
-        if not self.warehouse.rows(query)[1][0][0] or ("measured apart",) in self.rows("findings", "rule")[1]:
-            return []
-        columns = f"{self.op_key()}, verdict, change_percent"
-        slower = {op for op, verdict, _ in self.rows("ops", columns)[1] if verdict == "slower"}
-        tails = self.rows("ops", columns, **options)[1]
-        return [(op, change) for op, verdict, change in tails if verdict == "slower" and op not in slower]
-
-    def _tail_options(self) -> dict[str, Any]:
-        """Return the options of the comparison of the slowest tenth of runs; none if there is none."""
-        if self.options["quantile"] is not None or self.is_by_step():
-            return {}
-        return {"quantile": 0.9, "alpha": (self.options["alpha"] or 0.05) / 2}
+        return self.warehouse.rows(query)[1]
 
     def op_key(self) -> str:
         """Return the expression for an op with its module and instruction; of traces with its kind."""
         op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
+
+
+def _selecting(view: str, computed: str) -> str:
+    """Return the query of a view of a comparison, from the table in which the comparison is computed already."""
+    query = catalog.named(view).statement.split(") AS TABLE\n", 1)[1]
+    return _COMPARISON.sub(computed, query)
 
 
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:

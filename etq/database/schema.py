@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import duckdb
 
 from etq import catalog
-from etq.database import contents, template
+from etq.database import contents, functions, template
 from etq.database.rollups import RUN_FINDERS
 from etq.errors import WarehouseError
 from etq.version import OLDEST_SCHEMA, SCHEMA_VERSION, VERSION
@@ -216,4 +216,7 @@ def document_tables(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _execute_all(connection: duckdb.DuckDBPyConnection, statements: Iterable[str]) -> None:
-    connection.execute(";\n".join(statements))
+    text = ";\n".join(statements)
+    if functions.PREFIX in text:
+        functions.register(connection)
+    connection.execute(text)

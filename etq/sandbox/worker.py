@@ -20,6 +20,7 @@ from typing import Any, Final
 import duckdb
 
 from etq.database.connection import is_lake_path
+from etq.database.functions import register_for
 from etq.database.zones import Answer
 from etq.errors import EtqError, WarehouseError, message_of
 from etq.sandbox.results import encoded
@@ -53,6 +54,7 @@ def main() -> None:
         # To open a file takes memory and time, too: more of both than what is left for the query then.
         _limit(wait + seconds, megabytes + HEADROOM)
         connection = _lake(path, megabytes) if is_lake_path(path) else _file(path, megabytes, wait)
+        register_for(connection, query)
         # The thread is started before: there must be room for its stack.
         clock = threading.Timer(seconds, connection.interrupt)
         clock.daemon = True

@@ -15,6 +15,7 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.generators.spark import SparkGenerator
 from sqlglot.parsers.duckdb import DuckDBParser
 
+from etq.database.functions import PREFIX
 from etq.errors import QueryError
 
 INFINITY: Final = "DOUBLE('Infinity')"
@@ -197,6 +198,8 @@ _FUNCTIONS: Final[dict[str, Callable[..., str]]] = {
 def _called(writer: SparkGenerator, node: exp.Anonymous) -> str:
     """Return the call of a function that sqlglot doesn't know. Raises QueryError for a function of DuckDB alone."""
     name = node.name.lower()
+    if name.startswith(PREFIX):  # registered with the session
+        return writer.func(name, *node.expressions)
     if (write := _FUNCTIONS.get(name)) is None:
         raise QueryError(f"the function {name} has no equivalent in Spark")
     return write(writer, *node.expressions)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlglot import exp
 
 from etq import catalog
+from etq.database.functions import FUNCTIONS, PREFIX, in_rows
 from etq.errors import QueryError
 from etq.lake.state import read
 from etq.lake.tables import Lake
@@ -21,6 +22,7 @@ from etq.spark.transpiling import engines, portable, to_text
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_TYPES: Final = {"VARCHAR": "STRING"}
 _QUERIES: Final = count(1)  # makes the names that a query adds to the session unique
 
 
@@ -59,6 +61,8 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     Raises QueryError for a query that can't be parsed, has no equivalent in Spark, or fails.
     """
     tree = portable(query)
+    if any(each.name.startswith(PREFIX) for each in tree.find_all(exp.Anonymous)):
+        _register_functions(spark)
     clause = tree.args.get("with_")
     tree.set("with_", None)
     named: list[exp.CTE] = [] if clause is None else clause.expressions
@@ -80,6 +84,13 @@ def sql(spark: SparkSession, query: str) -> DataFrame:
     finally:
         for name in created:
             spark.catalog.dropTempView(name)
+
+
+def _register_functions(spark: SparkSession) -> None:
+    """Register the functions that decide verdicts: the executors' Python needs etq for them."""
+    for each in FUNCTIONS:
+        fields = ", ".join(f"{name}: {_TYPES.get(kind, kind)}" for name, kind in each.returns.items())
+        spark.udf.register(each.name, in_rows(each), f"array<struct<{fields}>>")
 
 
 def rows(frame: DataFrame) -> list[Any]:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from etq import catalog
 
 _OF_RUNTIME: Final = "_advice_of_runtime"
-_COMPARED_OPS: Final = "_compare_ops_of_runtime"
 _TAX: Final = "_framework_tax_alone"
 TRACE: Final = "torch_trace"
 # By view and format, macros with the rows and parameters of the view.
@@ -22,19 +21,11 @@ BY_FORMAT: Final[Mapping[str, Mapping[str, str]]] = {
         "reference": _OF_RUNTIME,
         TRACE: "_advice_of_trace",
     },
-    "compare_ops": {
-        "etdump": _COMPARED_OPS,
-        "prof_result": _COMPARED_OPS,
-        "reference": _COMPARED_OPS,
-        TRACE: "compare_ops",
-    },
     # For all but a baseline, which is a parameter of the view alone.
     "framework_tax": {"etdump": _TAX, "prof_result": _TAX, "reference": _TAX, TRACE: _TAX},
 }
 # Parameters that change no rows of a macro that doesn't take them; a wrong `phase` is an error of the view.
 _WITHOUT_EFFECT: Final = frozenset({"method", "runs", "steps"})
-# Whether a warehouse has traces. To resolve the captures of a comparison would take much longer.
-HAS_TRACES: Final = f"SELECT 1 FROM captures AS c WHERE c.format = '{TRACE}' LIMIT 1"
 
 
 def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.SqlObject, dict[str, Any]]:

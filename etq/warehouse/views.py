@@ -10,7 +10,7 @@ from typing import Any, Final
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError
-from etq.warehouse.formats import BY_FORMAT, HAS_TRACES, TRACE, narrowed
+from etq.warehouse.formats import BY_FORMAT, narrowed
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
@@ -69,10 +69,8 @@ class Views:
         return view
 
     def _format(self, arguments: Mapping[str, Any]) -> str | None:
-        """The format of the view's captures; of several captures that of traces, if any may be one. None if unknown."""
-        if "capture" not in arguments:
-            return TRACE if self.rows(HAS_TRACES)[1] else "etdump"
-        return arguments["capture"].format if isinstance(arguments["capture"], Capture) else None
+        """The format of the view's capture, None if unknown."""
+        return arguments["capture"].format if isinstance(arguments.get("capture"), Capture) else None
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *(each.name for each in table_macros())})

@@ -22,6 +22,7 @@ from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.connection import check_name, connect, expanded, explained, is_lake_path, settings, withdraw_access
 from etq.database.database import Database
+from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, on_notice
 from etq.database.zones import Answer
@@ -191,7 +192,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                return self.connection.sql(query, params=_values(parameters))
+                return self._connection_for(query).sql(query, params=_values(parameters))
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -202,7 +203,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = Answer(self.connection, query, _values(parameters))
+                answer = Answer(self._connection_for(query), query, _values(parameters))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -217,10 +218,15 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = Answer(self.connection, query, _values(parameters))
+                answer = Answer(self._connection_for(query), query, _values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
             raise self._query_error(error) from error
+
+    def _connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
+        """The connection, with the functions that a query needs."""
+        register_for(self.connection, query)
+        return self.connection
 
     def safe_sql(
         self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any

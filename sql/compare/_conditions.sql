@@ -5,11 +5,16 @@
 --   name: the condition
 --   detail: both sides' ranges as text
 CREATE MACRO _differing_conditions(
-    chosen  -- rows of `_comparison_captures` as a list
+    base_captures,  -- list of the captures of base
+    new_captures  -- list of the captures of new
 ) AS TABLE
 WITH
 sides AS (
-    SELECT unnest(chosen, recursive := true)
+    SELECT b.capture_id, 'base' AS side FROM (
+        SELECT unnest(base_captures) AS capture_id
+    ) AS b
+    UNION ALL
+    SELECT n.capture_id, 'new' FROM (SELECT unnest(new_captures) AS capture_id) AS n
 ),
 ranges AS (
     SELECT
@@ -23,7 +28,7 @@ ranges AS (
         median(m.value) FILTER (WHERE s.side = 'new') AS new_middle
     FROM sides AS s
     JOIN metrics AS m ON m.capture_id = s.capture_id
-    WHERE m.better IS NULL AND s.side <> 'history'
+    WHERE m.better IS NULL
     GROUP BY m.name
 ),
 governors AS (
@@ -51,15 +56,3 @@ UNION ALL
 SELECT 'governor', g.base || ' in base, ' || g.new || ' in new'
 FROM governors AS g
 WHERE g.base <> g.new;
-
--- The verdict that is shown: if conditions differ, these may be the reason for
--- slower or faster.
-CREATE MACRO _verdict_label(
-    verdict,  -- of `_verdicts`
-    conditions  -- number of conditions that differ
-) AS (
-    CASE
-        WHEN verdict IN ('slower', 'faster') AND conditions > 0 THEN 'conditions differ'
-        ELSE verdict
-    END
-);

@@ -29,15 +29,3 @@ FROM (
         END AS shown
     FROM (SELECT counted AS counted) AS g
 ) AS c;
-
--- A duration as text, for notes: in the greatest unit that fits into it.
-CREATE MACRO _length(
-    ticks  -- nanoseconds
-) AS (
-    CASE
-        WHEN ticks >= 1000000000 THEN printf('%.4g s', ticks::DOUBLE / 1000000000)
-        WHEN ticks >= 1000000 THEN printf('%.4g ms', ticks::DOUBLE / 1000000)
-        WHEN ticks >= 1000 THEN printf('%.4g us', ticks::DOUBLE / 1000)
-        ELSE printf('%.4g ns', ticks::DOUBLE)
-    END
-);

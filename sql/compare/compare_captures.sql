@@ -31,116 +31,65 @@ CREATE MACRO compare_captures(
 WITH
 comparison AS MATERIALIZED (
     FROM _comparison(
-        base, new, quantile := quantile, phase := phase, history := history,
-        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
+        base, new, unit := unit, quantile := quantile, phase := phase,
+        history := history, alpha := alpha, min_effect := min_effect,
+        allow_mismatch := allow_mismatch
     )
-)
-FROM _compared_totals(
-    (SELECT c.chosen FROM comparison AS c),
-    (SELECT c.samples FROM comparison AS c),
-    (SELECT c.verdicts FROM comparison AS c),
-    unit := unit,
-    allow_mismatch := allow_mismatch
-);
-
--- The totals of a comparison that is computed already.
--- Columns: as in `compare_captures`
-CREATE MACRO _compared_totals(
-    chosen,  -- as in `_comparison`
-    samples,  -- as in `_comparison`
-    verdicts,  -- as in `_comparison`
-    unit := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
-) AS TABLE
-WITH
-sampled AS MATERIALIZED (
-    SELECT unnest(samples, recursive := true)
-),
-compared AS MATERIALIZED (
-    SELECT unnest(verdicts, recursive := true)
 ),
 -- The same op may be a kernel on one side and in a delegate call on the other.
-added AS (
-    SELECT
-        s.item,
-        bool_or(s.is_additive) FILTER (WHERE s.side = 'base') AS is_in_base,
-        bool_or(s.is_additive) FILTER (WHERE s.side = 'new') AS is_in_new
-    FROM sampled AS s
-    WHERE s.level = 'op'
-    GROUP BY s.item
-),
 ops AS (
     SELECT
         c.scope,
-        coalesce(fsum(c.base_ticks) FILTER (WHERE a.is_in_base), 0) AS base_ticks,
-        coalesce(fsum(c.new_ticks) FILTER (WHERE a.is_in_new), 0) AS new_ticks
-    FROM compared AS c
-    JOIN added AS a ON a.item = c.item
+        coalesce(fsum(c.base) FILTER (WHERE c.is_in_base), 0) AS base,
+        coalesce(fsum(c.new) FILTER (WHERE c.is_in_new), 0) AS new
+    FROM comparison AS c
     WHERE c.level = 'op'
     GROUP BY c.scope
-),
-shown AS (
-    FROM _display_scale(
-        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
-        unit
-    )
 ),
 lines AS (
     SELECT
         CASE c.level WHEN 'total' THEN 1 ELSE 2 END AS place,
-        CASE c.level WHEN 'total' THEN 'total' ELSE 'common shift' END AS what,
+        c.level AS what,
         CASE
             WHEN c.level <> 'total' AND c.comparison > 0 THEN 'on devices' ELSE c.scope
         END AS scope,
-        c.base_ticks,
-        c.new_ticks,
-        c.change,
-        c.change_low,
-        c.change_high,
-        c.verdict,
-        c.p,
-        c.note,
-        c.base_captures,
-        c.new_captures
-    FROM compared AS c
-    WHERE c.level = 'total' OR c.level = 'common shift' AND c.change IS NOT NULL
+        c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new, c.p,
+        c.note, c.base_captures, c.new_captures
+    FROM comparison AS c
+    WHERE c.level = 'total'
+        OR c.level = 'common shift' AND c.change_percent IS NOT NULL
     UNION ALL
     SELECT
-        3, 'ops', o.scope, o.base_ticks, o.new_ticks,
-        o.new_ticks / nullif(o.base_ticks, 0) - 1,
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL
+        3, 'ops', o.scope, NULL, 100 * (o.new / nullif(o.base, 0) - 1), NULL, NULL,
+        o.base, o.new, NULL, NULL, NULL, NULL
     FROM ops AS o
     UNION ALL
     SELECT
-        4, 'outside ops', t.scope,
-        t.base_ticks - o.base_ticks,
-        t.new_ticks - o.new_ticks,
-        (t.new_ticks - o.new_ticks) / nullif(t.base_ticks - o.base_ticks, 0) - 1,
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL
-    FROM compared AS t
+        4, 'outside ops', t.scope, NULL,
+        100 * ((t.new - o.new) / nullif(t.base - o.base, 0) - 1), NULL, NULL,
+        t.base - o.base, t.new - o.new, NULL, NULL, NULL, NULL
+    FROM comparison AS t
     JOIN ops AS o ON o.scope = t.scope
     -- The total on devices is the sum of the events there.
     WHERE t.level = 'total' AND t.comparison = 0
+),
+shown AS (
+    SELECT any_value(c.unit) AS unit FROM comparison AS c WHERE c.level = 'total'
 )
 SELECT
     l.what,
     l.scope AS method,
     CASE
-        WHEN u.unit IS NULL AND l.place = 1 THEN 'can''t judge'
-        ELSE _verdict_label(l.verdict, d.conditions)
+        WHEN u.unit IS NULL AND l.place = 1 THEN 'can''t judge' ELSE l.verdict
     END AS verdict,
-    CASE WHEN u.unit IS NOT NULL THEN 100 * l.change END AS change_percent,
-    CASE WHEN u.unit IS NOT NULL THEN 100 * l.change_low END AS low_percent,
-    CASE WHEN u.unit IS NOT NULL THEN 100 * l.change_high END AS high_percent,
-    l.base_ticks / u.divisor AS base,
-    l.new_ticks / u.divisor AS new,
-    (l.new_ticks - l.base_ticks) / u.divisor AS difference,
+    CASE WHEN u.unit IS NOT NULL THEN l.change_percent END AS change_percent,
+    CASE WHEN u.unit IS NOT NULL THEN l.low_percent END AS low_percent,
+    CASE WHEN u.unit IS NOT NULL THEN l.high_percent END AS high_percent,
+    l.base,
+    l.new,
+    l.new - l.base AS difference,
     u.unit,
-    CASE
-        WHEN u.unit IS NOT NULL THEN 100 * (l.new_ticks - l.base_ticks) / nullif(
-            t.new_ticks - t.base_ticks, 0
-        )
-    END AS explained_percent,
+    100 * (l.new - l.base) / nullif(t.new - t.base, 0) AS explained_percent,
     CASE WHEN u.unit IS NOT NULL THEN l.p END AS p,
     CASE
         WHEN u.unit IS NULL AND l.place = 1
@@ -151,9 +100,5 @@ SELECT
     l.new_captures
 FROM lines AS l
 CROSS JOIN shown AS u
-CROSS JOIN (
-    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(chosen) AS x
-) AS d
-LEFT JOIN compared AS t ON t.level = 'total' AND t.scope = l.scope
+LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = l.scope
 ORDER BY l.place = 2, l.scope, l.place;

@@ -11,70 +11,20 @@ CREATE MACRO compare_findings(
     allow_mismatch := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
-selected AS MATERIALIZED (
-    FROM _comparison_captures(base, new, history)
-),
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(
-        (SELECT list(k) FROM selected AS k), quantile, phase, allow_mismatch
+comparison AS MATERIALIZED (
+    FROM _comparison(
+        base, new, quantile := quantile, phase := phase,
+        history := history, allow_mismatch := allow_mismatch
     )
-)
-FROM _compared_findings(
-    (SELECT list(k) FROM selected AS k),
-    (SELECT list(s) FROM sampled AS s),
-    phase := phase
-);
-
--- The findings of a comparison that is computed already.
--- Columns: as in `compare_findings`
-CREATE MACRO _compared_findings(
-    chosen,  -- as in `_comparison`
-    samples,  -- as in `_comparison`
-    phase := NULL  -- as in `compare_ops`
-) AS TABLE
-WITH
-sampled AS MATERIALIZED (
-    SELECT unnest(samples, recursive := true)
-),
-adjusted AS MATERIALIZED (
-    FROM _normalized_samples(samples)
 ),
 compared AS MATERIALIZED (
-    SELECT DISTINCT
-        a.comparison,
-        a.capture_id,
-        a.side,
-        a.position,
-        a.has_factor,
-        a.is_scattered,
-        a.factor,
-        a.off,
-        a.is_disturbed,
-        a.is_single,
-        a.other_shift,
-        a.is_single OR NOT a.is_disturbed AS is_used
-    FROM adjusted AS a
-    WHERE a.side <> 'history'
-),
-sides AS (
     SELECT
-        bool_or(c.capture_id < 0) AS is_by_step,
-        count(*) FILTER (WHERE c.side = 'base') AS bases,
-        count(*) FILTER (WHERE c.side = 'new') AS news,
-        count(*) FILTER (WHERE c.is_disturbed) AS disturbed,
-        bool_and(c.has_factor) AS has_factor,
-        bool_or(c.is_scattered) AS is_scattered,
-        (
-            SELECT count(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'
-        ) AS clocks,
-        count(c.position) = count(*) AS is_ordered,
-        exp(any_value(c.other_shift)) - 1 AS other_shift,
-        exp(
-            avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
-            - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
-        ) - 1 AS common_shift
-    FROM compared AS c
-    WHERE c.comparison = 0
+        c.*,
+        NOT c.is_disturbed
+        OR bool_or(c.side = 'history') OVER (PARTITION BY c.comparison) AS is_used
+    FROM comparison AS c
+    WHERE c.level = 'capture'
+    QUALIFY c.side <> 'history'
 ),
 turns AS (
     SELECT
@@ -90,35 +40,56 @@ turns AS (
         WHERE c.comparison = 0
     ) AS o
 ),
+sides AS (
+    SELECT
+        bool_or(c.step > 0) AS is_by_step,
+        count(*) FILTER (WHERE c.side = 'base') AS bases,
+        count(*) FILTER (WHERE c.side = 'new') AS news,
+        bool_and(c.has_factor) AS has_factor,
+        bool_or(c.is_scattered) AS is_scattered,
+        count(c.position) = count(*) AS is_ordered,
+        exp(any_value(c.other_shift)) - 1 AS other_shift,
+        exp(
+            avg(c.factor) FILTER (WHERE c.side = 'new' AND c.is_used)
+            - avg(c.factor) FILTER (WHERE c.side = 'base' AND c.is_used)
+        ) - 1 AS common_shift
+    FROM compared AS c
+    WHERE c.comparison = 0
+),
+totals AS (
+    SELECT count(t.unit) > 0 AS is_one_clock
+    FROM comparison AS t
+    WHERE t.level = 'total'
+),
+conditions AS (
+    FROM _differing_conditions(
+        (SELECT list(DISTINCT b.capture_id) FROM comparison AS b WHERE b.side = 'base'),
+        (SELECT list(DISTINCT n.capture_id) FROM comparison AS n WHERE n.side = 'new')
+    )
+),
 items AS (
     SELECT
-        s.item,
-        any_value(s.matched) AS matched,
-        bool_or(s.side = 'base') AS is_in_base,
-        bool_or(s.side = 'new') AS is_in_new
-    FROM sampled AS s
-    WHERE s.level = 'op' AND s.side <> 'history'
-    GROUP BY s.item
+        i.matched, i.base_kind IS NOT NULL AS is_in_base,
+        i.new_kind IS NOT NULL AS is_in_new
+    FROM comparison AS i
+    WHERE i.level = 'op'
 )
 SELECT f.rule, f.detail
 FROM (
     SELECT
         0 AS place,
         'no times' AS rule,
-        c.name || ' of ' || t.side || ' has no '
-        || CASE WHEN t.is_trace THEN 'step' ELSE 'execute' END
-        || coalesce(' of phase ' || phase, '') || ', and is excluded' AS detail
-    FROM (SELECT unnest(chosen, recursive := true)) AS t
+        c.name || ' of ' || t.side || ' ' || t.note || ', and is excluded' AS detail
+    FROM comparison AS t
     JOIN captures AS c ON c.capture_id = t.capture_id
-    WHERE t.side <> 'history'
-        AND t.capture_id NOT IN (SELECT s.source_id FROM sampled AS s)
+    WHERE t.level = 'none' AND t.side <> 'history'
     UNION ALL
     SELECT
         1 AS place,
         'conditions differ' AS rule,
         x.name || ': ' || x.detail
         || '; this may be the reason for slower and faster' AS detail
-    FROM _differing_conditions(chosen) AS x
+    FROM conditions AS x
     UNION ALL
     SELECT
         2,
@@ -170,14 +141,14 @@ FROM (
         || CASE WHEN a.has_factor THEN ' in all ops' ELSE ' in total' END
         || CASE WHEN a.comparison > 0 THEN ' on devices' ELSE '' END
         || CASE
-            WHEN a.is_single THEN ' than the other captures: measure again'
+            WHEN a.is_used THEN ' than the other captures: measure again'
             WHEN a.has_factor
                 THEN ' than the rest of its side, and is excluded: measure again'
             ELSE ' than the captures of both sides, and is excluded: measure again'
         END
     FROM compared AS a
     JOIN captures AS c ON c.capture_id = a.capture_id
-    WHERE a.is_disturbed
+    WHERE a.is_disturbed AND a.step = 0
     UNION ALL
     SELECT
         4,
@@ -194,7 +165,7 @@ FROM (
         || CASE WHEN a.comparison > 0 THEN ' on devices' ELSE '' END
         || ' and are excluded'
     FROM compared AS a
-    WHERE a.capture_id < 0
+    WHERE a.step > 0
     GROUP BY a.comparison, a.side
     HAVING bool_or(a.is_disturbed)
     UNION ALL
@@ -205,7 +176,7 @@ FROM (
         || ' captures of ' || a.side || ' are disturbed: the others may not be '
         || 'typical either'
     FROM compared AS a
-    WHERE a.comparison = 0 AND a.capture_id > 0
+    WHERE a.comparison = 0 AND a.step = 0
     GROUP BY a.side
     HAVING count(*) > 1 AND count(*) FILTER (WHERE a.is_disturbed) > 0.2 * count(*)
     UNION ALL
@@ -230,9 +201,8 @@ FROM (
         7,
         'different clocks',
         'one side counts cycles and the other time: only shares are comparable'
-    FROM sampled AS s
-    WHERE s.level = 'total'
-    HAVING min(s.counted) <> max(s.counted)
+    FROM totals AS t
+    WHERE NOT t.is_one_clock
     UNION ALL
     SELECT
         8,
@@ -259,7 +229,8 @@ FROM (
         || ' by ' || printf('%.1f', 100 * abs(d.common_shift))
         || ' % in all ops: verdicts on ops do not include this common shift'
     FROM sides AS d
-    WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND d.clocks = 1
+    CROSS JOIN totals AS t
+    WHERE d.has_factor AND abs(d.common_shift) >= 0.02 AND t.is_one_clock
     UNION ALL
     SELECT
         8,
@@ -268,12 +239,17 @@ FROM (
         || ' % and by ' || printf('%.1f', 100 * d.other_shift) || ' %: it cannot be '
         || 'determined which of them the program changed; the first is taken for '
         || 'the common shift: see the total, and '
-        || _again(d.is_ordered AND t.is_interleaved)
+        || CASE
+            WHEN d.is_ordered AND t.is_interleaved
+                THEN 'measure more captures of both'
+            ELSE 'measure both again, in turns'
+        END
     FROM sides AS d
     CROSS JOIN turns AS t
+    CROSS JOIN totals AS u
     WHERE d.has_factor
         AND d.other_shift IS NOT NULL
         AND abs(d.common_shift) >= 0.02
-        AND d.clocks = 1
+        AND u.is_one_clock
 ) AS f
 ORDER BY f.place, f.detail;

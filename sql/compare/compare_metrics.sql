@@ -39,7 +39,10 @@ of_captures AS (
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
 tested AS (
-    SELECT v.* FROM _tested_values((SELECT list(c) FROM of_captures AS c)) AS v
+    SELECT unnest(
+        needs_etq_to_compare_values((SELECT list(c) FROM of_captures AS c)),
+        recursive := true
+    )
 ),
 judged AS (
     SELECT
@@ -65,7 +68,10 @@ judged AS (
     FROM tested AS c
     CROSS JOIN (
         SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-        FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x
+        FROM _differing_conditions(
+            (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+            (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
+        ) AS x
     ) AS d
 )
 SELECT

@@ -30,77 +30,45 @@ CREATE MACRO compare_modules(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
-chosen AS MATERIALIZED (
-    FROM _comparison_captures(base, new, history)
-),
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(
-        (SELECT list(k) FROM chosen AS k), quantile, phase, allow_mismatch
+comparison AS MATERIALIZED (
+    FROM _comparison(
+        base, new, unit := unit, quantile := quantile, phase := phase,
+        history := history, alpha := alpha, min_effect := min_effect,
+        allow_mismatch := allow_mismatch
     )
 ),
-of_modules AS MATERIALIZED (
-    FROM _module_samples((SELECT list(k) FROM chosen AS k), quantile, phase)
-),
-combined_samples AS (
-    SELECT
-        s.comparison, s.capture_id, s.side, s.position, s.level, s.scope, s.item,
-        s.op, s.ticks, s.resolution, s.is_coarse
-    FROM sampled AS s
-    UNION ALL
-    SELECT
-        m.comparison, m.capture_id, m.side, m.position, m.level, m.scope, m.item,
-        m.op, m.ticks, m.resolution, m.is_coarse
-    FROM of_modules AS m
-),
-tested AS (
-    FROM _verdicts((SELECT list(c) FROM combined_samples AS c), alpha, min_effect)
-),
-compared AS (
-    FROM _trace_verdicts(
-        (SELECT list(k) FROM chosen AS k),
-        (SELECT list(s) FROM sampled AS s),
-        (SELECT list(t) FROM tested AS t),
-        min_effect
-    )
-),
-paths AS (
-    SELECT m.item, any_value(m.module_path) AS module_path
-    FROM of_modules AS m
-    GROUP BY m.item
-),
-shown AS (
-    FROM _display_scale(
-        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
-        unit
-    )
+-- Of captures without records no module is known.
+linked AS (
+    SELECT bool_and(CASE
+        WHEN NOT c.is_trace AND k.record_id IS NULL AND c.side <> 'history' THEN error(
+            k.name || ' has no record, so its events have no modules; link one: '
+            || 'etq link ' || k.name || ' RECORD, or for files --etrecord'
+        )
+        ELSE true
+    END) AS are_linked
+    FROM comparison AS c
+    JOIN captures AS k ON k.capture_id = c.capture_id
 )
 SELECT
-    p.module_path,
+    c.module_path,
     c.scope AS method,
-    _verdict_label(c.verdict, d.conditions) AS verdict,
-    100 * c.change AS change_percent,
-    100 * c.change_low AS low_percent,
-    100 * c.change_high AS high_percent,
-    c.base_ticks / u.divisor AS base,
-    c.new_ticks / u.divisor AS new,
-    (coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) / u.divisor
-        AS difference,
-    u.unit,
-    100 * c.share AS share_percent,
+    c.verdict,
+    c.change_percent,
+    c.low_percent,
+    c.high_percent,
+    c.base,
+    c.new,
+    c.difference,
+    c.unit,
+    c.share_percent,
     c.q,
     c.note,
     c.base_captures,
     c.new_captures
-FROM compared AS c
-JOIN paths AS p ON p.item = c.item
-CROSS JOIN shown AS u
-CROSS JOIN (
-    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions((SELECT list(k) FROM chosen AS k)) AS x
-) AS d
-WHERE c.level = 'module'
-    AND _has_valid_options(alpha, min_effect)
+FROM linked AS l
+LEFT JOIN comparison AS c ON c.level = 'module'
+WHERE l.are_linked AND c.level IS NOT NULL
 ORDER BY
-    abs(coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) DESC,
-    p.module_path,
+    abs(c.difference) DESC,
+    c.module_path,
     c.scope;

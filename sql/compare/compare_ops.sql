@@ -38,171 +38,68 @@ CREATE MACRO compare_ops(
 WITH
 comparison AS MATERIALIZED (
     FROM _comparison(
-        base, new, quantile := quantile, phase := phase, history := history,
-        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
-    )
-)
-FROM _compared_ops(
-    (SELECT c.chosen FROM comparison AS c),
-    (SELECT c.samples FROM comparison AS c),
-    (SELECT c.verdicts FROM comparison AS c),
-    unit := unit,
-    allow_mismatch := allow_mismatch
-);
-
--- The rows of `compare_ops` about captures that a runtime on a device wrote, see
--- `_comparison_of_runtime`.
--- Columns: as in `compare_ops`
-CREATE MACRO _compare_ops_of_runtime(
-    base,  -- as in `compare_ops`
-    new,  -- as in `compare_ops`
-    unit := NULL,  -- as in `compare_ops`
-    quantile := 0.25,  -- as in `compare_ops`
-    phase := NULL,  -- as in `compare_ops`
-    history := NULL,  -- as in `compare_ops`
-    alpha := 0.05,  -- as in `compare_ops`
-    min_effect := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
-) AS TABLE
-WITH
-comparison AS MATERIALIZED (
-    FROM _comparison_of_runtime(
-        base, new, quantile := quantile, phase := phase, history := history,
-        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
-    )
-)
-FROM _compared_ops(
-    (SELECT c.chosen FROM comparison AS c),
-    (SELECT c.samples FROM comparison AS c),
-    (SELECT c.verdicts FROM comparison AS c),
-    unit := unit,
-    allow_mismatch := allow_mismatch
-);
-
--- The ops of a comparison that is computed already.
--- Columns: as in `compare_ops`
-CREATE MACRO _compared_ops(
-    chosen,  -- as in `_comparison`
-    samples,  -- as in `_comparison`
-    verdicts,  -- as in `_comparison`
-    unit := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
-) AS TABLE
-WITH
-sampled AS MATERIALIZED (
-    SELECT unnest(samples, recursive := true)
-),
-compared AS MATERIALIZED (
-    SELECT unnest(verdicts, recursive := true)
-),
-described AS (
-    SELECT
-        s.item,
-        arg_max(s.op, (s.side = 'new', s.capture_id)) AS op,
-        arg_max(s.module_path, (s.side = 'new', s.capture_id)) AS module_path,
-        arg_max(s.kind, (s.side = 'new', s.capture_id)) AS kind,
-        arg_max(s.instruction_id, (s.side = 'new', s.capture_id))
-            AS instruction_id,
-        any_value(s.matched) AS matched,
-        list_distinct(list(s.counted)) AS counted,
-        arg_max(s.place, s.capture_id) FILTER (WHERE s.side = 'base') AS base_place,
-        arg_max(s.place, s.capture_id) FILTER (WHERE s.side = 'new') AS new_place
-    FROM sampled AS s
-    WHERE s.level = 'op' AND s.side <> 'history'
-    GROUP BY s.item
-),
-shown AS (
-    FROM _display_scale(
-        (
-            SELECT list_distinct(list(s.counted))
-            FROM sampled AS s
-            WHERE s.level = 'total'
-        ),
-        unit
+        base, new, unit := unit, quantile := quantile, phase := phase,
+        history := history, alpha := alpha, min_effect := min_effect,
+        allow_mismatch := allow_mismatch
     )
 ),
--- Values in another unit than the total have no part in it. A new op belongs to a
--- removed one if both are between the same two ops that stayed.
+-- An added op belongs to a removed one if both are between the same two ops that
+-- stayed.
 placed AS MATERIALIZED (
     SELECT
-        d.*,
-        NOT list_has_all(w.counted, d.counted) AS is_other,
+        c.*,
         CASE
-            WHEN list_has_all(w.counted, d.counted) THEN w.unit
-            WHEN d.counted = ['cycles'] THEN 'cycles'
-            WHEN d.counted = ['ns'] THEN 'us'
-        END AS unit,
-        CASE
-            WHEN list_has_all(w.counted, d.counted) THEN w.divisor
-            WHEN d.counted = ['cycles'] THEN 1
-            WHEN d.counted = ['ns'] THEN 1000
-        END AS divisor,
-        CASE
-            WHEN d.base_place IS NULL THEN count(d.base_place) OVER (
-                ORDER BY d.new_place NULLS LAST
+            WHEN c.base_place IS NULL THEN count(c.base_place) OVER (
+                ORDER BY c.new_place NULLS LAST
                 RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             )
-            WHEN d.new_place IS NULL THEN count(d.new_place) OVER (
-                ORDER BY d.base_place NULLS LAST
+            WHEN c.new_place IS NULL THEN count(c.new_place) OVER (
+                ORDER BY c.base_place NULLS LAST
                 RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             )
         END AS gap
-    FROM described AS d
-    CROSS JOIN shown AS w
+    FROM comparison AS c
+    WHERE c.level = 'op'
 ),
 candidates AS (
-    SELECT
-        g.item,
-        list_sort(list_distinct(list(o.op))) AS ops
+    SELECT g.item, list_sort(list_distinct(list(o.op))) AS ops
     FROM placed AS g
     JOIN placed AS o
         ON o.gap = g.gap AND (o.base_place IS NULL) <> (g.base_place IS NULL)
     GROUP BY g.item
     -- Of more, the place determines nothing.
     HAVING len(ops) <= 3
-),
-totals AS (
-    SELECT c.scope, c.base_ticks, c.new_ticks
-    FROM compared AS c
-    WHERE c.level = 'total'
 )
 SELECT
-    g.op,
-    g.module_path,
-    g.kind,
-    g.instruction_id,
-    _verdict_label(c.verdict, d.conditions) AS verdict,
-    100 * c.change AS change_percent,
-    100 * c.change_low AS low_percent,
-    100 * c.change_high AS high_percent,
-    c.base_ticks / g.divisor AS base,
-    c.new_ticks / g.divisor AS new,
-    (coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) / g.divisor
-        AS difference,
-    g.unit,
+    p.op,
+    p.module_path,
+    p.kind,
+    p.instruction_id,
+    p.verdict,
+    p.change_percent,
+    p.low_percent,
+    p.high_percent,
+    p.base,
+    p.new,
+    p.difference,
+    p.unit,
     CASE
-        WHEN NOT g.is_other THEN 100 * coalesce(
-            c.share, c.base_ticks / t.base_ticks, c.new_ticks / t.new_ticks
+        WHEN p.is_of_total THEN coalesce(
+            p.share_percent, 100 * p.base / t.base, 100 * p.new / t.new
         )
     END AS share_percent,
-    c.q,
-    coalesce(c.note, CASE c.verdict
+    p.q,
+    coalesce(p.note, CASE p.verdict
         WHEN 'removed' THEN 'may have become ' || array_to_string(n.ops, ', ')
         WHEN 'added' THEN 'may have been ' || array_to_string(n.ops, ', ')
     END) AS note,
-    g.matched,
-    c.base_captures,
-    c.new_captures
-FROM compared AS c
-JOIN placed AS g ON g.item = c.item
-CROSS JOIN (
-    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(chosen) AS x
-) AS d
-LEFT JOIN totals AS t ON t.scope = c.scope
-LEFT JOIN candidates AS n ON n.item = c.item
-WHERE c.level = 'op'
+    p.matched,
+    p.base_captures,
+    p.new_captures
+FROM placed AS p
+LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
+LEFT JOIN candidates AS n ON n.item = p.item
 ORDER BY
-    abs(coalesce(c.new_ticks, 0) - coalesce(c.base_ticks, 0)) DESC,
-    g.op,
-    c.item;
+    abs(p.difference) DESC,
+    p.op,
+    p.item;

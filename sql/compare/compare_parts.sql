@@ -31,60 +31,25 @@ CREATE MACRO compare_parts(
 WITH
 comparison AS MATERIALIZED (
     FROM _comparison(
-        base, new, quantile := quantile, phase := phase, history := history,
-        alpha := alpha, min_effect := min_effect, allow_mismatch := allow_mismatch
-    )
-)
-FROM _compared_parts(
-    (SELECT c.chosen FROM comparison AS c),
-    (SELECT c.samples FROM comparison AS c),
-    (SELECT c.verdicts FROM comparison AS c),
-    unit := unit,
-    allow_mismatch := allow_mismatch
-);
-
--- The parts of a comparison that is computed already.
--- Columns: as in `compare_parts`
-CREATE MACRO _compared_parts(
-    chosen,  -- as in `_comparison`
-    samples,  -- as in `_comparison`
-    verdicts,  -- as in `_comparison`
-    unit := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
-) AS TABLE
-WITH
-sampled AS MATERIALIZED (
-    SELECT unnest(samples, recursive := true)
-),
-compared AS MATERIALIZED (
-    SELECT unnest(verdicts, recursive := true)
-),
-shown AS (
-    FROM _display_scale(
-        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
-        unit
+        base, new, unit := unit, quantile := quantile, phase := phase,
+        history := history, alpha := alpha, min_effect := min_effect,
+        allow_mismatch := allow_mismatch
     )
 ),
 -- Each op on each side that has it. Values in other units than the totals are not
 -- parts of them.
 sided AS MATERIALIZED (
     SELECT
-        s.item,
-        s.side,
-        c.scope,
-        arg_max(s.op, s.capture_id) AS op,
-        arg_max(s.module_path, s.capture_id) AS module_path,
-        arg_max(s.kind, s.capture_id) AS kind,
-        arg_max(s.instruction_id, s.capture_id) AS instruction_id,
-        bool_or(s.is_additive) AS is_additive,
-        any_value(CASE s.side WHEN 'base' THEN c.base_ticks ELSE c.new_ticks END)
-            AS ticks
-    FROM sampled AS s
-    JOIN compared AS c ON c.level = 'op' AND c.item = s.item
-    WHERE s.level = 'op'
-        AND s.side <> 'history'
-        AND s.counted IN (SELECT t.counted FROM sampled AS t WHERE t.level = 'total')
-    GROUP BY s.item, s.side, c.scope
+        c.item, 'base' AS side, c.scope, c.base_kind AS kind,
+        c.base_instruction_id AS instruction_id, c.is_in_base AS is_additive,
+        c.base AS ticks
+    FROM comparison AS c
+    WHERE c.level = 'op' AND c.is_of_total AND c.is_in_base IS NOT NULL
+    UNION ALL
+    SELECT
+        c.item, 'new', c.scope, c.new_kind, c.new_instruction_id, c.is_in_new, c.new
+    FROM comparison AS c
+    WHERE c.level = 'op' AND c.is_of_total AND c.is_in_new IS NOT NULL
 ),
 -- Times of the events within each delegate call, if they are not more than the call.
 explained AS (
@@ -107,9 +72,7 @@ explained_calls AS (
         AND w.ticks <= c.ticks
 ),
 parts AS (
-    SELECT
-        d.*,
-        d.ticks - coalesce(o.ticks, 0) AS self_ticks
+    SELECT d.*, d.ticks - coalesce(o.ticks, 0) AS self_ticks
     FROM sided AS d
     LEFT JOIN explained_calls AS o ON o.side = d.side AND o.item = d.item
     WHERE d.is_additive
@@ -126,64 +89,52 @@ paired AS (
     SELECT
         p.scope,
         p.item,
-        arg_max(p.module_path, p.side) AS module_path,
-        arg_max(p.op, p.side) AS op,
-        arg_max(p.kind, p.side) AS kind,
-        arg_max(p.instruction_id, p.side) AS instruction_id,
-        sum(p.ticks) FILTER (WHERE p.side = 'base') AS base_ticks,
-        sum(p.ticks) FILTER (WHERE p.side = 'new') AS new_ticks,
+        sum(p.ticks) FILTER (WHERE p.side = 'base') AS base,
+        sum(p.ticks) FILTER (WHERE p.side = 'new') AS new,
         sum(p.self_ticks) FILTER (WHERE p.side = 'base') AS base_self,
         sum(p.self_ticks) FILTER (WHERE p.side = 'new') AS new_self
     FROM parts AS p
     WHERE p.ticks IS NOT NULL
     GROUP BY p.scope, p.item
-    UNION ALL
+),
+rests AS (
     SELECT
         t.scope,
-        NULL AS item,
-        NULL AS module_path,
-        '(outside ops)' AS op,
-        'rest' AS kind,
-        NULL AS instruction_id,
-        any_value(t.base_ticks)
-        - coalesce(fsum(p.self_ticks) FILTER (WHERE p.side = 'base'), 0) AS base_ticks,
-        any_value(t.new_ticks)
-        - coalesce(fsum(p.self_ticks) FILTER (WHERE p.side = 'new'), 0) AS new_ticks,
-        any_value(t.base_ticks)
-        - coalesce(fsum(p.self_ticks) FILTER (WHERE p.side = 'base'), 0) AS base_self,
-        any_value(t.new_ticks)
-        - coalesce(fsum(p.self_ticks) FILTER (WHERE p.side = 'new'), 0) AS new_self
-    FROM compared AS t
-    LEFT JOIN parts AS p ON p.scope = t.scope
+        any_value(t.base) - coalesce(fsum(p.base_self), 0) AS base,
+        any_value(t.new) - coalesce(fsum(p.new_self), 0) AS new
+    FROM comparison AS t
+    LEFT JOIN paired AS p ON p.scope = t.scope
     WHERE t.level = 'total'
     GROUP BY t.scope
+),
+lines AS (
+    SELECT p.scope, p.item, p.base, p.new, p.base_self, p.new_self FROM paired AS p
+    UNION ALL
+    SELECT r.scope, NULL, r.base, r.new, r.base, r.new FROM rests AS r
 )
 SELECT
     b.scope AS method,
-    b.module_path,
-    b.op,
-    b.kind,
-    b.instruction_id,
-    CASE WHEN c.verdict IS NOT NULL THEN _verdict_label(c.verdict, d.conditions) END
-        AS verdict,
-    100 * c.change AS change_percent,
-    100 * c.change_low AS low_percent,
-    100 * c.change_high AS high_percent,
-    b.base_ticks / u.divisor AS base,
-    b.new_ticks / u.divisor AS new,
-    b.base_self / u.divisor AS base_self,
-    b.new_self / u.divisor AS new_self,
+    c.module_path,
+    CASE WHEN b.item IS NULL THEN '(outside ops)' ELSE c.op END AS op,
+    CASE WHEN b.item IS NULL THEN 'rest' ELSE c.kind END AS kind,
+    c.instruction_id,
+    c.verdict,
+    c.change_percent,
+    c.low_percent,
+    c.high_percent,
+    b.base,
+    b.new,
+    b.base_self,
+    b.new_self,
     u.unit
-FROM paired AS b
-LEFT JOIN compared AS c ON c.level = 'op' AND c.item = b.item
-CROSS JOIN shown AS u
+FROM lines AS b
 CROSS JOIN (
-    SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-    FROM _differing_conditions(chosen) AS x
-) AS d
+    SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total'
+) AS u
+LEFT JOIN comparison AS c ON c.level = 'op' AND c.item = b.item
 ORDER BY
     b.scope,
-    b.kind = 'rest',
+    b.item IS NULL,
     greatest(coalesce(b.base_self, 0), coalesce(b.new_self, 0)) DESC,
-    b.op,
+    c.op,
     b.item;

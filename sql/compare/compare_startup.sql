@@ -94,10 +94,18 @@ judged AS (
                 THEN '~'
             ELSE 'not decided'
         END AS verdict
-    FROM _tested_values((SELECT list(v) FROM of_captures AS v)) AS c
+    FROM (
+        SELECT unnest(
+            needs_etq_to_compare_values((SELECT list(v) FROM of_captures AS v)),
+            recursive := true
+        )
+    ) AS c
     CROSS JOIN (
         SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-        FROM _differing_conditions((SELECT list(k) FROM sides AS k)) AS x
+        FROM _differing_conditions(
+            (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+            (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
+        ) AS x
     ) AS d
 )
 SELECT

@@ -19,54 +19,29 @@ CREATE MACRO compared_captures(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models
 ) AS TABLE
 WITH
-selected AS MATERIALIZED (
-    FROM _comparison_captures(base, new, history)
-),
-sampled AS MATERIALIZED (
-    FROM _comparison_samples(
-        (SELECT list(k) FROM selected AS k), quantile, phase, allow_mismatch
-    )
-)
-FROM _compared_sides(
-    (SELECT list(s) FROM sampled AS s),
-    unit := unit
-);
-
--- The captures of a comparison that is computed already.
--- Columns: as in `compared_captures`
-CREATE MACRO _compared_sides(
-    samples,  -- as in `_comparison`
-    unit := NULL  -- as in `compare_ops`
-) AS TABLE
-WITH
-sampled AS MATERIALIZED (
-    SELECT unnest(samples, recursive := true)
-),
-shown AS (
-    FROM _display_scale(
-        (SELECT list(DISTINCT s.counted) FROM sampled AS s WHERE s.level = 'total'),
-        unit
+comparison AS MATERIALIZED (
+    FROM _comparison(
+        base, new, unit := unit, quantile := quantile, phase := phase,
+        history := history, allow_mismatch := allow_mismatch
     )
 )
 SELECT
-    a.side,
-    c.name || CASE
-        WHEN a.capture_id < 0 THEN ' #' || -a.capture_id // 2 ELSE ''
-    END AS capture,
-    c.captured_at,
-    sum(a.ticks) / any_value(u.divisor) AS total,
-    any_value(u.unit) AS unit,
-    100 * (exp(any_value(a.off)) - 1) AS off_percent,
-    bool_or(a.is_disturbed) AS is_disturbed
-FROM _normalized_samples(samples) AS a
-JOIN (SELECT DISTINCT s.capture_id, s.source_id FROM sampled AS s) AS s
-    ON s.capture_id = a.capture_id
-JOIN captures AS c ON c.capture_id = s.source_id
-CROSS JOIN shown AS u
-WHERE a.level = 'total' AND a.comparison = 0
-GROUP BY a.side, c.name, c.captured_at, c.ingested_at, a.capture_id
+    c.side,
+    k.name || CASE WHEN c.step > 0 THEN ' #' || c.step ELSE '' END AS capture,
+    k.captured_at,
+    c.total,
+    u.unit,
+    100 * (exp(c.off) - 1) AS off_percent,
+    c.is_disturbed
+FROM comparison AS c
+JOIN captures AS k ON k.capture_id = c.capture_id
+CROSS JOIN (
+    SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total'
+) AS u
+WHERE c.level = 'capture' AND c.comparison = 0
 ORDER BY
-    a.side,
-    _recorded_at(c.captured_at, c.ingested_at),
-    c.ingested_at,
-    abs(a.capture_id);
+    c.side,
+    _recorded_at(k.captured_at, k.ingested_at),
+    k.ingested_at,
+    c.capture_id,
+    c.step;

@@ -52,22 +52,21 @@ typical AS MATERIALIZED (
     ) <= 20
 ),
 -- Ops are chosen before captures, so that few texts are compared.
-large AS (
-    SELECT o.capture_id, o.item, o.p25
+large AS MATERIALIZED (
+    SELECT d.series, o.capture_id, o.item, ln(o.p25 * d.scale) AS value
     FROM op_times AS o
+    JOIN ordered AS d ON d.capture_id = o.capture_id
     WHERE o.item IN (SELECT y.item FROM typical AS y)
         AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
 ),
 factors AS (
     SELECT
-        d.capture_id,
-        CASE WHEN count(*) >= 3 THEN median(ln(l.p25 * d.scale) - y.middle) ELSE 0 END
-            AS factor
+        l.capture_id,
+        CASE WHEN count(*) >= 3 THEN median(l.value - y.middle) ELSE 0 END AS factor
     FROM large AS l
-    JOIN ordered AS d ON d.capture_id = l.capture_id
-    JOIN typical AS y ON y.item = l.item AND y.series = d.series
-    GROUP BY d.capture_id
+    JOIN typical AS y ON y.item = l.item AND y.series = l.series
+    GROUP BY l.capture_id
 )
 SELECT
     d.series,

@@ -3,7 +3,6 @@
 -- more.
 -- The change of an op is without the common shift of all ops. It counts if it is at
 -- least 3 %, at least 0.05 % of the total, and not by chance among so many series.
--- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
@@ -36,62 +35,51 @@ CREATE MACRO regressions(
 ) AS TABLE
 WITH
 ops AS MATERIALIZED (
-    FROM _op_series(selector, over, "by", phase)
-),
-placed AS MATERIALIZED (
-    SELECT
-        o.*,
-        dense_rank() OVER (ORDER BY o.series, o.level, o.scope, o.item) AS number,
-        row_number() OVER (
-            PARTITION BY o.series, o.level, o.scope, o.item ORDER BY o.position
-        ) AS place
-    FROM ops AS o
+    FROM _op_series(selector, over, "by", phase) AS o
     WHERE o.ticks > 0
+),
+described AS MATERIALIZED (
+    SELECT
+        o.series,
+        o.level,
+        o.scope,
+        o.item,
+        row_number() OVER (ORDER BY o.series, o.level, o.scope, o.item) AS number,
+        arg_max(o.op, o.position) AS op,
+        arg_max(o.module_path, o.position) AS module_path,
+        arg_max(o.instruction_id, o.position) AS instruction_id,
+        median(o.ticks) AS ticks,
+        CASE WHEN bool_or(o.is_cycles) THEN 'cycles' ELSE _series_unit(unit) END
+            AS unit
+    FROM ops AS o
+    GROUP BY o.series, o.level, o.scope, o.item
 ),
 points AS (
     SELECT
-        p.number AS series,
-        p.place AS position,
-        ln(p.ticks) - CASE p.level WHEN 'op' THEN p.factor ELSE 0 END AS value,
-        CASE p.level WHEN 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
-    FROM placed AS p
+        d.number AS series,
+        o.position,
+        o.level = 'total' AS is_total,
+        ln(o.ticks) - CASE o.level WHEN 'op' THEN o.factor ELSE 0 END AS value
+    FROM ops AS o
+    JOIN described AS d
+        ON d.series = o.series
+        AND d.level = o.level
+        AND d.scope = o.scope
+        AND d.item = o.item
     WHERE _has_valid_options(alpha, min_effect)
 ),
 changes AS MATERIALIZED (
-    FROM _level_changes((SELECT list(p) FROM points AS p), ln(1 + min_effect))
+    SELECT unnest(
+        needs_etq_to_find_changes(
+            (SELECT list(p) FROM points AS p), ln(1 + min_effect)
+        ),
+        recursive := true
+    )
 ),
-described AS (
-    SELECT
-        p.number,
-        any_value(p.series) AS series,
-        any_value(p.level) AS level,
-        any_value(p.scope) AS scope,
-        arg_max(p.op, p.place) AS op,
-        arg_max(p.module_path, p.place) AS module_path,
-        arg_max(p.instruction_id, p.place) AS instruction_id,
-        median(p.ticks) AS ticks,
-        bool_or(p.is_cycles) AS is_cycles,
-        count(*) OVER (PARTITION BY any_value(p.level)) AS tests
-    FROM placed AS p
-    GROUP BY p.number
-),
-ranked AS (
-    SELECT
-        c.*,
-        d.level AS what,
-        d.tests,
-        row_number() OVER (PARTITION BY d.level ORDER BY c.p, c.series, c.position)
-            AS rank
-    FROM changes AS c
-    JOIN described AS d ON d.number = c.series
-),
-corrected AS (
-    SELECT
-        r.*,
-        least(1, min(r.p * r.tests / least(r.rank, r.tests)) OVER (
-            PARTITION BY r.what ORDER BY r.rank DESC ROWS UNBOUNDED PRECEDING
-        )) AS q
-    FROM ranked AS r
+places AS (
+    SELECT DISTINCT o.series, o.position, o.label
+    FROM ops AS o
+    SEMI JOIN changes AS c ON o.position IN (c.first_bad, c.last_good)
 ),
 candidates AS (
     SELECT
@@ -102,31 +90,25 @@ candidates AS (
         d.instruction_id,
         b.label AS last_good,
         a.label AS first_bad,
-        c.step,
+        exp(c.step) - 1 AS change,
         exp(c.before) * (exp(c.step) - 1) AS cost_ticks,
         exp(c.before) / t.ticks AS share,
-        CASE WHEN d.is_cycles THEN 'cycles' ELSE _series_unit(unit) END AS shown,
+        d.unit,
         c.p,
         c.q,
         c.captures_before,
         c.captures_after,
-        c.position,
+        c.place AS position,
         c.kind,
         CASE c.kind
-            WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1)
+            WHEN 'creep' THEN exp(c.step / (c.captures_after - 1)) - 1
         END AS per_capture
-    FROM corrected AS c
+    FROM changes AS c
     JOIN described AS d ON d.number = c.series
     JOIN described AS t
         ON t.series = d.series AND t.scope = d.scope AND t.level = 'total'
-    JOIN placed AS a
-        ON a.number = c.series
-        AND a.place = c.position + CASE c.kind
-            WHEN 'creep' THEN c.captures_after - 1 ELSE 0
-        END
-    JOIN placed AS b
-        ON b.number = c.series
-        AND b.place = c.position - CASE c.kind WHEN 'creep' THEN 0 ELSE 1 END
+    JOIN places AS a ON a.series = d.series AND a.position = c.first_bad
+    JOIN places AS b ON b.series = d.series AND b.position = c.last_good
     WHERE c.q < alpha
 )
 SELECT
@@ -135,12 +117,12 @@ SELECT
     t.op,
     t.module_path,
     t.instruction_id,
-    CASE WHEN t.step > 0 THEN 'slower' ELSE 'faster' END AS verdict,
+    CASE WHEN t.change > 0 THEN 'slower' ELSE 'faster' END AS verdict,
     t.last_good,
     t.first_bad,
-    100 * (exp(t.step) - 1) AS change_percent,
-    t.cost_ticks / _divisor('ns', t.shown) AS cost,
-    t.shown AS unit,
+    100 * t.change AS change_percent,
+    t.cost_ticks / _divisor('ns', t.unit) AS cost,
+    t.unit,
     100 * t.share AS share_percent,
     t.p,
     t.q,
@@ -148,9 +130,9 @@ SELECT
     t.captures_after,
     t.position,
     t.kind,
-    t.per_capture AS per_capture_percent
+    100 * t.per_capture AS per_capture_percent
 FROM candidates AS t
-WHERE (t.what = 'total' OR abs(exp(t.step) - 1) * t.share >= 0.0005)
+WHERE (t.what = 'total' OR abs(t.change) * t.share >= 0.0005)
     AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))
 ORDER BY
     t.cost_ticks DESC,

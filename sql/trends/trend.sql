@@ -1,6 +1,5 @@
 -- One capture of a series with its value of a total, an op, a module or a metric.
 -- The first capture after a lasting change of level has the change.
--- Engines: duckdb (its change points are found by a recursive query that aggregates at each step, which Spark refuses)
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   position: place in the series, from 1
@@ -39,6 +38,7 @@ values_of AS MATERIALIZED (
         row_number() OVER (
             PARTITION BY s.series ORDER BY any_value(s.position)
         ) AS place,
+        dense_rank() OVER (ORDER BY s.series) AS number,
         max(s.runs) AS runs,
         sum(s.ticks) AS ticks,
         sum(s.median_ticks) AS median_ticks,
@@ -50,16 +50,21 @@ values_of AS MATERIALIZED (
 ),
 points AS (
     SELECT
-        v.series,
+        v.number AS series,
         v.place AS position,
+        what = 'total' AS is_total,
         ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.factor ELSE 0 END
-            AS value,
-        CASE WHEN what = 'op' THEN 0.001 ELSE 0.05 END AS greatest_p
+            AS value
     FROM values_of AS v
     WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
 ),
 changes AS (
-    FROM _change_points((SELECT list(p) FROM points AS p), ln(1 + min_effect))
+    SELECT unnest(
+        needs_etq_to_find_changes(
+            (SELECT list(p) FROM points AS p), ln(1 + min_effect)
+        ),
+        recursive := true
+    )
 ),
 shown AS (
     SELECT
@@ -92,7 +97,8 @@ SELECT
     g.p
 FROM shown AS v
 JOIN captures AS c ON c.capture_id = v.capture_id
-LEFT JOIN changes AS g ON g.series = v.series AND g.position = v.place
+LEFT JOIN changes AS g
+    ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
 ORDER BY v.series, v.place;
 
 -- One row of the op, module, metric or total of `trend`, of one capture.

@@ -15,6 +15,7 @@ import pytest
 
 import etq.lake
 from etq import processes
+from etq.database.functions import register
 from etq.lake import reading
 from etq.lake.tables import Lake
 from tests.spark.questions import build
@@ -50,6 +51,7 @@ def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def duck_on_lake(lake: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB on the lake."""
     with reading.connect(Lake.at(lake)) as connection:
+        register(connection)
         yield connection
 
 

@@ -73,8 +73,8 @@ _MORE = {
     "prof_result_profile": ["'iterations'"],
     "prof_result_tax": ["'iterations', 'ns'"],
     "program_size": ["'mlp'"],
-    "regressions": ["'device=fleet', over := 'build'"],
-    "trend": ["'total', NULL, 'device=fleet', over := 'build'"],
+    "regressions": ["'device=fleet', over := 'build'", "'device=fleet', over := 'place'"],
+    "trend": ["'total', NULL, 'device=fleet', over := 'build'", "'total', NULL, 'device=fleet', over := 'place'"],
     **{
         f"compare_{what}": list(_SIDES)
         for what in ("captures", "parts", "ops", "modules", "findings", "metrics", "startup")
@@ -164,9 +164,9 @@ def build(place: Path) -> None:
         warehouse.ingest(_gpu_trace(), name="gpu")
         buffer = CAPTURES / "mlp/mlp_debug.bin"
         warehouse.ingest(CAPTURES / "mlp/mlp_debug.etdp", name="values", debug_buffer=buffer, keep_values=True)
-        for side in ("mlp", "convnet"):
+        for of_side, side in enumerate(("mlp", "convnet")):
             for number, path in enumerate(sorted((CAPTURES / "fleet" / side).glob("*.etdp"))[:8]):
-                labels = {"side": side, "device": "fleet", "build": str(number)}
+                labels = {"side": side, "device": "fleet", "build": str(number), "place": str(8 * of_side + number)}
                 if side == "mlp":
                     labels["half"] = str(number % 2)
                 capture = warehouse.ingest(path, name=f"{side}_{number}", labels=labels)

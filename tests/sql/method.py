@@ -90,6 +90,10 @@ def common_of(given: Sides) -> Common:
             if given.of(other).any():
                 is_near = np.abs(states - np.median(states[given.of(other)])) <= most
                 disturbed[given.of(side) & is_near] = False
+    # Where fewer than 3 would be left of a side, none is left out.
+    if not given.is_single and min(given.of(side, disturbed).sum() for side in ("base", "new")) < LONELY:
+        disturbed[:] = False
+    if has_factor and not given.is_single:
         base, new = given.of("base", disturbed), given.of("new", disturbed)
         if base.any() and new.any():
             staying, is_scattered = unmoved(deviations[:, precise], factors, base, new)
@@ -103,9 +107,8 @@ def common_of(given: Sides) -> Common:
 def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tuple[Flags, bool]:
     """The ops of the group that moved least among the groups with a quarter of the weight, or none.
 
-    Also whether the ops have no ratio in common: most of the weight moved less than that group; or a quarter of it
-    moved 4.5 % further one way, and the machine's differences within the sides don't distinguish which of these two
-    moved less; or these differences are large and no group has a quarter of the weight.
+    Also whether it can't be determined which of two groups moved: a quarter of the weight moved 4.5 % further one way,
+    and the machine's differences within the sides don't distinguish which of these two moved less.
     """
     states = np.zeros(len(factors))
     for side in (base, new):
@@ -130,15 +133,14 @@ def unmoved(deviations: Floats, factors: Floats, base: Flags, new: Flags) -> tup
     )
     groups = middles[is_peak & (near.sum(axis=1) >= LONELY) & (heights >= weights.sum() / 4)]
     if not len(groups):
-        return np.zeros(len(shifts), bool), bool(2 * error >= 0.03)
+        return np.zeros(len(shifts), bool), False
     least = groups[np.argmin(np.abs(groups))]
-    is_less = np.abs(shifts) < abs(least) - 2 * width
     is_ambiguous = False
     for away in (shifts - least > 0.045, least - shifts > 0.045):
         if 4 * weights[away].sum() >= weights.sum():
             other = np.average(shifts[away], weights=weights[away])
             is_ambiguous |= abs(abs(other) - abs(least)) < 2 * error
-    return np.abs(shifts - least) <= 2 * width, bool(2 * weights[is_less].sum() > weights.sum() or is_ambiguous)
+    return np.abs(shifts - least) <= 2 * width, bool(is_ambiguous)
 
 
 def squares(values: Floats) -> float:
@@ -281,7 +283,8 @@ def several(given: Sides) -> dict[Any, Judged]:
     of_ops, values, below = tested(given, common.factors, base, new)
     whole, all_values, _ = tested(given, common.factors, all_base, all_new)
     few = min(base.sum(), new.sum()) < LONELY
-    alpha = 0.05 if common.has_factor else 0.025
+    # All tests share 0.05: totals have 0.35 of it, ops 0.6, slow runs the rest.
+    alpha, alpha_of_total = 0.03, 0.0175
     for at, each in of_ops.items():
         counts = (
             each.q is not None
@@ -299,10 +302,10 @@ def several(given: Sides) -> dict[Any, Judged]:
     smallest = 0.02 if is_interleaved(given.sides) else 0.03
     logs = np.log(given.totals)
     is_clear = is_consistent(logs[base], logs[new]) and has_ranks(logs, base, new)
-    total = _total(logs, base, new, smallest, few, alpha if is_clear else 0)
-    with_all = _total(logs, all_base, all_new, smallest, False, alpha)
+    total = _total(logs, base, new, smallest, few, alpha_of_total if is_clear else 0)
+    with_all = _total(logs, all_base, all_new, smallest, False, alpha_of_total)
     agrees = is_consistent(logs[all_base], logs[all_new])
-    if common.disturbed.any() and is_contradicted(total, with_all, with_all.p, agrees, alpha):
+    if common.disturbed.any() and is_contradicted(total, with_all, with_all.p, agrees, alpha_of_total):
         total.verdict = "not decided"
     if total.verdict != "slower":
         is_slow = common.disturbed & (common.off > 0)

@@ -13,6 +13,7 @@ from sqlglot import exp
 import etq
 from etq import catalog
 from etq.catalog import SqlObject
+from etq.database.functions import register
 from etq.warehouse.warehouse import Warehouse
 
 OBJECTS = list(catalog.objects().values())
@@ -36,21 +37,8 @@ EVIDENCE = {
     "clocks": "(SELECT list(c) FROM _advice_clocks(1, 'us') AS c)",
     "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
 }
-# Arguments of the macros that judge samples, as lists, too.
-EVIDENCE["chosen"] = "(SELECT list(k) FROM _comparison_captures('x', 'y', NULL) AS k)"
-SAMPLES = f"(SELECT list(s) FROM _comparison_samples({EVIDENCE['chosen']}, 0.25, NULL, false) AS s)"
-EVIDENCE |= {
-    "verdicts": f"(SELECT list(v) FROM _verdicts({SAMPLES}, 0.05, NULL) AS v)",
-    "samples": SAMPLES,
-    "of_captures": "[{'name': 'x', 'unit': 'us', 'better': 'lower', 'is_new': true, 'value': 1.0}]",
-    "adjusted": f"(SELECT list(a) FROM _normalized_samples({SAMPLES}) AS a)",
-    "counted": "['ns']",
-    # Not by `_normalized_samples`: that asks the macro with this argument itself.
-    "normalized": "[{'comparison': 0, 'level': 'op', 'scope': 'x', 'item': 'x', 'op': 'x', 'side': 'new',"
-    " 'ticks': 1.0, 'resolution': 1, 'is_coarse': false, 'log_ticks': 0.0, 'factor': 0.0, 'is_disturbed': false,"
-    " 'capture_id': 1, 'position': 1}]",
-    "deviations": "[{'comparison': 0, 'capture_id': 1, 'side': 'new', 'item': 'x', 'deviation': 0.1, 'factor': 0.0}]",
-}
+# Arguments of the macros of comparisons, as lists, too.
+EVIDENCE |= {"counted": "['ns']", "base_captures": "[1]", "new_captures": "[2]"}
 # The rows from which metrics are counted, as a list.
 EVIDENCE["metric_rows"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
 STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
@@ -64,7 +52,6 @@ NODE = "{'is_base': true, 'id': 0, 'key': ['x']}"
 EVIDENCE |= {"keyed": f"[{NODE}]", "is_strict": "true", "labels": "[{'id': 0, 'label': 0}]"}
 EVIDENCE |= {"edges": "[{'from_id': 0, 'to_id': 1, 'position': 0}]", "is_base": "true"}
 EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
-EVIDENCE["sides"] = "[{'capture_id': 1, 'ops': 'x', 'only_scope': 'x', 'matched': 'name'}]"
 EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times(1, 'us', {EVIDENCE['runs']}) AS t)"
 EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
@@ -92,6 +79,7 @@ THEMES = [
 def warehouse() -> Iterator[Warehouse]:
     """An empty warehouse that all tests here share; none writes to it."""
     with etq.open() as opened:
+        register(opened.connection)
         yield opened
 
 
@@ -139,11 +127,9 @@ def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehous
     if any(parameter.name == "steps" for parameter in each.parameters):
         arguments |= {"method": "NULL", "runs": "'all'"}
     names = [p.name for p in each.parameters if p.default is None]
-    # As views do: DuckDB refuses a macro within an argument of a call that expands to the same macro.
-    given = ", ".join("(FROM samples)" if name == "adjusted" else arguments.get(name, "0") for name in names)
+    given = ", ".join(arguments.get(name, "0") for name in names)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name
-    query = f"DESCRIBE WITH samples AS (SELECT {EVIDENCE['adjusted']}) SELECT * FROM {call}"
-    described = warehouse.connection.execute(query).fetchall()
+    described = warehouse.rows(f"DESCRIBE SELECT * FROM {call}")[1]
     cure = "the comment above has a line `--   name: meaning` for each column, below `-- Columns:`"
     assert [row[0] for row in described] == [column.name for column in each.columns], cure
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from etq.errors import EtqError, QueryError
+from etq.verdicts.changes import changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import delegate_call, dump, execute, kernel, run
@@ -278,28 +279,17 @@ def test_slow_growth_is_reported_as_creep(warehouse: Warehouse) -> None:
     assert row[6:] == (30, 1)
 
 
-def test_a_change_is_reported_once_it_has_held(warehouse: Warehouse) -> None:
+def test_a_change_is_reported_once_it_has_held() -> None:
     """The larger the change, the fewer captures it takes: 15 for 5 %, 8 for 10 %; the same number before the change."""
     noise = np.random.default_rng(1).normal(0, 0.005, 60)
     # Changes at 30, scanned until the second number.
     made = [(size, 30, until) for size in (0.05, 0.1, 0.3) for until in (34, 35, 37, 38, 45, 46, 60)]
     made += [(0.1, 6, 60), (0.1, 9, 60)]
-    values = [list(map(float, noise[:until] + np.log1p(size) * (np.arange(until) >= at))) for size, at, until in made]
-    query = """
-        SELECT c.series, c.position - 1
-        FROM _change_points(
-            (
-                SELECT list({'series': p.series, 'position': p.i, 'value': p.value, 'greatest_p': 0.05})
-                FROM (
-                    SELECT g.number AS series, unnest(range(1, len(g.made) + 1)) AS i, unnest(g.made) AS value
-                    FROM (SELECT generate_subscripts($made, 1) - 1 AS number, unnest($made) AS made) AS g
-                ) AS p
-            ),
-            ln(1.03)
-        ) AS c
-    """
-    found = {made[number]: position for number, position in warehouse.rows(query, made=values)[1]}
+    values = [noise[:until] + np.log1p(size) * (np.arange(until) >= at) for size, at, until in made]
+    places = [[step.place for step in steps] for steps in changes_of(values, np.log(1.03))]
+    found = {change for change, steps in zip(made, places, strict=True) if steps}
+    assert all(steps in ([], [at]) for (_, at, _), steps in zip(made, places, strict=True))
     first = {size: min(until for size_of, _, until in found if size_of == size) for size in (0.05, 0.1, 0.3)}
     assert first == {0.05: 46, 0.1: 38, 0.3: 35}
-    assert (0.1, 6, 60) not in found and all(position == at for (_, at, _), position in found.items())
+    assert (0.1, 6, 60) not in found
     assert len(found) == 2 + 4 + 6 + 1

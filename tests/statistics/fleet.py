@@ -1,4 +1,4 @@
-"""The fleet, run by run, and comparisons of it with planted changes: many at once, judged by the SQL."""
+"""The fleet, run by run, and comparisons of it with planted changes: many at once, judged by etq's verdicts."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 import etq
+from etq.verdicts.comparison import compare
 from tests.conftest import CAPTURES
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Plant = Callable[[Floats, Floats], tuple[Floats, Floats]]
-QUANTILE = 0.25
+QUANTILE, SLOW = 0.25, 0.9
 CHANGED: Final = ("slower", "faster")
 
 
@@ -161,13 +161,14 @@ class Judged(NamedTuple):
     note: str | None
 
 
-def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) -> pa.Table:
-    """Rows of `_comparison_samples` for all draws; each draw is a separate comparison."""
+def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
+    """The samples of all draws by column, as `etq.verdicts.comparison.compare` takes them; each draw is a comparison."""
     count = len(fleet.items)
-    resolutions = np.array([*fleet.resolutions, 1])
+    resolutions = np.array([*fleet.resolutions, 1.0])
 
     def times_of(ops: Floats, totals: Floats) -> Floats:
-        return np.append(np.quantile(ops, quantile, axis=-1), np.quantile(totals, quantile))
+        quantiles = (QUANTILE, SLOW)
+        return np.append(np.quantile(ops, quantiles, axis=-1), np.quantile(totals, quantiles)[:, None], axis=1)
 
     def planted(draw: Draw, place: int, capture: int, side: str) -> Floats:
         plants = [draw.accepted] if place in draw.accepted_at else []
@@ -186,43 +187,51 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE) 
         for place, (capture, side) in enumerate(draw.captures)
     ]
     ticks = [planted(draws[number], place, capture, side) for number, place, capture, side in drawn]
-    times, steps = np.concatenate(ticks), np.tile(resolutions, len(drawn))
+    (times, slow), steps = np.concatenate(ticks, axis=1), np.tile(resolutions, len(drawn))
     # A capture that is drawn twice counts twice.
     places = [place for _, place, _, _ in drawn]
-    positions = [place if side != "history" else capture - 1000 for _, place, capture, side in drawn]
-    return pa.table(
-        {
-            "comparison": np.repeat([number for number, *_ in drawn], count + 1),
-            "capture_id": np.repeat(places, count + 1),
-            "side": np.repeat([side for *_, side in drawn], count + 1),
-            "position": np.repeat(positions, count + 1),
-            "level": np.tile(["op"] * count + ["total"], len(drawn)),
-            "scope": np.tile([""] * (count + 1), len(drawn)),
-            "item": np.tile([*fleet.items, ""], len(drawn)),
-            "op": np.tile([*fleet.op_types, ""], len(drawn)),
-            "ticks": times,
-            "resolution": steps,
-            "is_coarse": (steps >= 1000) & (times < 500 * steps),
-        }
-    )
+    positions = [place if side != "history" else capture - 1000.0 for _, place, capture, side in drawn]
+
+    def texts(each: Sequence[str]) -> Any:
+        return np.array(each, np.object_)
+
+    return {
+        "comparison": np.repeat([number for number, *_ in drawn], count + 1),
+        "capture_id": np.repeat(places, count + 1),
+        "step": np.zeros(len(times), np.int64),
+        "side": np.repeat(texts([side for *_, side in drawn]), count + 1),
+        "position": np.repeat(positions, count + 1),
+        "level": np.tile(texts(["op"] * count + ["total"]), len(drawn)),
+        "scope": np.tile(texts([""] * (count + 1)), len(drawn)),
+        "item": np.tile(texts([*fleet.items, ""]), len(drawn)),
+        "op": np.tile(texts([*fleet.op_types, ""]), len(drawn)),
+        "ticks": times,
+        "slow_ticks": slow,
+        "resolution": steps,
+        "is_coarse": (steps >= 1000) & (times < 500 * steps),
+        "calls": np.full(len(times), np.nan),
+    }
 
 
-def judged(
-    fleet: Fleet, draws: Sequence[Draw], quantile: float = QUANTILE, alpha: float = 0.05
-) -> list[dict[str, Judged]]:
-    """For each draw, the verdict on each item; the total is called `total`, the common shift `common shift`."""
-    warehouse().connection.register("samples", samples_of(fleet, draws, quantile))
-    query = """
-        SELECT c.comparison, c.level, c.item, c.verdict, c.change, c.change_low, c.change_high, c.note
-        FROM _verdicts((SELECT list(s) FROM samples AS s), $alpha, NULL) AS c
+NO_SHAPES: Final = {name: np.empty(0, np.object_) for name in ("item", "base_shapes", "new_shapes")}
+
+
+def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dict[str, Judged]]:
+    """For each draw, the verdict on each item; the total is called `total`, the common shift `common shift`.
+
+    Slow runs that are slower, or of totals faster, are called `slow total`, and `slow ` and the op.
     """
+    answer = compare(samples_of(fleet, draws), NO_SHAPES, alpha, None)
+    columns = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "note")
     found: list[dict[str, Judged]] = [{} for _ in draws]
-    for number, level, item, *answer in warehouse().rows(query, alpha=alpha)[1]:
-        found[number][item if level == "op" else level] = Judged(*answer)
+    for number, level, item, *rest in zip(*(answer[name] for name in columns), strict=True):
+        if level != "capture":
+            name = {"op": item, "slow op": f"slow {item}"}.get(level, level)
+            found[number][name] = Judged(*rest)
     return found
 
 
 def blamed(verdicts: dict[str, Judged]) -> set[str]:
     """The ops that are judged slower or faster."""
     changed = {item for item, judgement in verdicts.items() if judgement.verdict in CHANGED}
-    return changed - {"total", "common shift"}
+    return {item for item in changed if not item.startswith("slow ")} - {"total", "common shift"}

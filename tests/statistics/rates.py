@@ -120,22 +120,24 @@ def comparison_rates(fleet: Fleet, count: int) -> Rates:
 def equal_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
     """Rates of verdicts on sides without a difference."""
     found = judged(fleet, [Draw(each) for each in draws])
-    # The ninth decile of runs is a second test.
-    tails = judged(fleet, [Draw(each) for each in draws], 0.9, 0.025)
-    is_slower = [any(judgement.verdict in ("slower", "unstable") for judgement in each.values()) for each in found]
-    is_slower_at_p90 = [any(judgement.verdict == "slower" for judgement in each.values()) for each in tails]
+    fails = [any(judgement.verdict in ("slower", "unstable") for judgement in each.values()) for each in found]
     rates = {
         f"equal, {name}: any op blamed": share([bool(blamed(each)) for each in found]),
         f"equal, {name}: total blamed": share([each["total"].verdict in CHANGED for each in found]),
         f"equal, {name}: unstable": share([each["total"].verdict == "unstable" for each in found]),
-        f"equal, {name}: any op blamed at p90": share([bool(blamed(each)) for each in tails]),
-        f"equal, {name}: total blamed at p90": share([each["total"].verdict in CHANGED for each in tails]),
-        f"equal, {name}: a gate fails": share([a or b for a, b in zip(is_slower, is_slower_at_p90, strict=True)]),
+        f"equal, {name}: slow runs of an op blamed": share([any(map(is_slow_op, each)) for each in found]),
+        f"equal, {name}: slow runs of the total blamed": share(["slow total" in each for each in found]),
+        f"equal, {name}: a gate fails": share(fails),
     }
     for method, of_ops in OTHERS.items():
         blames = [any(of_ops(fleet, each, None)) for each in draws]
         rates[f"equal, {name}: any op blamed by {method}"] = share(blames)
     return rates
+
+
+def is_slow_op(item: str) -> bool:
+    """Whether a verdict is on the slow runs of an op."""
+    return item.startswith("slow ") and item != "slow total"
 
 
 def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
@@ -166,9 +168,9 @@ def planted_rates(fleet: Fleet, name: str, draws: Sequence[Captures]) -> Rates:
         for what, value in zip(("found", "others blamed", "interval has it"), half, strict=True):
             rates[f"half of the ops +{100 * factor - 100:.0f} %, {name}: {what}"] = value
     runs = [slow_runs(large[k % len(large)], 1.5, 0.3, k) for k in range(count)]
-    slow = judged(fleet, [Draw(each, plant) for each, plant in zip(draws, runs, strict=True)], 0.9, 0.025)
+    slow = judged(fleet, [Draw(each, plant) for each, plant in zip(draws, runs, strict=True)])
     rates[f"30 % of runs +50 % at p90, {name}: found"] = share(
-        [each[fleet.items[large[k % len(large)]]].verdict == "slower" for k, each in enumerate(slow)]
+        [f"slow {fleet.items[large[k % len(large)]]}" in each for k, each in enumerate(slow)]
     )
     if (part := PLANTED[name]) > 0:
         hidden = judged(fleet, [Draw(each, slower_in_all(1.5), some_of_new(each, part)) for each in draws])

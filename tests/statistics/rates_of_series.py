@@ -1,19 +1,22 @@
-"""Rates of change points: series made of blocks of neighbours of a fleet, so that they drift as it does."""
+"""Rates of changes: series made of blocks of neighbours of a fleet, so that they drift as it does."""
 
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 
-from tests.statistics.fleet import QUANTILE, Fleet, Floats, warehouse
+from etq.verdicts.changes import changes_of as changes_of_series
+from tests.statistics.fleet import QUANTILE, Fleet, Floats
 
 LENGTH: Final = 200
+LENGTHS: Final = (60, 200, 1000)
+# The most neighbours that follow each other. Of a fleet of 20, half: 20 would be the same series again and again.
 BLOCK: Final = 20
 Random = np.random.Generator
 Shape = Floats | None
@@ -21,8 +24,9 @@ Shape = Floats | None
 
 def made_series(fleet: Fleet, op: int | None, shape: Shape, random: Random, length: int = LENGTH) -> Floats:
     """Logarithms of an op without the common shift, or of the total, with the planted changes."""
-    starts = random.integers(0, len(fleet.totals) - BLOCK + 1, length // BLOCK + 1)
-    captures = np.concatenate([np.arange(start, start + BLOCK) for start in starts])[:length]
+    block = min(BLOCK, len(fleet.totals) // 2)
+    starts = random.integers(0, len(fleet.totals) - block + 1, length // block + 1)
+    captures = np.concatenate([np.arange(start, start + block) for start in starts])[:length]
     if op is None:
         values = np.log(np.quantile(fleet.totals, QUANTILE, axis=1))[captures]
     else:
@@ -46,23 +50,13 @@ def creep_of(size: float, length: int = LENGTH) -> Floats:
     return np.asarray(np.linspace(0, np.log1p(size), length))
 
 
-def changes_of(made: Sequence[Floats], of_total: bool) -> tuple[list[list[int]], list[bool]]:
+def changes_of(made: Sequence[Floats]) -> tuple[list[list[int]], list[bool]]:
     """For each series the places of its steps, from 0, and whether it creeps."""
-    columns: dict[str, Any] = {
-        "series": np.repeat(np.arange(len(made)), [len(each) for each in made]),
-        "position": np.concatenate([np.arange(1, len(each) + 1) for each in made]),
-        "value": np.concatenate(made),
-        "greatest_p": np.full(sum(len(each) for each in made), 0.05 if of_total else 0.001),
-    }
     places: list[list[int]] = [[] for _ in made]
     creeps = [False] * len(made)
-    warehouse().connection.register("points", pa.table(columns))
-    query = "SELECT c.series, c.position, c.kind FROM _level_changes((SELECT list(p) FROM points AS p), ln(1.03)) AS c"
-    for number, position, kind in warehouse().rows(query)[1]:
-        if kind == "step":
-            places[number].append(position - 1)
-        else:
-            creeps[number] = True
+    for number, changes in enumerate(changes_of_series(made, math.log(1.03))):
+        places[number] = [change.place for change in changes if not change.is_creep]
+        creeps[number] = any(change.is_creep for change in changes)
     return places, creeps
 
 
@@ -90,19 +84,20 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         ops = [None if of_total else large[k % len(large)] for k in range(count)]
         of = "total" if of_total else "op"
         series = {"unchanged": [made_series(fleet, op, None, random) for op in ops]}
-        places, creeps = changes_of(series["unchanged"], of_total)
-        rates[f"series of 200, {of}, unchanged: step"] = share([bool(each) for each in places])
-        rates[f"series of 200, {of}, unchanged: creep"] = share(creeps)
-        for size in (0.05, 0.1):
+        for length in LENGTHS:
+            places, creeps = changes_of([made_series(fleet, op, None, random, length) for op in ops])
+            rates[f"series of {length}, {of}, unchanged: step"] = share([bool(each) for each in places])
+            rates[f"series of {length}, {of}, unchanged: creep"] = share(creeps)
+        for size in (0.05, 0.1, 0.3):
             ats = random.integers(15, LENGTH - 15, count)
             made = [made_series(fleet, op, step_of(size, at), random) for op, at in zip(ops, ats, strict=True)]
-            found = changes_of(made, of_total)[0]
+            found = changes_of(made)[0]
             near = [any(abs(each - at) <= 2 for each in steps) for steps, at in zip(found, ats, strict=True)]
             rates[f"series of 200, {of}, step +{100 * size:.0f} %: found within 2"] = share(near)
         ats = random.integers(15, LENGTH - 35, count)
         made = [made_series(fleet, op, step_of(0.1, at, at + 20), random) for op, at in zip(ops, ats, strict=True)]
         series["bump of 20 +10 %"] = made
-        found = changes_of(made, of_total)[0]
+        found = changes_of(made)[0]
         both = [
             all(any(abs(each - edge) <= 2 for each in steps) for edge in (at, at + 20))
             for steps, at in zip(found, ats, strict=True)
@@ -112,7 +107,7 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         for size in (0.1, 0.3):
             creeping = [made_series(fleet, op, creep_of(size), random) for op in ops]
             series[f"creep of +{100 * size:.0f} %"] = creeping
-            steps, creeps = changes_of(creeping, of_total)
+            steps, creeps = changes_of(creeping)
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported as creep"] = share(creeps)
             either = [bool(a) or b for a, b in zip(steps, creeps, strict=True)]
             rates[f"series of 200, {of}, creep of +{100 * size:.0f} %: reported at all"] = share(either)
@@ -122,21 +117,21 @@ def series_rates(fleet: Fleet, count: int, python: str | None = None) -> dict[st
         rates |= rescanned_rates([made_series(fleet, op, None, random) for op in ops[: max(10, count // 4)]], of_total)
         for size in (0.05, 0.1, 0.3):
             made = [made_series(fleet, op, step_of(size, 100), random) for op in ops[: max(10, count // 4)]]
-            rates[f"series, {of}, step +{100 * size:.0f} %: captures until it is reported"] = delay(made, 100, of_total)
+            rates[f"series, {of}, step +{100 * size:.0f} %: captures until it is reported"] = delay(made, 100)
     return rates
 
 
-def prefixes(made: Sequence[Floats], least: int, most: int, of_total: bool) -> list[list[tuple[list[int], bool]]]:
+def prefixes(made: Sequence[Floats], least: int, most: int) -> list[list[tuple[list[int], bool]]]:
     """For each series the steps and whether it creeps, as scanned at each length from `least` to `most`."""
     lengths = range(least, most + 1)
-    steps, creeps = changes_of([each[:length] for each in made for length in lengths], of_total)
+    steps, creeps = changes_of([each[:length] for each in made for length in lengths])
     scanned = list(zip(steps, creeps, strict=True))
     return [scanned[at : at + len(lengths)] for at in range(0, len(scanned), len(lengths))]
 
 
 def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:
     """Rates of series without a change that are scanned at each new capture, from the 30th to the last."""
-    scanned = prefixes(made, 30, LENGTH, of_total)
+    scanned = prefixes(made, 30, LENGTH)
     reports = 0
     for scans in scanned:
         seen: list[int] = []
@@ -153,9 +148,9 @@ def rescanned_rates(made: Sequence[Floats], of_total: bool) -> dict[str, float]:
     }
 
 
-def delay(made: Sequence[Floats], at: int, of_total: bool) -> float:
+def delay(made: Sequence[Floats], at: int) -> float:
     """The median number of captures until a step at `at` is found within 2; 41 if it isn't found after 40."""
-    scanned = prefixes(made, at + 1, at + 40, of_total)
+    scanned = prefixes(made, at + 1, at + 40)
     first = [
         next((k + 1 for k, (steps, _) in enumerate(each) if any(abs(step - at) <= 2 for step in steps)), 41)
         for each in scanned

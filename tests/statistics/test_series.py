@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
-import etq
 from tests.sampling import IS_WHOLE, thinned
 from tests.statistics.fleet import QUANTILE, Fleet, Floats, fleet_of
+from tests.statistics.rates_of_series import changes_of
 
 # Rates need many draws.
 pytestmark = pytest.mark.long
@@ -36,21 +35,9 @@ def series(fleet: Fleet, block: int, op: int | None, steps: Steps, random: Rando
     return np.asarray(values)
 
 
-def found(made: Sequence[Floats], of_total: bool) -> list[list[int]]:
-    """The places of the changes found in each series."""
-    columns = {
-        "series": np.repeat(np.arange(len(made)), LENGTH),
-        "position": np.tile(np.arange(1, LENGTH + 1), len(made)),
-        "value": np.concatenate(made),
-        "greatest_p": np.full(LENGTH * len(made), 0.05 if of_total else 0.001),
-    }
-    places: list[list[int]] = [[] for _ in made]
-    with etq.open() as warehouse:
-        warehouse.connection.register("points", pa.table(columns))
-        query = "SELECT c.series, c.position FROM _change_points((SELECT list(p) FROM points AS p), ln(1.03)) AS c"
-        for number, position in warehouse.rows(query)[1]:
-            places[number].append(position - 1)
-    return places
+def found(made: Sequence[Floats]) -> list[list[int]]:
+    """The places of the steps found in each series."""
+    return changes_of(made)[0]
 
 
 def are_found(places: Sequence[int], steps: Steps) -> bool:
@@ -63,7 +50,7 @@ def share_of(name: str, held: Sequence[bool]) -> float:
     return value
 
 
-@pytest.mark.parametrize("block", [10, 20] if IS_WHOLE else [20])
+@pytest.mark.parametrize("block", [5, 10] if IS_WHOLE else [10])
 @pytest.mark.parametrize(
     "of_total", [False, True] if IS_WHOLE else [True], ids=["op", "total"] if IS_WHOLE else ["total"]
 )
@@ -79,16 +66,16 @@ def test_change_points(model: str, of_total: bool, block: int) -> None:
         return [series(fleet, block, op, steps, random) for op, steps in zip(ops, all_steps, strict=True)]
 
     unchanged: list[Steps] = [() for _ in range(SERIES)]
-    assert share_of(f"{name}, unchanged, flagged", [bool(each) for each in found(made(unchanged), of_total)]) <= 0.05
+    assert share_of(f"{name}, unchanged, flagged", [bool(each) for each in found(made(unchanged))]) <= 0.05
     for step, at_least in ((0.1, 0.95), (0.05, 0.90)):
         planted = [[(int(random.integers(15, LENGTH - 15)), step)] for _ in range(SERIES)]
-        places = found(made(planted), of_total)
+        places = found(made(planted))
         held = [are_found(each, steps) for each, steps in zip(places, planted, strict=True)]
         assert share_of(f"{name}, {100 * step:.0f} % found within 2", held) >= at_least
     opposite = [
         [(int(random.integers(20, 80)), 0.1), (int(random.integers(110, 180)), 1 / 1.1 - 1)] for _ in range(SERIES)
     ]
-    places = found(made(opposite), of_total)
+    places = found(made(opposite))
     held = [are_found(each, steps) for each, steps in zip(places, opposite, strict=True)]
     assert share_of(f"{name}, two opposite changes, both found within 2", held) >= 0.80
 
@@ -99,22 +86,8 @@ def test_odd_series_have_no_changes() -> None:
     spike = noise.copy()
     spike[100] += 3
     tied = np.round(noise, 2)
-    assert found([np.full(LENGTH, 3.0), noise, spike, tied], of_total=False) == [[], [], [], []]
+    assert found([np.full(LENGTH, 3.0), noise, spike, tied]) == [[], [], [], []]
 
 
 def test_series_too_short_for_a_verdict() -> None:
-    with etq.open() as warehouse:
-        for length in (1, 2, 9):
-            warehouse.connection.register(
-                "points",
-                pa.table(
-                    {
-                        "series": np.zeros(length, int),
-                        "position": np.arange(1, length + 1),
-                        "value": np.linspace(0, 9, length),
-                        "greatest_p": np.full(length, 0.05),
-                    }
-                ),
-            )
-            query = "SELECT c.position FROM _change_points((SELECT list(p) FROM points AS p), 0.03) AS c"
-            assert warehouse.rows(query)[1] == []
+    assert found([np.linspace(0, 9, length) for length in (0, 1, 2, 9)]) == [[]] * 4

@@ -48,9 +48,7 @@ def interleaved(pairs: Sequence[tuple[int, int]], random: Random) -> list[tuple[
 Holds = Callable[[int, Verdicts], bool]
 
 
-def rates(
-    fleet: Fleet, size: int, plant: Callable[[int], Plant | None], holds: Mapping[str, Holds], quantile: float = 0.25
-) -> list[float]:
+def rates(fleet: Fleet, size: int, plant: Callable[[int], Plant | None], holds: Mapping[str, Holds]) -> list[float]:
     """The share of draws for which each condition holds. Prints the shares; if all cases are run, with their errors, by
     bootstrap over pairs of captures.
     """
@@ -59,7 +57,7 @@ def rates(
     def shares(pairs: Sequence[tuple[int, int]], draws: int) -> list[float]:
         chosen = [[pairs[at] for at in sorted(random.choice(len(pairs), size, replace=False))] for _ in range(draws)]
         made = [Draw(interleaved(each, random), plant(number)) for number, each in enumerate(chosen)]
-        found = judged(fleet, made, quantile)
+        found = judged(fleet, made)
         return [
             float(np.mean([test(number, verdicts) for number, verdicts in enumerate(found)])) for test in holds.values()
         ]
@@ -104,7 +102,8 @@ def test_nothing_planted_one_side_after_the_other(model: str) -> None:
     assert false_alarms <= 0.05
 
 
-@pytest.mark.parametrize(("size", "found_at_least"), thinned([(10, 0.90), (5, 0.85)], [10]))
+# With 5, ops have 60 % of the error that all tests of a comparison share: with all of it, 88 % would be found.
+@pytest.mark.parametrize(("size", "found_at_least"), thinned([(10, 0.90), (5, 0.80)], [10]))
 @pytest.mark.parametrize("model", thinned(MODELS, ["mlp"]))
 def test_one_op_slower_by_5_percent(model: str, size: int, found_at_least: float) -> None:
     fleet = fleet_of(model)
@@ -171,7 +170,7 @@ def test_slow_runs_are_found_at_the_90th_percentile(model: str) -> None:
         return slow_runs(large[number % len(large)], 1.5, 0.3, number)
 
     def is_found(number: int, verdicts: Verdicts) -> bool:
-        return verdicts[fleet.items[large[number % len(large)]]][0] == "slower"
+        return f"slow {fleet.items[large[number % len(large)]]}" in verdicts
 
-    [found] = rates(fleet, 10, plant, {f"{model}, 10 v 10, slow runs found": is_found}, 0.9)
+    [found] = rates(fleet, 10, plant, {f"{model}, 10 v 10, slow runs found": is_found})
     assert found >= 0.85

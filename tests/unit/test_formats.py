@@ -8,7 +8,6 @@ from typing import Any
 import duckdb
 import pytest
 
-from etq.analysis.comparison import Comparison
 from etq.database.handles import Capture
 from etq.ingest.registry import FORMATS
 from etq.warehouse.formats import BY_FORMAT, narrowed
@@ -35,41 +34,6 @@ def test_the_method_plans_what_the_format_needs(warehouse: Warehouse, tmp_path: 
         whole = warehouse.rows("FROM advice($capture, unit := 'us')", capture=name)
         relation = warehouse.advice(name, unit="us", runs="typical")
         assert (relation.columns, relation.fetchall()) == whole
-
-
-@pytest.mark.long
-def test_a_comparison_plans_what_is_about_traces_only_if_there_are_any(
-    warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Earlier, verdicts on steps, calls and shapes were planned for each comparison of dumps: a fifth of its time."""
-    for name, ticks in (("a", 3001), ("b", 3502)):
-        warehouse.ingest(dump(*runs_of(("addmm", ticks), *WORK, number=5)), name=name)
-    queries: list[str] = []
-    rows = warehouse.rows
-
-    def recorded(query: str, **given: object) -> tuple[list[str], list[tuple[object, ...]]]:
-        queries.append(query)
-        return rows(query, **given)
-
-    monkeypatch.setattr(warehouse, "rows", recorded)
-    options = {"unit": "ns", "quantile": None, "allow_mismatch": None, "alpha": None}
-    options |= {"phase": None, "history": None, "min_effect": None}
-
-    def answers() -> tuple[list[object], tuple[list[str], list[tuple[Any, ...]]]]:
-        queries.clear()
-        comparison = Comparison(warehouse, "a", "b", options)
-        parts: list[object] = [comparison.rows(part) for part in ("captures", "ops", "findings", "sides", "parts")]
-        comparison.close()
-        relation = warehouse.compare_ops("a", "b", unit="ns")
-        return parts, (relation.columns, relation.fetchall())
-
-    of_dumps = answers()
-    assert any("FROM _comparison_of_runtime(" in query for query in queries)
-    columns, ops = rows("FROM compare_ops('a', 'b', unit := 'ns')")
-    assert of_dumps[1] == (columns, ops) and ops
-    Traces(warehouse, tmp_path).take(*two_steps())
-    assert answers() == of_dumps
-    assert any("FROM _comparison(" in query for query in queries)
 
 
 def test_an_argument_that_only_the_view_checks_is_given_to_it() -> None:

@@ -1,0 +1,309 @@
+"""The functions of `etq.verdicts` that SQL calls: registered with a connection when a query needs them.
+
+To register a function takes a tenth of a second, as DuckDB imports numpy then; a warehouse is opened without it. In a
+database that etq didn't open, a view that decides something ends with `Scalar Function with name needs_etq_… does not
+exist`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import Parameter, Signature
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+import duckdb
+from duckdb.func import FunctionNullHandling, PythonUDFType
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
+# A row's columns and their types: BIGINT and BOOLEAN, which are never NULL in arguments, DOUBLE, VARCHAR.
+Row = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function that SQL calls. Lists of rows are numpy arrays by column for it, with NaN and None for NULL.
+
+    arguments  a type for each: a row's columns for a list of rows
+    returns    the columns of the rows that it returns
+    """
+
+    name: str
+    module: str
+    function: str
+    arguments: tuple[Row | str, ...]
+    returns: Row
+
+    def loaded(self) -> Callable[..., Mapping[str, Any]]:
+        """Import the function."""
+        found: Callable[..., Mapping[str, Any]] = getattr(import_module(f"etq.verdicts.{self.module}"), self.function)
+        return found
+
+
+_SAMPLE: Final = {
+    "comparison": "BIGINT",
+    "capture_id": "BIGINT",
+    "step": "BIGINT",
+    "side": "VARCHAR",
+    "position": "DOUBLE",
+    "level": "VARCHAR",
+    "scope": "VARCHAR",
+    "item": "VARCHAR",
+    "op": "VARCHAR",
+    "ticks": "DOUBLE",
+    "slow_ticks": "DOUBLE",
+    "resolution": "DOUBLE",
+    "is_coarse": "BOOLEAN",
+    "calls": "DOUBLE",
+}
+FUNCTIONS: Final = (
+    Function(
+        "needs_etq_to_align",
+        "alignment",
+        "align",
+        (
+            {
+                "capture_id": "BIGINT",
+                "op_index": "BIGINT",
+                "program": "VARCHAR",
+                "name": "VARCHAR",
+                "is_by_module": "BOOLEAN",
+                "ticks": "DOUBLE",
+            },
+        ),
+        {"capture_id": "BIGINT", "op_index": "BIGINT", "item": "VARCHAR"},
+    ),
+    Function(
+        "needs_etq_to_compare",
+        "comparison",
+        "compare",
+        (_SAMPLE, {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"}, "DOUBLE", "DOUBLE"),
+        {
+            "comparison": "BIGINT",
+            "level": "VARCHAR",
+            "scope": "VARCHAR",
+            "item": "VARCHAR",
+            "verdict": "VARCHAR",
+            "change": "DOUBLE",
+            "change_low": "DOUBLE",
+            "change_high": "DOUBLE",
+            "base_ticks": "DOUBLE",
+            "new_ticks": "DOUBLE",
+            "share": "DOUBLE",
+            "p": "DOUBLE",
+            "q": "DOUBLE",
+            "score": "DOUBLE",
+            "base_captures": "BIGINT",
+            "new_captures": "BIGINT",
+            "note": "VARCHAR",
+            "capture_id": "BIGINT",
+            "step": "BIGINT",
+            "off": "DOUBLE",
+            "factor": "DOUBLE",
+            "is_disturbed": "BOOLEAN",
+            "has_factor": "BOOLEAN",
+            "is_scattered": "BOOLEAN",
+            "other_shift": "DOUBLE",
+        },
+    ),
+    Function(
+        "needs_etq_to_compare_values",
+        "values",
+        "value_changes",
+        ({"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},),
+        {
+            "name": "VARCHAR",
+            "unit": "VARCHAR",
+            "better": "VARCHAR",
+            "base_captures": "BIGINT",
+            "new_captures": "BIGINT",
+            "base": "DOUBLE",
+            "new": "DOUBLE",
+            "is_apart": "BOOLEAN",
+            "change": "DOUBLE",
+            "change_low": "DOUBLE",
+            "change_high": "DOUBLE",
+            "p": "DOUBLE",
+            "q": "DOUBLE",
+        },
+    ),
+    Function(
+        "needs_etq_to_find_changes",
+        "changes",
+        "level_changes",
+        ({"series": "BIGINT", "position": "BIGINT", "is_total": "BOOLEAN", "value": "DOUBLE"}, "DOUBLE"),
+        {
+            "series": "BIGINT",
+            "kind": "VARCHAR",
+            "place": "BIGINT",
+            "last_good": "BIGINT",
+            "first_bad": "BIGINT",
+            "before": "DOUBLE",
+            "after": "DOUBLE",
+            "step": "DOUBLE",
+            "p": "DOUBLE",
+            "q": "DOUBLE",
+            "captures_before": "BIGINT",
+            "captures_after": "BIGINT",
+        },
+    ),
+)
+
+_KINDS: Final = {"BIGINT": "int64", "DOUBLE": "float64", "BOOLEAN": "bool", "VARCHAR": "object"}
+# With which the names of the functions begin.
+PREFIX: Final = "needs_etq_"
+# Each view that calls one of them has one of these words in its name, and so has a query that needs one.
+_NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
+
+# Connections that have them. An interpreter that ends before these are closed would print what they keep.
+_registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
+
+
+def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
+    """Return a function of lists of rows, as other engines call it."""
+
+    def called(*arguments: Any) -> list[tuple[Any, ...]]:
+        import numpy as np
+
+        given = []
+        for argument, kind in zip(arguments, each.arguments, strict=True):
+            if isinstance(kind, Mapping):
+                columns = zip(*argument, strict=True) if argument else ((),) * len(kind)
+                given.append(
+                    {
+                        name: np.array(values, _KINDS[type_])
+                        for (name, type_), values in zip(kind.items(), columns, strict=True)
+                    }
+                )
+            else:
+                given.append(argument)
+        found = each.loaded()(*given)
+        rows = zip(*(found.get(name, ()) for name in each.returns), strict=True)
+        return [tuple(_python_value(value) for value in row) for row in rows]
+
+    return called
+
+
+def _python_value(value: Any) -> Any:
+    """A value of numpy as Python's own; NaN is NULL."""
+    value = value.item() if hasattr(value, "item") else value
+    return None if isinstance(value, float) and isnan(value) else value
+
+
+def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Register the functions if a query needs them."""
+    if _NEEDED.search(query):
+        register(connection)
+
+
+def register(connection: duckdb.DuckDBPyConnection) -> None:
+    """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
+    if connection in _registered:
+        return
+    if not _registered:
+        atexit.register(_close)
+    for each in FUNCTIONS:
+        arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
+        with suppress(duckdb.CatalogException):  # another connection to the database has registered it
+            connection.create_function(
+                each.name,
+                _in_arrow(each),
+                arguments,
+                _list_of(each.returns),
+                type=PythonUDFType.ARROW,
+                null_handling=FunctionNullHandling.SPECIAL,
+            )
+    _registered.add(connection)
+
+
+def _close() -> None:
+    for each in [*_registered]:
+        each.close()
+
+
+def _list_of(row: Row) -> str:
+    return f"STRUCT({', '.join(f'{name} {kind}' for name, kind in row.items())})[]"
+
+
+def _in_arrow(each: Function) -> Callable[..., Any]:
+    """Return a function of Arrow arrays, as DuckDB calls it: each of their values is an argument of one call."""
+
+    def called(*columns: Any) -> Any:
+        import numpy as np
+        import pyarrow as pa
+
+        from etq.ingest.arrow import lists
+
+        call, made = each.loaded(), []
+        for place in range(len(columns[0])):
+            given = [
+                _columns(column[place].values, kind) if isinstance(kind, Mapping) else column[place].as_py()
+                for column, kind in zip(columns, each.arguments, strict=True)
+            ]
+            made.append(_rows(call(*given), each.returns))
+        return lists(pa.concat_arrays(made), np.array([*map(len, made)]))
+
+    # DuckDB counts the parameters.
+    names = [f"argument_{place}" for place in range(len(each.arguments))]
+    parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in names]
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    return called
+
+
+def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
+    """Return rows as numpy arrays by column."""
+    import numpy as np
+
+    from etq.ingest.arrow import as_numpy
+
+    if rows is None:  # of no rows, DuckDB makes no list
+        return {name: np.empty(0, _KINDS[kind]) for name, kind in row.items()}
+    columns: dict[str, Any] = {}
+    for name, kind in row.items():
+        values = rows.field(name)
+        if kind == "VARCHAR":
+            columns[name] = np.array(values.to_pylist(), np.object_)
+        elif kind == "BOOLEAN":
+            columns[name] = _bits(values, 1)
+        else:
+            numbers = as_numpy(values, np.dtype(_KINDS[kind]).type)
+            columns[name] = np.where(_bits(values, 0), numbers, np.nan) if values.null_count else numbers
+    return columns
+
+
+def _bits(values: pa.Array, buffer: int) -> npt.NDArray[np.bool_]:
+    """Return a buffer of bits of an array: 0 has those that are set where a value isn't NULL, 1 those of booleans."""
+    import numpy as np
+
+    bits = np.frombuffer(values.buffers()[buffer], np.uint8)
+    return np.unpackbits(bits, bitorder="little")[values.offset : values.offset + len(values)].astype(np.bool_)
+
+
+def _rows(columns: Mapping[str, Any], row: Row) -> pa.StructArray:
+    """Return columns, numpy arrays or lists, as rows; NaN and None are NULL."""
+    import numpy as np
+    import pyarrow as pa
+
+    from etq.ingest.arrow import numbers, optional_flags, texts
+
+    arrays = []
+    for name, kind in row.items():
+        values = columns.get(name, ())
+        if kind == "VARCHAR":
+            arrays.append(texts(values))
+        elif kind == "BOOLEAN":
+            arrays.append(optional_flags(values))
+        else:
+            given = np.array(values, _KINDS[kind])
+            arrays.append(numbers(given, np.isnan(given) if kind == "DOUBLE" else None))
+    return pa.StructArray.from_arrays(arrays, names=[*row])

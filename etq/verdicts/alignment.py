@@ -1,0 +1,131 @@
+"""Which ops of different programs are the same: as a diff matches lines, so that an added op moves no other's place."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from etq.verdicts.samples import median
+
+# Ops that are in one program alone, after which no more are compared; and by how many places parts may slide.
+MOST_APART, MOST_SLID = 200, 300
+
+Part = tuple[int, int, int]  # elements before it in both lists, and its own
+
+
+def align(ops: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return a key for each op of each capture, equal for the same op in all of them.
+
+    Ops of a name are the same if each program has one of them, or, by module, if all have as many, in their order.
+    Others are matched by the longest common subsequence of the programs' names; where any one of several of a name may
+    be it, those with the most similar times are. After 200 ops that differ, only ops after the last difference are.
+
+    ops  columns of capture_id, op_index, program, name, is_by_module and ticks, in the order of captures and ops
+    """
+    places: dict[int, list[int]] = {}
+    for row, capture in enumerate(ops["capture_id"].tolist()):
+        places.setdefault(capture, []).append(row)
+    of_program: dict[str, list[list[int]]] = {}
+    for rows in places.values():
+        of_program.setdefault(ops["program"][rows[0]], []).append(rows)
+    names = {program: [str(ops["name"][row]) for row in found[0]] for program, found in of_program.items()}
+    counts = {program: Counter(each) for program, each in names.items()}
+    first = next(iter(names), "")
+    first_logs = _logs(ops["ticks"], of_program[first]) if names else []
+    keys: dict[int, str] = {}
+    for program, found in of_program.items():
+        matched = {place: place for place in range(len(names[program]))}
+        if program != first:
+            parts = _slid(
+                _common(names[first], names[program]),
+                names[first],
+                names[program],
+                first_logs,
+                _logs(ops["ticks"], found),
+            )
+            matched = {y + step: x + step for x, y, count in parts for step in range(count)}
+        seen: Counter[Any] = Counter()
+        previous = 0
+        for place, name in enumerate(names[program]):
+            seen[name] += 1
+            previous = max(previous, matched.get(place, -1) + 1)
+            number = [each[name] for each in counts.values()]
+            if min(number) == max(number) and (number[0] == 1 or ops["is_by_module"][found[0][place]]):
+                key = f"{name}|{seen[name]}"
+            elif place in matched:
+                key = f"{name}|at|{matched[place] + 1}"
+            else:
+                seen[name, previous] += 1
+                key = f"{name}|after|{previous}|{seen[name, previous]}"
+            for rows in found:
+                keys[rows[place]] = key
+    order = range(len(keys))
+    return {"capture_id": ops["capture_id"], "op_index": ops["op_index"], "item": [keys[row] for row in order]}
+
+
+def _logs(ticks: Any, captures: Sequence[Sequence[int]]) -> list[float]:
+    """The logarithm of what each op takes in the median capture of a program, less that of its median op."""
+    logs = [median(np.log(np.maximum(ticks[list(rows)], 1))) for rows in zip(*captures, strict=True)]
+    return [each - median(logs) for each in logs]
+
+
+def _common(base: Sequence[str], new: Sequence[str]) -> list[Part]:
+    """The parts of the longest common subsequence, and last the common end of what is left.
+
+    The greedy algorithm of Myers, An O(ND) difference algorithm and its variations, 1986.
+    """
+    # The furthest paths into both lists that pass over so many elements, each with its parts, the last one first.
+    paths: list[tuple[int, int, Any]] = [(0, -1, None)]
+    for passed in range(min(len(base) + len(new), MOST_APART) + 1):
+        if any(x == len(base) and y == len(new) for x, y, _ in paths):
+            break
+        following = []
+        for at in range(passed + 1):
+            if passed and (at >= passed or (at and paths[at - 1][0] >= paths[at][0])):
+                x, y, parts = paths[at - 1][0] + 1, paths[at - 1][1], paths[at - 1][2]
+            else:
+                x, y, parts = paths[at][0], paths[at][1] + 1, paths[at][2]
+            count = 0
+            while x + count < len(base) and y + count < len(new) and base[x + count] == new[y + count]:
+                count += 1
+            following.append((x + count, y + count, ((x, y, count), parts) if count else parts))
+        paths = following
+    found = max((x + y, _listed(parts)) for x, y, parts in paths if x <= len(base) and y <= len(new))[1]
+    x, y, count = found[-1] if found else (0, 0, 0)
+    rest, end = min(len(base) - x - count, len(new) - y - count), 0
+    while end < rest and base[-1 - end] == new[-1 - end]:
+        end += 1
+    return [*found, (len(base) - end, len(new) - end, end)]
+
+
+def _listed(parts: Any) -> list[Part]:
+    found = []
+    while parts is not None:
+        part, parts = parts
+        found.append(part)
+    return found[::-1]
+
+
+def _slid(
+    parts: list[Part], base: Sequence[str], new: Sequence[str], base_logs: Sequence[float], new_logs: Sequence[float]
+) -> list[Part]:
+    """The parts, of which each begins earlier if times are more similar then, as what is before it ends as it does."""
+    slides = [0]
+    for (x, y, count), (next_x, next_y, _) in pairwise(parts):
+        best, slide, distance = 0.0, 0, 0.0
+        for step in range(min(count, MOST_SLID)):
+            if base[next_x - 1 - step] != new[next_y - 1 - step]:
+                break
+            distance += abs(base_logs[next_x - 1 - step] - new_logs[next_y - 1 - step])
+            distance -= abs(base_logs[x + count - 1 - step] - new_logs[y + count - 1 - step])
+            if distance < best:
+                best, slide = distance, step + 1
+        slides.append(slide)
+    slides.append(0)
+    return [
+        (x - slides[at], y - slides[at], count + slides[at] - slides[at + 1]) for at, (x, y, count) in enumerate(parts)
+    ]

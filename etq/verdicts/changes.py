@@ -1,0 +1,315 @@
+"""Since when a series is slower: steps of its level, and creep, slow growth.
+
+A series has a value for each capture, in order: the logarithm of a time, so that a difference is a ratio. Its noise is
+not independent: captures near each other are alike, as the machine changes, and single ones are far off. So
+
+1. the noise is measured twice, by differences of neighbours and of captures further apart (`noise_of`);
+2. the series is cut where that explains it best, by an exact segmentation with a loss that a few captures far off can't
+   pull (`segmentation`, `placed`);
+3. a cut is a step if the levels beside it differ materially, for long enough, and by more than levels of this series
+   differ by themselves; other cuts are undone, the least clear first (`steps_of`);
+4. a stretch between steps that grows steadily creeps (`creep_of`);
+5. p-values are corrected for the number of series (`adjusted`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+from itertools import pairwise
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.verdicts.student import p_of
+
+Floats = npt.NDArray[Any]
+
+# A level has at least so many captures. With fewer than twice as many, a series has no verdict.
+LEAST: Final = 5
+# The captures on each side of a step that must differ as the whole levels do, so that a slope isn't a step.
+NEAR: Final = 15
+# A step as small as the smallest that counts must have held for so many captures, one twice as large for half as many.
+# A disturbed machine lasts for some captures, and a series is scanned again with each new one.
+HELD: Final = 25
+# The captures between those whose differences tell how levels vary by themselves.
+APART: Final = 10
+# Where the loss of a capture stops growing, in standard deviations (Fearnhead and Rigaill).
+BOUND: Final = 3.0
+# The price of a cut, in units of ln(n): a squared loss has 2 in Schwarz's criterion.
+PRICE: Final = 4.0
+# The most levels that are tried, and the most values or blocks of values in the segmentation's loop.
+LEVELS: Final = 256
+PLACES: Final = 1250
+# A series without changes has a step with less than this probability, before the correction for many series.
+CHANCE: Final = 0.05
+# The same for creep, which a line through ten medians finds easily.
+CREEP_CHANCE: Final = 0.001
+CREEP_LEAST: Final = 30
+TENTHS: Final = 10
+
+NORMAL: Final = 1.4826  # a normal distribution's standard deviation in units of its median absolute deviation
+MEDIAN: Final = math.sqrt(math.pi / 2)  # the standard error of a median in units of that of a mean
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of a series' level. `place` is the first capture after a step, from 0, or a creep's first."""
+
+    place: int
+    before: float
+    after: float
+    step: float
+    p: float
+    captures_before: int
+    captures_after: int
+    is_creep: bool = False
+
+    @property
+    def last_good(self) -> int:
+        """The last capture before a step, or the first of a creep."""
+        return self.place if self.is_creep else self.place - 1
+
+    @property
+    def first_bad(self) -> int:
+        """The first capture after a step, or the last of a creep."""
+        return self.place + self.captures_after - 1 if self.is_creep else self.place
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Standard deviations: of a capture among its neighbours, of levels that are `APART`, and both together."""
+
+    own: float
+    slow: float
+
+    @property
+    def both(self) -> float:
+        return math.hypot(self.own, self.slow)
+
+
+def level_changes(points: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
+    """Return the changes of series, a row each.
+
+    points    columns series, position (by which its captures are ordered), is_total and value
+    min_step  the smallest change that counts
+    """
+    order = np.lexsort((points["position"], points["series"]))
+    keys, starts = np.unique(points["series"][order], return_index=True)
+    all_values = np.split(points["value"][order], starts[1:]) if len(keys) else []
+    found = [(at, change) for at, changes in enumerate(changes_of(all_values, min_step)) for change in changes]
+    is_total = points["is_total"][order][starts]
+    tests = [int(np.sum(is_total == is_total[at])) for at, _ in found]
+    q = adjusted([change.p for _, change in found], tests, [bool(is_total[at]) for at, _ in found])
+    positions = points["position"][order]
+    return {
+        "series": [int(keys[at]) for at, _ in found],
+        "kind": ["creep" if each.is_creep else "step" for _, each in found],
+        "place": [each.place + 1 for _, each in found],
+        "last_good": [int(positions[starts[at] + each.last_good]) for at, each in found],
+        "first_bad": [int(positions[starts[at] + each.first_bad]) for at, each in found],
+        **{name: [getattr(each, name) for _, each in found] for name in ("before", "after", "step", "p")},
+        "q": q,
+        **{name: [getattr(each, name) for _, each in found] for name in ("captures_before", "captures_after")},
+    }
+
+
+def changes_of(all_values: Sequence[Floats], min_step: float) -> list[list[Change]]:
+    """Return the changes of each series."""
+    found: list[list[Change]] = [[] for _ in all_values]
+    long = [at for at, values in enumerate(all_values) if len(values) >= 2 * LEAST]
+    noises = [noise_of(all_values[at], min_step) for at in long]
+    for at, cuts in zip(long, _segmented([all_values[at] for at in long], noises), strict=True):
+        values = all_values[at]
+        steps = steps_of(values, placed(values, cuts), min_step)
+        found[at] = with_creep(values, steps, min_step)
+    return found
+
+
+def noise_of(values: Floats, min_step: float, cuts: Sequence[int] = ()) -> Noise:
+    """Return the noise of a series, by the median difference of captures that have none of the cuts between them.
+
+    If captures were independent, those that are far apart would differ as neighbours do. What they differ by more
+    averages out only over so many captures. Noise far below what counts is taken for a sixth of it.
+    """
+    deviations = []
+    for lag in (1, max(2, min(APART, len(values) // 6))):
+        differences = np.abs(values[lag:] - values[:-lag])
+        is_between = np.zeros(len(differences), np.bool_)
+        for cut in cuts:
+            is_between[max(0, cut - lag) : cut] = True
+        kept = differences[~is_between] if 2 * is_between.sum() < len(differences) else differences
+        deviations.append(NORMAL * float(np.median(kept)) / math.sqrt(2))
+    own = max(deviations[0], min_step / 6)
+    return Noise(own, math.sqrt(max(0.0, deviations[1] ** 2 - own**2)))
+
+
+def segmentation(z: Floats, levels: Floats, price: Floats, block: int) -> npt.NDArray[np.int32]:
+    """Return, for each series and end of a block, where the last segment begins in the best segmentation up to there.
+
+    Optimal partitioning (Jackson et al., An algorithm for optimal partitioning of data on an interval, 2005) with a
+    biweight loss, by the level of the last segment (Fearnhead and Rigaill, Changepoint detection in the presence of
+    outliers, JASA 114, 2019, algorithm 1, with levels on a grid). The least cost of the values so far, if they end at
+    a level, is the last one's loss there and the cost before, at that level or at the best one with the price of a cut.
+
+    z       series x places: values in standard deviations
+    levels  series x levels
+    price   of a cut, for each series
+    block   the number of values between places where cuts are tried
+    """
+    cost = np.zeros(levels.shape, np.float32)
+    begin = np.zeros(levels.shape, np.int32)
+    begins = np.empty((z.shape[1] // block, len(z)), np.int32)
+    rows, bound = np.arange(len(z)), np.float32(BOUND**2)
+    for number in range(len(begins)):
+        cut = cost.min(axis=1, keepdims=True) + price[:, None]
+        np.copyto(begin, number, where=cost > cut)
+        np.minimum(cost, cut, out=cost)
+        loss = z[:, number * block : (number + 1) * block, None] - levels[:, None]
+        loss *= loss
+        cost += np.minimum(loss, bound, out=loss).sum(axis=1)
+        begins[number] = begin[rows, cost.argmin(axis=1)]
+    return begins.T
+
+
+def _segmented(all_values: Sequence[Floats], noises: Sequence[Noise]) -> list[list[int]]:
+    """Return the cuts of each series, multiples of a block. Series with a similar number of levels are cut at once."""
+    ends = [np.partition(values, (LEAST - 1, -LEAST))[[LEAST - 1, -LEAST]] for values in all_values]
+    # Levels are half a standard deviation apart.
+    counts = [
+        min(LEVELS, 2 + int(2 * (high - low) / noise.both))
+        for (low, high), noise in zip(ends, noises, strict=True)
+    ]  # fmt: skip
+    groups: dict[tuple[int, int], list[int]] = {}
+    for at, (values, count) in enumerate(zip(all_values, counts, strict=True)):
+        groups.setdefault((-(-len(values) // PLACES), (count - 1).bit_length() // 2), []).append(at)
+    found: list[list[int]] = [[] for _ in all_values]
+    for (block, _), group in groups.items():
+        lengths = [len(all_values[at]) for at in group]
+        z = np.zeros((len(group), -(-max(lengths) // block) * block), np.float32)
+        for row, at in zip(z, group, strict=True):
+            row[: len(all_values[at])] = (all_values[at] - ends[at][0]) / noises[at].both
+        spans = [(ends[at][1] - ends[at][0]) / noises[at].both for at in group]
+        levels = np.linspace(0, spans, max(counts[at] for at in group), axis=1, dtype=np.float32)
+        begins = segmentation(z, levels, (PRICE * np.log(lengths)).astype(np.float32), block)
+        for at, length, begin in zip(group, lengths, begins, strict=True):
+            number = -(-length // block) - 1
+            while (cut := int(begin[number])) > 0:
+                found[at].insert(0, cut * block)
+                number = cut - 1
+    return found
+
+
+def placed(values: Floats, cuts: Sequence[int]) -> list[int]:
+    """Return the cuts where captures are nearest to the medians of both levels, by absolute differences.
+
+    The segmentation cuts at the ends of blocks, and doesn't say to which level a capture far off both belongs.
+    """
+    block = -(-len(values) // PLACES)
+    ends = [0, *cuts, len(values)]
+    found = []
+    for before, cut, after in zip(ends, ends[1:], ends[2:], strict=False):
+        first, last = max(before + 1, cut - 2 * block), min(after - 1, cut + 2 * block)
+        old, new = (np.abs(values[first:last] - np.median(level)) for level in (values[before:cut], values[cut:after]))
+        found.append(first + int(np.argmin(np.append(0, np.cumsum(old - new)))))
+    return sorted({*found})
+
+
+def steps_of(values: Floats, cuts: Sequence[int], min_step: float) -> list[Change]:
+    """Return the cuts that are steps. The least clear of the others is undone until none is left."""
+    tested = cache(partial(_tested, values, min_step))
+    left = [*cuts]
+    while left:
+        ends = [0, *left, len(values)]
+        steps = [tested(*around) for around in zip(ends, ends[1:], ends[2:], strict=False)]
+        failed = [at for at, (step, _) in enumerate(steps) if step.p >= CHANCE or not _is_material(step, min_step)]
+        if not failed:
+            return [step for step, _ in steps]
+        del left[min(failed, key=lambda at: steps[at][1])]
+    return []
+
+
+def _tested(values: Floats, min_step: float, first: int, cut: int, end: int) -> tuple[Change, float]:
+    """Return the step at a cut, and how many standard errors it has.
+
+    The step is the lesser of the differences of both levels and of the nearest captures. Its error is that of medians
+    of so many captures, and of what levels differ by themselves: over `APART` captures that averages out as one value.
+    The noise is that of the series beside this step and those next to it. It comes from about a quarter as many
+    independent differences as there are captures. Any place may be the one that differs most: Bonferroni.
+    """
+    old, new = values[first:cut], values[cut:end]
+    before, after = float(np.median(old)), float(np.median(new))
+    near = float(np.median(new[:NEAR]) - np.median(old[-NEAR:]))
+    step = min(near, after - before, key=abs) if near * (after - before) > 0 else 0.0
+    noise = noise_of(values, min_step, (first, cut, end))
+    variances = [(MEDIAN * noise.own) ** 2 / n + noise.slow**2 / max(1, n / APART) for n in (len(old), len(new))]
+    t = abs(step) / math.sqrt(sum(variances))
+    p = min(1.0, len(values) * p_of(t, max(1, len(values) // 4)))
+    return Change(cut, before, after, step, p, len(old), len(new)), t
+
+
+def _is_material(step: Change, min_step: float) -> bool:
+    """Whether a step counts, and both levels have held for long enough."""
+    held = min(step.captures_before, step.captures_after)
+    return held >= LEAST and abs(step.step) * min(HELD, held) >= HELD * min_step
+
+
+def with_creep(values: Floats, steps: Sequence[Change], min_step: float) -> list[Change]:
+    """Return the steps, and the creep between them; without steps if creep of the whole series explains it better."""
+    whole = creep_of(values, 0, min_step) if steps else None
+    if whole is not None:
+        line = values - whole.step * np.arange(len(values)) / (len(values) - 1)
+        levels = np.split(values, [step.place for step in steps])
+        if _deviation(line) < sum(map(_deviation, levels)):
+            steps = []
+    ends = [0, *(step.place for step in steps), len(values)]
+    creeps = [creep_of(values[first:end], first, min_step) for first, end in pairwise(ends)]
+    return [*steps, *(creep for creep in creeps if creep is not None)]
+
+
+def _deviation(values: Floats) -> float:
+    return float(np.abs(values - np.median(values)).sum())
+
+
+def creep_of(values: Floats, first: int, min_step: float) -> Change | None:
+    """Return the creep of a stretch; None if it doesn't grow or decline steadily.
+
+    A line is fitted by least squares through the medians of tenths, so that captures near each other count once. Its
+    slope must make the smallest change that counts, not be by chance, and the line fit better than any one step.
+    """
+    if len(values) < CREEP_LEAST:
+        return None
+    bounds = -(-np.arange(TENTHS + 1) * len(values) // TENTHS)
+    medians = np.array([np.median(values[at:end]) for at, end in pairwise(bounds)])
+    places = np.arange(TENTHS) - (TENTHS - 1) / 2
+    squares, spread = float(((medians - medians.mean()) ** 2).sum()), float((places**2).sum())
+    slope = float((places * medians).sum()) / spread
+    beside_line = squares - spread * slope**2
+    beside_step = squares - max(
+        at * (TENTHS - at) / TENTHS * (medians[at:].mean() - medians[:at].mean()) ** 2 for at in range(1, TENTHS)
+    )
+    freedom = TENTHS - 2
+    t = abs(slope) * math.sqrt(spread * freedom / beside_line) if beside_line > 0 else math.inf
+    if abs(TENTHS * slope) < min_step or beside_line >= beside_step or p_of(t, freedom) >= CREEP_CHANCE:
+        return None
+    growth = TENTHS * slope * (len(values) - 1) / len(values)
+    return Change(first, medians[0], medians[-1], growth, p_of(t, freedom), 0, len(values), is_creep=True)
+
+
+def adjusted(p: Sequence[float], tests: Sequence[int], families: Sequence[bool]) -> list[float]:
+    """Return p-values, corrected for the number of series in their family.
+
+    Benjamini and Hochberg, Controlling the false discovery rate (J. R. Stat. Soc. B 57, 1995): the i-th smallest of m
+    is multiplied by m / i, and is no larger than the next.
+    """
+    found = [1.0] * len(p)
+    for family in {*families}:
+        smallest = 1.0
+        ranked = sorted((at for at in range(len(p)) if families[at] is family), key=lambda at: p[at])
+        for rank, at in reversed([*enumerate(ranked, 1)]):
+            smallest = min(smallest, p[at] * tests[at] / min(rank, tests[at]))
+            found[at] = smallest
+    return found

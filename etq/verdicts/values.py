@@ -1,0 +1,73 @@
+"""Two sides of values, one per capture: a t-test for each name, as of metrics and of what a capture does once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from etq.verdicts.student import p_of, quantile
+
+# The probability that a change's interval misses it, above as below.
+BEYOND = 0.025
+
+
+def value_changes(values: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the change of each value from base to new, a row per name and unit.
+
+    The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
+    positive. `q` is p, corrected by Benjamini's and Hochberg's procedure for the values with a better direction.
+
+    values  columns of name, unit, better, is_new and value, a row per capture and name
+    """
+    places: dict[tuple[str, str | None], list[int]] = {}
+    for place, key in enumerate(zip(values["name"], values["unit"], strict=True)):
+        places.setdefault(key, []).append(place)
+    rows = []
+    for (name, unit), at in places.items():
+        better = next((each for each in values["better"][at] if each is not None), None)
+        tested = _tested(values["value"][at], values["is_new"][at])
+        rows.append({"name": name, "unit": unit, "better": better, **tested, "q": None})
+    judged = [row for row in rows if row["p"] is not None and row["better"] is not None]
+    smallest = 1.0
+    for rank, row in sorted(enumerate(sorted(judged, key=_rank), 1), reverse=True):
+        smallest = min(smallest, row["p"] * len(judged) / rank)
+        row["q"] = smallest
+    return {column: [row[column] for row in rows] for column in (rows[0] if rows else ())}
+
+
+def _rank(row: Mapping[str, Any]) -> tuple[float, str, str]:
+    return row["p"], row["name"], row["unit"] or ""
+
+
+def _tested(values: Any, is_new: Any) -> dict[str, Any]:
+    """The medians of both sides, their difference with its interval, and p."""
+    base, new = np.sort(values[~is_new]), np.sort(values[is_new])
+    found: dict[str, Any] = {"base_captures": len(base), "new_captures": len(new)}
+    found["base"] = float(np.median(base)) if len(base) else None
+    found["new"] = float(np.median(new)) if len(new) else None
+    found |= {"is_apart": None, "change": None, "change_low": None, "change_high": None, "p": None}
+    if not len(base) or not len(new):
+        return found
+    found["is_apart"] = is_apart = bool(base[0] > new[-1] or base[-1] < new[0])
+    scale = abs(found["base"]) or np.nan
+    found["change"] = (found["new"] - found["base"]) / scale
+    is_log = values.min() > 0
+    ones, others = (np.log(base), np.log(new)) if is_log else (base, new)
+    # Less the least of their side: so the sums of values that are all equal are 0.
+    ones_above, others_above = ones - ones[0], others - others[0]
+    difference = float(others[0] + others_above.mean() - ones[0] - ones_above.mean())
+    freedom = len(base) + len(new) - 2
+    if not freedom:
+        return found
+    squares = sum(float((each**2).sum() - each.sum() ** 2 / len(each)) for each in (ones_above, others_above))
+    error = float(np.sqrt(max(0.0, squares / freedom) * (1 / len(base) + 1 / len(new))))
+    width = error * quantile(BEYOND, freedom)
+    if is_log:
+        found["change_low"], found["change_high"] = np.expm1(difference - width), np.expm1(difference + width)
+    else:
+        found["change_low"], found["change_high"] = (difference - width) / scale, (difference + width) / scale
+    # Without variance, both sides are constant.
+    found["p"] = p_of(difference / error, freedom) if error > 0 else 0.0 if is_apart else 1.0
+    return found

@@ -1,0 +1,82 @@
+"""The functions that SQL calls: registered when a query needs one, and only with etq."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+import etq
+from etq import catalog
+from etq.database import functions
+from etq.database.functions import FUNCTIONS, in_rows
+from tests.builders import dump, framework, kernel, run
+
+METRICS = "FROM compare_metrics('side=base', 'side=new')"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A file with captures of two sides, each with a metric."""
+    path = tmp_path_factory.mktemp("lab") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        for at in range(6):
+            capture = warehouse.ingest(
+                dump(
+                    run("Execute", kernel("mm", start=10, end=30 + at), framework("Method::execute", start=0, end=60))
+                ),
+                name=f"c{at}",
+            )
+            warehouse.label(capture, side=("base", "new")[at % 2])
+            warehouse.metric(capture, "tokens", 100.0 + at + 50 * (at % 2), better="higher")
+    yield path
+
+
+def test_a_query_registers_them_and_no_other_does(lab: Path) -> None:
+    with etq.open(lab, read_only=True) as warehouse, etq.open(lab, read_only=True) as other:
+        warehouse.rows("FROM captures")
+        assert warehouse.connection not in functions._registered
+        [better] = warehouse.rows(METRICS)[1]
+        assert better[1] == "better"
+        # A second warehouse of the same file shares the database, in which they are registered already.
+        assert other.sql(METRICS).fetchall() == [better]
+        assert warehouse.connection.cursor().execute(METRICS).fetchall() == [better]
+        assert warehouse.safe_sql(METRICS)[1] == [better]
+
+
+def test_without_etq_a_line_says_what_is_missing(lab: Path) -> None:
+    with duckdb.connect(str(lab), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM op_totals('c0')").fetchall() == [(2,)]
+        with pytest.raises(duckdb.CatalogException) as raised:
+            connection.execute("FROM compare_ops('side=base', 'side=new')")
+    assert "Scalar Function with name needs_etq_to_" in str(raised.value).splitlines()[0]
+
+
+def test_each_view_that_needs_one_is_recognised() -> None:
+    """Queries are searched for words: each public object that uses a function, also by others, has one in its name."""
+    users = {name for name, each in catalog.objects().items() if functions.PREFIX in each.statement}
+    assert users
+    public = [
+        each for each in catalog.public_objects() if users & {used.name for used in catalog.needed_for([each.name])}
+    ]
+    assert [each.name for each in public if not functions._NEEDED.search(each.name)] == []
+
+
+def test_an_interpreter_ends_in_silence(lab: Path) -> None:
+    """DuckDB's Python prints what is left of functions of a connection that is open then."""
+    code = f"import etq; w = etq.open({str(lab)!r}, read_only=True); print(len(w.rows({METRICS!r})[1]))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_rows_of_other_engines_are_the_same() -> None:
+    [align] = [each for each in FUNCTIONS if each.name == "needs_etq_to_align"]
+    rows = [(program, place, str(program), name, False, 1.0) for program in (1, 2) for place, name in enumerate("abc")]
+    assert in_rows(align)(rows) == [(program, place, f"{'abc'[place]}|1") for program in (1, 2) for place in range(3)]
+    assert in_rows(align)(None) == []
+    assert functions._python_value(np.float64("nan")) is None
