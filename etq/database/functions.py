@@ -294,7 +294,7 @@ def _rows(columns: Mapping[str, Any], row: Row) -> pa.StructArray:
     import numpy as np
     import pyarrow as pa
 
-    from etq.ingest.arrow import numbers, optional_flags, texts
+    from etq.ingest.arrow import flags, numbers, texts
 
     arrays = []
     for name, kind in row.items():
@@ -302,7 +302,7 @@ def _rows(columns: Mapping[str, Any], row: Row) -> pa.StructArray:
         if kind == "VARCHAR":
             arrays.append(texts(values))
         elif kind == "BOOLEAN":
-            arrays.append(optional_flags(values))
+            arrays.append(flags(values))
         else:
             given = np.array(values, _KINDS[kind])
             arrays.append(numbers(given, np.isnan(given) if kind == "DOUBLE" else None))

@@ -43,7 +43,7 @@
 --   factor: its common shift, as a logarithm; 0 if unknown
 --   is_disturbed: whether it is excluded as disturbed
 --   has_factor: whether the common shift is known
---   is_scattered: whether it is unknown as ops have no ratio in common, or as it can't be determined which of two groups moved
+--   is_scattered: whether it is unknown as it can't be determined which of two groups of ops moved
 --   other_shift: how far the other group of ops moved, common shift included, as a logarithm; NULL if no two groups moved apart
 CREATE MACRO _comparison(
     base,  -- as in `compare_ops`

@@ -208,11 +208,9 @@ FROM (
         8,
         'no common shift',
         CASE
-            WHEN d.is_scattered AND d.other_shift IS NOT NULL THEN
+            WHEN d.is_scattered THEN
                 'two groups of ops moved apart, and captures of a side differ too much '
                 || 'to determine which of them changed: '
-            WHEN d.is_scattered
-                THEN 'ops changed by many different ratios: '
             ELSE
                 'fewer than 3 ops with a precise clock in all captures, or fewer than '
                 || 'half of them: '

@@ -15,7 +15,11 @@ import pytest
 
 import etq.lake
 from etq import processes
+<<<<<<< HEAD
 from etq.database.functions import register
+=======
+from etq.database import functions
+>>>>>>> verdicts
 from etq.lake import reading
 from etq.lake.tables import Lake
 from tests.spark.questions import build
@@ -33,6 +37,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def duck(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB on the warehouse."""
     with duckdb.connect(lab, read_only=True) as connection:
+        functions.register(connection)
         yield connection
 
 
@@ -51,7 +56,11 @@ def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def duck_on_lake(lake: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB on the lake."""
     with reading.connect(Lake.at(lake)) as connection:
+<<<<<<< HEAD
         register(connection)
+=======
+        functions.register(connection)
+>>>>>>> verdicts
         yield connection
 
 
