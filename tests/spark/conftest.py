@@ -15,11 +15,7 @@ import pytest
 
 import etq.lake
 from etq import processes
-<<<<<<< HEAD
 from etq.database.functions import register
-=======
-from etq.database import functions
->>>>>>> verdicts
 from etq.lake import reading
 from etq.lake.tables import Lake
 from tests.spark.questions import build
@@ -37,7 +33,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def duck(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB on the warehouse."""
     with duckdb.connect(lab, read_only=True) as connection:
-        functions.register(connection)
+        register(connection)
         yield connection
 
 
@@ -56,11 +52,7 @@ def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def duck_on_lake(lake: Path) -> Iterator[duckdb.DuckDBPyConnection]:
     """DuckDB on the lake."""
     with reading.connect(Lake.at(lake)) as connection:
-<<<<<<< HEAD
         register(connection)
-=======
-        functions.register(connection)
->>>>>>> verdicts
         yield connection
 
 
