@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
+from etq.ingest.trace.categories import unknown_work
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
@@ -31,7 +32,7 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     `base` is the time from which the trace's times count, in nanoseconds since 1970.
     """
     columns.finish()
-    slices = Slices(columns)
+    slices = Slices(columns, unknown_work(columns, entries))
     kernels = kernels_of(slices.kinds, slices.is_launched_within)
     if unknown := unknown_kernels(slices.kinds, kernels, slices.kind, slices.elapsed):
         columns.find("unknown kernels", unknown)

@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from etq.ingest.trace.categories import with_kernels
 from etq.ingest.trace.columns import TraceColumns
 from etq.ingest.trace.details import BEYOND, nanoseconds
 from etq.ingest.trace.nesting import launches, nesting
@@ -38,12 +39,13 @@ class Slices:
     Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
     """
 
-    def __init__(self, columns: TraceColumns) -> None:
+    def __init__(self, columns: TraceColumns, work: frozenset[str] = frozenset()) -> None:
+        """`work` are further categories that are work of a device."""
         kept = _kept(columns)
         keys = columns.keys
-        self.kinds = [*keys.kinds]
         key = np.frombuffer(columns.key, np.int32)[kept]
-        self.kind, self.thread = np.array(keys.kind, np.int32)[key], np.array(keys.thread, np.int32)[key]
+        self.thread = np.array(keys.thread, np.int32)[key]
+        self.kinds, self.kind = with_kernels([*keys.kinds], np.array(keys.kind, np.int32)[key], work)
         del key
         self.at = np.frombuffer(columns.at, np.int32)[kept]
         self.external, old_external, self.correlation, self.sequence, self.forward = (
