@@ -67,8 +67,8 @@ def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bo
 
     With factors, they must be so from both sides, as a machine may have two states of which each side has another one
     more often. Without, the state is the total, which is what is judged: where most of a side are off, that is what is
-    compared. Where fewer than 3 would be left of a side, none is left out: else 68 of 100 equal comparisons of 3 captures
-    a side of the smallest model had no verdict, and none was blamed more often for it.
+    compared. Where fewer than 3 would be left of a side, none is left out: else 68 of 100 equal comparisons of 3
+    captures a side of the smallest model had no verdict; no more are blamed for it.
     """
     sides = np.array(samples.sides)
     middles = {side: median(state[sides == side]) for side in ("base", "new")}
