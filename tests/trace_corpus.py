@@ -228,8 +228,8 @@ class Program:
             truth.own_of_ops[op.name] += ticks
         # As torch does, an annotation has another row than an op of its name; older traces don't tell them apart.
         is_told = not self.vendor.is_older
-        for name, _ in {(each.shown, is_told and each.category == "user_annotation") for each in frames}:
-            truth.once[name] += ticks
+        for shown, _ in {(each.shown, is_told and each.category == "user_annotation") for each in frames}:
+            truth.once[shown] += ticks
         truth.once_of_ops.update(dict.fromkeys({each.name for each in frames if self.is_op(each)}, ticks))
         for each in frames:
             each.ticks += ticks
