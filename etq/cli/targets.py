@@ -157,4 +157,4 @@ def report_record_findings(warehouse: Warehouse, record: Record) -> None:
 def _report(rule: str, detail: str, name: str | None = None) -> None:
     word = "Warning" if rule.startswith("foreign ") else "Note"
     text = f"{word}: {rule}: {detail}" if name is None else f"{word}: {name}: {rule}: {detail}"
-    click.secho(printable(text), err=True, bold=word == "Warning")
+    click.secho(printable(text), err=True, bold=True if word == "Warning" else None)

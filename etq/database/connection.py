@@ -15,7 +15,7 @@ import duckdb
 from etq.catalog import quoted
 from etq.database.limits import limiting_settings
 from etq.database.locking import retry_while_locked
-from etq.database.neighbours import check_neighbours, log_of, remove_temporary
+from etq.database.neighbours import LOGS, check_neighbours, log_of, remove_temporary
 from etq.database.waiting import check_locks
 from etq.errors import WarehouseError, displayed, message_of
 
@@ -156,7 +156,10 @@ def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> N
     Without this, a new database would follow a link that somebody plants in the place of its log. Raises
     `WarehouseError` for one that is there.
     """
-    names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", ".wal")]
+    [(has_access,)] = connection.execute("SELECT current_setting('enable_external_access')").fetchall()
+    if not has_access:  # of a file that a killed process left
+        return
+    names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", *LOGS)]
     connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
     withdraw_access(connection)
     # Where a link leads to that was there already is allowed now.

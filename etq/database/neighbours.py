@@ -15,14 +15,14 @@ from typing import Final
 from etq.errors import WarehouseError
 
 # The log; and what DuckDB 2.0 writes while it checkpoints, and while it recovers from a crash of that.
-_LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
+LOGS: Final = (".wal", ".wal.checkpoint", ".wal.recovery")
 # Results of queries that take more memory than they may.
 _FOLDER: Final = ".tmp"
 
 
 def log_of(path: str) -> Path:
     """Return the path of a warehouse's log. DuckDB has it next to the file that a link leads to."""
-    return Path(f"{os.path.realpath(path)}{_LOGS[0]}")
+    return Path(f"{os.path.realpath(path)}{LOGS[0]}")
 
 
 def check_neighbours(path: str) -> None:
@@ -33,14 +33,14 @@ def check_neighbours(path: str) -> None:
     if Path(path).is_symlink() and not os.path.exists(path):
         raise WarehouseError(f"{path}: a link to a file that does not exist; remove the link")
     for base in dict.fromkeys((path, os.path.realpath(path))):
-        for ending in (*_LOGS, _FOLDER):
+        for ending in (*LOGS, _FOLDER):
             with suppress(FileNotFoundError):
                 _check(base, Path(base + ending), is_folder=ending == _FOLDER)
 
 
 def check_free(path: str) -> None:
     """Raise `WarehouseError` if something lies where DuckDB would put files next to a new warehouse."""
-    for ending in (*_LOGS, _FOLDER):
+    for ending in (*LOGS, _FOLDER):
         if os.path.lexists(path + ending):
             raise WarehouseError(
                 f"{path}{ending}: left by a process that was killed; open that warehouse, or move it away"

@@ -23,7 +23,7 @@ FLEET = CAPTURES / "fleet/mlp"
 RECORD = str(CAPTURES / "mlp/mlp.etrecord")
 SIDES = ("side=base", "side=new")
 OP = "permute_copy in block1.down.linear @3"
-PARTS = ("captures", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
+PARTS = ("captures", "calls", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_regressions_are_in_the_comment(labs: dict[str, str], tmp_path: Path) ->
 @pytest.mark.long
 def test_the_whole_as_json(labs: dict[str, str]) -> None:
     answer = json.loads(compare(labs["op"], "--format", "json").stdout)
-    assert tuple(answer) == ("captures", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
+    assert tuple(answer) == ("captures", "calls", "modules", "ops", "metrics", "startup", "findings", "sides", "parts")
     slower = [row for row in answer["ops"] if row["verdict"] == "slower"]
     assert [(row["op"], row["instruction_id"]) for row in slower] == [("permute_copy", 3)]
     assert "block1.down" in {row["module_path"] for row in answer["modules"] if row["verdict"] == "slower"}

@@ -138,7 +138,7 @@ def test_records_that_are_enough_alone() -> None:
     # In all others, kernels and delegates share a handle whose nodes call several ops.
     assert known == {
         "activations", "attention_lowered", "attention_one_left", "conv_quantized", "mlp_all", "mlp_dynamic", "mlp_four_bits",
-        "mlp_nothing",
+        "mlp_nothing", "mobile", "mobile_quantized",
     }  # fmt: skip
 
 

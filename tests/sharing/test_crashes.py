@@ -81,7 +81,7 @@ import etq
 from etq.database import schema
 from etq.warehouse import warehouse
 
-schema.create = lambda _: os._exit(9)
+schema.create = lambda *_: os._exit(9)
 etq.open(sys.argv[1])
 """
 

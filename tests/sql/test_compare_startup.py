@@ -40,17 +40,21 @@ def test_startup(warehouse: Warehouse, first: float, load: float) -> None:
         JOIN labels AS l ON l.capture_id = e.capture_id WHERE e.run_index = $run AND e.event_index = $event
         ORDER BY e.capture_id
     """
-    expected = {}
+    expected, verdicts = {}, {}
     for what, place, event in (("load", 0, 0), ("first execute", 1, 1)):
         values = warehouse.rows(query, run=place, event=event)[1]
         base, new = ([value for of, value in values if of == side] for side in ("base", "new"))
-        expected[what] = float(stats.ttest_ind(np.log(new), np.log(base)).pvalue)
+        tested = stats.ttest_ind(np.log(new), np.log(base))
+        expected[what] = float(tested.pvalue)
+        interval = tested.confidence_interval(0.95)
+        is_same = max(-np.expm1(interval.low), np.expm1(interval.high)) <= 0.02
+        verdicts[what] = "~" if is_same else "not decided"
         assert (rows[what]["base"], rows[what]["new"], rows[what]["unit"]) == (np.median(base), np.median(new), "ns")
         assert rows[what]["p"] == pytest.approx(expected[what], abs=1e-12)
     for what, q in zip(expected, stats.false_discovery_control([*expected.values()]), strict=True):
         assert rows[what]["q"] == pytest.approx(q, abs=1e-12)
-    assert rows["first execute"]["verdict"] == ("slower" if first > 1 else "~")
-    assert rows["load"]["verdict"] == ("faster" if load < 1 else "~")
+    assert rows["first execute"]["verdict"] == ("slower" if first > 1 else verdicts["first execute"])
+    assert rows["load"]["verdict"] == ("faster" if load < 1 else verdicts["load"])
     [total] = [row for row in rows_of(warehouse, "compare_captures") if row["what"] == "total"]
     assert total["verdict"] == "~"
 
