@@ -55,12 +55,12 @@ LONG_FOLDERS = ("agents", "browser", "fuzz", "lake", "serve", "sharing")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests of `LONG_FOLDERS` as long, leave out the thirds that are not asked for, and move slow files forward."""
+    """Mark the tests of `LONG_FOLDERS` as long, leave out the quarters that are not asked for, and move slow files forward."""
     items.sort(key=lambda item: item.path.parent.name not in ("statistics", *LONG_FOLDERS))
     for item in items:
         if item.path.parent.name in LONG_FOLDERS:
             item.add_marker(pytest.mark.long)
-    others = {item for item in items if item.get_closest_marker("long") and not sampling.is_in_third(item.nodeid)}
+    others = {item for item in items if item.get_closest_marker("long") and not sampling.is_in_quarter(item.nodeid)}
     if others:
         config.hook.pytest_deselected(items=[*others])
         items[:] = [item for item in items if item not in others]

@@ -19,8 +19,8 @@ from hypothesis import settings
 FEW: Final = ("mlp", "mlp_wrap32", "mlp_debug5", "convnet_xnn", "demo_int", "cond_mixed", "multimethod_interleave")
 
 IS_WHOLE: Final = bool(os.environ.get("ETQ_ALL_CAPTURES"))
-# Which third of the long tests runs, 0 to 2; all by default. CI takes one after the other from commit to commit.
-_THIRD: Final = os.environ.get("ETQ_THIRD")
+# Which quarter of the long tests runs, 0 to 3; all by default. CI takes one after the other from commit to commit.
+_QUARTER: Final = os.environ.get("ETQ_QUARTER")
 
 # A long test of minutes or of large files, of whose parts there are shorter ones.
 whole = pytest.mark.skipif(not IS_WHOLE, reason="takes long: runs with ETQ_ALL_CAPTURES=1")
@@ -47,9 +47,9 @@ def thinned(cases: Iterable[Any], kept: Container[Any] = FEW) -> list[Any]:
     ]
 
 
-def is_in_third(name: str) -> bool:
+def is_in_quarter(name: str) -> bool:
     """Whether a long test of this name runs: the name decides, so that each time the same ones do."""
-    return IS_WHOLE or _THIRD is None or zlib.crc32(name.encode()) % 3 == int(_THIRD)
+    return IS_WHOLE or _QUARTER is None or zlib.crc32(name.encode()) % 4 == int(_QUARTER)
 
 
 Test = Callable[..., None]

@@ -146,6 +146,7 @@ class Program:
         self.external = 0
         # Ids of ops and correlation ids are the same numbers where external ids are correlation ids: worst so.
         self.first_correlation = 0 if style.ids == "correlation" else 50_000
+        self.worked: list[tuple[list[Frame], int]] = []
         self.correlation = self.first_correlation
 
     def is_op(self, frame: Frame) -> bool:
@@ -226,10 +227,7 @@ class Program:
             truth.own[owner.shown] += ticks
         if op is not None:
             truth.own_of_ops[op.name] += ticks
-        # As torch does, an annotation has another row than an op of its name; older traces don't tell them apart.
-        is_told = not self.vendor.is_older
-        for shown, _ in {(each.shown, is_told and each.category == "user_annotation") for each in frames}:
-            truth.once[shown] += ticks
+        self.worked.append(([*frames], ticks))
         truth.once_of_ops.update(dict.fromkeys({each.name for each in frames if self.is_op(each)}, ticks))
         for each in frames:
             each.ticks += ticks
@@ -244,11 +242,23 @@ class Program:
 
     def finished(self) -> tuple[bytes, DeviceTimes]:
         for frame in self.frames:
-            around = frame.around
-            is_alike = around is not None and around.shown == frame.shown
-            if around is None or not (is_alike and len(around.inside) == 1):
+            if not is_merged(frame):
                 self.truth.total[frame.shown] += frame.ticks
+        # As torch does, an annotation has another row than an op of its name; older traces don't tell them apart.
+        is_told = not self.vendor.is_older
+        for frames, ticks in self.worked:
+            rows = {
+                (each.shown, is_told and each.category == "user_annotation") for each in frames if not is_merged(each)
+            }
+            for shown, _ in rows:
+                self.truth.once[shown] += ticks
         return json.dumps({"schemaVersion": 1, "traceEvents": self.events}).encode(), self.truth
+
+
+def is_merged(frame: Frame) -> bool:
+    """Whether it is one call with the one around it, which has nothing else in it, and the same name."""
+    around = frame.around
+    return around is not None and around.shown == frame.shown and len(around.inside) == 1
 
 
 def training(style: Style, has_steps: bool = True) -> tuple[bytes, DeviceTimes]:

@@ -79,7 +79,10 @@ def test_smallest_effect_and_alpha_are_parameters(lab: Lab) -> None:
     assert judged(rows_of(warehouse, "compare_ops", min_effect=0.25)) == []
     assert len(judged(rows_of(warehouse, "compare_ops", min_effect=0.15))) == 1
     assert judged(rows_of(warehouse, "compare_ops", alpha=1e-12)) == []
-    assert total_of(warehouse, min_effect=0.001, alpha=0.9)["verdict"] == "slower"
+    plant(warehouse, "side=new", 1.5, PERMUTE)
+    assert total_of(warehouse)["verdict"] == "slower"
+    assert total_of(warehouse, alpha=1e-12)["verdict"] == "not decided"
+    assert total_of(warehouse, min_effect=0.5)["verdict"] == "~"
 
 
 @pytest.mark.long

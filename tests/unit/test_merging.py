@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
@@ -183,22 +181,3 @@ def test_a_file_that_is_made_meanwhile_stays(tmp_path: Path, monkeypatch: pytest
     with etq.open(target, read_only=True) as warehouse:
         assert warehouse.rows("SELECT c.name FROM captures AS c")[1] == [("two",)]
     assert sorted(each.name for each in tmp_path.iterdir()) == ["all.duckdb", "lab.duckdb"]
-
-
-@pytest.mark.long
-def test_files_of_killed_merges_are_removed(tmp_path: Path) -> None:
-    source, target = tmp_path / "lab.duckdb", tmp_path / "all.duckdb"
-    with etq.open(source) as warehouse:
-        warehouse.ingest(ONE, name="one")
-    for name in ("merge-1-ab.all.duckdb", "merge-1-ab.all.duckdb.wal", "merge-2-cd.other.duckdb"):
-        (tmp_path / name).write_text("left")
-    script = "import duckdb, sys; c = duckdb.connect(sys.argv[1]); print('held', flush=True); sys.stdin.read()"
-    held = tmp_path / "merge-3-ef.all.duckdb"
-    command = [sys.executable, "-c", script, str(held)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
-        assert other.stdout is not None
-        other.stdout.readline()
-        assert merge([source], target).captures == 1
-        assert sorted(each.name for each in tmp_path.iterdir() if not each.name.endswith(".wal")) == [
-            *("all.duckdb", "lab.duckdb", "merge-2-cd.other.duckdb", "merge-3-ef.all.duckdb"),
-        ]
