@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,7 +92,7 @@ def show_view(
         )
         if is_for_people:
             statement = without_method(warehouse, selector, view, statement)
-        with naming_other_view(warehouse, view, selector):
+        with naming_other_view(warehouse, view, selector), _prepared(warehouse, macro, selector, options.get("unit")):
             has_rows = write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
@@ -101,6 +102,12 @@ def show_view(
         elif view == "module_totals":
             note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
         note_excluded_runs(warehouse, selector, view, options)
+
+
+def _prepared(warehouse: Warehouse, macro: str, selector: str, unit: str | None) -> AbstractContextManager[None]:
+    from etq.warehouse.focus import prepared_for
+
+    return prepared_for(warehouse, macro, warehouse.capture(selector), unit)
 
 
 def views_for(view: str, options: Mapping[str, Any] | None = None) -> list[str]:

@@ -12,7 +12,7 @@ import duckdb
 class Migration:
     """What a schema has in addition to the one before it.
 
-    fill     computes what is new, in a warehouse that has the tables, views and macros of today
+    fill     computes what is new, in a warehouse that has the tables, views and macros of today; not the rollups
     tables   names of the new tables
     columns  names of the new columns, by table
     """

@@ -22,13 +22,14 @@ from etq.database import contents, schema
 from etq.database.connection import NONE_THERE, connect, expanded, explained, withdraw_access
 from etq.database.locking import WriteLock
 from etq.database.publishing import fsync_folder
+from etq.database.rollups import fill_rollups
 from etq.errors import WarehouseError
-from etq.maintenance import schema_5
+from etq.maintenance import schema_5, schema_6
 from etq.maintenance.migration import Migration
 from etq.version import SCHEMA_VERSION, VERSION
 
 # What leads from a schema to the next, by the schema that it begins with.
-_MIGRATIONS: Final = {4: schema_5.MIGRATION}
+_MIGRATIONS: Final = {4: schema_5.MIGRATION, 5: schema_6.MIGRATION}
 
 
 def upgrade(path: str | os.PathLike[str], *, keep_old: bool = True) -> Path | None:
@@ -126,6 +127,9 @@ def _migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migrati
     schema.document_tables(connection)
     for migration in migrations:
         migration.fill(connection)
+    [(first, last)] = connection.execute("SELECT min(capture_id), max(capture_id) FROM captures").fetchall()
+    if first is not None:
+        fill_rollups(connection, first, last)
     connection.execute(
         "UPDATE warehouse SET schema_version = ?, sql_sha256 = ?, etq_version = ?",
         [SCHEMA_VERSION, catalog.definitions_hash(), VERSION],

@@ -198,6 +198,7 @@ def _objects(
 
 def _summary(warehouse: Warehouse, capture: Capture) -> Result:
     from etq.analysis.runs import left_out
+    from etq.warehouse.focus import prepared_for
     from etq.warehouse.formats import narrowed
 
     is_trace = capture.format == "torch_trace"
@@ -215,10 +216,12 @@ def _summary(warehouse: Warehouse, capture: Capture) -> Result:
     others = None if is_trace else left_out(warehouse, capture.sha256, {})
     of_findings = """(SELECT f.rule, f.detail FROM findings AS f
         WHERE f.capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture) ORDER BY ALL)"""
+    with prepared_for(warehouse, macro.name, capture):
+        advice = listed("advice", Advice, f"{macro.name}($capture)")
     return {
         "capture": of_capture,
         "headline": listed("headline", Figure, "headline($capture)"),
-        "advice": listed("advice", Advice, f"{macro.name}($capture)"),
+        "advice": advice,
         "ops": [] if is_trace else listed("ops", Op, "op_totals($capture)"),
         "trace_ops": listed("trace_ops", TraceOp, ops) if is_trace else [],
         "findings": listed("findings", Finding, of_findings),

@@ -8,7 +8,7 @@ several views compute is computed once: temporary macros, which have the names o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final
 
 import duckdb
@@ -25,16 +25,28 @@ Arguments = Sequence[str | None]
 # What several views of a trace compute, with the arguments that follow the key of the capture. Those below read those
 # above.
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
+    "_trace_slices": [["all"]],
     "_launches": [["all"]],
     "_device_owners": [[]],
-    "_launched_times": [["all"]],
-    "_calls": [[None, None, None, "all"]],
+    "_device_work": [[]],
+    "_device_steps": [["all"]],
     "_step_ticks": [["all"]],
     "_operator_tree": [["all"]],
-    "_pass_slices": [[]],
-    "_path_parts": [[None, None]],
+    "_operator_calls": [["all"]],
+    "_awaited_work": [[]],
+    "_path_elements": [[None, None]],
+    "_host_times": [[]],
     "_innermost_owners": [[]],
+    "_launched_times": [["all"]],
+    "_calls": [[None, None, None, "all"]],
+    "_pass_slices": [[]],
 }
+# Those of the advice about a trace.
+_OF_ADVICE: Final = (
+    *("_trace_slices", "_launches", "_device_owners", "_device_work", "_device_steps", "_step_ticks"),
+    *("_operator_calls", "_awaited_work", "_path_elements", "_host_times", "_innermost_owners"),
+)
+_ADVICE: Final = "_advice_of_trace"
 
 
 @contextmanager
@@ -62,6 +74,23 @@ def focused(warehouse: Warehouse, capture: Capture) -> Iterator[None]:
         finally:
             for name in names:
                 connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
+
+
+def is_prepared(view: str) -> bool:
+    """Whether `prepared_for` computes anything for a view or macro of this name."""
+    return view == _ADVICE
+
+
+def prepared_for(
+    warehouse: Warehouse, view: str, capture: Capture, unit: str | None = None
+) -> AbstractContextManager[None]:
+    """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: the advice
+    about a trace. As `computed_once`.
+    """
+    if not is_prepared(view):
+        return nullcontext()
+    shared = {name: OF_TRACES[name] for name in _OF_ADVICE}
+    return computed_once(warehouse, capture, {**shared, "_trace_advice": [[unit or "us"]]})
 
 
 def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]:

@@ -60,13 +60,23 @@ class Views:
             if name in BY_FORMAT and (format := self._format(captures)) is not None:
                 called, taken = narrowed(name, format, passed)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
-            return self.sql(f"FROM {called.name}({arguments})", **taken)
+            return self._answered(f"FROM {called.name}({arguments})", taken, called.name, captures)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"
         view.__doc__ = documentation(macro)
         view.__signature__ = signature  # type: ignore[attr-defined]
         return view
+
+    def _answered(self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]) -> Any:
+        """Return the rows of a view; read at once if what it needs was computed for it."""
+        from etq.warehouse.focus import is_prepared, prepared_for
+
+        if not is_prepared(name):
+            return self.sql(query, **taken)
+        with prepared_for(self, name, captures["capture"], taken.get("unit")):
+            rows = self.sql(query, **taken).to_arrow_table()
+        return self.connection.from_arrow(rows)
 
     def _format(self, arguments: Mapping[str, Any]) -> str | None:
         """The format of the view's capture, None if unknown."""

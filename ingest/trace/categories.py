@@ -1,58 +1,57 @@
-"""Categories of a trace's events that etq doesn't know: which of them are work of a device."""
+"""Categories of a trace's events that no class has: which of them are work of a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from etq.ingest.trace.classes import rules
 from etq.ingest.trace.columns import TraceColumns
-from etq.ingest.trace.scanner import DEVICE_CATEGORIES, LAUNCH_CATEGORY, LAUNCH_ENDINGS, DeviceEvent
+from etq.ingest.trace.scanner import DeviceEvent
 from etq.ingest.trace.types import Entries, Part
 
-# The category of work of a device, also that of a vendor whose profiler has another.
-KERNEL: Final = "kernel"
-# Categories of the host, by Kineto's types of activities (ActivityType.cpp) and the older layout of torch.
-_HOST: Final = frozenset(
-    {
-        *("cpu_op", "user_annotation", "python_function", "cpu_instant_event", "overhead", "external_correlation"),
-        *("Trace", "Operator", "Python", "Communication", "collective_comm", LAUNCH_CATEGORY, ""),
-    }
-)
 # How many events of a category are looked at.
 _SAMPLED: Final = 32
+# How many categories a finding names.
+_NAMED: Final = 5
 _events: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
 _event: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
 
 
 def unknown_work(columns: TraceColumns, entries: Entries) -> frozenset[str]:
-    """Return the unknown categories whose events are work of a device, with a finding for each.
+    """Return the unknown categories whose events are work of a device, with a finding for each, and one for the others.
 
-    They share an id with a call that launched them, as all work of devices does, and name a device or stream. Other
-    events with such an id are calls.
+    Work of a device names a device or stream, as calls that launch it do not.
     """
-    kinds = [*columns.keys.kinds]
-    unknown = {category for category, _ in kinds if not _is_known(category)}
+    kinds, known = [*columns.keys.kinds], rules()
+    unknown = sorted({category for category, _ in kinds if known.of_category(category) is None})
     if not unknown:
         return frozenset()
     kind = np.array(columns.keys.kind, np.int32)[np.frombuffer(columns.key, np.int32)]
-    at, correlation = np.frombuffer(columns.at, np.int32), np.frombuffer(columns.correlation, np.int64)
-    found = set()
-    for category in sorted(unknown):
+    at = np.frombuffer(columns.at, np.int32)
+    found, others = set(), []
+    for category in unknown:
         is_of = np.array([each == category for each, _ in kinds], np.bool_)[kind]
-        places = at[is_of & (correlation > 0)]
-        if len(places) and _have_devices(entries, places[:_SAMPLED].astype(np.int64)):
+        if not is_of.any():  # an end without its beginning
+            continue
+        if _have_devices(entries, at[is_of][:_SAMPLED].astype(np.int64)):
             found.add(category)
-            events = f"{is_of.sum():,} event{'s' if is_of.sum() > 1 else ''}"
-            columns.find("unknown category", f"{events} of the unknown category {category[:200]} are taken as kernels")
+            columns.find(
+                "unknown category", f"{_counted(is_of)} of the unknown category {category[:200]} are taken as kernels"
+            )
+        else:
+            others.append(f"{category[:60]} ({_counted(is_of)})")
+    if others:
+        more = f" and {len(others) - _NAMED} more" if len(others) > _NAMED else ""
+        columns.find("unknown category", f"of unknown categories: {', '.join(others[:_NAMED])}{more}")
     return frozenset(found)
 
 
-def _is_known(category: str) -> bool:
-    return category in _HOST or category in DEVICE_CATEGORIES or category.endswith(LAUNCH_ENDINGS)
+def _counted(is_of: npt.NDArray[np.bool_]) -> str:
+    return f"{is_of.sum():,} event{'s' if is_of.sum() > 1 else ''}"
 
 
 def _have_devices(entries: Entries, places: npt.NDArray[np.int64]) -> bool:
@@ -69,17 +68,3 @@ def _of_device(entry: msgspec.Raw) -> DeviceEvent:
         return _event.decode(entry)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return DeviceEvent()
-
-
-def with_kernels(
-    kinds: Sequence[tuple[str, str]], kind: npt.NDArray[Any], categories: frozenset[str]
-) -> tuple[list[tuple[str, str]], npt.NDArray[Any]]:
-    """Return the kinds, as category and name, and each slice's, with the category of kernels for those given."""
-    if not categories:
-        return [*kinds], kind
-    numbers: dict[tuple[str, str], int] = {}
-    place = [
-        numbers.setdefault((KERNEL if category in categories else category, name), len(numbers))
-        for category, name in kinds
-    ]
-    return [*numbers], np.array(place, np.int32)[kind]

@@ -5,7 +5,7 @@ alone.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import nextafter
 from typing import Any, Final, TypeAlias
 
@@ -76,8 +76,10 @@ class DeviceDetails:
             details = astuple(event.args or _NO_DEVICE)
             self._codes.append(self._distinct[details[:_RAW] + tuple(map(bytes, details[_RAW:]))])
 
-    def rows(self, entries: Entries, run: Whole) -> pa.RecordBatch:
-        """Return the table `device_events`; `run` has the run of each. The part must have been decoded."""
+    def rows(self, entries: Entries, run: Whole, launches: Mapping[str, pa.Array]) -> pa.RecordBatch:
+        """Return the table `device_events`; `run` has the run of each, `launches` the columns about what launched it.
+        The part must have been decoded.
+        """
         codes = np.empty(len(self._at), np.int64)
         codes[self._order] = self._codes
         columns = zip(*self._distinct, strict=True)
@@ -106,6 +108,7 @@ class DeviceDetails:
                 "out_elements": _sizes([*map(_plain, details["out_elements"])], codes),
                 "wait_stream": _held(details["wait_stream"], codes, np.int64),
                 "wait_correlation_id": _held(details["wait_correlation"], codes, np.int64),
+                **launches,
             }
         )
 

@@ -38,29 +38,6 @@ def occurrences(codes: Whole) -> npt.NDArray[np.int32]:
     return found
 
 
-def launches(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
-    """Return for each of the `wanted` ids the call that launched it, -1 if no call has the id.
-
-    This is the last call of that id that starts no later than the moment, or else the first one, as in `_launches` in
-    SQL, which also distinguishes processes.
-    """
-    order = np.lexsort((starts, ids))
-    count = len(order)
-    every = np.concatenate([ids[order], wanted])
-    # Calls come before the work that they launch if id and time are equal.
-    merged = np.lexsort((np.arange(len(every)) >= count, np.concatenate([starts[order], moments]), every))
-    is_call = merged < count
-    last = np.maximum.accumulate(np.where(is_call, merged, NONE))
-    place = np.empty(len(wanted), np.int64)
-    place[merged[~is_call] - count] = last[~is_call]
-    if not count:
-        return place
-    # For work that starts before all calls of its id, `place` is a call of another id, or none.
-    first = np.minimum(np.searchsorted(ids[order], wanted), count - 1)
-    place = np.where((place != NONE) & (ids[order][place] == wanted), place, first)
-    return np.where(ids[order][place] == wanted, order[place], NONE)
-
-
 def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whole, Whole]:
     """Return the parent of each slice: the slice of the same thread that contains it, -1 if there is none; and how long
     before its end other slices have the time of the thread.

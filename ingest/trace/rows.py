@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,17 +12,19 @@ import pyarrow as pa
 from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.categories import unknown_work
+from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
 from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
-from etq.ingest.trace.kernels import Kernel, kernels_of, unknown_kernels
+from etq.ingest.trace.kernels import unknown_kernels, with_communication
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
-from etq.ingest.trace.scanner import NONE, STEP
+from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
+_STEP: Final = "ProfilerStep#"
 # How many rows a batch has.
 _BATCH: Final = 2**17
 
@@ -33,10 +35,10 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     """
     columns.finish()
     slices = Slices(columns, unknown_work(columns, entries))
-    kernels = kernels_of(slices.kinds, slices.is_launched_within)
-    if unknown := unknown_kernels(slices.kinds, kernels, slices.kind, slices.elapsed):
+    classes = with_communication(slices.classes, slices.is_launched_within)
+    if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
         columns.find("unknown kernels", unknown)
-    signatures, signature = _signatures(slices, kernels)
+    signatures, signature = _signatures(slices, classes)
     order = np.argsort(slices.at, kind="stable")
     order = order[order_of(slices.run[order])]
     described = {"format": texts(["torch_trace"]), "clock_bits": integers([64]), "profiling_level": texts(["all"])}
@@ -58,7 +60,8 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     devices, memory = DeviceDetails(slices.at[of_devices], calls), MemoryDetails(columns.memory)
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
-        yield "device_events", devices.rows(entries, slices.run[of_devices])
+        launches = _launches(slices, of_devices)
+        yield "device_events", devices.rows(entries, slices.run[of_devices], launches)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
         yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)
@@ -68,6 +71,15 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     if columns.findings:
         rules, details = zip(*columns.findings, strict=True)
         yield "findings", batch({"rule": texts(rules), "detail": texts(details)})
+
+
+def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
+    """Return the columns of `device_events` that have what launched each of these slices."""
+    owners = slices.owners
+    return {
+        name: numbers(slices.at[rows[of_devices]], rows[of_devices] == NONE)
+        for name, rows in (("call_index", slices.call), ("op_index", owners.op), ("owner_index", owners.owner))
+    }
 
 
 def _runs(slices: Slices) -> pa.RecordBatch:
@@ -87,9 +99,9 @@ def _runs(slices: Slices) -> pa.RecordBatch:
     )
 
 
-def _signatures(slices: Slices, kernels: dict[int, Kernel]) -> tuple[pa.RecordBatch, Whole]:
-    """Return the table `signatures`, one per block, category and name; and the signature of each slice. `kernels` has
-    what the kernels among the slices' kinds are.
+def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Whole]:
+    """Return the table `signatures`, one per block, category and name; and the signature of each slice. `classes` has
+    what the slices' kinds are.
     """
     steps = len(slices.steps)
     block = np.where(slices.run < steps, 0, 1 if steps else 0)
@@ -100,7 +112,7 @@ def _signatures(slices: Slices, kernels: dict[int, Kernel]) -> tuple[pa.RecordBa
     blocks, kinds = (distinct // max(len(slices.kinds), 1)).tolist(), (distinct % max(len(slices.kinds), 1)).tolist()
     names = [slices.kinds[kind][1] for kind in kinds]
     categories = [slices.kinds[kind][0] for kind in kinds]
-    of_kernels = [kernels.get(kind, Kernel(None, None)) for kind in kinds]
+    of_kinds = [classes[kind] for kind in kinds]
     slots = np.zeros(len(distinct), np.int32)
     for each in set(blocks):
         own = np.flatnonzero(np.array(blocks) == each)
@@ -114,16 +126,27 @@ def _signatures(slices: Slices, kernels: dict[int, Kernel]) -> tuple[pa.RecordBa
             "kind": texts(["slice"] * count),
             "name": texts(names),
             "label": texts(names),
-            "family": texts(["ProfilerStep*" if name.startswith(STEP) else name for name in names]),
+            "family": texts(["ProfilerStep*" if name.startswith(_STEP) else name for name in names]),
             "category": texts(categories),
             "chain_index": integers([NONE] * count, np.int64),
-            "kernel_family": texts([each.family for each in of_kernels]),
-            "uses_matrix_units": flags([each.uses_matrix_units for each in of_kernels]),
             "value_unit": texts(["ticks"] * count),
             "clock": texts(["host"] * count),
+            **class_columns(of_kinds),
         }
     )
     return rows, signature
+
+
+def class_columns(classes: Sequence[Class]) -> dict[str, pa.Array]:
+    """Return the columns of `signatures` that have what events are."""
+    return {
+        "kernel_family": texts([each.kernel_family for each in classes]),
+        "uses_matrix_units": flags([each.uses_matrix_units for each in classes]),
+        "activity": texts([each.activity for each in classes]),
+        "on_device": flags([each.on_device for each in classes]),
+        "purpose": texts([each.purpose for each in classes]),
+        "waits": flags([each.waits for each in classes]),
+    }
 
 
 def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.RecordBatch]:

@@ -12,24 +12,6 @@ from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-# The category of ranges of counters.
-RANGE_CATEGORY: Final = "cuda_profiler_range"
-# Categories of device events and of events about a device, also in the older layout; as `_is_device_event` in SQL.
-DEVICE_CATEGORIES: Final = frozenset(
-    (
-        *("kernel", "gpu_memcpy", "gpu_memset", "gpu_user_annotation", "cuda_sync", "cuda_event"),
-        *(RANGE_CATEGORY, "xpu_scope_profiler"),
-        *("mtia_ccp_events", "mtia_workloadd", "mtia_insight", "mtia_counters", "hpu_op"),
-        *("Kernel", "Memcpy", "Memset"),
-    )
-)
-# Those of copies and fills.
-COPY_CATEGORIES: Final = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
-# Endings of the categories of calls that launch device events: any vendor's runtime and driver, and the older layout's.
-LAUNCH_ENDINGS: Final = ("_runtime", "_driver")
-LAUNCH_CATEGORY: Final = "Runtime"
-STEP: Final = "ProfilerStep#"
-
 # The values of a missing id and of a missing time.
 NONE: Final = -1
 NAN: Final = math.nan

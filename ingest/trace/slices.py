@@ -8,23 +8,16 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from etq.ingest.trace.categories import with_kernels
-from etq.ingest.trace.columns import TraceColumns
+from etq.ingest.trace.classes import Class, classified
+from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.details import BEYOND, nanoseconds
-from etq.ingest.trace.nesting import launches, nesting
-from etq.ingest.trace.scanner import (
-    COPY_CATEGORIES,
-    DEVICE_CATEGORIES,
-    LAUNCH_CATEGORY,
-    LAUNCH_ENDINGS,
-    NONE,
-    RANGE_CATEGORY,
-    STEP,
-)
+from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
+from etq.ingest.trace.nesting import nesting
+from etq.ingest.trace.scanner import NONE
 
 Whole = npt.NDArray[np.int64]
-Kinds = Sequence[tuple[str, str]]
-_OF_NO_THREAD: Final = "Trace"
+# The slice of the whole recording, which lies in no thread.
+_RECORDING: Final = "Trace"
 # Times that can be those of a recording, in microseconds since 1970: of 2001 to 2099. No clock that counts from the
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
@@ -36,17 +29,19 @@ _AT_ONCE: Final = 2**14
 class Slices:
     """A trace's slices, in the order of the file.
 
-    Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent (a row, or -1), and ids.
+    Arrays of n: at, kind, thread, start, elapsed (nanoseconds), run, parent and call (rows, or -1), and ids. `classes`
+    has what the slices of each kind are.
     """
 
     def __init__(self, columns: TraceColumns, work: frozenset[str] = frozenset()) -> None:
-        """`work` are further categories that are work of a device."""
+        """`work` are unknown categories that are work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
         self.thread = np.array(keys.thread, np.int32)[key]
-        self.kinds, self.kind = with_kernels([*keys.kinds], np.array(keys.kind, np.int32)[key], work)
+        self.kinds, self.kind = [*keys.kinds], np.array(keys.kind, np.int32)[key]
         del key
+        self.classes = classified(self.kinds, work)
         self.at = np.frombuffer(columns.at, np.int32)[kept]
         self.external, old_external, self.correlation, self.sequence, self.forward = (
             np.frombuffer(each, np.int64)[kept]
@@ -59,38 +54,47 @@ class Slices:
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
-        self.is_device = self._is_of(DEVICE_CATEGORIES)
-        self.is_copy = self._is_of(COPY_CATEGORIES)
+        self.is_device = self._are([each.on_device for each in self.classes])
+        self.is_copy = self._are_active("copy", "fill")
         self.steps = self._steps()
-        self.call = calls_of(self.kinds, self.kind, self.start, self.correlation)
+        self.call = calls_of(
+            self.classes, self.kind, self.start, self.elapsed, self.correlation, _processes(columns)[self.thread]
+        )
         self.run = self._runs()
         self.parent, self.overlap = self._nested(slack)
+
+    @property
+    def owners(self) -> Owners:
+        """The op and the owner of each event of a device."""
+        return owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
 
     def recorded_at(self, base: int) -> int | None:
         """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the
         trace's times count from something else, such as the start of the machine.
         """
-        recordings = self.start[self._is_of(frozenset((_OF_NO_THREAD,)))]
+        recordings = self.start[self._are([category == _RECORDING for category, _ in self.kinds])]
         starts = recordings if len(recordings) else self.start
         if not len(starts):
             return None
         moment = (base + int(starts.min())) // 1000
         return moment if _FIRST_MOMENT <= moment < _LAST_MOMENT else None
 
-    def _is_of(self, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
-        return are_of(self.kinds, self.kind, categories)
+    def _are_active(self, *activities: str) -> npt.NDArray[np.bool_]:
+        return self._are([each.activity in activities for each in self.classes])
+
+    def _are(self, of_kinds: Sequence[bool]) -> npt.NDArray[np.bool_]:
+        """Return for each slice what holds for its kind."""
+        found: npt.NDArray[np.bool_] = np.array(of_kinds, np.bool_)[self.kind]
+        return found
 
     @property
     def is_range(self) -> npt.NDArray[np.bool_]:
         """Whether each slice is a range of counters, as those of few traces."""
-        return self._is_of(frozenset((RANGE_CATEGORY,)))
+        return self._are_active("counter_range")
 
     def _steps(self) -> Whole:
         """Return the slices that are profiler steps, ordered by start."""
-        is_step = np.array(
-            [name.startswith(STEP) and category not in DEVICE_CATEGORIES for category, name in self.kinds]
-        )
-        steps = np.flatnonzero(is_step[self.kind]) if len(self.kinds) else np.zeros(0, np.int64)
+        steps = np.flatnonzero(self._are_active("step"))
         return steps[np.argsort(self.start[steps], kind="stable")]
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
@@ -123,7 +127,7 @@ class Slices:
         """Return the parent of each slice, the slice of its thread that contains it; and the ticks before its end that
         other slices have. Device events have no parent and no child.
         """
-        is_nested = are_nested(self.kinds, self.kind, self.elapsed)
+        is_nested = are_nested(self.kinds, self.classes, self.kind, self.elapsed)
         if is_nested.all():
             return nesting(self.thread, self.start, self.start + self.elapsed, slack)
         parent, overlap = np.full(len(self.at), NONE, np.int64), np.zeros(len(self.at), np.int64)
@@ -135,41 +139,21 @@ class Slices:
         return parent, overlap
 
 
-def are_of(kinds: Kinds, kind: Whole, categories: frozenset[str]) -> npt.NDArray[np.bool_]:
-    """Return whether slices have one of these categories; `kind` is the place of each slice's category and name."""
-    is_of = np.array([category in categories for category, _ in kinds], np.bool_)
-    found: npt.NDArray[np.bool_] = is_of[kind]
+def are_nested(
+    kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, elapsed: Whole
+) -> npt.NDArray[np.bool_]:
+    """Return whether slices may contain each other: those of devices, or that end before they start, don't."""
+    is_apart = np.array(
+        [each.on_device or category == _RECORDING for (category, _), each in zip(kinds, classes, strict=True)], np.bool_
+    )
+    found: npt.NDArray[np.bool_] = (elapsed >= 0) & ~is_apart[kind]
     return found
 
 
-def are_nested(kinds: Kinds, kind: Whole, elapsed: Whole) -> npt.NDArray[np.bool_]:
-    """Return whether slices may contain each other: those of devices, or that end before they start, don't."""
-    return (elapsed >= 0) & ~are_of(kinds, kind, DEVICE_CATEGORIES | {_OF_NO_THREAD})
-
-
-def calls_of(kinds: Kinds, kind: Whole, start: Whole, correlation: Whole) -> Whole:
-    """Return the call that launched each device event, as a row; -1 for other slices, and if there is none."""
-    launching = {category for category, _ in kinds if category == LAUNCH_CATEGORY or category.endswith(LAUNCH_ENDINGS)}
-    calls = np.flatnonzero(are_of(kinds, kind, frozenset(launching)) & (correlation > 0))
-    launched = np.flatnonzero(are_of(kinds, kind, DEVICE_CATEGORIES) & (correlation > 0))
-    found = launches(correlation[calls], start[calls], correlation[launched], start[launched])
-    is_found = found != NONE
-    call = np.full(len(kind), NONE, np.int64)
-    call[launched[is_found]] = calls[found[is_found]]
-    return call
-
-
-def is_launched_within(call: Whole, parent: Whole, is_around: npt.NDArray[np.bool_]) -> bool:
-    """Return whether each of some events, given by their calls, was launched within a slice that `is_around` [n]."""
-    at = call
-    if not len(at):
-        return False
-    while len(at):
-        at = at[~is_around[at]] if (at != NONE).all() else at
-        if (at == NONE).any():
-            return False
-        at = np.unique(parent[at])
-    return True
+def _processes(columns: TraceColumns) -> Whole:
+    """Return a number of the process of each thread."""
+    numbers: dict[str, int] = {}
+    return np.array([numbers.setdefault(spelled(pid), len(numbers)) for pid, _ in columns.threads], np.int64)
 
 
 def _steps_around(ends: Whole) -> Whole:

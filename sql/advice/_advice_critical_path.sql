@@ -27,14 +27,11 @@ parts AS (
         s.op,
         s.call,
         s.kernel,
-        CASE
-            WHEN s.call IS NOT NULL THEN nullif(k.cause, 'synchronization')
-        END AS cause,
+        nullif(s.cause, 'synchronization') AS cause,
         s.is_host,
         s.ticks
     FROM clock AS c
     JOIN _path_shares(capture_key, NULL, NULL) AS s ON true
-    LEFT JOIN _call_kinds(capture_key) AS k ON k.label = s.call
 ),
 by_event AS (
     SELECT
@@ -78,7 +75,12 @@ shares AS (
             SELECT s.label
             FROM signatures AS s
             WHERE s.capture_id = capture_key AND s.kernel_family = 'communication'
-        ) AS communicates
+        ) AS communicates,
+        t.op IN (
+            SELECT s.family
+            FROM signatures AS s
+            WHERE s.capture_id = capture_key AND s.purpose = 'data_loading'
+        ) AS loads_data
     FROM clock AS c
     JOIN totals AS t ON true
 )
@@ -111,7 +113,7 @@ SELECT
         WHEN s.cause IS NOT NULL
             THEN _advice_call_remedy(s.cause)
             || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
-        WHEN _is_data_loader(s.op) THEN 'Set num_workers and pin_memory of DataLoader.'
+        WHEN s.loads_data THEN 'Set num_workers and pin_memory of DataLoader.'
         WHEN s.device_part >= 0.5 AND s.communicates
             THEN 'Overlap communication and computation.'
         WHEN s.device_part >= 0.5

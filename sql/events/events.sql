@@ -95,6 +95,7 @@ JOIN captures AS c ON c.capture_id = t.capture_id;
 --   slot: position of the event among those of its block
 --   occurrence: index of the event's occurrence in its run, from 0
 --   category: category in a trace; NULL for a dump's events
+--   activity: as in `signatures`
 --   label: display name
 --   instruction_id: the instruction; NULL where none is named
 --   parent_index: event_index of the event that contains it; NULL where none does
@@ -118,6 +119,7 @@ SELECT
     s.slot,
     e.occurrence,
     s.category,
+    s.activity,
     s.label,
     s.instruction_id,
     e.parent_index,

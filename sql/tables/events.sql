@@ -18,7 +18,11 @@ CREATE TABLE signatures (
     value_unit VARCHAR,  -- unit of durations: ticks (of the capture's time_scale), us, cycles, bytes, count, unknown; NULL for debug
     clock VARCHAR NOT NULL,  -- host; delegate: the delegate's clock; synthetic: a bare value, start is always 0
     kernel_family VARCHAR,  -- what a kernel of a trace computes, by its name: GEMM, convolution, attention, MoE, normalization, reduction, elementwise, embedding (and other gathers and scatters), copy, optimizer, communication, other; NULL for an unknown name, and for other events
-    uses_matrix_units BOOLEAN  -- whether a kernel of a trace uses tensor cores, or what other vendors call so, by its name; NULL for an unknown name, and for other events
+    uses_matrix_units BOOLEAN,  -- whether a kernel of a trace uses tensor cores, or what other vendors call so, by its name; NULL for an unknown name, and for other events
+    activity VARCHAR,  -- what a trace's event is, by its category: kernel, copy, fill (work of a device); device_wait, device_annotation, counter_range (about a device); call (of a runtime or driver), op, step, annotation, module, python (code of older layouts), python_function, other; NULL for other formats
+    on_device BOOLEAN,  -- whether a trace's event is of a device or about one, and so in no thread of the host; NULL for other formats
+    purpose VARCHAR,  -- what a trace's event of the host is for, by its name: for a call launch, copy (or fill), synchronization, stream_wait (a stream waits for an event), event_record, allocation, free, pinned_memory (allocation, release, registration), module_load (kernels), graph_instantiation (and capture), creation (of streams, events, contexts), query; for others communication, data_loading, module (Lightning's annotations), profiler (its own events); NULL where nothing is known
+    waits BOOLEAN  -- whether a call of a runtime or driver returns only when work of a device has ended; NULL for an unknown call, and for other events
 );
 
 -- One timed event, with the fewest possible columns: the view `events` has all.

@@ -57,7 +57,10 @@ CREATE TABLE device_events (
     in_elements BIGINT,  -- number of elements that this process sends; NULL for other events
     out_elements BIGINT,  -- number of elements that this process receives; NULL for other events
     wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream that the event was recorded in; below 0 for none; NULL for other events
-    wait_correlation_id BIGINT  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
+    wait_correlation_id BIGINT,  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
+    call_index INTEGER,  -- the call that launched it: of a runtime or driver, with the same correlation id, and of the same process if calls of the event's process have such ids; the last that starts no later than it, or else the first; NULL if the trace has none
+    op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; NULL if there is none
+    owner_index INTEGER  -- the op or annotation (steps are annotations) that is nearest, found in the same way; NULL if there is neither
 );
 
 -- One counter of an event of a trace: what CUPTI counted in the range of a kernel.

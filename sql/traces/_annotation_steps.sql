@@ -27,29 +27,28 @@ FROM (
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE s.capture_id = capture_key
         AND s.label = step_name
-        AND s.category IS NOT NULL
-        AND NOT _is_device_event(s.category)
-        AND NOT _is_profiler_helper(s.label, s.category)
+        AND NOT s.on_device
+        AND s.purpose IS DISTINCT FROM 'profiler'
         AND e.elapsed_ticks >= 0
 ) AS n
 WHERE n.before_ticks IS NULL OR n.start_ticks >= n.before_ticks;
 
 -- The kind of a host event in `step_times`; NULL for other events.
 CREATE MACRO _step_kind(
-    slice  -- kind as in `_slice_kind`
+    activity  -- as in `signatures`
 ) AS (
-    CASE slice
-        WHEN 'Operator' THEN 'op'
-        WHEN 'Runtime' THEN 'runtime'
-        WHEN 'Annotation' THEN 'annotation'
-        WHEN 'Module' THEN 'module'
+    CASE activity
+        WHEN 'op' THEN 'op'
+        WHEN 'call' THEN 'runtime'
+        WHEN 'annotation' THEN 'annotation'
+        WHEN 'module' THEN 'module'
     END
 );
 
 -- The name of a host event in `step_times`: of a module without `nn.Module: `.
 CREATE MACRO _step_label(
-    slice,  -- kind as in `_slice_kind`
+    activity,  -- as in `signatures`
     family  -- its label without serial numbers
 ) AS (
-    CASE slice WHEN 'Module' THEN substr(family, 12) ELSE family END
+    CASE activity WHEN 'module' THEN substr(family, 12) ELSE family END
 );

@@ -164,8 +164,7 @@ known AS (
     LEFT JOIN _module_signatures(capture_key) AS m
         ON m.signature_index = s.signature_index
     WHERE s.capture_id = capture_key
-        AND s.category IS NOT NULL
-        AND NOT _is_device_event(s.category)
+        AND NOT s.on_device
 ),
 -- If a trace is known to have no modules, the rest is not planned.
 hosts AS MATERIALIZED (

@@ -21,18 +21,6 @@ CREATE MACRO _called_from(
     )
 );
 
--- Whether torch's tables exclude an event: the profiler's own helper events.
-CREATE MACRO _is_profiler_helper(
-    label,  -- the event's label
-    category  -- its category
-) AS (
-    coalesce(category, '') = 'Trace' OR label IN (
-        'profiler::_record_function_enter', 'profiler::_record_function_enter_new',
-        'profiler::_record_function_exit', 'aten::is_leaf', 'aten::output_nr',
-        'aten::_version'
-    )
-);
-
 -- One event of the recorded runs with the call that it belongs to. As in torch, an
 -- event that only calls another event of its own name is one call together with it,
 -- and the profiler's helper events are not calls. Self time and self memory of
@@ -63,7 +51,7 @@ named AS (
         s.signature_index,
         -- A number takes less memory than a text.
         min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
-        _is_profiler_helper(s.label, s.category) AS is_own
+        coalesce(s.purpose = 'profiler', false) AS is_own
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
 ),
@@ -226,8 +214,8 @@ spans AS (
     ) AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
-        AND NOT _is_device_event(s.category)
-        AND NOT _is_profiler_helper(s.label, s.category)
+        AND NOT s.on_device
+        AND s.purpose IS DISTINCT FROM 'profiler'
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     GROUP BY e.start_ticks

@@ -1,11 +1,11 @@
 -- What a device event is: memory (a copy or fill), communication (a kernel of that
 -- family), else computation.
 CREATE MACRO _work_type(
-    kind,  -- Kernel, Memcpy, Memset
+    kind,  -- kernel, copy, fill
     kernel_family  -- as in `signatures`
 ) AS (
     CASE
-        WHEN kind <> 'Kernel' THEN 'memory'
+        WHEN kind <> 'kernel' THEN 'memory'
         WHEN kernel_family = 'communication' THEN 'communication'
         ELSE 'computation'
     END

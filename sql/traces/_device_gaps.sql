@@ -3,7 +3,7 @@
 --   run_index: run that launched it
 --   event_index: the event
 --   label: its label
---   kind: Kernel, Memcpy, Memset
+--   kind: kernel, copy, fill
 --   device: number of the device; NULL if not written
 --   stream: stream it ran in; NULL if not written
 --   start_ticks: clock at the start

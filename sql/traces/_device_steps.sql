@@ -28,13 +28,13 @@ written AS (
         min(s.start_ticks) AS start_ticks,
         max(s.end_ticks) AS end_ticks
     FROM slices AS s
-    WHERE s.kind = 'Step'
+    WHERE s.kind = 'step'
     GROUP BY s.run_index
     UNION ALL
     SELECT min(s.run_index), 0, min(s.start_ticks), max(s.end_ticks)
     FROM slices AS s
-    WHERE s.kind IN ('Operator', 'Python')
-        AND NOT EXISTS (FROM slices AS w WHERE w.kind = 'Step')
+    WHERE s.kind IN ('op', 'python')
+        AND NOT EXISTS (FROM slices AS w WHERE w.kind = 'step')
     HAVING count(*) > 0
 ),
 launched AS (
@@ -58,7 +58,7 @@ by_step AS (
 before AS (
     SELECT max(s.end_ticks) AS ticks
     FROM slices AS s
-    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
+    WHERE s.kind IN ('kernel', 'copy', 'fill')
         AND s.event_index NOT IN (
             SELECT l.event_index FROM launched AS l WHERE l.step_run_index IS NOT NULL
         )

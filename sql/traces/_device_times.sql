@@ -4,7 +4,7 @@
 -- Columns:
 --   run_index: the run
 --   event_index: the event
---   slice: its kind, as in `_slice_kind`
+--   slice: as `activity` of `signatures`; for work of devices kernel, copy, fill
 --   label: its label
 --   family: for a host event, its label without serial numbers
 --   is_helper: whether it is a helper event of the profiler
@@ -45,11 +45,11 @@ classified AS MATERIALIZED (
         s.signature_index,
         s.label,
         s.family,
-        _slice_kind(s.category, s.label, 'all') AS slice,
-        _is_profiler_helper(s.label, s.category) AS is_helper
+        s.activity AS slice,
+        coalesce(s.purpose = 'profiler', false) AS is_helper
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
+        ON s.capture_id = a.capture_id AND NOT s.on_device
 ),
 counted AS MATERIALIZED (
     SELECT e.*
@@ -61,7 +61,7 @@ counted AS MATERIALIZED (
     JOIN event_ticks AS e ON e.capture_id = a.capture_id
     JOIN classified AS s ON s.signature_index = e.signature_index
     WHERE hosts = 'all'
-        OR s.slice IN ('Annotation', 'Module')
+        OR s.slice IN ('annotation', 'module')
         OR e.event_index IN (SELECT l.event_index FROM launched AS l)
 ),
 traced AS (
@@ -109,16 +109,16 @@ SELECT
     o.thread_index,
     o.start_ticks,
     coalesce(w.ticks, 0) AS self_ticks,
-    CASE WHEN s.slice = 'Runtime' THEN o.so_far ELSE o.so_far - o.ticks END
+    CASE WHEN s.slice = 'call' THEN o.so_far ELSE o.so_far - o.ticks END
         AS before_ticks,
-    CASE WHEN s.slice = 'Runtime' THEN 0 ELSE o.ticks END
+    CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
 JOIN classified AS s ON s.signature_index = o.signature_index
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
-WHERE hosts = 'all' OR s.slice IN ('Annotation', 'Module')
+WHERE hosts = 'all' OR s.slice IN ('annotation', 'module')
 UNION ALL
 -- The total of such an op, which needs an order of all ops, is not computed.
 SELECT
@@ -129,7 +129,7 @@ JOIN (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
 ) AS e ON e.event_index = w.owner_index
 JOIN classified AS s ON s.signature_index = e.signature_index
-WHERE hosts <> 'all' AND s.slice NOT IN ('Annotation', 'Module')
+WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
 SELECT
     d.run_index, d.event_index, d.kind, d.label, NULL, false, true,

@@ -8,7 +8,7 @@
 -- something that the trace doesn't show.
 -- Columns:
 --   event_index: the device event
---   kind: Kernel, Memcpy, Memset
+--   kind: kernel, copy, fill
 --   label: its label
 --   device: number of the device; -1 if not written
 --   stream: stream it ran in; -1 if not written

@@ -19,14 +19,14 @@ timed AS MATERIALIZED (
         d.*,
         CASE
             WHEN NOT d.is_on_device THEN 'device_' || _step_kind(d.slice)
-            WHEN d.slice = 'Kernel' THEN 'device_kernel'
-            WHEN d.slice = 'Memcpy' THEN 'device_copy'
+            WHEN d.slice = 'kernel' THEN 'device_kernel'
+            WHEN d.slice = 'copy' THEN 'device_copy'
             ELSE 'device_fill'
         END AS kind
     FROM _launched_times(capture_key, 'launching') AS d
     WHERE d.is_on_device
         OR coalesce(d.total_ticks, 0) + d.self_ticks > 0
-        AND d.slice IN ('Operator', 'Annotation', 'Module')
+        AND d.slice IN ('op', 'annotation', 'module')
         AND NOT d.is_helper
         AND d.label IS DISTINCT FROM step_name
 ),
@@ -37,9 +37,9 @@ parts AS (
         t.kind,
         CASE WHEN t.is_on_device THEN t.label ELSE _step_label(t.slice, t.family) END
             AS label,
-        CASE t.slice WHEN 'Operator' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
+        CASE t.slice WHEN 'op' THEN t.self_ticks ELSE t.total_ticks END AS ticks,
         -- By what was launched before it, as by a clock.
-        CASE WHEN t.slice IN ('Annotation', 'Module') THEN t.thread_index END
+        CASE WHEN t.slice IN ('annotation', 'module') THEN t.thread_index END
             AS thread_index,
         t.before_ticks
     FROM timed AS t

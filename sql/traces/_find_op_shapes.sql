@@ -26,6 +26,6 @@ JOIN runs AS r
     AND r.name <> 'Outside of steps'
 WHERE a.capture_id = capture_key
     AND a.shapes IS NOT NULL
-    AND _slice_kind(s.category, s.label, 'all') = 'Operator'
+    AND s.activity = 'op'
 GROUP BY a.capture_id, s.family, a.shapes
 ORDER BY a.capture_id, s.family, a.shapes;

@@ -22,19 +22,17 @@ kinds AS MATERIALIZED (
     SELECT
         k.signature_index,
         k.is_helper,
-        k.slice = 'Step' AS is_step,
-        CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.slice) END
+        k.activity = 'step' AS is_step,
+        CASE WHEN k.label IS DISTINCT FROM step_name THEN _step_kind(k.activity) END
             AS kind,
-        _step_label(k.slice, k.family) AS label
+        _step_label(k.activity, k.family) AS label
     FROM (
         SELECT
             s.*,
-            _is_profiler_helper(s.label, s.category) AS is_helper,
-            _slice_kind(s.category, s.label, 'all') AS slice
+            coalesce(s.purpose = 'profiler', false) AS is_helper
         FROM signatures AS s
         WHERE s.capture_id = capture_key
-            AND s.category IS NOT NULL
-            AND NOT _is_device_event(s.category)
+            AND NOT s.on_device
     ) AS k
 ),
 -- Without texts, which would take most of the memory of an ingest.

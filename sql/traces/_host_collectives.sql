@@ -75,14 +75,14 @@ FROM (SELECT unnest(capture_keys) AS capture_id) AS a
 JOIN signatures AS s
     ON s.capture_id = a.capture_id
     AND starts_with(s.label, 'gloo:')
-    AND NOT _is_device_event(s.category)
+    AND NOT s.on_device
 JOIN event_ticks AS e
     ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
 WHERE e.elapsed_ticks >= 0
     AND NOT EXISTS (
         FROM signatures AS d
         WHERE d.capture_id = a.capture_id
-            AND _slice_kind(d.category, d.label, 'all') = 'Kernel'
+            AND d.activity = 'kernel'
     );
 
 -- One collective of `_gloo_events` with its message and process group. The event has

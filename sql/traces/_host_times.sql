@@ -31,17 +31,17 @@ SELECT
     CASE
         WHEN s.is_data_loader THEN 'data_loading'
         WHEN s.is_communication THEN 'communication'
-        ELSE k.cause
+        ELSE _call_cause(s.purpose, s.waits)
     END AS cause,
     CASE WHEN NOT s.is_data_loader AND NOT s.is_communication THEN s.label END AS call,
-    coalesce(k.waits, false) AS waits,
+    s.kind = 'call' AND coalesce(s.waits, false) AS waits,
     s.start_ticks,
     s.end_ticks
 FROM _trace_slices(capture_key, 'all') AS s
 JOIN _launching_threads(capture_key) AS p ON p.thread_index = s.thread_index
-LEFT JOIN _call_kinds(capture_key) AS k
-    ON k.label = s.label AND s.kind = 'Runtime' AND k.cause IS NOT NULL
-WHERE s.is_data_loader OR s.is_communication OR k.label IS NOT NULL;
+WHERE s.is_data_loader
+    OR s.is_communication
+    OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
 
 -- The state of a process from one moment to the next, by what a thread of it that
 -- launches work does instead: how long it did so until then, and whether it goes on.
@@ -126,7 +126,7 @@ labels_of_owners AS MATERIALIZED (
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
         ON s.capture_id = a.capture_id
-        AND s.category IN ('cpu_op', 'Operator', 'user_annotation')
+        AND s.activity IN ('op', 'annotation', 'step')
 ),
 owners AS (
     SELECT

@@ -30,12 +30,12 @@ known AS MATERIALIZED (
     SELECT
         s.capture_id,
         s.signature_index,
-        _slice_kind(s.category, s.label, 'all') AS kind,
+        s.activity AS kind,
         _step_number(s.label) AS step
     FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id
-    WHERE _slice_kind(s.category, s.label, 'all') = 'Step'
-        OR _slice_kind(s.category, s.label, 'all') = 'Kernel'
+    WHERE s.activity = 'step'
+        OR s.activity = 'kernel'
         AND s.kernel_family = 'communication'
 ),
 chosen AS MATERIALIZED (
@@ -49,7 +49,7 @@ chosen AS MATERIALIZED (
 steps AS (
     SELECT c.capture_id, c.run_index, min(c.step) AS step
     FROM chosen AS c
-    WHERE c.kind = 'Step'
+    WHERE c.kind = 'step'
     GROUP BY c.capture_id, c.run_index
 ),
 -- Those of gloo with the same number of elements; several threads may run them.
@@ -68,7 +68,7 @@ named AS (
         ON d.capture_id = c.capture_id
         AND d.run_index = c.run_index
         AND d.event_index = c.event_index
-    WHERE c.kind = 'Kernel'
+    WHERE c.kind = 'kernel'
         AND d.process_group IS NOT NULL
         AND _ends_together(d.collective)
     UNION ALL

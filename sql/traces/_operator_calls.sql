@@ -40,12 +40,12 @@ launched AS (
     SELECT
         e.node_index,
         sum(e.ticks) AS device_ticks,
-        sum(CASE WHEN e.kind = 'Kernel' THEN e.ticks ELSE 0 END) AS kernel_ticks,
-        list(e.device_index) FILTER (WHERE e.kind = 'Kernel') AS kernels,
+        sum(CASE WHEN e.kind = 'kernel' THEN e.ticks ELSE 0 END) AS kernel_ticks,
+        list(e.device_index) FILTER (WHERE e.kind = 'kernel') AS kernels,
         sum(CASE WHEN e.uses_matrix_units THEN e.ticks ELSE 0 END) AS tensor_ticks,
         sum(
             CASE
-                WHEN e.kind = 'Kernel' AND e.uses_matrix_units IS NULL THEN e.ticks
+                WHEN e.kind = 'kernel' AND e.uses_matrix_units IS NULL THEN e.ticks
                 ELSE 0
             END
         ) AS unknown_ticks
@@ -79,7 +79,7 @@ self_times AS MATERIALIZED (
         coalesce(l.unknown_ticks, 0) AS unknown_self_ticks,
         l.kernels,
         _could_use_tensor_cores(o.label)
-            OR o.kind = 'Operator' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
+            OR o.kind = 'op' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
     FROM tree AS i
     JOIN tree AS o ON o.node_index = i.call_index
     LEFT JOIN within AS w ON w.parent_index = i.node_index
@@ -172,6 +172,6 @@ SELECT
     o.unknown_self_ticks,
     o.kernel_self_ticks,
     o.kernels,
-    o.is_named OR o.kind = 'Operator' AND o.named_within > 0 AS is_eligible,
+    o.is_named OR o.kind = 'op' AND o.named_within > 0 AS is_eligible,
     o.is_named AND o.named_within = 0 AS is_lowest_eligible
 FROM totalled AS o;

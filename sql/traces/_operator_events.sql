@@ -10,7 +10,7 @@
 --   event: node, call or launch
 --   node_index: the node; of calls and launches the innermost node of their call
 --   is_operator: whether the node is an op
---   kind: of nodes as in `_operator_tree`, of launches Kernel, Memcpy or Memset; NULL for calls
+--   kind: of nodes as in `_operator_tree`, of launches kernel, copy or fill; NULL for calls
 --   label: label of the node or of the device event; NULL for calls
 --   uses_matrix_units: of launches as in `signatures`, or as in the plug-in; NULL for others
 --   ticks: duration of the node, the call or the device event in ticks
@@ -44,7 +44,7 @@ calls AS MATERIALIZED (
             WHEN 'all' THEN s.counted_ticks ELSE s.end_ticks - s.start_ticks
         END AS counted_ticks
     FROM _trace_slices(capture_key, categories) AS s
-    WHERE s.kind = 'Runtime'
+    WHERE s.kind = 'call'
 ),
 owners AS MATERIALIZED (
     SELECT o.* FROM _device_owners(capture_key) AS o
@@ -68,7 +68,7 @@ ancestors AS (
 identified AS (
     SELECT t.external_id, t.event_index, t.is_innermost
     FROM tree AS t
-    WHERE categories = 'older' AND t.kind <> 'Module' AND t.external_id IS NOT NULL
+    WHERE categories = 'older' AND t.kind <> 'module' AND t.external_id IS NOT NULL
     QUALIFY row_number() OVER (
         PARTITION BY t.external_id
         ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index

@@ -5,7 +5,7 @@ CREATE MACRO _is_operator(
     label,  -- its label
     is_data_loader  -- whether it waits for input data
 ) AS (
-    kind = 'Operator'
+    kind = 'op'
     AND NOT is_data_loader
     AND NOT starts_with(label, 'Optimizer.')
     AND label NOT IN ('DataParallel.forward', 'DistributedDataParallel.forward')
@@ -17,7 +17,7 @@ CREATE MACRO _is_operator(
 --   run_index: the run
 --   event_index: the event
 --   label: its label
---   kind: Operator, Python, Step, Module, Annotation (of communication)
+--   kind: op, python, step, module, annotation (of communication)
 --   is_data_loader: whether it waits for input data
 --   thread_index: its thread
 --   external_id: id that it shares with the events that it launched; NULL if there is none
@@ -35,8 +35,8 @@ WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT s.*
     FROM _trace_slices(capture_key, categories) AS s
-    WHERE s.kind IN ('Operator', 'Python', 'Step', 'Module')
-        OR s.kind = 'Annotation' AND s.is_communication
+    WHERE s.kind IN ('op', 'python', 'step', 'module')
+        OR s.kind = 'annotation' AND s.is_communication
 ),
 passed AS MATERIALIZED (
     SELECT e.event_index, e.parent_index
@@ -57,7 +57,7 @@ with_parents AS MATERIALIZED (
     SELECT
         n.* EXCLUDE (parent_index),
         p.event_index AS parent_index,
-        p.label = n.label AND p.kind = 'Operator' AND n.kind = 'Operator' AS is_same_op
+        p.label = n.label AND p.kind = 'op' AND n.kind = 'op' AS is_same_op
     FROM nodes AS n
     LEFT JOIN (
         SELECT c.event_index AS child_index, m.event_index, m.label, m.kind

@@ -1,27 +1,38 @@
+-- Whether a host event of a trace is of the backward pass, by what it is itself. Ops that
+-- autograd records have its sequence number; those of the backward pass also the number
+-- of the thread that ran the forward op.
+CREATE MACRO _is_backward(
+    kind,  -- as in `_trace_slices`
+    label,  -- its label
+    sequence_number,  -- as in `trace_events`
+    forward_thread  -- as in `trace_events`
+) AS (
+    kind = 'op' AND (
+        coalesce(sequence_number IS NOT NULL AND forward_thread > 0, false)
+        OR starts_with(label, 'autograd::engine::evaluate_function: ')
+        OR regexp_matches(
+            label, '^([A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$'
+        )
+    )
+);
+
 -- The pass of a training step that a host event of a trace belongs to, by what it is
 -- itself: 1 backward, 2 optimizer, 3 data_loading, 4 forward; NULL for other events.
--- Ops that autograd records have its sequence number; those of the backward pass
--- also the number of the thread that ran the forward op.
 CREATE MACRO _pass_place(
-    kind,  -- as in `_slice_kind`
+    kind,  -- as in `_trace_slices`
+    is_data_loader,  -- as in `_trace_slices`
     label,  -- its label
     sequence_number,  -- as in `trace_events`
     forward_thread,  -- as in `trace_events`
     has_sequences  -- whether any event of the trace has a sequence number
 ) AS (
     CASE
-        WHEN kind = 'Operator' AND (
-            sequence_number IS NOT NULL AND forward_thread > 0
-            OR starts_with(label, 'autograd::engine::evaluate_function: ')
-            OR regexp_matches(
-                label, '^([A-Za-z0-9_]+Backward[0-9]*|torch::autograd::AccumulateGrad)$'
-            )
-        ) THEN 1
-        WHEN kind IN ('Operator', 'Annotation') AND starts_with(label, 'Optimizer.')
+        WHEN _is_backward(kind, label, sequence_number, forward_thread) THEN 1
+        WHEN kind IN ('op', 'annotation') AND starts_with(label, 'Optimizer.')
             THEN 2
-        WHEN kind IN ('Operator', 'Annotation') AND _is_data_loader(label) THEN 3
-        WHEN kind = 'Module' THEN 4
-        WHEN kind = 'Operator' AND (sequence_number IS NOT NULL OR NOT has_sequences)
+        WHEN is_data_loader THEN 3
+        WHEN kind = 'module' THEN 4
+        WHEN kind = 'op' AND (sequence_number IS NOT NULL OR NOT has_sequences)
             THEN 4
     END
 );
@@ -30,7 +41,7 @@ CREATE MACRO _pass_place(
 -- Columns:
 --   event_index: the event
 --   label: its label
---   kind: Operator, Annotation, Module
+--   kind: op, annotation, module
 --   place: 1 backward, 2 optimizer, 3 data_loading, 4 forward
 --   thread_index: its thread
 --   sequence_number: id that an op shares with its backward op; NULL if there is none
@@ -46,19 +57,20 @@ hosts AS MATERIALIZED (
         s.event_index,
         s.label,
         s.kind,
+        s.is_data_loader,
         s.thread_index,
         s.sequence_number,
         s.forward_thread,
         s.start_ticks,
         s.end_ticks
-    FROM _classified_slices(capture_key, 'all') AS s
-    WHERE NOT s.is_device AND s.kind IN ('Operator', 'Annotation', 'Module')
+    FROM _trace_slices(capture_key, 'all') AS s
+    WHERE s.kind IN ('op', 'annotation', 'module')
 ),
 placed AS (
     SELECT
         h.*,
         _pass_place(
-            h.kind, h.label, h.sequence_number, h.forward_thread,
+            h.kind, h.is_data_loader, h.label, h.sequence_number, h.forward_thread,
             EXISTS (FROM hosts AS n WHERE n.sequence_number IS NOT NULL)
         ) AS place
     FROM hosts AS h
@@ -113,7 +125,7 @@ WITH
 slices AS MATERIALIZED (
     SELECT s.run_index, s.label, s.kind, s.start_ticks, s.end_ticks
     FROM _trace_slices(capture_key, 'all') AS s
-    WHERE s.kind IN ('Step', 'Operator')
+    WHERE s.kind IN ('step', 'op')
 )
 SELECT
     s.run_index,
@@ -121,10 +133,10 @@ SELECT
     min(s.start_ticks) AS start_ticks,
     max(s.end_ticks) AS end_ticks
 FROM slices AS s
-WHERE s.kind = 'Step'
+WHERE s.kind = 'step'
 GROUP BY s.run_index
 UNION ALL
 SELECT min(s.run_index), 0, min(s.start_ticks), max(s.end_ticks)
 FROM slices AS s
-WHERE NOT EXISTS (FROM slices AS w WHERE w.kind = 'Step')
+WHERE NOT EXISTS (FROM slices AS w WHERE w.kind = 'step')
 HAVING count(*) > 0;

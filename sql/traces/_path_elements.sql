@@ -8,6 +8,8 @@
 --   thread_index: as in `_path_parts`
 --   op_index: the op that contains it or that launched it; NULL if there is none
 --   call: name of the call of the runtime or driver in which the host was; NULL outside of calls
+--   call_kind: what that call is for, as `purpose` of `signatures`; NULL outside of calls, and if it isn't known
+--   cause: as in `_call_cause`; NULL outside of calls
 --   begin_ticks: clock at the start of the path
 --   until_ticks: clock at its end
 CREATE MACRO _path_elements(
@@ -23,33 +25,36 @@ kinds AS MATERIALIZED (
     SELECT
         s.signature_index,
         s.label,
-        CASE
-            WHEN s.category IN ('python_function', 'Python') THEN 'python'
-            ELSE CASE _slice_kind(s.category, s.label, 'all')
-                WHEN 'Operator' THEN 'op'
-                WHEN 'Runtime' THEN 'call'
-                WHEN 'Annotation' THEN 'annotation'
-                WHEN 'Step' THEN 'annotation'
-                ELSE lower(
-                    coalesce(_slice_kind(s.category, s.label, 'all'), 'other')
-                )
-            END
+        CASE s.activity
+            WHEN 'python_function' THEN 'python'
+            WHEN 'module' THEN 'python'
+            WHEN 'step' THEN 'annotation'
+            WHEN 'copy' THEN 'memcpy'
+            WHEN 'fill' THEN 'memset'
+            ELSE s.activity
         END AS kind,
-        _is_device_event(s.category) AS is_device
+        s.purpose,
+        s.waits
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
 ),
 events_of_path AS MATERIALIZED (
-    SELECT p.event_index, p.call_index, e.parent_index, k.label, k.kind, k.is_device
+    SELECT
+        p.event_index,
+        e.parent_index,
+        k.label,
+        k.kind,
+        k.purpose,
+        k.waits,
+        d.op_index
     FROM (
-        SELECT p.event_index, max(p.call_index) AS call_index
-        FROM parts AS p
-        WHERE p.event_index IS NOT NULL
-        GROUP BY p.event_index
+        SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL
     ) AS p
     JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.event_index = p.event_index
     JOIN kinds AS k ON k.signature_index = e.signature_index
+    LEFT JOIN (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+        ON d.event_index = p.event_index
 ),
 -- Read once instead of for each level of nesting.
 parents AS MATERIALIZED (
@@ -58,18 +63,13 @@ parents AS MATERIALIZED (
     JOIN kinds AS k ON k.signature_index = e.signature_index
     WHERE e.capture_id = capture_key
 ),
--- The ancestors of host events, and of launches, up to an op.
+-- The ancestors of host events, up to an op.
 ancestors AS (
     SELECT
         e.event_index AS from_index,
         CASE WHEN e.kind = 'op' THEN e.event_index END AS op_index,
         e.parent_index
     FROM events_of_path AS e
-    WHERE NOT e.is_device
-    UNION ALL
-    SELECT e.event_index, NULL, e.call_index
-    FROM events_of_path AS e
-    WHERE e.is_device AND e.call_index IS NOT NULL
     UNION ALL
     SELECT
         c.from_index,
@@ -79,30 +79,12 @@ ancestors AS (
     JOIN parents AS e ON e.event_index = c.parent_index
     WHERE c.op_index IS NULL
 ),
--- Without a launch, the first op with the same external id, as in `_device_owners`.
-unlaunched AS MATERIALIZED (
-    SELECT e.event_index, t.external_id
-    FROM events_of_path AS e
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = e.event_index
-    WHERE e.is_device
-        AND e.call_index IS NULL
-        AND t.external_id > 0
-        AND t.external_id IS DISTINCT FROM t.correlation_id
-),
 ops AS (
     SELECT c.from_index AS event_index, c.op_index
     FROM ancestors AS c
     WHERE c.op_index IS NOT NULL
     UNION ALL
-    SELECT u.event_index, min(t.event_index)
-    FROM unlaunched AS u
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.external_id = u.external_id
-    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.event_index = t.event_index
-    JOIN kinds AS k ON k.signature_index = e.signature_index AND k.kind = 'op'
-    GROUP BY u.event_index
+    SELECT e.event_index, e.op_index FROM events_of_path AS e WHERE e.op_index IS NOT NULL
 )
 SELECT
     CASE p.kind
@@ -120,6 +102,14 @@ SELECT
         WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call'
             THEN e.label
     END AS call,
+    CASE
+        WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call'
+            THEN e.purpose
+    END AS call_kind,
+    CASE
+        WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call'
+            THEN _call_cause(e.purpose, e.waits)
+    END AS cause,
     p.begin_ticks,
     p.until_ticks
 FROM parts AS p

@@ -50,13 +50,14 @@ slices AS MATERIALIZED (
         s.event_index,
         s.label,
         s.kind,
+        s.waits,
         s.thread_index,
         s.correlation_id,
         s.start_ticks,
         s.end_ticks
     FROM _trace_slices(capture_key, 'all') AS s
     JOIN running AS t ON t.thread_index = s.thread_index
-    WHERE s.kind IN ('Operator', 'Runtime') AND s.end_ticks > s.start_ticks
+    WHERE s.kind IN ('op', 'call') AND s.end_ticks > s.start_ticks
 ),
 -- The stream of a synchronization with one stream, by the id of its call.
 streams AS (
@@ -76,9 +77,8 @@ streams AS (
 calls AS MATERIALIZED (
     SELECT s.*, m.device, m.stream
     FROM slices AS s
-    JOIN _call_kinds(capture_key) AS k ON k.label = s.label AND k.waits
     LEFT JOIN streams AS m ON m.correlation_id = s.correlation_id
-    WHERE s.kind = 'Runtime'
+    WHERE s.kind = 'call' AND s.waits
 ),
 -- The last event that was launched before the record of the CUDA event.
 recorded AS MATERIALIZED (
@@ -129,7 +129,7 @@ synchronized AS (
     SELECT s.*, w.device, w.stream, w.end_ticks, w.event_index
     FROM work AS w
     JOIN slices AS s ON s.event_index = w.call_index
-    WHERE w.kind = 'Memcpy'
+    WHERE w.kind = 'copy'
         AND contains(w.label, 'Pageable')
         AND w.end_ticks <= s.end_ticks
 ),
@@ -154,9 +154,9 @@ classes AS MATERIALIZED (
         g.thread_index,
         h.process,
         2 * sum(
-            CASE _pass_place(
-                g.kind, g.label, t.sequence_number, t.forward_thread, true
-            ) WHEN 1 THEN 1 ELSE 0 END
+            _is_backward(
+                g.kind, g.label, t.sequence_number, t.forward_thread
+            )::INTEGER
         ) > count(*) AS is_backward
     FROM gaps AS g
     JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t

@@ -62,11 +62,11 @@ spans AS MATERIALIZED (
 hosts AS MATERIALIZED (
     SELECT
         s.signature_index,
-        _slice_kind(s.category, s.label, 'all') IN ('Annotation', 'Step')
+        s.activity IN ('annotation', 'step')
             AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.category IS NOT NULL AND NOT _is_device_event(s.category)
+    WHERE NOT s.on_device
 ),
 nearby AS MATERIALIZED (
     SELECT

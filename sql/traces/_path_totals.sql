@@ -2,6 +2,7 @@
 -- Columns:
 --   op: as in `critical_ops`
 --   call: as in `_path_elements`
+--   cause: as in `_path_elements`
 --   kernel: label of the kernel, copy or fill; NULL for other parts
 --   is_host: whether it is on the host
 --   ticks: its time in ticks
@@ -19,6 +20,7 @@ families AS MATERIALIZED (
 SELECT
     CASE WHEN p.kind NOT IN ('unknown', 'unknown_wait') THEN f.family END AS op,
     p.call,
+    p.cause,
     CASE WHEN p.kind IN ('kernel', 'memcpy', 'memset') THEN p.label END AS kernel,
     p.kind IN ('op', 'call', 'annotation', 'python', 'other', 'host') AS is_host,
     p.end_ticks - p.start_ticks AS ticks

@@ -14,8 +14,8 @@ WITH
 slices AS MATERIALIZED (
     SELECT s.*
     FROM _trace_slices(capture_key, 'all') AS s
-    WHERE s.kind NOT IN ('Module', 'Python')
-        AND (s.kind <> 'Annotation' OR s.label = step_name)
+    WHERE s.kind NOT IN ('module', 'python')
+        AND (s.kind <> 'annotation' OR s.label = step_name)
 ),
 -- A step of several threads is one.
 steps AS (
@@ -40,7 +40,7 @@ launched AS (
 recording AS (
     SELECT min(s.start_ticks) AS start_ticks, max(s.end_ticks) AS end_ticks
     FROM slices AS s
-    WHERE s.kind <> 'Annotation' AND s.end_ticks > s.start_ticks
+    WHERE s.kind <> 'annotation' AND s.end_ticks > s.start_ticks
 ),
 bounds AS (
     SELECT
@@ -78,7 +78,7 @@ last_of_host AS (
     SELECT s.thread_index
     FROM found AS f
     JOIN slices AS s ON s.end_ticks <= f.end_ticks AND s.end_ticks > f.start_ticks
-    WHERE s.kind IN ('Operator', 'Step', 'Runtime', 'Annotation')
+    WHERE s.kind IN ('op', 'step', 'call', 'annotation')
     ORDER BY s.end_ticks DESC, s.start_ticks, s.event_index
     LIMIT 1
 )

@@ -68,7 +68,7 @@ named AS MATERIALIZED (
             PARTITION BY
                 s.family,
                 s.value_unit,
-                _is_device_event(s.category),
+                coalesce(s.on_device, false),
                 coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation'),
                 coalesce(s.category, '') = 'python_function'
         ) AS row_index

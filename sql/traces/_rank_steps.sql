@@ -29,7 +29,7 @@ profiler_steps AS MATERIALIZED (
     FROM ranks AS k
     JOIN signatures AS s
         ON s.capture_id = k.capture_id
-        AND _slice_kind(s.category, s.label, 'all') = 'Step'
+        AND s.activity = 'step'
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
@@ -48,8 +48,8 @@ steps AS (
     FROM ranks AS k
     JOIN signatures AS s
         ON s.capture_id = k.capture_id
-        AND NOT _is_device_event(s.category)
-        AND NOT _is_profiler_helper(s.label, s.category)
+        AND NOT s.on_device
+        AND s.purpose IS DISTINCT FROM 'profiler'
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0
@@ -79,7 +79,7 @@ work AS (
     FROM ranks AS k
     JOIN signatures AS s
         ON s.capture_id = k.capture_id
-        AND _slice_kind(s.category, s.label, 'all') = 'Kernel'
+        AND s.activity = 'kernel'
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
     WHERE e.elapsed_ticks >= 0

@@ -14,7 +14,7 @@ WITH
 slices AS MATERIALIZED (
     SELECT s.*
     FROM _trace_slices(capture_key, categories) AS s
-    WHERE s.kind NOT IN ('Step', 'Module')
+    WHERE s.kind NOT IN ('step', 'module')
 ),
 steps AS MATERIALIZED (
     SELECT d.* FROM _device_steps(capture_key, categories) AS d
@@ -24,7 +24,7 @@ steps AS MATERIALIZED (
 communicating AS (
     SELECT s.event_index
     FROM slices AS s
-    WHERE s.kind = 'Kernel'
+    WHERE s.kind = 'kernel'
         AND CASE
             WHEN categories = 'all' THEN s.kernel_family = 'communication'
             ELSE s.external_id IN (
@@ -38,22 +38,22 @@ placed AS (
         s.start_ticks,
         s.end_ticks,
         CASE
-            WHEN s.kind = 'Kernel' THEN CASE
+            WHEN s.kind = 'kernel' THEN CASE
                 WHEN s.event_index IN (SELECT c.event_index FROM communicating AS c)
                     THEN 4
                 ELSE 1
             END
-            WHEN s.kind = 'Memcpy' THEN 2
-            WHEN s.kind = 'Memset' THEN 3
-            WHEN s.kind = 'Runtime' THEN 5
+            WHEN s.kind = 'copy' THEN 2
+            WHEN s.kind = 'fill' THEN 3
+            WHEN s.kind = 'call' THEN 5
             WHEN s.is_data_loader THEN 6
             WHEN s.is_communication AND NOT (categories = 'all' AND h.has_kernels)
                 THEN 4
-            WHEN s.kind IN ('Operator', 'Python') THEN 7
+            WHEN s.kind IN ('op', 'python') THEN 7
         END AS place
     FROM slices AS s
     CROSS JOIN (
-        SELECT EXISTS (FROM slices AS k WHERE k.kind = 'Kernel') AS has_kernels
+        SELECT EXISTS (FROM slices AS k WHERE k.kind = 'kernel') AS has_kernels
     ) AS h
 ),
 -- Each slice with the latest end of the slices of its category that start before it.

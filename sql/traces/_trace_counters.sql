@@ -43,7 +43,7 @@ copies AS (
     FROM _device_work(capture_key) AS w
     JOIN device_events AS d
         ON d.capture_id = capture_key AND d.event_index = w.event_index
-    WHERE w.kind <> 'Kernel'
+    WHERE w.kind <> 'kernel'
         AND w.start_ticks < w.end_ticks
         AND d.bandwidth_gb_per_s IS NOT NULL
 ),

@@ -1,33 +1,23 @@
--- The kind of an event of a trace in torch-tb-profiler, the TensorBoard plug-in for
--- PyTorch's profiler: Kernel, Memcpy, Memset, Runtime, Operator, Python, Step,
--- Annotation, Module; NULL for other events, and for steps repeated for a device.
-CREATE MACRO _slice_kind(
-    category,  -- category of the event
-    label,  -- its label
-    categories  -- all, or older, as in `step_breakdown`
+-- Whether torch-tb-profiler, the TensorBoard plug-in for PyTorch's profiler, knows the
+-- category of an event. Events of the others don't exist for it.
+CREATE MACRO _is_of_plugin(
+    category  -- category of the event
 ) AS (
-    CASE
-        WHEN starts_with(label, 'ProfilerStep#') THEN CASE
-            WHEN lower(category) IN ('cpu_op', 'operator', 'user_annotation')
-                THEN 'Step'
-        END
-        WHEN lower(category) = 'kernel' THEN 'Kernel'
-        WHEN categories = 'all'
-            AND category IN ('mtia_ccp_events', 'mtia_workloadd', 'hpu_op')
-            THEN 'Kernel'
-        WHEN lower(category) IN ('memcpy', 'gpu_memcpy') THEN 'Memcpy'
-        WHEN lower(category) IN ('memset', 'gpu_memset') THEN 'Memset'
-        WHEN lower(category) = 'runtime' THEN 'Runtime'
-        WHEN categories = 'all'
-            AND (ends_with(category, '_runtime') OR ends_with(category, '_driver'))
-            THEN 'Runtime'
-        WHEN lower(category) IN ('cpu_op', 'operator') THEN 'Operator'
-        WHEN lower(category) = 'python' THEN 'Python'
-        WHEN lower(category) IN ('user_annotation', 'gpu_user_annotation')
-            THEN 'Annotation'
-        WHEN category = 'python_function' AND starts_with(label, 'nn.Module: ')
-            THEN 'Module'
-    END
+    lower(category) IN (
+        'kernel', 'memcpy', 'gpu_memcpy', 'memset', 'gpu_memset', 'runtime', 'cpu_op',
+        'operator', 'python', 'user_annotation', 'python_function'
+    )
+);
+
+-- Whether a host event is communication for torch-tb-profiler.
+CREATE MACRO _is_plugin_communication(
+    label  -- label of the event
+) AS (
+    label IN (
+        'nccl:broadcast', 'nccl:reduce', 'nccl:all_reduce', 'nccl:all_gather',
+        'nccl:reduce_scatter', 'gloo:broadcast', 'gloo:reduce', 'gloo:all_reduce',
+        'gloo:all_gather', 'gloo:reduce_scatter'
+    )
 );
 
 -- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
@@ -42,65 +32,6 @@ CREATE MACRO _module_name(
     END
 );
 
--- Whether a host event is an annotation that Lightning's profiler writes around a
--- module, as in `[pl][module]torch.nn.Linear: encoder.0`.
-CREATE MACRO _is_lightning_module(
-    kind,  -- as in `_slice_kind`
-    label  -- label of the event
-) AS (
-    kind IN ('Annotation', 'Operator')
-    AND starts_with(label, '[pl][module]')
-    AND contains(label, ': ')
-);
-
--- One signature of a trace's events with its kind. In traces without nn.Modules that
--- are Python functions (`with_stack`), Lightning's annotations are modules.
--- Columns:
---   signature_index: the signature
---   label: its label
---   kernel_family: as in `signatures`
---   uses_matrix_units: as in `signatures`, or as in the plug-in
---   is_device: whether it is of events of a device, as in `_is_device_event`
---   kind: as in `_slice_kind`; Module also for Lightning's annotations
-CREATE MACRO _signature_kinds(
-    capture_key,  -- key of a capture
-    categories  -- all, or older, as in `step_breakdown`
-) AS TABLE
-SELECT
-    k.signature_index,
-    k.label,
-    k.kernel_family,
-    k.uses_matrix_units,
-    k.is_device,
-    CASE
-        WHEN _is_lightning_module(k.kind, k.label)
-            AND NOT coalesce(bool_or(k.kind = 'Module') OVER (), false)
-            AND NOT k.is_device
-            THEN 'Module'
-        ELSE k.kind
-    END AS kind
-FROM (
-    SELECT
-        s.signature_index,
-        s.label,
-        s.kernel_family,
-        CASE
-            WHEN categories = 'all' THEN s.uses_matrix_units
-            ELSE _is_plugin_tensor_kernel(s.label)
-        END AS uses_matrix_units,
-        _is_device_event(s.category) AS is_device,
-        CASE
-            WHEN categories IN ('all', 'older')
-                THEN _slice_kind(s.category, s.label, categories)
-            ELSE error(
-                'categories must be all or older, not ' || coalesce(categories, 'NULL')
-            )
-        END AS kind
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.category IS NOT NULL
-) AS k;
-
 -- Names of the calls of modules in a trace.
 -- Columns:
 --   signature_index: signature of the calls
@@ -108,9 +39,10 @@ FROM (
 CREATE MACRO _module_signatures(
     capture_key  -- key of a capture
 ) AS TABLE
-SELECT k.signature_index, _module_name(k.label) AS module
-FROM _signature_kinds(capture_key, 'all') AS k
-WHERE k.kind = 'Module';
+SELECT s.signature_index, _module_name(s.label) AS module
+FROM (SELECT capture_key AS capture_id) AS a
+JOIN signatures AS s ON s.capture_id = a.capture_id
+WHERE s.activity = 'module' OR s.purpose = 'module';
 
 -- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
 -- none.
@@ -120,54 +52,29 @@ CREATE MACRO _step_number(
     try_cast(string_split(label, '#')[2] AS INTEGER)
 );
 
--- Whether an event waits for input data: for the next element of a DataLoader.
-CREATE MACRO _is_data_loader(
-    label  -- label of the event
-) AS (
-    (
-        starts_with(label, 'enumerate(DataLoader)#')
-        AND ends_with(label, '.__next__')
-    ) OR starts_with(label, 'enumerate(DataPipe)#')
-);
-
--- Whether a host event is communication between processes.
-CREATE MACRO _is_communication(
-    label,  -- label of the event
-    categories  -- all: any event of a backend of torch.distributed; older: the five of each that the plug-in has
-) AS (
-    CASE
-        WHEN categories = 'all'
-            THEN regexp_matches(label, '^(nccl|rccl|gloo|xccl|hccl|ucc|mpi):')
-        ELSE label IN (
-            'nccl:broadcast', 'nccl:reduce', 'nccl:all_reduce', 'nccl:all_gather',
-            'nccl:reduce_scatter', 'gloo:broadcast', 'gloo:reduce', 'gloo:all_reduce',
-            'gloo:all_gather', 'gloo:reduce_scatter'
-        )
-    END
-);
-
--- One event of a trace with a kind in torch-tb-profiler, with all that views of
--- traces ask of it: DuckDB reads only the columns that a query uses.
+-- One op, step, annotation, module or call of a trace, or work of a device, with all
+-- that views of traces ask of it: DuckDB reads only the columns that a query uses.
 -- Columns:
 --   run_index: the run
 --   event_index: the event, unique within its capture
 --   label: its label
 --   kernel_family: as in `signatures`
---   uses_matrix_units: as in `_signature_kinds`
---   kind: as in `_signature_kinds`
---   is_device: whether it is an event of a device, as in `_is_device_event`
+--   uses_matrix_units: as in `signatures`, or as in the plug-in
+--   kind: as `activity` of `signatures`: kernel, copy, fill, call, op, step, annotation, module (also annotations of Lightning), python
+--   purpose: as in `signatures`
+--   waits: as in `signatures`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
 --   thread_index: its thread
 --   external_id: id that an op shares with its launches; NULL if there is none
---   correlation_id: id that a runtime call shares with its launches; NULL if there is none
+--   correlation_id: id that a call shares with its launches; NULL if there is none
 --   sequence_number: id that an op shares with its backward op; NULL if there is none
 --   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
 --   parent_index: event of the same thread that contains it; NULL if none does
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   counted_ticks: its part of the time of its thread, as in `_self_times`
-CREATE MACRO _classified_slices(
+CREATE MACRO _trace_slices(
     capture_key,  -- key of a capture
     categories  -- all, or older, as in `step_breakdown`
 ) AS TABLE
@@ -176,19 +83,37 @@ WITH
 -- DuckDB may join all signatures to all of `trace_events` first.
 classified AS MATERIALIZED (
     SELECT
-        k.signature_index,
-        k.label,
-        k.kernel_family,
-        k.uses_matrix_units,
-        k.kind,
-        k.is_device,
-        k.kind IN ('Operator', 'Annotation')
-        AND (k.kind = 'Operator' OR categories = 'all')
-        AND _is_data_loader(k.label) AS is_data_loader,
-        k.kind IN ('Operator', 'Annotation', 'Python')
-        AND _is_communication(k.label, categories) AS is_communication
-    FROM _signature_kinds(capture_key, categories) AS k
-    WHERE k.kind IS NOT NULL
+        s.signature_index,
+        s.label,
+        s.kernel_family,
+        CASE
+            WHEN categories = 'all' THEN s.uses_matrix_units
+            ELSE _is_plugin_tensor_kernel(s.label)
+        END AS uses_matrix_units,
+        CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind,
+        s.purpose,
+        s.waits,
+        coalesce(s.purpose = 'data_loading', false)
+        AND (categories = 'all' OR s.activity = 'op') AS is_data_loader,
+        CASE
+            WHEN categories = 'all'
+                THEN coalesce(s.purpose = 'communication', false)
+            ELSE s.activity IN ('op', 'annotation', 'python')
+                AND _is_plugin_communication(s.label)
+        END AS is_communication
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
+    WHERE s.activity IN (
+            'kernel', 'copy', 'fill', 'call', 'op', 'step', 'annotation', 'module',
+            'python'
+        )
+        AND CASE categories
+            WHEN 'all' THEN true
+            WHEN 'older' THEN _is_of_plugin(s.category)
+            ELSE error(
+                'categories must be all or older, not ' || coalesce(categories, 'NULL')
+            )
+        END
 )
 SELECT
     t.run_index,
@@ -197,7 +122,8 @@ SELECT
     k.kernel_family,
     k.uses_matrix_units,
     k.kind,
-    k.is_device,
+    k.purpose,
+    k.waits,
     k.is_data_loader,
     k.is_communication,
     t.thread_index,
@@ -218,45 +144,6 @@ JOIN (
 ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
 
--- One event of a trace with a kind in torch-tb-profiler.
--- Columns:
---   run_index: the run
---   event_index: the event, unique within its capture
---   label: its label
---   kernel_family: as in `signatures`
---   uses_matrix_units: as in `_signature_kinds`
---   kind: as in `_classified_slices`
---   is_data_loader: whether it waits for input data
---   is_communication: whether it is communication on the host
---   thread_index: its thread
---   external_id: id that an op shares with its launches; NULL if there is none
---   correlation_id: id that a runtime call shares with its launches; NULL if there is none
---   parent_index: event of the same thread that contains it; NULL if none does
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   counted_ticks: its part of the time of its thread, as in `_self_times`
-CREATE MACRO _trace_slices(
-    capture_key,  -- key of a capture
-    categories  -- all, or older, as in `step_breakdown`
-) AS TABLE
-SELECT
-    s.run_index,
-    s.event_index,
-    s.label,
-    s.kernel_family,
-    s.uses_matrix_units,
-    s.kind,
-    s.is_data_loader,
-    s.is_communication,
-    s.thread_index,
-    s.external_id,
-    s.correlation_id,
-    s.parent_index,
-    s.start_ticks,
-    s.end_ticks,
-    s.counted_ticks
-FROM _classified_slices(capture_key, categories) AS s;
-
 -- The number of one step of a trace, of those that several threads wrote the smallest.
 -- Columns:
 --   run_index: the run
@@ -266,7 +153,7 @@ CREATE MACRO _step_numbers(
 ) AS TABLE
 SELECT s.run_index, min(_step_number(s.label)) AS step
 FROM _trace_slices(capture_key, 'all') AS s
-WHERE s.kind = 'Step'
+WHERE s.kind = 'step'
 GROUP BY s.run_index;
 
 -- Start and end of the recording of a trace, by its events; annotations count if
@@ -283,6 +170,6 @@ WHERE e.end_ticks >= e.start_ticks
     AND CASE
         WHEN e.category IN ('user_annotation', 'gpu_user_annotation')
             THEN starts_with(e.label, 'ProfilerStep#')
-                OR _is_communication(e.label, 'older')
+                OR _is_plugin_communication(e.label)
         ELSE e.category IS NOT NULL
     END;

@@ -42,7 +42,7 @@ calls AS MATERIALIZED (
     JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.correlation_id = i.correlation_id
     JOIN _capture_events(capture_key) AS e ON e.event_index = t.event_index
-    WHERE _slice_kind(e.category, e.label, 'all') = 'Runtime'
+    WHERE e.activity = 'call'
 )
 SELECT
     r.label,
@@ -77,11 +77,9 @@ WITH
 calls AS MATERIALIZED (
     SELECT h.process, s.start_ticks AS wait_ticks
     FROM _trace_slices(capture_key, 'all') AS s
-    JOIN _call_kinds(capture_key) AS k
-        ON k.label = s.label AND k.kind = 'stream_wait'
     JOIN threads AS h
         ON h.capture_id = capture_key AND h.thread_index = s.thread_index
-    WHERE s.kind = 'Runtime'
+    WHERE s.kind = 'call' AND s.purpose = 'stream_wait'
 ),
 work AS MATERIALIZED (
     SELECT
@@ -192,7 +190,7 @@ GROUP BY a.event_index, a.start_ticks, a.device_key;
 --   run_index: run that launched it
 --   event_index: the event
 --   label: its label
---   kind: Kernel, Memcpy, Memset
+--   kind: kernel, copy, fill
 --   device: number of the device; NULL if not written
 --   stream: stream it ran in; NULL if not written
 --   start_ticks: clock at the start
@@ -244,7 +242,7 @@ delays AS (
         'launch' AS kind,
         w.start_ticks - w.call_start_ticks AS ticks
     FROM spaced AS w
-    WHERE w.kind = 'Kernel'
+    WHERE w.kind = 'kernel'
         AND w.end_ticks > w.start_ticks
         AND w.launched = 1
         AND w.call_start_ticks >= w.idle_ticks

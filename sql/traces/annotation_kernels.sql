@@ -16,12 +16,10 @@ launches AS MATERIALIZED (
 kinds AS MATERIALIZED (
     SELECT
         s.signature_index,
-        coalesce(
-            _slice_kind(s.category, s.label, 'all') IN ('Annotation', 'Step'), false
-        ) AS is_annotation
+        s.activity IN ('annotation', 'step') AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
+        ON s.capture_id = a.capture_id AND NOT s.on_device
 ),
 -- Nothing is read if the trace has no device events.
 hosts AS MATERIALIZED (

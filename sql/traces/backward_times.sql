@@ -58,7 +58,7 @@ in_backward AS (
         WHERE c.place = 1
     ) AS c
         ON c.thread_index = m.thread_index AND m.start_ticks >= c.start_ticks
-    WHERE m.kind = 'Module' AND m.start_ticks < c.end_ticks
+    WHERE m.kind = 'module' AND m.start_ticks < c.end_ticks
 ),
 of_modules AS (
     SELECT
@@ -67,7 +67,7 @@ of_modules AS (
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
     JOIN paths AS p ON p.event_index = m.event_index
-    WHERE m.kind = 'Module'
+    WHERE m.kind = 'module'
         AND "by" = 'module'
         AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
     UNION ALL

@@ -80,7 +80,7 @@ work AS (
         ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
     WHERE d.collective IS NOT NULL
         AND e.elapsed_ticks >= 0
-        AND _slice_kind(s.category, s.label, 'all') = 'Kernel'
+        AND s.activity = 'kernel'
     UNION ALL
     SELECT
         h.collective,

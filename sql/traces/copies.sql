@@ -40,7 +40,7 @@ JOIN device_events AS d
     ON d.capture_id = a.capture_id AND d.event_index = w.event_index
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
     ON s.event_index = w.call_index
-WHERE w.kind <> 'Kernel'
+WHERE w.kind <> 'kernel'
 ORDER BY w.start_ticks, w.event_index;
 
 -- The copies and fills of a trace by name, see `copies`: how much is moved, how fast,
@@ -88,7 +88,7 @@ summed AS (
     CROSS JOIN _device_work((SELECT a.capture_id FROM target AS a)) AS w
     JOIN device_events AS d
         ON d.capture_id = a.capture_id AND d.event_index = w.event_index
-    WHERE w.kind <> 'Kernel'
+    WHERE w.kind <> 'kernel'
     GROUP BY w.label
 )
 SELECT

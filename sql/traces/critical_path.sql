@@ -45,7 +45,7 @@ SELECT
     _in_unit(p.end_ticks - p.start_ticks, a.time_scale, a.unit) AS duration,
     100 * (p.end_ticks - p.start_ticks)::DOUBLE / (p.until_ticks - p.begin_ticks)
         AS share_percent,
-    k.kind AS call_kind,
+    p.call_kind,
     t.correlation_id,
     p.event_index,
     a.unit
@@ -64,7 +64,6 @@ LEFT JOIN device_events AS d
     ON d.capture_id = a.capture_id AND d.event_index = p.event_index
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
     ON s.event_index = p.op_index
-LEFT JOIN _call_kinds((SELECT a.capture_id FROM target AS a)) AS k ON k.label = p.call
 ORDER BY p.start_ticks;
 
 -- What one op has on the critical path, see `critical_path`: by how much the step would

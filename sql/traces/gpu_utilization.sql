@@ -22,7 +22,7 @@ JOIN device_events AS d
     ON d.capture_id = capture_key
     AND d.run_index = s.run_index
     AND d.event_index = s.event_index
-WHERE s.kind = 'Kernel' AND d.device IS NOT NULL;
+WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
 
 -- One interval between two successive times: starts and ends of a device's kernels,
 -- and the requested times.
@@ -190,7 +190,7 @@ launched AS MATERIALIZED (
         ON d.capture_id = (SELECT a.capture_id FROM target AS a)
         AND d.event_index = l.device_index
     WHERE categories = 'older'
-        AND l.event = 'launch' AND l.kind = 'Kernel' AND l.is_operator
+        AND l.event = 'launch' AND l.kind = 'kernel' AND l.is_operator
     GROUP BY d.device
     UNION ALL
     SELECT

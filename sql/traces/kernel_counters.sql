@@ -144,13 +144,11 @@ hosts AS MATERIALIZED (
         e.event_index,
         e.parent_index,
         CASE
-            WHEN s.category IN ('cpu_op', 'Operator')
-                AND NOT starts_with(s.label, 'ProfilerStep#')
-                THEN s.label
+            WHEN s.activity = 'op' THEN s.label
         END AS op
     FROM (SELECT a.capture_id FROM target AS a WHERE EXISTS (FROM kernels)) AS a
     JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT _is_device_event(s.category)
+        ON s.capture_id = a.capture_id AND NOT s.on_device
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
 ),

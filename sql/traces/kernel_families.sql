@@ -16,17 +16,18 @@ WITH
 by_label AS (
     SELECT
         CASE s.kind
-            WHEN 'Kernel' THEN s.kernel_family
-            ELSE lower(s.kind)
+            WHEN 'kernel' THEN s.kernel_family
+            WHEN 'copy' THEN 'memcpy'
+            WHEN 'fill' THEN 'memset'
         END AS family,
         s.label,
         any_value(s.uses_matrix_units) AS uses,
-        bool_or(s.kind = 'Kernel') AS is_kernel,
+        bool_or(s.kind = 'kernel') AS is_kernel,
         count(*) AS calls,
         try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks
     FROM _trace_slices(capture_key, 'all') AS s
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
-    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
+    WHERE s.kind IN ('kernel', 'copy', 'fill')
         AND _is_recorded(r.iteration, r.phase, steps, phase)
     GROUP BY 1, s.label
 )

@@ -39,7 +39,7 @@ begun AS (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM _trace_slices((SELECT a.capture_id FROM target AS a), 'all') AS s
-    WHERE s.kind = 'Operator'
+    WHERE s.kind = 'op'
         AND (op IS NULL OR s.label = op)
         AND EXISTS (FROM work)
 ),

@@ -60,7 +60,7 @@ ran AS (
         AND d.run_index = s.run_index
         AND d.event_index = s.event_index
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
-    WHERE s.kind = 'Kernel'
+    WHERE s.kind = 'kernel'
         AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 summed AS (

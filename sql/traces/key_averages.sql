@@ -125,7 +125,7 @@ named AS (
     SELECT
         s.signature_index,
         s.family,
-        _is_device_event(s.category) AS is_device,
+        coalesce(s.on_device, false) AS is_device,
         coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
             AS is_annotation,
         include_python_functions OR coalesce(s.category, '') <> 'python_function'

@@ -42,22 +42,22 @@ recorded AS MATERIALIZED (
 above AS (
     SELECT c.event_index, c.parent_index AS at_index
     FROM calls AS c
-    WHERE c.kind = 'Module' AND c.parent_index IS NOT NULL
+    WHERE c.kind = 'module' AND c.parent_index IS NOT NULL
     UNION ALL
     SELECT a.event_index, c.parent_index
     FROM above AS a
     JOIN calls AS c ON c.innermost_index = a.at_index
-    WHERE c.kind <> 'Module' AND c.parent_index IS NOT NULL
+    WHERE c.kind <> 'module' AND c.parent_index IS NOT NULL
 ),
 placed AS (
     SELECT a.event_index, m.event_index AS above_index
     FROM above AS a
-    JOIN calls AS m ON m.event_index = a.at_index AND m.kind = 'Module'
+    JOIN calls AS m ON m.event_index = a.at_index AND m.kind = 'module'
 ),
 pathed AS (
     SELECT c.event_index, _module_name(c.label) AS module_path, 0 AS depth
     FROM calls AS c
-    WHERE c.kind = 'Module'
+    WHERE c.kind = 'module'
         AND c.event_index NOT IN (SELECT p.event_index FROM placed AS p)
     UNION ALL
     SELECT c.event_index, q.module_path || '/' || _module_name(c.label), q.depth + 1

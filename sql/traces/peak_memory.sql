@@ -48,7 +48,7 @@ steps AS (
         s.end_ticks,
         _step_number(s.label) AS step
     FROM _trace_slices((SELECT a.capture_id FROM target AS a), 'all') AS s
-    WHERE s.kind = 'Step'
+    WHERE s.kind = 'step'
 ),
 owned AS (
     SELECT

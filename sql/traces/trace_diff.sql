@@ -54,7 +54,7 @@ checked AS MATERIALIZED (
 counted AS (
     SELECT
         g.family AS name,
-        _is_device_event(g.category) AS is_device,
+        g.on_device AS is_device,
         k.time_scale,
         k.unit,
         count(*) FILTER (WHERE NOT k.is_new) AS base_calls,
@@ -73,7 +73,7 @@ counted AS (
     JOIN signatures AS g
         ON g.capture_id = e.capture_id AND g.signature_index = e.signature_index
     WHERE g.category IS NOT NULL AND g.category <> 'Trace'
-    GROUP BY g.family, _is_device_event(g.category), k.time_scale, k.unit
+    GROUP BY g.family, g.on_device, k.time_scale, k.unit
 )
 SELECT
     c.name,

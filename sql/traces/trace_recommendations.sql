@@ -35,8 +35,8 @@ wrapped AS (
         bool_or(s.label = 'DataParallel.forward') AS is_data_parallel,
         bool_or(s.label = 'DistributedDataParallel.forward') AS is_distributed
     FROM slices AS s
-    WHERE s.kind IN ('Operator', 'Python')
-        OR s.kind = 'Annotation' AND categories = 'all'
+    WHERE s.kind IN ('op', 'python')
+        OR s.kind = 'annotation' AND categories = 'all'
 ),
 nccl_usage AS (
     SELECT
@@ -47,7 +47,7 @@ nccl_usage AS (
             false
         ) AS has_nccl
     FROM slices AS s
-    WHERE s.is_communication OR s.kind = 'Kernel' AND categories = 'all'
+    WHERE s.is_communication OR s.kind = 'kernel' AND categories = 'all'
 ),
 used AS (
     SELECT count(DISTINCT d.device) AS devices
@@ -55,7 +55,7 @@ used AS (
     JOIN device_events AS d
         ON d.capture_id = capture_key
         AND d.event_index = s.event_index
-    WHERE s.kind IN ('Kernel', 'Memcpy', 'Memset')
+    WHERE s.kind IN ('kernel', 'copy', 'fill')
 ),
 tensors AS (
     SELECT
@@ -79,7 +79,7 @@ kernels AS (
             false
         ) AS is_known
     FROM slices AS s
-    WHERE s.kind = 'Kernel'
+    WHERE s.kind = 'kernel'
 ),
 -- Devices of AMD: by the names of the calls of their runtime, as those of devices may
 -- be empty. Those of the series MI100 to MI399 have matrix cores.
@@ -89,7 +89,7 @@ equipped AS (
             CASE
                 WHEN EXISTS (
                     FROM slices AS s
-                    WHERE s.kind = 'Runtime' AND starts_with(s.label, 'hip')
+                    WHERE s.kind = 'call' AND starts_with(s.label, 'hip')
                 ) OR d.name LIKE 'AMD%'
                     THEN regexp_matches(d.name, '\bMI[1-3][0-9]{2}')
                 ELSE d.compute_major >= 7

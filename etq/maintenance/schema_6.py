@@ -1,0 +1,71 @@
+"""Schema 6: what the events of traces are, and what launched the work of devices.
+
+Whether events of an unknown category are work of a device is not known of traces that were read before: they are not.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import duckdb
+import numpy as np
+
+from etq.ingest.arrow import batch, integers, numbers
+from etq.ingest.trace.kernels import unknown_kernels, with_communication
+from etq.ingest.trace.launches import calls_of, is_launched_within, owners_of
+from etq.ingest.trace.rows import class_columns
+from etq.ingest.trace.scanner import NONE
+from etq.maintenance.migration import Migration
+from etq.maintenance.stored_slices import StoredSlices, Whole, stored_slices, traces_of, update
+
+_CLASSES: Final = ("kernel_family", "uses_matrix_units", "activity", "on_device", "purpose", "waits")
+_LAUNCHES: Final = ("call_index", "op_index", "owner_index")
+
+
+def fill(connection: duckdb.DuckDBPyConnection) -> None:
+    """Classify the events of traces, and find what launched the work of devices."""
+    for capture_id in traces_of(connection):
+        slices = stored_slices(connection, capture_id)
+        call = calls_of(slices.classes, slices.kind, slices.start, slices.elapsed, slices.correlation, slices.process)
+        _classify(connection, capture_id, slices, call)
+        _own(connection, capture_id, slices, call)
+
+
+def _classify(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
+    classes = with_communication(
+        slices.classes,
+        lambda kind, around: is_launched_within(call[slices.kind == kind], slices.parent, around[slices.kind]),
+    )
+    update(
+        connection,
+        f"signatures SET {', '.join(f'{name} = u.{name}' for name in _CLASSES)}",
+        batch({"signature_index": integers(range(len(classes))), **class_columns(classes)}),
+        f"signatures.capture_id = {capture_id:d} AND signatures.signature_index = u.signature_index",
+    )
+    if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
+        found = [capture_id, "unknown kernels", unknown]
+        connection.execute("DELETE FROM findings WHERE capture_id = ? AND rule = ?", found[:2])
+        connection.execute("INSERT INTO findings VALUES (?, ?, ?)", found)
+
+
+def _own(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
+    owners = owners_of(slices.classes, slices.kind, call, slices.parent, slices.external, slices.correlation)
+    rows = np.flatnonzero((call != NONE) | (owners.owner != NONE))
+    found = zip(_LAUNCHES, (call, owners.op, owners.owner), strict=True)
+    update(
+        connection,
+        f"device_events SET {', '.join(f'{name} = u.{name}' for name in _LAUNCHES)}",
+        batch(
+            {
+                "event_index": numbers(slices.at[rows]),
+                **{name: numbers(slices.at[of[rows]], of[rows] == NONE) for name, of in found},
+            }
+        ),
+        f"device_events.capture_id = {capture_id:d} AND device_events.event_index = u.event_index",
+    )
+
+
+MIGRATION: Final = Migration(
+    fill=fill,
+    columns={"signatures": ("activity", "on_device", "purpose", "waits"), "device_events": _LAUNCHES},
+)

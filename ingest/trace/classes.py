@@ -1,0 +1,198 @@
+"""What the events of a trace are, by their categories and names: the rules are data, in `classes.toml`."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from etq.errors import FormatError
+
+# Names a file of further rules, which come before those that are known.
+VARIABLE: Final = "ETQ_CLASSES"
+# How much of a name is read: demangled names of templates have thousands of characters.
+_MOST_CHARACTERS: Final = 4_000
+# Kernels of these families are products, which matrix units can compute; those of the other families aren't.
+_PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
+_KERNEL: Final = "kernel"
+_CALL: Final = "call"
+_UNKNOWN: Final = "other"
+
+Patterns = re.Pattern[str]
+
+
+class Class(NamedTuple):
+    """What an event is: the columns of `signatures` of these names. None is unknown, or not of such an event."""
+
+    activity: str
+    on_device: bool = False
+    purpose: str | None = None
+    waits: bool | None = None
+    kernel_family: str | None = None
+    uses_matrix_units: bool | None = None
+
+    @property
+    def is_work(self) -> bool:
+        """Whether it is work of a device: a kernel, copy or fill."""
+        return self.activity in (_KERNEL, "copy", "fill")
+
+
+# An event of an unknown category that is work of a device.
+WORK: Final = Class(_KERNEL, on_device=True)
+
+
+class _Named(NamedTuple):
+    """An activity or purpose that names tell, of events of the activities `of`: if it is named, only in traces without
+    the activity `only_without`.
+    """
+
+    what: str
+    of: frozenset[str]
+    pattern: Patterns
+    only_without: str | None = None
+
+    def has(self, activity: str, name: str) -> bool:
+        return activity in self.of and self.pattern.search(name) is not None
+
+
+class Rules(NamedTuple):
+    """The rules of `classes.toml`, after those of a user's file if there is one."""
+
+    categories: Mapping[str, Class]
+    endings: Sequence[tuple[str, Class]]
+    activities: Sequence[_Named]
+    purposes: Sequence[_Named]
+    call_name: Patterns
+    calls: Mapping[str, tuple[str, bool]]
+    families: Sequence[tuple[str, Patterns]]
+    matrix_units: Sequence[tuple[bool, Patterns]]
+
+    def of_category(self, category: str) -> Class | None:
+        """Return what events of a category are; None if it is unknown."""
+        lower = category.lower()
+        if (found := self.categories.get(lower)) is not None:
+            return found
+        return next((each for ending, each in self.endings if lower.endswith(ending)), None)
+
+    def of_call(self, name: str) -> tuple[str, bool] | None:
+        """Return the purpose of a call of a runtime or driver, and whether it waits; None if it is unknown."""
+        found = self.call_name.match(name)
+        return None if found is None else self.calls.get(found[1])
+
+    def of_kernel(self, name: str) -> tuple[str | None, bool | None]:
+        """Return the family of a kernel, and whether it uses matrix units; None for what is unknown."""
+        name = name[:_MOST_CHARACTERS]
+        family = next((family for family, pattern in self.families if pattern.search(name)), None)
+        if family is not None and family not in _PRODUCTS:
+            return family, False
+        return family, next((uses for uses, pattern in self.matrix_units if pattern.search(name)), None)
+
+
+def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozenset()) -> list[Class]:
+    """Return what the events of each kind, a category and a name, are. `work` are unknown categories of kernels.
+
+    Raises `FormatError` for a user's file of rules that can't be read.
+    """
+    known = rules()
+    by_category = {
+        category: WORK if category in work else known.of_category(category) or Class(_UNKNOWN)
+        for category in dict.fromkeys(category for category, _ in kinds)
+    }
+    found = [_active(known, by_category[category], name) for category, name in kinds]
+    there = {each.activity for each in found}
+    purposes = [each for each in known.purposes if each.only_without not in there]
+    return [_detailed(known, purposes, each, name) for each, (_, name) in zip(found, kinds, strict=True)]
+
+
+def _active(known: Rules, found: Class, name: str) -> Class:
+    activity = next((each.what for each in known.activities if each.has(found.activity, name)), found.activity)
+    return found._replace(activity=activity)
+
+
+def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
+    """Add what the name tells."""
+    if found.activity == _KERNEL:
+        family, uses_matrix_units = known.of_kernel(name)
+        return found._replace(kernel_family=family, uses_matrix_units=uses_matrix_units)
+    if found.activity == _CALL:
+        purpose, waits = known.of_call(name) or (None, None)
+        return found._replace(purpose=purpose, waits=waits)
+    what = next((each.what for each in purposes if each.has(found.activity, name)), found.purpose)
+    return found._replace(purpose=what)
+
+
+def rules() -> Rules:
+    """Return the rules. Raises `FormatError` if `ETQ_CLASSES` names a file that has none."""
+    return _rules(os.environ.get(VARIABLE) or None)
+
+
+@cache
+def _rules(path: str | None) -> Rules:
+    known = tomllib.loads(resources.files(__package__).joinpath("classes.toml").read_text(encoding="utf-8"))
+    if path is None:
+        return _parsed(known)
+    try:
+        own = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        if unknown := own.keys() - known.keys():
+            raise ValueError(f"{min(unknown)} is not known")
+        return _parsed({key: _joined(own.get(key), known[key]) for key in known})
+    except OSError as error:
+        raise FormatError(path, f"can't be read: {(error.strerror or str(error)).lower()}") from None
+    except KeyError as error:
+        raise FormatError(path, f"not a file of classes: an entry has no {error}") from None
+    except (ValueError, re.error, TypeError, AttributeError) as error:
+        raise FormatError(path, f"not a file of classes: {error}") from None
+
+
+def _joined(own: Any, known: Any) -> Any:
+    if own is None:
+        return known
+    if isinstance(known, dict):
+        return {key: [*own.get(key, ()), *value] for key, value in known.items()}
+    if not isinstance(own, list):
+        raise ValueError("what are tables in [[ ]] isn't a list")
+    return [*own, *known]
+
+
+def _parsed(written: Mapping[str, Any]) -> Rules:
+    categories: dict[str, Class] = {}
+    endings: list[tuple[str, Class]] = []
+    for entry in written["category"]:
+        found = Class(_text(entry["activity"]), bool(entry.get("on_device", False)), entry.get("purpose"))
+        for name in entry.get("names", ()):
+            categories.setdefault(name.lower(), found)
+        endings += [(ending.lower(), found) for ending in entry.get("endings", ())]
+    calls: dict[str, tuple[str, bool]] = {}
+    for entry in written["call"]:
+        for name in entry["names"]:
+            calls.setdefault(name, (_text(entry["purpose"]), bool(entry["waits"])))
+    names = written["call_names"]
+    return Rules(
+        categories,
+        endings,
+        [_named(entry["activity"], entry) for entry in written["name"]],
+        [_named(entry["name"], entry) for entry in written["purpose"]],
+        re.compile(f"(?:{'|'.join(names['prefixes'])})([A-Z].*?)(?:{'|'.join(names['suffixes'])})*$"),
+        calls,
+        [(_text(entry["name"]), _any_of(entry["patterns"])) for entry in written["family"]],
+        [(bool(entry["uses"]), _any_of(entry["patterns"])) for entry in written["matrix_units"]],
+    )
+
+
+def _named(what: Any, entry: Mapping[str, Any]) -> _Named:
+    return _Named(_text(what), frozenset(entry["of"]), _any_of(entry["patterns"]), entry.get("only_without"))
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a text")
+    return value
+
+
+def _any_of(patterns: Sequence[str]) -> Patterns:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))

@@ -1,0 +1,142 @@
+"""Which call launched each event of a device, and which op the time of that event belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.trace.classes import Class
+from etq.ingest.trace.scanner import NONE
+
+Whole = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+class Owners(NamedTuple):
+    """The rows of what each slice belongs to, as arrays [n]; -1 for none.
+
+    op     the innermost op that contains its launch on the launch's thread
+    owner  the op or annotation (steps are annotations) that is nearest
+    """
+
+    op: Whole
+    owner: Whole
+
+
+def calls_of(
+    classes: Sequence[Class], kind: Whole, start: Whole, elapsed: Whole, correlation: Whole, process: Whole
+) -> Whole:
+    """Return the call that launched each event of a device, as a row; -1 for other slices, and if there is none.
+
+    It is the call of a runtime or driver with the same correlation id: of the same process if calls of this process
+    have such ids, as where events of devices name the process that launched them; else of any process. If several
+    calls have the id, it is the last that starts no later than the event, or, if none does, the first; of those that
+    start together, the first of the file. One call, such as that of a graph, may launch many events.
+
+    `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process` [n] any numbers from 0.
+    """
+    is_call = _are(kind, [each.activity == "call" for each in classes]) & (correlation > 0) & (elapsed >= 0)
+    calls = np.flatnonzero(is_call)
+    launched = np.flatnonzero(_are(kind, [each.on_device for each in classes]) & (correlation > 0))
+    call = np.full(len(kind), NONE, np.int64)
+    if not len(calls) or not len(launched):
+        return call
+    both = np.concatenate([calls, launched])
+    ids = np.unique(correlation[both], return_inverse=True)[1]
+    has_calls = np.isin(process[launched], process[calls])
+    by_process = ids * (int(process[both].max()) + 1) + process[both]
+    for chosen, keys in ((has_calls, by_process), (~has_calls, ids)):
+        if chosen.any():
+            work = launched[chosen]
+            found = _last_before(keys[: len(calls)], start[calls], keys[len(calls) :][chosen], start[work])
+            is_found = found != NONE
+            call[work[is_found]] = calls[found[is_found]]
+    return call
+
+
+def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Whole:
+    """Return for each of the `wanted` ids the place of the last of `ids` that starts no later than the moment, or else
+    of the first; -1 if the id is not there.
+    """
+    order = np.lexsort((starts, ids))
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (np.diff(ids[order]) != 0) | (np.diff(starts[order]) != 0)
+    order = order[is_first]
+    count = len(order)
+    every = np.concatenate([ids[order], wanted])
+    # Calls come before the work that they launch if id and time are equal.
+    merged = np.lexsort((np.arange(len(every)) >= count, np.concatenate([starts[order], moments]), every))
+    last = np.maximum.accumulate(np.where(merged < count, merged, NONE))
+    place = np.empty(len(wanted), np.int64)
+    is_wanted = merged >= count
+    place[merged[is_wanted] - count] = last[is_wanted]
+    # For work that starts before all calls of its id, `place` is a call of another id, or none.
+    first = np.minimum(np.searchsorted(ids[order], wanted), count - 1)
+    place = np.where((place != NONE) & (ids[order][place] == wanted), place, first)
+    return np.where(ids[order][place] == wanted, order[place], NONE)
+
+
+def owners_of(
+    classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole
+) -> Owners:
+    """Return the op and the owner of each event of a device.
+
+    If the trace has no call that launched it, they are those with the same external id, the first of the file, unless
+    that id is also the correlation id. External ids are not used in any other case: in traces of many versions they are
+    the correlation id, 0, or the id of an older op.
+
+    `parent` [n] is the row of the slice that contains each, -1 for none.
+    """
+    is_op = _are(kind, [each.activity == "op" for each in classes])
+    is_owner = is_op | _are(kind, [each.activity in ("annotation", "step") for each in classes])
+    op, owner = (np.full(len(kind), NONE, np.int64) for _ in range(2))
+    launched = np.flatnonzero(call != NONE)
+    around, place = np.unique(parent[call[launched]], return_inverse=True)
+    op[launched] = _nearest(around, parent, is_op)[place]
+    owner[launched] = _nearest(around, parent, is_owner)[place]
+    alone = np.flatnonzero((call == NONE) & _are(kind, [each.is_work for each in classes]) & (external > 0))
+    alone = alone[external[alone] != correlation[alone]]
+    if len(alone):
+        op[alone], owner[alone] = (_first_of_id(external, is_one, external[alone]) for is_one in (is_op, is_owner))
+    return Owners(op, owner)
+
+
+def _nearest(rows: Whole, parent: Whole, is_one: Flags) -> Whole:
+    """Return for each row (or -1) the nearest row that `is_one`, itself or what contains it; -1 if there is none."""
+    found = rows.copy()
+    at = np.flatnonzero((found != NONE) & ~is_one[found])
+    while len(at):
+        found[at] = parent[found[at]]
+        at = at[(found[at] != NONE) & ~is_one[found[at]]]
+    return found
+
+
+def _first_of_id(external: Whole, is_one: Flags, wanted: Whole) -> Whole:
+    """Return for each external id the first row of the file that has it and `is_one`; -1 if there is none."""
+    rows = np.flatnonzero(is_one & (external > 0))
+    if not len(rows):
+        return np.full(len(wanted), NONE, np.int64)
+    ids, first = np.unique(external[rows], return_index=True)
+    place = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+    return np.where(ids[place] == wanted, rows[first[place]], NONE)
+
+
+def is_launched_within(call: Whole, parent: Whole, is_around: Flags) -> bool:
+    """Return whether each of some events, given by their calls, was launched within a slice that `is_around` [n]."""
+    at = call
+    if not len(at):
+        return False
+    while len(at):
+        at = at[~is_around[at]] if (at != NONE).all() else at
+        if (at == NONE).any():
+            return False
+        at = np.unique(parent[at])
+    return True
+
+
+def _are(kind: Whole, of_kinds: list[bool]) -> Flags:
+    found: Flags = np.array(of_kinds, np.bool_)[kind]
+    return found
