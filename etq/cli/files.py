@@ -17,7 +17,7 @@ from etq.cli.jobs import note_ranks
 from etq.cli.labels import found_options, parsed_labels
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
-from etq.cli.options import output_options, step_options, unit_option, warehouse_option
+from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
 from etq.cli.targets import (
     file_options,
     findings_of,
@@ -133,6 +133,7 @@ def inspect(
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
+@classes_option
 @warehouse_option
 def ingest(
     files: tuple[str, ...],

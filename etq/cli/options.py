@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,6 +36,29 @@ PREFIXES_OF_TWO: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0
 _NUMBER: Final = r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
 _FLOPS: Final = re.compile(_NUMBER + r"([kKMGTP]?)(?:FLOPS|FLOPs|FLOP/s|flops|flop/s)?\s*")
 _BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|bytes/s)?\s*")
+
+
+def classes_option(command: Command) -> Command:
+    """Add --classes, which holds while the command runs, in processes that it starts, too."""
+
+    def use(context: click.Context, _: click.Parameter, file: str | None) -> None:
+        if file is None:
+            return
+        from etq.ingest.trace.classes import VARIABLE
+
+        before = os.environ.get(VARIABLE)
+        os.environ[VARIABLE] = file
+        context.call_on_close(
+            lambda: os.environ.pop(VARIABLE) if before is None else os.environ.update({VARIABLE: before})
+        )
+
+    return click.option(
+        "--classes",
+        metavar="FILE",
+        expose_value=False,
+        callback=use,
+        help="For a trace: a file of categories and names that etq doesn't know.  [default: $ETQ_CLASSES]",
+    )(command)
 
 
 def warehouse_option(command: Command) -> Command:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.choices import UNITS
-from etq.cli.options import Command
+from etq.cli.options import Command, classes_option
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def file_options(command: Command) -> Command:
         click.option("--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"),
     ):
         command = option(command)
-    return command
+    return classes_option(command)
 
 
 def pop_file_options(options: dict[str, Any]) -> FileOptions:

@@ -9,14 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Final
+from typing import Final, Protocol
 
 import duckdb
 
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError, message_of
-from etq.warehouse.warehouse import Warehouse
+
+
+class Locking(Protocol):
+    """A warehouse, of which only the connection is used."""
+
+    def locked(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """Lend the connection; other threads wait."""
+
 
 # Not copied: keys of other captures, by which they are named.
 _WHOLE: Final = ("captures",)
@@ -50,7 +57,7 @@ _ADVICE: Final = "_advice_of_trace"
 
 
 @contextmanager
-def focused(warehouse: Warehouse, capture: Capture) -> Iterator[None]:
+def focused(warehouse: Locking, capture: Capture) -> Iterator[None]:
     """Have queries see the rows of this capture alone, but for the names of others, until the block ends.
 
     The warehouse is not changed: the copies are in memory. Other threads wait. Raises `QueryError` if there is not
@@ -82,7 +89,7 @@ def is_prepared(view: str) -> bool:
 
 
 def prepared_for(
-    warehouse: Warehouse, view: str, capture: Capture, unit: str | None = None
+    warehouse: Locking, view: str, capture: Capture, unit: str | None = None
 ) -> AbstractContextManager[None]:
     """Compute what a view or macro of this name needs for a capture, if it needs much of it several times: the advice
     about a trace. As `computed_once`.
@@ -102,7 +109,7 @@ def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]
 
 @contextmanager
 def computed_once(
-    warehouse: Warehouse, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
+    warehouse: Locking, capture: Capture, shared: Mapping[str, Sequence[Arguments]] = OF_TRACES
 ) -> Iterator[None]:
     """Have views read what several of them compute from temporary tables, until the block ends.
 

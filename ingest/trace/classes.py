@@ -42,6 +42,13 @@ class Class(NamedTuple):
         return self.activity in (_KERNEL, "copy", "fill")
 
 
+class Kernel(NamedTuple):
+    """What a kernel is, by its name; None where that tells nothing."""
+
+    family: str | None
+    uses_matrix_units: bool | None
+
+
 # An event of an unknown category that is work of a device.
 WORK: Final = Class(_KERNEL, on_device=True)
 
@@ -84,13 +91,13 @@ class Rules(NamedTuple):
         found = self.call_name.match(name)
         return None if found is None else self.calls.get(found[1])
 
-    def of_kernel(self, name: str) -> tuple[str | None, bool | None]:
-        """Return the family of a kernel, and whether it uses matrix units; None for what is unknown."""
+    def of_kernel(self, name: str) -> Kernel:
+        """Return what the kernel of a name is."""
         name = name[:_MOST_CHARACTERS]
         family = next((family for family, pattern in self.families if pattern.search(name)), None)
         if family is not None and family not in _PRODUCTS:
-            return family, False
-        return family, next((uses for uses, pattern in self.matrix_units if pattern.search(name)), None)
+            return Kernel(family, False)
+        return Kernel(family, next((uses for uses, pattern in self.matrix_units if pattern.search(name)), None))
 
 
 def classified(kinds: Sequence[tuple[str, str]], work: frozenset[str] = frozenset()) -> list[Class]:
@@ -117,8 +124,8 @@ def _active(known: Rules, found: Class, name: str) -> Class:
 def _detailed(known: Rules, purposes: Sequence[_Named], found: Class, name: str) -> Class:
     """Add what the name tells."""
     if found.activity == _KERNEL:
-        family, uses_matrix_units = known.of_kernel(name)
-        return found._replace(kernel_family=family, uses_matrix_units=uses_matrix_units)
+        kernel = known.of_kernel(name)
+        return found._replace(kernel_family=kernel.family, uses_matrix_units=kernel.uses_matrix_units)
     if found.activity == _CALL:
         purpose, waits = known.of_call(name) or (None, None)
         return found._replace(purpose=purpose, waits=waits)

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
 
-from etq.ingest.trace.kernels import kernel_of
+from etq.ingest.trace.classes import rules
 from tests.activity_reference import activity
 from tests.gap_reference import gaps
 from tests.launch_reference import launch_rows, queues
@@ -316,7 +316,7 @@ def kernel_families(asked: Asked) -> Sides:
     held: defaultdict[Any, list[tuple[int, bool | None]]] = defaultdict(list)
     for each in asked.trace.slices:
         if each.category in KERNELS:
-            kernel = kernel_of(each.name)
+            kernel = rules().of_kernel(each.name)
             held[(kernel.family,)].append((each.length, kernel.uses_matrix_units))
         elif each.category in COPIES:
             held[(each.category.lower().removeprefix("gpu_"),)].append((each.length, False))
@@ -361,7 +361,7 @@ def fusable_chains(asked: Asked) -> Sides:
 
 def _is_fusable(each: Slice) -> bool:
     families = ("elementwise", "reduction")
-    return each.category in KERNELS and "at::native" in each.name and kernel_of(each.name).family in families
+    return each.category in KERNELS and "at::native" in each.name and rules().of_kernel(each.name).family in families
 
 
 def _step_of(each: Slice, steps: list[Slice]) -> int | None:
@@ -656,9 +656,9 @@ def tensor_core_use(asked: Asked) -> Sides:
     found = keyed(asked.view("tensor_core_use", "device, kernels, kernel_time, tensor_time", unit="ns"), 1)
     expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0, 0])
     for each in asked.trace.kernels:
-        if kernel_of(each.name).family != "communication":
+        if rules().of_kernel(each.name).family != "communication":
             kernels, time, tensor_time = expected[(each.arguments["device"],)]
-            tensor_time += each.length if kernel_of(each.name).uses_matrix_units else 0
+            tensor_time += each.length if rules().of_kernel(each.name).uses_matrix_units else 0
             expected[(each.arguments["device"],)] = [kernels + 1, time + each.length, tensor_time]
     return found, dict(expected)
 

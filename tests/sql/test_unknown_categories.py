@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import etq
 from etq import catalog
+from tests.command_line import run_etq
 from tests.launch_traces import training
 from tests.trace_builders import event
 
@@ -48,14 +50,100 @@ def test_an_unknown_category_is_work_of_the_device(warehouse: etq.Warehouse, cat
     assert rule and detail.endswith(f"of the unknown category {category} are taken as kernels")
 
 
-def test_other_unknown_categories_are_not(warehouse: etq.Warehouse) -> None:
-    """Calls share an id with what they launch, but run on no device; most categories of other tools have neither."""
+def test_calls_of_an_unknown_category_are_not(warehouse: etq.Warehouse) -> None:
+    """Calls share an id with what they launch, but name no device or stream; most categories of other tools have
+    neither.
+    """
     events = [
         event("cpu_op", "aten::add", 0, 100),
         event("my_api", "launch", 10, 20, correlation=5),
-        event("notes", "a device", 30, 40, device=0, stream=7),
         event("kernel", "add_kernel", 50, 60, 7, correlation=5, device=0, stream=7),
+        *(event(f"tool {number}", "a span", 70, 80) for number in range(7)),
     ]
     warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
     assert warehouse.rows("SELECT kernel FROM kernel_table('run')")[1] == [("add_kernel",)]
-    assert warehouse.rows("SELECT count(*) FROM findings WHERE rule = 'unknown category'")[1] == [(0,)]
+    assert warehouse.rows("SELECT detail FROM findings WHERE rule = 'unknown category'")[1] == [
+        (
+            "of unknown categories: my_api (1 event), tool 0 (1 event), tool 1 (1 event), tool 2 (1 event), "
+            "tool 3 (1 event) and 3 more",
+        )
+    ]
+
+
+def test_a_device_or_stream_tells_work_without_an_id(warehouse: etq.Warehouse) -> None:
+    events = [event("cpu_op", "aten::add", 0, 100), event("npu", "matmul_7", 30, 40, 7, stream=7)]
+    warehouse.ingest(json.dumps({"traceEvents": events}).encode(), name="run")
+    assert warehouse.rows("SELECT kernel, total FROM kernel_table('run')")[1] == [("matmul_7", 10)]
+    assert warehouse.rows("SELECT activity, on_device FROM signatures WHERE label = 'matmul_7'")[1] == [
+        ("kernel", True)
+    ]
+
+
+OWN = """
+[[category]]
+activity = "call"
+names = ["my_api"]
+
+[[call]]
+purpose = "launch"
+waits = false
+names = ["Go"]
+
+[call_names]
+prefixes = ["my"]
+
+[[family]]
+name = "GEMM"
+patterns = ["^zz_"]
+"""
+
+
+def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an accelerator's profiler writes is known by its own rules; all others stay."""
+    file, own = str(tmp_path / "run.pt.trace.json"), str(tmp_path / "own.toml")
+    Path(own).write_text(OWN)
+    events = [
+        event("cpu_op", "aten::add", 0, 100),
+        event("my_api", "myGo", 10, 20, correlation=5),
+        event("kernel", "zz_product", 50, 60, 7, correlation=5, device=0, stream=7),
+        event("kernel", "volta_sgemm_32x128_nn", 60, 70, 7, correlation=5, device=0, stream=7),
+    ]
+    Path(file).write_text(json.dumps({"traceEvents": events}))
+    query = "SELECT s.label, s.activity, s.purpose, s.kernel_family FROM signatures AS s ORDER BY ALL"
+    done = run_etq("ingest", file, "--classes", own, "--db", str(tmp_path / "lab.duckdb"))
+    assert done.exit_code == 0, done.stderr
+    with etq.open(tmp_path / "lab.duckdb", read_only=True) as warehouse:
+        assert warehouse.rows(query)[1] == [
+            ("aten::add", "op", None, None),
+            ("myGo", "call", "launch", None),
+            ("volta_sgemm_32x128_nn", "kernel", None, "GEMM"),
+            ("zz_product", "kernel", None, "GEMM"),
+        ]
+        owned = "SELECT count(*) FROM device_events WHERE op_index IS NOT NULL AND call_index IS NOT NULL"
+        assert warehouse.rows(owned)[1] == [(2,)]
+    done = run_etq("kernels", file, "--by", "family", "--classes", own)
+    assert "GEMM" in done.stdout and "unknown" not in done.stdout
+    assert "unknown" in run_etq("kernels", file, "--by", "family").stdout
+    monkeypatch.setenv("ETQ_CLASSES", own)
+    assert "unknown" not in run_etq("kernels", file, "--by", "family").stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[family]]\nname = 'GEMM'", "an entry has no 'patterns'"),
+        ("[[family]]\nname = 'GEMM'\npatterns = ['(']", "unterminated subpattern"),
+        ("[[kernel]]\nname = 'GEMM'", "kernel is not known"),
+        ("family = 1", "isn't a list"),
+        ("not toml", "Expected '='"),
+        (None, "can't be read: no such file"),
+    ],
+)
+def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path, text: str | None, why: str) -> None:
+    (tmp_path / "run.pt.trace.json").write_bytes(trace("kernel"))
+    if text is not None:
+        (tmp_path / "own.toml").write_text(text)
+    own = str(tmp_path / "own.toml")
+    done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", own)
+    assert done.exit_code == 1 and done.stdout == ""
+    assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from etq.ingest.trace.kernels import Kernel, kernel_of
+from etq.ingest.trace.classes import Kernel, rules
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import shared_file
 from tests.trace_builders import event
@@ -176,12 +176,12 @@ NAMES = {
 
 @pytest.mark.parametrize("name", NAMES, ids=lambda name: name[:60] or "no name")
 def test_a_name_tells_the_family_and_the_matrix_units(name: str) -> None:
-    assert kernel_of(name) == Kernel(*NAMES[name])
+    assert rules().of_kernel(name) == Kernel(*NAMES[name])
 
 
 def test_a_long_name_takes_no_longer_than_its_beginning() -> None:
-    assert kernel_of("ncclDevKernel_" + "AllReduce<" * 100_000).family == "communication"
-    assert kernel_of("x" * 10_000 + "gemm") == Kernel(None, None)
+    assert rules().of_kernel("ncclDevKernel_" + "AllReduce<" * 100_000).family == "communication"
+    assert rules().of_kernel("x" * 10_000 + "gemm") == Kernel(None, None)
 
 
 def launched(kernel: str, at: float, correlation: int, length: float = 10, **arguments: Any) -> list[dict[str, Any]]:
@@ -249,5 +249,5 @@ def test_every_kernel_of_other_peoples_traces_is_known() -> None:
         events = written["traceEvents"] if isinstance(written, dict) else written
         kernels = [each for each in events if isinstance(each, dict) and each.get("cat") in ("kernel", "Kernel")]
         total = sum(each["dur"] for each in kernels)
-        unknown = sum(each["dur"] for each in kernels if kernel_of(each["name"]).family is None)
+        unknown = sum(each["dur"] for each in kernels if rules().of_kernel(each["name"]).family is None)
         assert unknown <= 0.01 * total, path.name
