@@ -34,8 +34,6 @@ Arguments = Sequence[str | None]
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_trace_slices": [["all"]],
     "_launches": [["all"]],
-    "_device_owners": [[]],
-    "_device_work": [[]],
     "_device_steps": [["all"]],
     "_step_ticks": [["all"]],
     "_operator_tree": [["all"]],
@@ -50,7 +48,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 }
 # Those of the advice about a trace.
 _OF_ADVICE: Final = (
-    *("_trace_slices", "_launches", "_device_owners", "_device_work", "_device_steps", "_step_ticks"),
+    *("_trace_slices", "_launches", "_device_steps", "_step_ticks"),
     *("_operator_calls", "_awaited_work", "_path_elements", "_host_times", "_innermost_owners"),
 )
 _ADVICE: Final = "_advice_of_trace"

@@ -21,7 +21,7 @@ clock AS (
 ),
 spans AS (
     SELECT w.device, max(w.end_ticks) - min(w.start_ticks) AS ticks
-    FROM _device_work(capture_key) AS w
+    FROM _launches(capture_key, 'all') AS w
     GROUP BY w.device
 ),
 by_op AS (

@@ -1,5 +1,5 @@
--- The device time of one event of a trace with what the event is, as `_device_owners`
--- attributes it. All host events, if the trace has device events, and all device events
+-- The device time of one event of a trace with what the event is, as `owner_index`
+-- of `device_events` attributes it. All host events, if the trace has device events, and all device events
 -- of `_launches`.
 -- Columns:
 --   run_index: the run
@@ -21,7 +21,7 @@ CREATE MACRO _launched_times(
 ) AS TABLE
 WITH
 owners AS MATERIALIZED (
-    SELECT o.* FROM _device_owners(capture_key) AS o
+    SELECT o.* FROM _launches(capture_key, 'all') AS o
 ),
 self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
@@ -136,7 +136,8 @@ SELECT
     d.owner_index IS NOT NULL, NULL, d.launch_ticks, 0, 0, d.device_ticks
 FROM owners AS d;
 
--- The device time of one event of a trace, as `_device_owners` attributes it: for
+-- The device time of one event of a trace, as `owner_index` of
+-- `device_events` attributes it: for
 -- an op or annotation, the time of the device events that it launched itself; for
 -- any CPU event, the time of all device events launched within it.
 -- Columns:

@@ -1,5 +1,5 @@
 -- The time of one total, op, annotation, module or kernel in one step of a trace, on
--- devices: of what was launched in the step, see `_device_owners`.
+-- devices: of what was launched in the step, see `device_events`.
 -- Columns:
 --   capture_id: the capture
 --   run_index: the step: its run; for an annotation its position in time, from 0

@@ -11,6 +11,9 @@
 --   correlation_id: id that it shares with its call; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
+--   device_ticks: end less start, in ticks
+--   device: number of the device; NULL if not written
+--   stream: stream it ran in; NULL if not written
 --   op_index: as in `device_events`
 --   owner_index: as in `device_events`
 --   call_index: the call; NULL if the trace has none
@@ -18,6 +21,9 @@
 --   call_external_id: id that the call shares with its op; NULL if there is none
 --   call_start_ticks: clock at the call's start
 --   call_end_ticks: clock at its end
+--   call_thread: thread of the call
+--   process: process of the call
+--   launch_ticks: clock at the call's start, or at its own if the trace has no such call
 CREATE MACRO _launches(
     capture_key,  -- key of a capture
     categories  -- as in `step_breakdown`
@@ -44,6 +50,8 @@ calls AS (
         e.event_index,
         e.parent_index,
         t.external_id,
+        t.thread_index,
+        h.process,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM classified AS k
@@ -53,6 +61,9 @@ calls AS (
     JOIN (
         SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
     ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
+    JOIN (
+        SELECT i.* FROM threads AS i WHERE i.capture_id = capture_key
+    ) AS h ON h.thread_index = t.thread_index
     WHERE k.kind = 'call'
 )
 SELECT
@@ -66,13 +77,19 @@ SELECT
     t.correlation_id,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks,
+    e.elapsed_ticks AS device_ticks,
+    d.device,
+    d.stream,
     d.op_index,
     d.owner_index,
     c.event_index AS call_index,
     c.parent_index AS call_parent_index,
     c.external_id AS call_external_id,
     c.start_ticks AS call_start_ticks,
-    c.end_ticks AS call_end_ticks
+    c.end_ticks AS call_end_ticks,
+    c.thread_index AS call_thread,
+    c.process,
+    coalesce(c.start_ticks, e.start_ticks) AS launch_ticks
 FROM (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
 JOIN (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key

@@ -1,6 +1,6 @@
 -- One node of `_operator_tree`, one launch of a node, or one runtime call in it: one
 -- macro, so that a view computes the tree once. Device events belong to the op that
--- `_device_owners` finds, or else to the innermost node that contains their call.
+-- `op_index` of `device_events` is, or else to the innermost node that contains their call.
 -- Runtime calls belong to the innermost node. An op that only calls another op of its
 -- name is one node together with it. With categories := 'older', launches are
 -- attributed as in torch-tb-profiler: calls and the device events that they launched
@@ -47,7 +47,7 @@ calls AS MATERIALIZED (
     WHERE s.kind = 'call'
 ),
 owners AS MATERIALIZED (
-    SELECT o.* FROM _device_owners(capture_key) AS o
+    SELECT o.* FROM _launches(capture_key, 'all') AS o
 ),
 -- The ancestors of calls, up to a node.
 passed AS MATERIALIZED (

@@ -84,7 +84,9 @@ ops AS (
     FROM ancestors AS c
     WHERE c.op_index IS NOT NULL
     UNION ALL
-    SELECT e.event_index, e.op_index FROM events_of_path AS e WHERE e.op_index IS NOT NULL
+    SELECT e.event_index, e.op_index
+    FROM events_of_path AS e
+    WHERE e.op_index IS NOT NULL
 )
 SELECT
     CASE p.kind

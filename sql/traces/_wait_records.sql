@@ -87,7 +87,7 @@ work AS MATERIALIZED (
         coalesce(w.device, -1) AS device_key,
         coalesce(w.stream, -1) AS stream_key,
         coalesce(w.call_start_ticks, 0) AS call_ticks
-    FROM _device_work(capture_key) AS w
+    FROM _launches(capture_key, 'all') AS w
     WHERE w.end_ticks > w.start_ticks AND EXISTS (FROM calls)
 ),
 ended AS MATERIALIZED (
@@ -181,7 +181,7 @@ FROM awaiting AS a
 LEFT JOIN named AS n ON n.event_index = a.event_index
 GROUP BY a.event_index, a.start_ticks, a.device_key;
 
--- One device event of a trace, see `_device_work`, with the device event for which its
+-- One device event of a trace, see `_launches`, with the device event for which its
 -- stream waited. By the trace's records (`cuda_sync`), a stream waits before the next event
 -- that is launched in it, for the last that was launched in the other stream before the
 -- record. Without records, it is that of `_called_waits`, if the event started within the
@@ -234,7 +234,7 @@ spaced AS MATERIALIZED (
         ) AS free_ticks,
         sum(CASE WHEN w.end_ticks > w.start_ticks THEN 1 ELSE 0 END)
             OVER (PARTITION BY w.call_index) AS launched
-    FROM _device_work(capture_key) AS w
+    FROM _launches(capture_key, 'all') AS w
 ),
 delays AS (
     SELECT

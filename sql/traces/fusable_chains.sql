@@ -76,7 +76,7 @@ CREATE MACRO _fusable_chains(
 WITH
 owners AS MATERIALIZED (
     SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks
-    FROM _device_owners(capture_key) AS o
+    FROM _launches(capture_key, 'all') AS o
 ),
 chains AS (
     SELECT

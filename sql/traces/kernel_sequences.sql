@@ -23,7 +23,7 @@ target AS MATERIALIZED (
 ),
 work AS MATERIALIZED (
     SELECT w.*
-    FROM _device_work((SELECT a.capture_id FROM target AS a)) AS w
+    FROM _launches((SELECT a.capture_id FROM target AS a), 'all') AS w
     WHERE w.call_index IS NOT NULL
 ),
 begun AS (

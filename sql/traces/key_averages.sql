@@ -6,7 +6,7 @@
 -- below 0. torch counts such calls several times: columns that begin with torch_ are
 -- equal to its own. Device time is that of kernels, copies and
 -- fills, and belongs to the op or annotation that launched them, see
--- `_device_owners`: self device times of rows that are not of a device add up to
+-- `device_events`: self device times of rows that are not of a device add up to
 -- the time of all device events. Values that a trace's file doesn't have are NULL,
 -- such as FLOPs. Differences from torch: torch uses ids that it has in memory, and
 -- loses an op's kernels if it merges a nested op of the same name; here they are

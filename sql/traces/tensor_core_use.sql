@@ -51,7 +51,7 @@ work AS (
         o.uses_matrix_units AS uses,
         l.event_index IS NOT NULL AS could
     FROM target AS a
-    CROSS JOIN _device_owners((SELECT a.capture_id FROM target AS a)) AS o
+    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS o
     JOIN device_events AS d
         ON d.capture_id = a.capture_id AND d.event_index = o.event_index
     LEFT JOIN eligible AS l ON l.event_index = o.event_index
