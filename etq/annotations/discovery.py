@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
 
 
 def _bytes(path: str) -> bytes:
+    refuse_open(path)
     try:
         # It may be a pipe, which would be waited for.
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
