@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
 
 if TYPE_CHECKING:
@@ -17,6 +18,14 @@ if TYPE_CHECKING:
 SIDECARS: Final = (".json", ".toml")
 # A sidecar has some labels and metrics. As objects of Python, TOML takes hundreds of times its size.
 _LARGEST: Final = 2**20
+# The configuration of a repository names programs that git runs, also to fetch what the repository lacks.
+_NO_PROGRAMS: Final = tuple(
+    word
+    for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
+    for word in ("-c", setting)
+)
+_NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+_FILTER: Final = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL | re.IGNORECASE)
 _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -51,6 +60,7 @@ def discover(path: str | None, pattern: str | None, of_git: Mapping[str, str], s
 
 
 def _bytes(path: str) -> bytes:
+    refuse_open(path)
     try:
         # It may be a pipe, which would be waited for.
         opened = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
@@ -132,31 +142,51 @@ def _parts(pattern: str) -> Iterator[tuple[str, str | None]]:
 def labels_of_git(folder: str | os.PathLike[str]) -> dict[str, str]:
     """Return the state of a folder's git repository: commit, commit_time (in UTC), branch, and dirty (true or false).
 
-    Dirty means, as in `git describe --dirty`, that files tracked by git are changed. A commit that is checked out
-    without a branch has no branch. Raises `EtqError` if git is not installed, or the folder has no repository or no
-    commit.
+    Dirty means, as in `git describe --dirty`, that files tracked by git are changed; of submodules only the commits
+    count. A commit that is checked out without a branch has no branch. Nothing is run that the repository names, such
+    as filters, so a file with a filter that was written again counts as changed.
+
+    Raises `EtqError` if git is not installed, or the folder has no repository or no commit.
     """
-    commit, moment = _git(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
+    commit, moment = _line(folder, "log", "-1", "--format=%H %cd", "--date=format-local:%Y-%m-%dT%H:%M:%SZ").split()
     labels = {"commit": commit, "commit_time": moment}
-    if (branch := _git(folder, "branch", "--show-current")) != "":
+    if (branch := _line(folder, "branch", "--show-current")) != "":
         labels["branch"] = branch
-    changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+    changed = _git(folder, *status, without=_filters(folder))
     return {**labels, "dirty": "true" if changed else "false"}
 
 
-def _git(folder: str | os.PathLike[str], *arguments: str) -> str:
+def _filters(folder: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the settings of filters, which are programs that git runs to compare files."""
+    names = os.fsdecode(_git(folder, "config", "--null", "--name-only", "--list")).split("\0")
+    return [each for each in names if _FILTER.match(each)]
+
+
+def _line(folder: str | os.PathLike[str], *arguments: str) -> str:
+    return _git(folder, *arguments).decode(errors="backslashreplace").strip()
+
+
+def _git(folder: str | os.PathLike[str], *arguments: str, without: Sequence[str] = ()) -> bytes:
+    """Return what git prints, with its settings `without` empty."""
     import subprocess
 
     # Output in UTC and English, and without the lock that a concurrent commit needs.
-    settings = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
+    settings = {**os.environ, "TZ": "UTC", "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **_NO_REMOTES}
+    # As arguments, names with "=" would be other ones.
+    given = os.environ.get("GIT_CONFIG_COUNT", "")
+    first = int(given) if given.isdecimal() else 0
+    for place, name in enumerate(without, first):
+        settings |= {f"GIT_CONFIG_KEY_{place}": name, f"GIT_CONFIG_VALUE_{place}": ""}
+    settings["GIT_CONFIG_COUNT"] = str(first + len(without))
     shown = displayed(os.fspath(folder))
     try:
         done = subprocess.run(
-            ["git", "-C", os.fspath(folder), *arguments], capture_output=True, env=settings, check=False
+            ["git", *_NO_PROGRAMS, "-C", os.fspath(folder), *arguments], capture_output=True, env=settings, check=False
         )
     except FileNotFoundError:
         raise EtqError("labels from git need git, which is not installed") from None
     if done.returncode != 0:
         message = done.stderr.decode(errors="backslashreplace").strip().removeprefix("fatal: ").split("\n")[0]
         raise EtqError(f"{shown}: git failed: {message}")
-    return done.stdout.decode(errors="backslashreplace").strip()
+    return done.stdout

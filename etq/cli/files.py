@@ -27,6 +27,7 @@ from etq.cli.targets import (
     report_findings,
     report_record_findings,
 )
+from etq.database.locking import refuse_open
 from etq.errors import EtqError, printable
 from etq.render.progress import Progress
 from etq.render.writers import write
@@ -328,6 +329,7 @@ def link(capture: str, record: str, db: str) -> None:
 def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:
     if not Path(named).is_file():
         return warehouse.record(named)
+    refuse_open(named)
     with Path(named).open("rb") as file:
         if b"ET12" in file.read(12):
             return warehouse.ingest_program(named)

@@ -14,7 +14,7 @@ import duckdb
 
 from etq.catalog import quoted
 from etq.database.limits import limiting_settings
-from etq.database.locking import retry_while_locked
+from etq.database.locking import identity, retry_while_locked
 from etq.database.neighbours import LOGS, check_neighbours, log_of, remove_temporary
 from etq.database.waiting import check_locks
 from etq.errors import WarehouseError, displayed, message_of
@@ -268,15 +268,6 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
 def is_lake_path(path: str) -> bool:
     """Whether a path or address is not that of a file: what is there may be a lake."""
     return "://" in path or os.path.isdir(path)
-
-
-def identity(path: str) -> tuple[int, int] | None:
-    """The identity of a file, by device and inode; None if it doesn't exist."""
-    try:
-        file = Path(path).stat()
-    except OSError:
-        return None
-    return file.st_dev, file.st_ino
 
 
 def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> str:

@@ -11,7 +11,7 @@ passed, with properties that change whenever a file does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -108,13 +108,37 @@ def check_earlier(
         if found.get(name) != sql:
             what = "has other columns" if name in found else "is missing"
             raise WarehouseError(f"{path}: not a warehouse of etq, or damaged: the table {name!r} {what}")
-    for name in new:
-        if name in found:
-            raise WarehouseError(
-                f"{path}: has the table {name!r}, a name that this version of etq uses; rename it with the version "
-                "that made the file"
-            )
+    added = {*new}
+    for kind, name in _of_main(connection):
+        if name.lower() in added:
+            raise _taken(path, kind, name)
     _check_rest(connection, path, None, _objects(connection, None).others)
+
+
+def check_names(connection: duckdb.DuckDBPyConnection, path: str) -> None:
+    """Raise `WarehouseError` if something of another kind has the name of one of etq's views and macros, which were
+    just created.
+    """
+    kinds = {"table macro": "table_macro", "scalar macro": "macro"}
+    expected = {each.name: kinds.get(each.kind, each.kind) for each in catalog.objects().values()}
+    for kind, name in _of_main(connection):
+        if expected.get(name.lower(), kind) != kind:
+            raise _taken(path, kind, name)
+
+
+def _of_main(connection: duckdb.DuckDBPyConnection) -> Iterator[tuple[str, str]]:
+    """Yield kind and name of each table, view and macro of a connection's database."""
+    [(database,)] = connection.execute("SELECT system.main.current_database()").fetchall()
+    for kind, schema, name, *_ in connection.execute(_OBJECTS, {"database": database, "tables": []}).fetchall():
+        if schema.lower() == "main" and kind in _MACROS | {"table", "view"}:
+            yield kind, name
+
+
+def _taken(path: str, kind: str, name: str) -> WarehouseError:
+    return WarehouseError(
+        f"{path}: has the {kind.replace('_', ' ')} {name!r}, a name that this version of etq uses; rename it with the "
+        "version that made the file"
+    )
 
 
 def _check_rest(

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import duckdb
 
 from etq.database import contents, schema
-from etq.database.connection import NOTHING_FREED, explained, identity, is_lake_path
-from etq.database.locking import WriteLock, note_opened
+from etq.database.connection import NOTHING_FREED, explained, is_lake_path
+from etq.database.locking import WriteLock, identity, note_opened
 from etq.errors import WarehouseError
 
 Result = TypeVar("Result")
@@ -34,7 +34,7 @@ class Database:
         # A connection has one open result at a time: hold this lock from a query until its rows are fetched.
         self.lock = RLock()
         self._connection: duckdb.DuckDBPyConnection | None = connection
-        self._file = None if path is None else identity(path)
+        self.file = None if path is None else identity(path)
         self._write_lock = WriteLock(path)
         note_opened(self)
 
@@ -62,7 +62,7 @@ class Database:
         """Connect again after the file was replaced."""
         assert self.path is not None, "a database in memory has no file"
         self._connection = connect(self.path)
-        self._file = identity(self.path)
+        self.file = identity(self.path)
 
     def forget(self) -> None:
         """Mark the connection as closed, as its owner has closed it."""
@@ -108,7 +108,7 @@ class Database:
             self._check_file()
 
     def _check_file(self) -> None:
-        if self.path is not None and identity(self.path) != self._file:
+        if self.path is not None and identity(self.path) != self.file:
             raise WarehouseError(
                 f"{self.path}: removed or replaced while it was open, and writes to it are lost; open it again"
             )

@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
 from etq.database.waiting import Queue, check_locks
-from etq.errors import WarehouseError
+from etq.errors import WarehouseError, displayed
 
 WAIT: Final = 30.0
 # A command's settings: the longest time to wait, in seconds, and a callback for what it tells meanwhile: a wait that
@@ -55,7 +55,7 @@ def retry_while_locked(
     start = time.monotonic()
     pause = PAUSES[0]
     notify = on_notice.get()
-    yields = yields and not _is_open_here(path)
+    yields = yields and not is_open_here(path)
     holder: str | None = None
     with Queue(path) as queue:
         while True:
@@ -131,6 +131,7 @@ class Opened(Protocol):
     """What has a file open."""
 
     path: str | None
+    file: tuple[int, int] | None
 
     @property
     def is_open(self) -> bool: ...
@@ -147,10 +148,30 @@ def note_opened(opened: Opened) -> None:
         _opened.add(opened)
 
 
-def _is_open_here(path: str) -> bool:
+def is_open_here(path: str | os.PathLike[str]) -> bool:
+    """Whether this process has a file open as a warehouse, by whatever name."""
+    file = identity(path)
     with _guard:
-        paths = [each.path for each in _opened if each.path is not None and each.is_open]
-    return os.path.realpath(path) in map(os.path.realpath, paths)
+        return file is not None and any(each.file == file for each in _opened if each.is_open)
+
+
+def refuse_open(path: str | os.PathLike[str]) -> None:
+    """Raise `WarehouseError` for a file that this process has open as a warehouse.
+
+    All locks that a process has on a file end when it closes any descriptor of it: after reading such a file, another
+    process could open it for writing. And a file that replaces it would not have what is written to it later.
+    """
+    if is_open_here(path):
+        raise WarehouseError(f"{displayed(os.fspath(path))}: the warehouse itself; name another file")
+
+
+def identity(path: str | os.PathLike[str]) -> tuple[int, int] | None:
+    """The identity of a file, by device and inode; None if it doesn't exist."""
+    try:
+        file = Path(path).stat()
+    except (OSError, ValueError):
+        return None
+    return file.st_dev, file.st_ino
 
 
 class WriteLock:

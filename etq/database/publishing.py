@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from etq.database.locking import refuse_open
 from etq.database.temporary import temporary_folder
 from etq.errors import EtqError, WarehouseError
 
@@ -49,9 +50,10 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
 
     Anything but a regular file, such as a pipe, is written in place; of a link, the target is replaced. Raises
     `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then; also for a link to no file,
-    and for one that another user made.
+    for one that another user made, and for a warehouse that this process has open.
     """
     _check_link(Path(path))
+    refuse_open(path)
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
         try:

@@ -117,6 +117,7 @@ def update_definitions(
 
     def refresh() -> None:
         define(connection)
+        contents.check_names(connection, path)
         connection.execute(
             "UPDATE warehouse SET sql_sha256 = ?, etq_version = ?", [catalog.definitions_hash(), VERSION]
         )

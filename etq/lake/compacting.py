@@ -133,18 +133,20 @@ def _free(lake: Lake, leave_seconds: float) -> None:
     """Delete the files that no version since needs, which takes no room on a disk that is full."""
     before = time.time() - leave_seconds
     hours = max(0, math.ceil(leave_seconds / 3600))
-    files = [read(lake, root=f"{kind}s").files for kind in KINDS] + [live(lake)]
-    kept = {f"{table}/{each.path}" for named in files for table in named for each in named[table]}
 
-    def clean(name: str) -> None:
+    def given_up(name: str) -> list[str]:
         # A writer that was killed may have written files of a table that it had not created.
         if (table := lake.find_table(name)) is None:
-            return
+            return []
         # The library's list, but not its deletion: it would follow links, and make commits.
-        given_up = lake.result(partial(table.vacuum, hours, enforce_retention_duration=False, full=True))
-        stores.delete(lake, [f"{name}/{path}" for path in given_up if FILE_PATH.fullmatch(path)], kept)
+        listed = lake.result(partial(table.vacuum, hours, enforce_retention_duration=False, full=True))
+        return [f"{name}/{path}" for path in listed if FILE_PATH.fullmatch(path)]
 
-    lake.each(clean, lake.tables())
+    found = lake.each(given_up, lake.tables())
+    # Read after that: what another process restored meanwhile stays.
+    files = [read(lake, root=f"{kind}s").files for kind in KINDS] + [live(lake)]
+    kept = {f"{table}/{each.path}" for named in files for table in named for each in named[table]}
+    lake.each(partial(stores.delete, lake, kept=kept), found)
     if not lake.is_remote:
         links.sweep(lake.url, before)
 

@@ -29,30 +29,53 @@ def restore(
     """
     lake = Lake.at(path, storage_options)
     with writing(lake):
-        then, before, there = read(lake, version), read(lake), lake.listed()
-        for table in tables_of("capture"):
-            for each in then.of(table):
-                if f"{table}/{each.path}" not in there:
-                    place = lake.uri(table, each.path)
-                    raise WarehouseError(f"{place}: missing, so that version {version} can't be restored")
+        then, before = read(lake, version), read(lake)
+        _check_there(then)
         listed = live(lake, "capture")
         for table in tables_of("capture")[:-1]:
             if files := _without(then.of(table), listed.get(table, [])):
                 lake.commit(table, files)
 
+        seen = before
+
         def plan(now: State) -> Change | None:
+            nonlocal seen
+            seen = now
             if dropped(now, "captures", before.version) & then.loads("capture").keys():
                 raise WarehouseError(
                     f"{lake}: a compaction has just taken out what version {version} has; restore again"
                 )
-            new = {table: _without(then.of(table), now.of(table)) for table in then.files}
-            old = _without(now.of("captures"), then.of("captures"))
-            added = new.get("captures", [])
-            loads = {each.load for each in (*added, *old)}
-            return Change(added, loads, now.changed("capture", added, loads, new)) if loads else None
+            return _replaced(now, then, then.of("captures"), now.of("captures"))
 
-        change(lake, "capture", plan)
+        def back(now: State) -> Change | None:
+            return _replaced(now, seen, seen.of("captures"), then.of("captures"))
+
+        if change(lake, "capture", plan):
+            try:
+                # A compaction may have deleted them before it saw the commit.
+                _check_there(then)
+            except WarehouseError:
+                change(lake, "capture", back)
+                raise
         return _count(before), _count(read(lake))
+
+
+def _replaced(now: State, source: State, wanted: Sequence[File], unwanted: Sequence[File]) -> Change | None:
+    """Have the `wanted` files of captures, which `source` has, in the place of those `unwanted` that it hasn't."""
+    added, gone = _without(wanted, now.of("captures")), _without(unwanted, wanted)
+    loads = {each.load for each in (*added, *gone)}
+    rows = {table: _without(source.of(table), now.of(table)) for table in source.files}
+    return Change(added, loads, now.changed("capture", added, loads, rows)) if loads else None
+
+
+def _check_there(state: State) -> None:
+    """Raise `WarehouseError` if a file of the captures of a version is missing."""
+    there = state.lake.listed()
+    for table in tables_of("capture"):
+        for each in state.of(table):
+            if f"{table}/{each.path}" not in there:
+                place = state.lake.uri(table, each.path)
+                raise WarehouseError(f"{place}: missing, so that version {state.version} can't be restored")
 
 
 def repair(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> list[str]:

@@ -116,12 +116,14 @@ class Lake:
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
-        """The lake of a path or address."""
+        """The lake of a path or address. Raises `WarehouseError` for a path that the library takes for another."""
         if isinstance(place, Lake):
             return place
         text = os.fspath(place)
         text = text.removeprefix("file://") if text.startswith("file:///") else text
         url = text.rstrip("/") if "://" in text else str(Path(text).absolute())
+        if "://" not in url and "%" in url:
+            raise WarehouseError(f"{url}: the path of a lake can't have '%'; rename the file or folder")
         return cls(url, None if options is None else dict(options))
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import file_digest
 from pathlib import Path, PurePath
@@ -16,6 +17,8 @@ from etq import catalog
 from etq.catalog import identifier
 from etq.database import contents, schema
 from etq.database.connection import connect, expanded
+from etq.database.database import Database
+from etq.database.locking import is_open_here
 from etq.database.rollups import OF_TRACES, PRUNED, ROLLUPS, fill_rollups
 from etq.errors import displayed, message_of
 
@@ -67,7 +70,8 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
     etq's, or in which rows have the same key.
     """
     path = expanded(path)
-    with connect(path, True) as connection:
+    with closing(Database(connect(path, True), path, read_only=True)) as database:
+        connection = database.connection
         unread = None
         try:
             schema.update_definitions(connection, path, read_only=True)
@@ -187,7 +191,11 @@ def _is_outside(uri: str) -> bool:
 
 
 def _content(path: Path, size: int) -> str | None:
-    """Return the SHA-256 of a file; None if it isn't there, and an empty text if its size is another."""
+    """Return the SHA-256 of a file; None if it isn't there, or is an open warehouse; an empty text if its size is
+    another.
+    """
+    if is_open_here(path):
+        return None
     try:
         # What a warehouse names as a file may be a pipe or a device.
         file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))

@@ -20,10 +20,9 @@ from etq.database.connection import (
     connect,
     expanded,
     explained,
-    identity,
     open_unchanged,
 )
-from etq.database.locking import retry_while_locked
+from etq.database.locking import identity, retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import new_file
 from etq.errors import WarehouseError

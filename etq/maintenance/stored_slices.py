@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from etq.errors import WarehouseError
 from etq.ingest.trace.classes import Class, classified
 
 # In the order of the file; the parent as a row, -1 if there is none.
@@ -17,7 +18,8 @@ _SLICES: Final = """
     FROM (
         SELECT e.event_index AS at, e.signature_index AS kind, t.thread_index AS thread, h.process_index AS process,
             e.start_ticks AS start, e.elapsed_ticks AS elapsed, coalesce(t.correlation_id, -1) AS correlation,
-            coalesce(t.external_id, -1) AS external, e.parent_index
+            coalesce(t.external_id, -1) AS external, e.parent_index,
+            coalesce(e.parent_run_index, e.run_index) AS parent_run
         FROM event_ticks AS e
         JOIN trace_events AS t
             ON t.capture_id = e.capture_id AND t.run_index = e.run_index AND t.event_index = e.event_index
@@ -28,10 +30,28 @@ _SLICES: Final = """
         WHERE e.capture_id = $capture_id
     ) AS e
     LEFT JOIN (
-        SELECT i.event_index, row_number() OVER (ORDER BY i.event_index) - 1 AS row
+        SELECT i.run_index, i.event_index, row_number() OVER (ORDER BY i.event_index) - 1 AS row
         FROM event_ticks AS i WHERE i.capture_id = $capture_id
-    ) AS p ON p.event_index = e.parent_index
+    ) AS p ON p.run_index = e.parent_run AND p.event_index = e.parent_index
     ORDER BY e.at
+"""
+# What arrays can't be made of; the keys of the tables are unique, and no events contain each other in a circle.
+_WRONG: Final = """
+    SELECT 'several events are of the same place in the file' FROM event_ticks AS e
+    WHERE e.capture_id = $capture_id HAVING count(*) > count(DISTINCT e.event_index)
+    UNION ALL
+    SELECT 'an event is in no thread' FROM event_ticks AS e
+    LEFT JOIN trace_events AS t
+        ON t.capture_id = e.capture_id AND t.run_index = e.run_index AND t.event_index = e.event_index
+    LEFT JOIN threads AS i ON i.capture_id = t.capture_id AND i.thread_index = t.thread_index
+    WHERE e.capture_id = $capture_id HAVING count(*) > count(i.thread_index)
+    UNION ALL
+    SELECT 'its signatures are not numbered from 0' FROM signatures AS s
+    WHERE s.capture_id = $capture_id HAVING min(s.signature_index) <> 0 OR max(s.signature_index) >= count(*)
+    UNION ALL
+    SELECT 'an event has no signature' FROM event_ticks AS e
+    LEFT JOIN signatures AS s ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+    WHERE e.capture_id = $capture_id HAVING count(*) > count(s.signature_index)
 """
 
 Whole = npt.NDArray[np.int64]
@@ -56,7 +76,12 @@ class StoredSlices(NamedTuple):
 
 
 def stored_slices(connection: duckdb.DuckDBPyConnection, capture_id: int) -> StoredSlices:
-    """Return the slices of a stored trace."""
+    """Return the slices of a stored trace.
+
+    Raises `WarehouseError` for a trace whose rows refer to rows that are not there, or that has two events of a place.
+    """
+    for (what,) in connection.execute(_WRONG, {"capture_id": capture_id}).fetchall():
+        raise WarehouseError(f"damaged: the trace {capture_id}: {what}; use a copy of the file")
     query = "SELECT category, name FROM signatures WHERE capture_id = ? ORDER BY signature_index"
     kinds = [(category or "", name or "") for category, name in connection.execute(query, [capture_id]).fetchall()]
     found = connection.execute(_SLICES, {"capture_id": capture_id}).fetchnumpy()

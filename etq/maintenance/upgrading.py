@@ -8,10 +8,8 @@ are there, where these have it; pruned captures keep what they had.
 from __future__ import annotations
 
 import os
-import secrets
-import shutil
 from collections.abc import Sequence
-from itertools import chain, count
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
@@ -21,10 +19,11 @@ from etq import catalog
 from etq.database import contents, schema
 from etq.database.connection import NONE_THERE, connect, expanded, explained, withdraw_access
 from etq.database.locking import WriteLock
-from etq.database.publishing import fsync_folder
+from etq.database.publishing import private_folder, publish_new
 from etq.database.rollups import fill_rollups
-from etq.errors import WarehouseError
+from etq.errors import EtqError, WarehouseError
 from etq.maintenance import schema_5, schema_6
+from etq.maintenance.file_copy import copy_file
 from etq.maintenance.migration import Migration
 from etq.version import SCHEMA_VERSION, VERSION
 
@@ -67,13 +66,47 @@ def upgrade_open(connection: duckdb.DuckDBPyConnection, path: str, *, keep_old: 
     [(version,)] = connection.execute("SELECT schema_version FROM main.warehouse").fetchall()
     migrations = [_MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)]
     contents.check_earlier(connection, path, _tables_before(migrations), _new_tables(migrations))
-    copy = _copied(connection, path, version) if keep_old else None
+    source = Path(path).resolve()
+    copy: Path | None = None
+
+    def work() -> None:
+        nonlocal copy
+        _migrate(connection, path, migrations)
+        if folder is not None:
+            copy = _published(Path(folder, source.name), source.with_name(f"{source.name}.schema-{version}"))
+
     try:
-        schema.in_transaction(connection, lambda: _migrate(connection, migrations))
-        connection.execute("CHECKPOINT")
+        with private_folder(source) if keep_old else nullcontext() as folder:
+            if folder is not None:
+                connection.execute("CHECKPOINT")  # nothing is left in the log
+                copy_file(source, Path(folder, source.name))
+            # The copy gets its name with the commit: an upgrade that fails or is killed leaves none.
+            schema.in_transaction(connection, work)
+    except BaseException as error:
+        if copy is not None:
+            copy.unlink(missing_ok=True)
+        if (what := _failure(path, error)) is None:
+            raise
+        raise WarehouseError(f"{path}: {what}; nothing was upgraded") from error
+    try:
+        connection.execute("CHECKPOINT")  # closing a connection doesn't report errors of that
     except duckdb.Error as error:
-        raise WarehouseError(f"{path}: {explained(path, error)}; nothing was upgraded") from error
+        raise WarehouseError(f"{path}: {explained(path, error)}") from error
     return copy
+
+
+def _failure(path: str, error: BaseException) -> str | None:
+    """Return why an upgrade failed; None for what is not an error of the file."""
+    match error:
+        case duckdb.Error():
+            return explained(path, error)
+        case EtqError():
+            return str(error).removeprefix(f"{path}: ")
+        case OSError():
+            return f"its copy can't be written: {(error.strerror or str(error)).lower()}"
+        case ArithmeticError() | LookupError() | TypeError() | ValueError():
+            return f"damaged: its rows can't be read ({error}); use a copy of it"
+    return None
 
 
 def _new_tables(migrations: Sequence[Migration]) -> frozenset[str]:
@@ -94,28 +127,19 @@ def _tables_before(migrations: Sequence[Migration]) -> dict[str, str]:
         return dict(connection.execute("SELECT table_name, sql FROM duckdb_tables()").fetchall())
 
 
-def _copied(connection: duckdb.DuckDBPyConnection, path: str, version: int) -> Path:
-    """Copy the file to a new one beside it; return its path."""
-    connection.execute("CHECKPOINT")  # nothing is left in the log
-    source = Path(path).resolve()
-    # A number is added after an upgrade that was killed.
-    names = chain([f"{source.name}.schema-{version}"], (f"{source.name}.schema-{version}-{each}" for each in count(2)))
-    target = next(each for each in map(source.with_name, names) if not os.path.lexists(each))
-    part = source.with_name(f"{target.name}.{secrets.token_hex(4)}")
-    try:
-        shutil.copy(source, part)
-        with part.open("rb") as written:
-            os.fsync(written.fileno())
-        part.replace(target)
-    except OSError as error:
-        part.unlink(missing_ok=True)
-        what = (error.strerror or str(error)).lower()
-        raise WarehouseError(f"{target}: can't be written: {what}; nothing was upgraded") from error
-    fsync_folder(source.parent)
-    return target
+def _published(written: Path, target: Path) -> Path:
+    """Move the copy to its place, or, if that of another upgrade is there, beside it. Return where it is."""
+    place, number = target, 1
+    while True:
+        try:
+            publish_new(written, place)
+            return place
+        except FileExistsError:
+            number += 1
+            place = target.with_name(f"{target.name}-{number}")
 
 
-def _migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migration]) -> None:
+def _migrate(connection: duckdb.DuckDBPyConnection, path: str, migrations: Sequence[Migration]) -> None:
     for migration in migrations:
         for table in catalog.tables():
             if table.name in migration.tables:
@@ -124,6 +148,7 @@ def _migrate(connection: duckdb.DuckDBPyConnection, migrations: Sequence[Migrati
                 if column.name in migration.columns.get(table.name, ()):
                     connection.execute(f"ALTER TABLE {table.name} ADD COLUMN {column.name} {column.type}")
     schema.define(connection)
+    contents.check_names(connection, path)
     schema.document_tables(connection)
     for migration in migrations:
         migration.fill(connection)

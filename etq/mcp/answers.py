@@ -11,6 +11,7 @@ from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from etq import catalog
+from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
 from etq.mcp.results import (
     Advice,
@@ -247,6 +248,7 @@ def _content(path: str, allowed: Sequence[str]) -> bytes:
         resolved = Path(os.path.realpath(candidate))
         if not any(resolved.is_relative_to(folder) for folder in folders):
             continue
+        refuse_open(resolved)
         with suppress(OSError):
             file = os.open(resolved, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(file, "rb") as stream:

@@ -16,6 +16,7 @@ from threading import Thread
 from typing import BinaryIO, Final
 
 from etq.choices import UNITS
+from etq.database.locking import refuse_open
 from etq.errors import FormatError, WarehouseError, displayed
 from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
@@ -86,11 +87,13 @@ class Source:
 def source_of(file: str | os.PathLike[str] | bytes) -> Source:
     """Return a file, given by its path or its bytes, as a source to read from.
 
-    Raises `FormatError` for a file that can't be read, and for a file that changes while it is read.
+    Raises `FormatError` for a file that can't be read, and for a file that changes while it is read; `WarehouseError`
+    for a warehouse that this process has open.
     """
     if isinstance(file, bytes):
         return Source(file, "bytes")
     path = os.fspath(file)
+    refuse_open(path)
     try:
         if not stat.S_ISREG(Path(path).stat().st_mode) and not os.path.isdir(path):
             raise FormatError(path, "can't be read: not a regular file")

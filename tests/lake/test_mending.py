@@ -19,7 +19,8 @@ from click.testing import CliRunner
 
 import etq
 from etq.cli import main
-from etq.lake import changes, check, compact, export, repair, restore, state, stores
+from etq.errors import WarehouseError
+from etq.lake import changes, check, compact, export, mending, repair, restore, state, stores
 from etq.lake.tables import Lake
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
@@ -84,6 +85,61 @@ def test_programs_that_were_put_together_stay(tmp_path: Path) -> None:
     assert restore(lake, version) == (2, 1) and [fault for fault in check(lake) if not fault.is_left_over] == []
     with etq.open(lake) as opened:
         assert opened.rows("SELECT count(*) FROM programs")[1] == [(2,)]
+
+
+def restorable(lake: Path) -> int:
+    """Make a lake of one capture, which a version of two and then one of none follow; return that of two."""
+    one_of(FLEET[:1], lake)
+    one_of(FLEET[1:2], lake)
+    restore(lake, 0)
+    one_of(FLEET[2:3], lake)
+    return 2
+
+
+def test_what_is_restored_while_a_compaction_looks_for_old_files_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    version = restorable(lake)
+    vacuum = deltalake.DeltaTable.vacuum
+    done: list[Any] = []
+
+    def late(table: Any, *arguments: Any, **options: Any) -> Any:
+        found = vacuum(table, *arguments, **options)
+        if found and not done:
+            done.append(found)
+            assert restore(lake, version) == (1, 2)
+        return found
+
+    monkeypatch.setattr(deltalake.DeltaTable, "vacuum", late)
+    compact(lake, leave_seconds=0)
+    assert done and len(contents(lake)) == 2 and [fault for fault in check(lake) if not fault.is_left_over] == []
+
+
+def test_what_a_compaction_deletes_while_it_is_restored_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What another process added meanwhile stays."""
+    lake = tmp_path / "lake"
+    version = restorable(lake)
+    rows = contents(lake)
+    commit = mending.change
+
+    def late(*arguments: Any) -> bool:
+        made = commit(*arguments)
+        if made and all(each.exists() for each in files):
+            one_of(FLEET[3:4], lake)
+            for each in files:
+                each.unlink()
+        return made
+
+    files = [lake / table / each.path for table, of in state.read(Lake.at(lake), version).files.items() for each in of]
+    monkeypatch.setattr(mending, "change", late)
+    with pytest.raises(WarehouseError, match="missing, so that version 2 can't be restored$"):
+        restore(lake, version)
+    assert [fault for fault in check(lake) if not fault.is_left_over] == []
+    found = contents(lake)
+    assert len(found) == 2 and rows[0] in found
 
 
 def test_a_version_whose_files_are_deleted_is_not_restored(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 import etq
 from etq.errors import EtqError, WarehouseError
 from etq.ingest import memory
-from etq.lake import check, compact, compacting, publishing
+from etq.lake import check, compact, compacting, export, is_lake, publishing, restore
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -198,6 +198,15 @@ def test_a_lake_whose_path_is_a_pattern_is_itself(made: Path, tmp_path: Path, na
     with etq.open(tmp_path / name) as opened:
         assert opened.rows("SELECT count(*) FROM captures")[1] == [(2,)]
         assert opened.rows("SELECT count(*) FROM runs")[1] == runs
+
+
+def test_a_lake_whose_path_the_library_takes_for_another_is_refused(made: Path, tmp_path: Path) -> None:
+    """It would read the folder `lakeA`."""
+    named = Path(shutil.copytree(made, tmp_path / "lake%41"))
+    for door in [*DOORS.values(), is_lake, lambda lake: restore(lake, 1), lambda lake: export(lake, named)]:
+        with pytest.raises(WarehouseError, match=f"^{named}: the path of a lake can't have '%'; rename the f"):
+            door(named)
+    assert [each.name for each in tmp_path.iterdir()] == ["lake%41"]
 
 
 def test_a_checkpoint_that_names_other_files_is_refused(lake: Path) -> None:

@@ -109,6 +109,39 @@ def test_git(repository: Path) -> None:
     assert "branch" not in labels_of_git(repository)
 
 
+def test_no_program_is_run_that_a_repository_names(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place = tmp_path_factory.mktemp("programs")
+    program = place / "program"
+    program.write_text(f"#!/bin/sh\ntouch '{place}/was-run'\ncat\n")
+    program.chmod(0o755)
+    names = ["evil", "a=b", "\udcff"]
+    (repository / ".gitattributes").write_bytes(
+        b"".join(b"%d.py filter=%s\n" % (place, os.fsencode(name)) for place, name in enumerate(names))
+    )
+    for number in range(len(names)):
+        (repository / f"{number}.py").write_text("1")
+    user = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "-C", str(repository), "add", "."], check=True, capture_output=True)
+    subprocess.run(["git", "-C", str(repository), *user, "commit", "-m", "More"], check=True, capture_output=True)
+    settings = {
+        "core.fsmonitor": str(program),
+        "log.showSignature": "true",
+        "gpg.program": str(program),
+        "extensions.partialClone": "origin",
+        "remote.origin.url": str(repository),
+        "remote.origin.uploadpack": str(program),
+        **{f"filter.{name}.{which}": str(program) for name in names for which in ("clean", "process")},
+    }
+    for name, value in settings.items():
+        subprocess.run(["git", "-C", str(repository), "config", name, value], check=True, capture_output=True)
+    for path in repository.glob("*.py"):
+        os.utime(path, (0, 0))  # so that git compares its content
+    assert labels_of_git(repository)["dirty"] == "false"
+    (repository / "0.py").write_text("2")
+    assert labels_of_git(repository)["dirty"] == "true"
+    assert [each.name for each in place.iterdir()] == ["program"]
+
+
 def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     with pytest.raises(EtqError, match="git failed: not a git repository"):

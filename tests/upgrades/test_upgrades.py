@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from etq.version import SCHEMA_VERSION
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.sharing.locks import can_write
 from tests.upgrades.make_warehouse import PRUNED, fill
 
 FOLDER = Path(__file__).parent
@@ -108,6 +110,19 @@ def test_the_command(earlier: Path) -> None:
     assert not earlier.with_name("none.duckdb").exists()
 
 
+def test_the_copy_replaces_no_file(earlier: Path) -> None:
+    before = earlier.read_bytes()
+    Path(f"{earlier}.schema-4").write_text("mine")
+    assert etq.upgrade(earlier) == Path(f"{earlier}.schema-4-2")
+    assert Path(f"{earlier}.schema-4").read_text() == "mine" and Path(f"{earlier}.schema-4-2").read_bytes() == before
+
+
+def test_no_other_process_can_write_to_the_upgraded_file(earlier: Path) -> None:
+    with etq.open(earlier):
+        assert not can_write(earlier)
+    assert can_write(earlier)
+
+
 KILLED = """
 import os, sys
 import etq
@@ -123,11 +138,15 @@ def test_a_killed_upgrade_leaves_the_old_warehouse(earlier: Path) -> None:
     with duckdb.connect(str(earlier), read_only=True) as plain:
         assert plain.execute("SELECT schema_version FROM warehouse").fetchall() == [(4,)]
         assert not plain.execute("FROM duckdb_tables() WHERE table_name = 'graph_outputs'").fetchall()
-    assert etq.upgrade(earlier) == Path(f"{earlier}.schema-4-2")
+    [left] = earlier.parent.glob(".etq-*")
+    os.utime(left, (0, 0))  # a young folder may be of a process that is just making it
+    assert etq.upgrade(earlier) == Path(f"{earlier}.schema-4")
+    assert {each.name for each in earlier.parent.iterdir()} == {"lab.duckdb", "lab.duckdb.schema-4"}
     with etq.open(earlier, read_only=True) as warehouse:
         assert warehouse.rows("SELECT count(*) FROM captures")[1] == [(8,)]
 
 
+TRACE = "SELECT capture_id FROM captures WHERE name = 'rank0'"
 CHANGED = {
     "a table is missing": ("DROP TABLE labels", "the table 'labels' is missing"),
     "a view for a table": (
@@ -138,9 +157,40 @@ CHANGED = {
     "another column": ("ALTER TABLE labels ADD COLUMN more INTEGER DEFAULT 1", "the table 'labels' has other columns"),
     "a new table's name": ("CREATE TABLE graph_outputs (note VARCHAR)", "has the table 'graph_outputs', a name that"),
     "a built-in function's name": ("CREATE MACRO abs(x) AS 1", "has the macro 'abs', which replaces DuckDB's"),
+    "a new table's name, for a view": (
+        "CREATE VIEW Graph_Outputs AS SELECT 1 AS a",
+        "has the view 'Graph_Outputs', a name",
+    ),
+    "a new table's name, for a macro": (
+        "CREATE MACRO graph_outputs() AS TABLE SELECT 1 AS a",
+        "has the table macro 'graph_outputs', a name",
+    ),
+    "a table's name, for a macro": ("CREATE MACRO captures(a) AS 1", "has the macro 'captures', a name that"),
+    "a macro's name, for a macro of values": (
+        "CREATE MACRO op_totals(a) AS 1",
+        "has the macro 'op_totals', a name that",
+    ),
     "a circle": (
         "UPDATE event_ticks SET parent_index = event_index WHERE capture_id = 1",
         "events of the capture 1 contain each other",
+    ),
+    "several events of a place": (
+        f"INSERT INTO event_ticks SELECT e.* REPLACE (e.run_index + 1000 AS run_index) FROM event_ticks AS e "
+        f"WHERE e.capture_id = ({TRACE}) AND e.event_index = "
+        f"(SELECT min(i.event_index) FROM event_ticks AS i WHERE i.capture_id = ({TRACE}))",
+        "several events are of the same place in the file",
+    ),
+    "an event without a thread": (
+        f"UPDATE trace_events SET thread_index = 2147483647 WHERE capture_id = ({TRACE})",
+        "an event is in no thread",
+    ),
+    "an event without a signature": (
+        f"UPDATE event_ticks SET signature_index = signature_index + 1000000 WHERE capture_id = ({TRACE})",
+        "an event has no signature",
+    ),
+    "signatures with gaps": (
+        f"UPDATE signatures SET signature_index = signature_index * 1000 WHERE capture_id = ({TRACE})",
+        "its signatures are not numbered from 0",
     ),
 }
 
@@ -154,3 +204,35 @@ def test_what_is_not_as_that_version_made_it_is_refused(earlier: Path, what: str
     with pytest.raises(WarehouseError, match=f"^{earlier}: .*{message}"):
         etq.open(earlier)
     assert earlier.read_bytes() == before and [each.name for each in earlier.parent.iterdir()] == ["lab.duckdb"]
+
+
+# An event, and the two of its launch, each of which names the other's place as that of its parent, but in its own run.
+OTHER_RUNS = [
+    ("kernel", "unheard_of", 0, 1, None, 100, 7),
+    ("cuda_runtime", "cudaLaunchKernel", 0, 2, 3, 10, 7),
+    ("cpu_op", "nccl:all_reduce", 1, 3, 2, 5, None),
+]
+
+
+def test_a_parent_is_in_the_run_that_is_named(earlier: Path) -> None:
+    with duckdb.connect(str(earlier)) as plain:
+        [(capture,)] = plain.execute(TRACE).fetchall()
+        for table in ("event_ticks", "trace_events", "signatures"):
+            plain.execute(f"CREATE TEMP TABLE one AS FROM {table} WHERE capture_id = {capture} LIMIT 1")
+            plain.execute(f"DELETE FROM {table} WHERE capture_id = {capture}")
+            for index, (category, name, run, event, parent, start, correlation) in enumerate(OTHER_RUNS):
+                given: dict[str, Any] = {
+                    "signatures": {"signature_index": index, "category": category, "name": name},
+                    "event_ticks": {
+                        **{"run_index": run, "event_index": event, "signature_index": index, "parent_index": parent},
+                        **{"parent_run_index": None, "start_ticks": start, "elapsed_ticks": 10},
+                    },
+                    "trace_events": {"run_index": run, "event_index": event, "correlation_id": correlation},
+                }
+                values = given[table]
+                replaced = ", ".join(f"${column} AS {column}" for column in values)
+                plain.execute(f"INSERT INTO {table} SELECT * REPLACE ({replaced}) FROM one", values)
+            plain.execute("DROP TABLE one")
+    command = [sys.executable, "-m", "etq", "upgrade", str(earlier), "--no-backup"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, f"{earlier}: of schema {SCHEMA_VERSION} now\n")

@@ -1,0 +1,84 @@
+"""A warehouse that is open is no file to read or to replace: closing it would end DuckDB's lock."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.errors import WarehouseError
+from etq.maintenance.checking import check
+from etq.warehouse.warehouse import Warehouse
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+from tests.sharing.locks import can_write
+
+MLP = CAPTURES / "mlp/mlp.etdp"
+USES: dict[str, Callable[[Warehouse, Path], object]] = {
+    "ingest": lambda warehouse, own: warehouse.ingest(own),
+    "ingest_record": lambda warehouse, own: warehouse.ingest_record(own),
+    "ingest_program": lambda warehouse, own: warehouse.ingest_program(own),
+    "ingest_metrics": lambda warehouse, own: warehouse.ingest_metrics("mlp", own),
+    "a debug buffer": lambda warehouse, own: warehouse.ingest(MLP, debug_buffer=own),
+    "metrics": lambda warehouse, own: warehouse.ingest(MLP, metrics=[own]),
+    "an ETRecord": lambda warehouse, own: warehouse.ingest(MLP, etrecord=own),
+    "a program": lambda warehouse, own: warehouse.ingest(MLP, pte=own),
+    "a sidecar": lambda warehouse, own: warehouse.ingest(with_sidecar(own)),
+    "export": lambda warehouse, own: warehouse.export("mlp", "chrome", own),
+}
+
+
+def with_sidecar(own: Path) -> Path:
+    file = own.with_name("run.etdp")
+    file.write_bytes(MLP.read_bytes())
+    file.with_name("run.etdp.json").symlink_to(own)
+    return file
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Path:
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.ingest(MLP)
+    return tmp_path / "lab.duckdb"
+
+
+@pytest.mark.parametrize("use", USES)
+def test_an_open_warehouse_is_not_read_or_replaced(own: Path, use: str) -> None:
+    with etq.open(own) as warehouse:
+        with pytest.raises(WarehouseError, match="the warehouse itself; name another file$"):
+            USES[use](warehouse, own)
+        assert not can_write(own)
+    with etq.open(own, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT name FROM captures")[1] == [("mlp",)]
+
+
+@pytest.mark.parametrize("link", [os.symlink, os.link])
+def test_by_another_name(own: Path, link: Callable[[Path, Path], None]) -> None:
+    other = own.with_name("other")
+    link(own, other)
+    with etq.open(own) as warehouse:
+        assert "the warehouse itself" in str(warehouse.ingest_many([other])[0])
+        assert not can_write(own)
+
+
+def test_of_all_files_of_a_folder_the_warehouse_is_one(own: Path) -> None:
+    other = own.with_name("convnet.etdp")
+    other.write_bytes((CAPTURES / "convnet/convnet.etdp").read_bytes())
+    done = run_etq("ingest", str(own), str(other), "--db", str(own))
+    assert done.exit_code == 1
+    assert (
+        f"Error: {own}: the warehouse itself; name another file" in done.stderr and "convnet: ingested" in done.stderr
+    )
+    done = run_etq("link", "mlp", str(own), "--db", str(own))
+    assert done.exit_code == 1 and "the warehouse itself" in done.stderr
+
+
+def test_a_check_does_not_read_it_as_a_file_of_a_capture(own: Path) -> None:
+    with etq.open(own) as warehouse:
+        warehouse.connection.execute("UPDATE captures SET uri = 'lab.duckdb'")
+        warehouse.connection.execute("CHECKPOINT")
+    parts = [part.what for part in check(own, folder=own.parent)]
+    assert parts[-1] == "files of the folder that they were read from (0 of 1)"
