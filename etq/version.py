@@ -8,6 +8,8 @@ VERSION: Final = "0.1.0"
 # The version of a warehouse's tables, and the earliest that can be upgraded to it.
 SCHEMA_VERSION: Final = 6
 OLDEST_SCHEMA: Final = 4
+# The earliest of lakes that can be upgraded.
+OLDEST_LAKE: Final = 5
 # Optional libraries come last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),

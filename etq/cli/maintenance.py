@@ -88,21 +88,29 @@ def check(file: str, files: str) -> None:
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE")
+@click.argument("file", metavar="WAREHOUSE|LAKE")
 @click.option("--no-backup", is_flag=True, help="Keep no copy of the file from before.")
 def upgrade(file: str, no_backup: bool) -> None:
-    """Upgrade a warehouse that an earlier version of etq made.
+    """Upgrade a warehouse or lake that an earlier version of etq made.
 
     Each command that writes to a warehouse does so, too. Nothing of it is lost, and no file is needed again. The copy
-    from before stays beside it: lab.duckdb.schema-4. It is for the version of etq that made it.
+    from before stays beside it: lab.duckdb.schema-4. It is for the version of etq that made it. Former files of a
+    lake stay until etq lake compact deletes them.
 
     \b
     etq upgrade lab.duckdb
     """
+    from etq.database.connection import is_lake_path
     from etq.maintenance.upgrading import upgrade
     from etq.version import SCHEMA_VERSION
 
-    copy = upgrade(file, keep_old=not no_backup)
+    if is_lake_path(file):
+        from etq.lake.upgrading import upgrade as upgrade_lake
+
+        upgrade_lake(file)
+        copy = None
+    else:
+        copy = upgrade(file, keep_old=not no_backup)
     what = f"of schema {SCHEMA_VERSION} now" + (f"; {printable(str(copy))} is the file from before" if copy else "")
     click.echo(f"{printable(file)}: {what}", err=True)
 

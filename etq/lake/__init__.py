@@ -20,8 +20,22 @@ if TYPE_CHECKING:
     from etq.lake.history import Change, changes
     from etq.lake.mending import repair, restore
     from etq.lake.publishing import Added
+    from etq.lake.upgrading import upgrade
 
-__all__ = ["Added", "Change", "Fault", "add", "changes", "check", "compact", "export", "is_lake", "repair", "restore"]
+__all__ = [
+    "Added",
+    "Change",
+    "Fault",
+    "add",
+    "changes",
+    "check",
+    "compact",
+    "export",
+    "is_lake",
+    "repair",
+    "restore",
+    "upgrade",
+]
 
 # Reading a lake needs none of these modules, which import the readers of profiling files.
 _LAZY = {
@@ -30,6 +44,7 @@ _LAZY = {
     **dict.fromkeys(("Fault", "check"), "checking"),
     **dict.fromkeys(("repair", "restore"), "mending"),
     "compact": "compacting",
+    "upgrade": "upgrading",
     "Added": "publishing",
 }
 

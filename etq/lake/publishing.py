@@ -118,7 +118,7 @@ def _commit(
         added = Added(len(chosen) - len(gone), len(contents) - len(chosen), len(gone))
         if dropped(state, f"{kind}s", begin) & {load.id for load in loads}:
             raise WarehouseError(f"{lake}: a compaction gave up what took so long to be added; add it again")
-        others = _files_of_others(lake) if kind == "capture" else {}
+        others = files_of_others(lake) if kind == "capture" else {}
         is_same = all(files == state.of(table) for table, files in others.items())
         if not chosen and is_same and state.is_noted:
             return None
@@ -153,7 +153,7 @@ def _rows(
         return connection.sql(query).to_arrow_table()
 
 
-def _files_of_others(lake: Lake) -> dict[str, Sequence[File]]:
+def files_of_others(lake: Lake) -> dict[str, Sequence[File]]:
     """The files of programs and records: some may have been added that `captures` doesn't note."""
     states = {kind: read(lake, root=f"{kind}s") for kind in KINDS[:-1]}
     return {table: state.of(table) for kind, state in states.items() for table in tables_of(kind)}

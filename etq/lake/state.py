@@ -10,7 +10,7 @@ from etq.errors import WarehouseError
 from etq.lake import links
 from etq.lake.notes import Note
 from etq.lake.tables import FILE_PATH, KINDS, ConflictError, File, Files, Lake, files_of, kind_of, tables_of
-from etq.version import SCHEMA_VERSION
+from etq.version import OLDEST_LAKE, SCHEMA_VERSION
 
 
 class State:
@@ -18,10 +18,13 @@ class State:
 
     files     the files of each table that has rows
     is_noted  whether the last commit notes them
+    schema    the schema of their tables
     """
 
-    def __init__(self, lake: Lake, version: int, files: Files, *, is_noted: bool = True) -> None:
-        self.lake, self.version, self.files, self.is_noted = lake, version, files, is_noted
+    def __init__(
+        self, lake: Lake, version: int, files: Files, *, is_noted: bool = True, schema: int = SCHEMA_VERSION
+    ) -> None:
+        self.lake, self.version, self.files, self.is_noted, self.schema = lake, version, files, is_noted, schema
         self._loads: dict[str, dict[str, bool]] = {}
 
     def of(self, table: str) -> Sequence[File]:
@@ -89,18 +92,28 @@ def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> S
     # The last commit notes the files, unless another program made it.
     for each in sorted((each for each in commits if each <= number), reverse=True):
         if (note := lake.read_commit(*commits[each]).note) is not None:
-            if note.schema != SCHEMA_VERSION:
-                raise WarehouseError(
-                    f"{lake}: made by another version of etq (schema {note.schema}; this is {SCHEMA_VERSION}); add the "
-                    "files again to a new lake"
-                )
-            return State(lake, number, _files(lake.uri(commits[each][0]), note), is_noted=each == number)
+            _check_schema(lake, note.schema)
+            files = _files(lake.uri(commits[each][0]), note)
+            return State(lake, number, files, is_noted=each == number, schema=note.schema)
     if version is not None:
         raise WarehouseError(f"{lake}: what version {version} holds was noted in a log that was cleaned since")
     found = live(lake) if commits else {}
     named = {kind: {each.load for each in found.get(f"{kind}s", [])} for kind in KINDS}
     files = {table: [each for each in found[table] if each.load in named[str(kind_of(table))]] for table in found}
     return State(lake, number, {table: files[table] for table in files if files[table]}, is_noted=not commits)
+
+
+def _check_schema(lake: Lake, schema: int) -> None:
+    """Raise `WarehouseError` for what a lake noted in another version of etq, unless that is to be upgraded."""
+    if schema == SCHEMA_VERSION or (lake.accepts_earlier and OLDEST_LAKE <= schema < SCHEMA_VERSION):
+        return
+    if OLDEST_LAKE <= schema < SCHEMA_VERSION:
+        what, remedy = "an earlier", f"upgrade it: etq upgrade {lake}"
+    elif schema < OLDEST_LAKE:
+        what, remedy = "an earlier", "add the files again to a new lake"
+    else:
+        what, remedy = "a later", "use that version"
+    raise WarehouseError(f"{lake}: made by {what} version of etq (schema {schema}; this is {SCHEMA_VERSION}); {remedy}")
 
 
 def dropped(state: State, root: str, since: int) -> set[str]:

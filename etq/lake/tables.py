@@ -103,6 +103,7 @@ class Lake:
 
     url: str
     options: dict[str, str] | None = field(default=None, repr=False)  # may have secrets
+    accepts_earlier: bool = False  # whether a lake of an earlier schema is read, to be upgraded
     # Tables that were opened, as of then.
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was read of commits and files, by path: they never change.
@@ -112,7 +113,7 @@ class Lake:
     blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Lake, (self.url, self.options)
+        return Lake, (self.url, self.options, self.accepts_earlier)
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
@@ -312,7 +313,7 @@ class Lake:
                 return opened
             try:
                 module.DeltaTable.create(
-                    self.uri(table), _schema(table), "ignore", ["load_id"], table,
+                    self.uri(table), delta_schema(table), "ignore", ["load_id"], table,
                     configuration=_PROPERTIES, storage_options=self.options, commit_properties=properties,
                 )  # fmt: skip
             except (module.exceptions.DeltaError, OSError) as error:
@@ -396,7 +397,7 @@ class Lake:
             raise WarehouseError(f"{self}: {reason(error)}") from error
 
 
-def _schema(table: str) -> Any:
+def delta_schema(table: str) -> Any:
     """The columns of a table in a lake."""
     module = deltalake()
     types = __import__("deltalake.schema", fromlist=["ArrayType", "Field", "PrimitiveType"])

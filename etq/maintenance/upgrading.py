@@ -64,14 +64,14 @@ def upgrade_open(connection: duckdb.DuckDBPyConnection, path: str, *, keep_old: 
     file that isn't a warehouse of an earlier schema or is damaged, and if it, or the copy, can't be written.
     """
     [(version,)] = connection.execute("SELECT schema_version FROM main.warehouse").fetchall()
-    migrations = [_MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)]
-    contents.check_earlier(connection, path, _tables_before(migrations), _new_tables(migrations))
+    migrations = migrations_since(version)
+    contents.check_earlier(connection, path, tables_before(migrations), _new_tables(migrations))
     source = Path(path).resolve()
     copy: Path | None = None
 
     def work() -> None:
         nonlocal copy
-        _migrate(connection, path, migrations)
+        migrate(connection, path, migrations)
         if folder is not None:
             copy = _published(Path(folder, source.name), source.with_name(f"{source.name}.schema-{version}"))
 
@@ -109,12 +109,17 @@ def _failure(path: str, error: BaseException) -> str | None:
     return None
 
 
+def migrations_since(version: int) -> list[Migration]:
+    """Return what leads from a schema to that of today."""
+    return [_MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)]
+
+
 def _new_tables(migrations: Sequence[Migration]) -> frozenset[str]:
     return frozenset().union(*(each.tables for each in migrations))
 
 
-def _tables_before(migrations: Sequence[Migration]) -> dict[str, str]:
-    """Return the tables before these migrations by name, as DuckDB shows them."""
+def tables_before(migrations: Sequence[Migration]) -> dict[str, str]:
+    """Return the statements that make the tables before these migrations, by name, as DuckDB shows them."""
     new = _new_tables(migrations)
     with duckdb.connect(":memory:") as connection:
         for table in catalog.tables():
@@ -139,7 +144,8 @@ def _published(written: Path, target: Path) -> Path:
             place = target.with_name(f"{target.name}-{number}")
 
 
-def _migrate(connection: duckdb.DuckDBPyConnection, path: str, migrations: Sequence[Migration]) -> None:
+def migrate(connection: duckdb.DuckDBPyConnection, path: str, migrations: Sequence[Migration]) -> None:
+    """Add what the tables of an earlier schema lack, and compute it. `path` is for messages."""
     for migration in migrations:
         for table in catalog.tables():
             if table.name in migration.tables:
