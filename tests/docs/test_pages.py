@@ -71,7 +71,7 @@ def test_code_for_torch_and_spark_compiles(page: Path) -> None:
 def test_languages_of_fences() -> None:
     """A fence of another language would be checked by nothing."""
     languages = set(re.findall(r"^```(\w*)$", ALL, re.MULTILINE)) - {""}
-    assert languages <= {"console", "python", "sh", "sql", "py", "text", "json"}
+    assert languages <= {"console", "python", "sh", "sql", "py", "text", "json", "toml"}
 
 
 @pytest.mark.long

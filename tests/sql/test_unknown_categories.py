@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,12 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.ingest.trace.classes import classified
 from tests.command_line import run_etq
 from tests.launch_traces import training
 from tests.trace_builders import event
 
+ROOT = Path(__file__).parents[2]
 # Views of a trace that take nothing else.
 VIEWS = [
     each.name
@@ -126,6 +129,19 @@ def test_a_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "unknown" in run_etq("kernels", file, "--by", "family").stdout
     monkeypatch.setenv("ETQ_CLASSES", own)
     assert "unknown" not in run_etq("kernels", file, "--by", "family").stdout
+
+
+def test_the_documentation_s_file_of_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [text] = re.findall(r"^```toml$(.*?)^```$", (ROOT / "docs/how-to/pytorch-traces.md").read_text(), re.M | re.S)
+    (tmp_path / "npu.toml").write_text(text)
+    monkeypatch.setenv("ETQ_CLASSES", str(tmp_path / "npu.toml"))
+    kinds = [("npu_task", "npu_matmul_3"), ("npu_task", "memset_1"), ("npu_api", "npuEnqueue"), ("cpu_op", "aten::mm")]
+    assert [(each.activity, each.on_device, each.purpose, each.kernel_family) for each in classified(kinds)] == [
+        ("kernel", True, None, "GEMM"),
+        ("kernel", True, None, "copy"),
+        ("call", False, "launch", None),
+        ("op", False, None, None),
+    ]
 
 
 @pytest.mark.parametrize(
