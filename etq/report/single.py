@@ -13,7 +13,7 @@ from etq.report import graph, graph_more, graph_section, memory, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
-from etq.warehouse.focus import computed_once, focused, of_dumps
+from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -66,7 +66,7 @@ def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:
     if captures >= MANY:
         yield focused(target.warehouse, capture)
     if target.is_trace:
-        yield computed_once(target.warehouse, capture)
+        yield computed_once(target.warehouse, capture, of_trace(target.unit))
     elif target.events >= LONG:
         yield computed_once(target.warehouse, capture, of_dumps(target.method, target.runs))
 

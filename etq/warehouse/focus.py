@@ -95,7 +95,16 @@ def prepared_for(
     if not is_prepared(view):
         return nullcontext()
     shared = {name: OF_TRACES[name] for name in _OF_ADVICE}
-    return computed_once(warehouse, capture, {**shared, "_trace_advice": [[unit or "us"]]})
+    return computed_once(warehouse, capture, {**shared, **_advice_in(unit)})
+
+
+def of_trace(unit: str | None) -> Mapping[str, Sequence[Arguments]]:
+    """Return what several views of a trace compute, as `OF_TRACES`, and the advice about it in a unit of time."""
+    return {**OF_TRACES, **_advice_in(unit)}
+
+
+def _advice_in(unit: str | None) -> Mapping[str, Sequence[Arguments]]:
+    return {"_trace_advice": [[unit or "us"]]}
 
 
 def of_dumps(method: str | None, runs: str) -> Mapping[str, Sequence[Arguments]]:

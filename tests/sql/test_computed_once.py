@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,11 @@ import pytest
 
 import etq
 from etq import QueryError, catalog
+from etq.report.single import report_of
 from etq.report.traces import VIEWS
 from etq.warehouse.focus import computed_once, of_dumps
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
 STEPS = CAPTURES / "torch" / "mlp_train.pt.trace.json.gz"
@@ -69,6 +72,22 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str) -> None:
         assert answers(warehouse, name) == alone
         assert "_computed_calls" in str(warehouse.connection.execute("EXPLAIN FROM key_averages(?)", [name]).fetchall())
     assert sum(bool(rows) for rows in alone.values()) > (15 if name == "gpu" else 7)
+
+
+@pytest.mark.parametrize("unit", [None, "ms"])
+@pytest.mark.parametrize("name", ["cpu", "gpu"])
+def test_the_advice_of_every_door_is_that_of_the_view(
+    warehouse: etq.Warehouse, file: Path, name: str, unit: str | None
+) -> None:
+    """The method, the command and the report compute what its rules share once."""
+    expected = warehouse.rows("FROM advice($c, unit := $unit)", c=name, unit=unit)[1]
+    assert warehouse.advice(name, unit=unit).fetchall() == expected
+    unit_options = [] if unit is None else ["--unit", unit]
+    done = run_etq("advice", name, "--db", str(file), "--format", "json", *unit_options)
+    assert [row["finding"] for row in json.loads(done.stdout)] == [row[2] for row in expected]
+    report = report_of(warehouse, name, unit, None, "typical")
+    [section] = [each for each in report.sections if each.kind == "advice"]
+    assert section.tables["advice"].length == len(expected) > 0
 
 
 @pytest.mark.parametrize("runs", ["typical", "all"])
