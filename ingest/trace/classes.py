@@ -15,8 +15,9 @@ from etq.errors import FormatError
 
 # Names a file of further rules, which come before those that are known.
 VARIABLE: Final = "ETQ_CLASSES"
-# How much of a name is read: demangled names of templates have thousands of characters.
+# How much of a name is read: demangled names of templates have thousands of characters, those of calls some tens.
 _MOST_CHARACTERS: Final = 4_000
+_MOST_OF_CALLS: Final = 200
 # Kernels of these families are products, which matrix units can compute; those of the other families aren't.
 _PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
 _KERNEL: Final = "kernel"
@@ -88,7 +89,7 @@ class Rules(NamedTuple):
 
     def of_call(self, name: str) -> tuple[str, bool] | None:
         """Return the purpose of a call of a runtime or driver, and whether it waits; None if it is unknown."""
-        found = self.call_name.match(name)
+        found = self.call_name.match(name) if len(name) <= _MOST_OF_CALLS else None
         return None if found is None else self.calls.get(found[1])
 
     def of_kernel(self, name: str) -> Kernel:
@@ -147,6 +148,7 @@ def _rules(path: str | None) -> Rules:
         own = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         if unknown := own.keys() - known.keys():
             raise ValueError(f"{min(unknown)} is not known")
+        _check_words(own, known)
         return _parsed({key: _joined(own.get(key), known[key]) for key in known})
     except OSError as error:
         raise FormatError(path, f"can't be read: {(error.strerror or str(error)).lower()}") from None
@@ -154,6 +156,15 @@ def _rules(path: str | None) -> Rules:
         raise FormatError(path, f"not a file of classes: an entry has no {error}") from None
     except (ValueError, re.error, TypeError, AttributeError) as error:
         raise FormatError(path, f"not a file of classes: {error}") from None
+
+
+def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+    """Raise `ValueError` for an activity, or the purpose of a call, that no view counts."""
+    for word, tables in (("activity", ("category", "name")), ("purpose", ("call",))):
+        words = sorted({entry[word] for table in tables for entry in known[table]})
+        for entry in (entry for table in tables for entry in own.get(table, ())):
+            if entry[word] not in words:
+                raise ValueError(f"{word} {entry[word]!r} is not known; known are {', '.join(words)}")
 
 
 def _joined(own: Any, known: Any) -> Any:

@@ -81,13 +81,14 @@ def test_the_advice_of_every_door_is_that_of_the_view(
 ) -> None:
     """The method, the command and the report compute what its rules share once."""
     expected = warehouse.rows("FROM advice($c, unit := $unit)", c=name, unit=unit)[1]
+    assert bool(expected) == (name == "gpu")
     assert warehouse.advice(name, unit=unit).fetchall() == expected
     unit_options = [] if unit is None else ["--unit", unit]
     done = run_etq("advice", name, "--db", str(file), "--format", "json", *unit_options)
     assert [row["finding"] for row in json.loads(done.stdout)] == [row[2] for row in expected]
     report = report_of(warehouse, name, unit, None, "typical")
     [section] = [each for each in report.sections if each.kind == "advice"]
-    assert section.tables["advice"].length == len(expected) > 0
+    assert section.tables["advice"].length == len(expected)
 
 
 @pytest.mark.parametrize("runs", ["typical", "all"])

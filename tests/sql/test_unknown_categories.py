@@ -151,6 +151,14 @@ def test_the_documentation_s_file_of_classes(tmp_path: Path, monkeypatch: pytest
         ("[[family]]\nname = 'GEMM'\npatterns = ['(']", "unterminated subpattern"),
         ("[[kernel]]\nname = 'GEMM'", "kernel is not known"),
         ("family = 1", "isn't a list"),
+        (
+            "[[category]]\nactivity = 'kernle'\nnames = ['x']",
+            "activity 'kernle' is not known; known are annotation, call,",
+        ),
+        (
+            "[[call]]\npurpose = 'lunch'\nwaits = false\nnames = ['x']",
+            "purpose 'lunch' is not known; known are allocation,",
+        ),
         ("not toml", "Expected '='"),
         (None, "can't be read: no such file"),
     ],
