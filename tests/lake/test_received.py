@@ -258,8 +258,35 @@ def test_equal_rows_of_captures_are_refused(lake: Path) -> None:
     """A small file may have any number of them."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    file = min((lake / "captures").glob("load_id=*/*.parquet"))
-    parquet.write_table(pyarrow.concat_tables([parquet.read_table(file)] * 1000), file)
+    first, second = sorted((lake / "captures").glob("load_id=*/*.parquet"))
+    rows = parquet.read_table(first)
+    parquet.write_table(pyarrow.concat_tables([rows] * 1000), second)
+    for name in ("add", "compact"):
+        with pytest.raises(
+            WarehouseError, match=f"^{lake}: damaged: the files of captures have 1,001 rows; expected 2; "
+        ):
+            DOORS[name](lake)
+    shutil.copy(first, second)
     for name in ("add", "compact"):
         with pytest.raises(WarehouseError, match=f"^{lake}: damaged: capture [0-9a-f]{{64}} is there twice"):
             DOORS[name](lake)
+
+
+@pytest.mark.parametrize("door", ["add", "compact"])
+def test_captures_with_more_text_than_memory_are_refused(lake: Path, door: str) -> None:
+    """A dictionary has a text once, for any number of rows."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = min((lake / "captures").glob("load_id=*/*.parquet"))
+    rows = parquet.read_table(file, partitioning=None)
+    place = rows.schema.get_field_index("name")
+    # As one row: the note says so.
+    rows = rows.set_column(place, "name", pyarrow.array(["x" * 3_000_000]))
+    parquet.write_table(rows, file, compression="zstd")
+    assert file.stat().st_size < 100_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "available", lambda: 2_000_000)
+        with pytest.raises(
+            WarehouseError, match=f"^{lake}: to read captures would take 3.0 MB of memory, and at most 2.0"
+        ):
+            DOORS[door](lake)
