@@ -28,6 +28,7 @@ LAYERS = (
         "etq.lake.links",
         "etq.lake.library",
         "etq.lake.notes",
+        "etq.lake.checkpoints",
         "etq.lake.tables",
         "etq.lake.state",
         "etq.lake.stores",

@@ -123,7 +123,7 @@ def test_what_a_compaction_deletes_while_it_is_restored_is_not_there(
     lake = tmp_path / "lake"
     version = restorable(lake)
     rows = contents(lake)
-    commit = mending.change
+    commit = state.change
 
     def late(*arguments: Any) -> bool:
         made = commit(*arguments)
