@@ -95,6 +95,7 @@ LARGE = {
         "etq.database.functions",
         "etq.storage",
         "etq.maintenance.schema_5",
+        "etq.lake.checkpoints",
         "etq.lake.tables",
         "etq.lake.writing",
         "etq.warehouse.metadata_decoder",
