@@ -11,7 +11,7 @@ import duckdb
 from etq.errors import WarehouseError
 from etq.lake.checking import check
 from etq.lake.publishing import publish
-from etq.lake.reading import attach, read_parquet
+from etq.lake.reading import attach, check_root, read_parquet
 from etq.lake.state import Change, State, change, dropped, live, read
 from etq.lake.stores import writing
 from etq.lake.tables import KINDS, File, Lake, kind_of, tables_of
@@ -121,7 +121,8 @@ def _names(state: State, loads: set[str]) -> list[str]:
         attach(connection, state)
         for each in state.of("captures"):
             if each.load in loads:
-                with suppress(duckdb.Error):
+                with suppress(duckdb.Error, WarehouseError):
+                    check_root(connection, state, "capture", [each])
                     query = f"SELECT name FROM {read_parquet([state.lake.uri('captures', each.path)])}"
                     names += [name for (name,) in connection.execute(query).fetchall()]
     return sorted(names)

@@ -18,7 +18,7 @@ from typing import Any
 import duckdb
 
 from etq.errors import WarehouseError, displayed
-from etq.lake.reading import attach, read_parquet
+from etq.lake.reading import attach, check_root, read_parquet
 from etq.lake.state import Change, State, change, dropped, read
 from etq.lake.tables import KINDS, File, Lake, tables_of
 from etq.lake.writing import Load, discard, files_of, rows_of, write_root
@@ -55,6 +55,7 @@ def known_of(state: State, kind: str) -> dict[str, Content]:
         return {}
     with duckdb.connect(":memory:") as connection:
         attach(connection, state)
+        check_root(connection, state, kind, state.of(f"{kind}s"))
         source = read_parquet(paths, of_loads=True)
         # A small file may have any number of equal rows.
         twice = f"SELECT sha256 FROM {source} GROUP BY sha256 HAVING count(*) > 1 LIMIT 1"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +14,16 @@ from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import settings, withdraw_access
 from etq.errors import WarehouseError, message_of
+from etq.ingest import memory
 from etq.lake.state import State, read
-from etq.lake.tables import Lake, kind_of
+from etq.lake.tables import File, Lake, kind_of
 
 if TYPE_CHECKING:
     from etq.lake.remote import LakeFiles
 
+# The most memory that is taken for the rows of a root table; what a row of Python takes besides its texts.
+_LARGEST_ROOT: Final = 1 << 32
+_ROW_BYTES: Final = 500
 # What DuckDB takes for a pattern in the path of a file.
 _PATTERN: Final = re.compile(r"[*?\[]")
 
@@ -120,6 +124,25 @@ def rows_of(state: State, table: str) -> str:
             f"SEMI JOIN {read_parquet(held, of_loads=True)} AS k USING ({kind}_id, load_id)"
         )
     return " UNION ALL ".join(queries)
+
+
+def check_root(connection: duckdb.DuckDBPyConnection, state: State, kind: str, files: Sequence[File]) -> None:
+    """Raise `WarehouseError` if files of a root table have other numbers of rows than the lake notes, or more text than
+    is read into memory: a small file may have any number of equal rows and long texts.
+    """
+    if not files:
+        return
+    root = f"{kind}s"
+    texts = [column.name for column in catalog.objects()[root].columns if str(column.type).startswith("VARCHAR")]
+    lengths = " + ".join(f'coalesce(strlen(t."{name}"), 0)' for name in texts)
+    source = read_parquet([state.lake.uri(root, each.path) for each in files])
+    [(rows, size)] = connection.execute(f"SELECT count(*), coalesce(sum({lengths}), 0) FROM {source} AS t").fetchall()
+    if rows != (expected := sum(each.rows for each in files)):
+        what = f"the files of {root} have {rows:,} rows; expected {expected:,}"
+        raise WarehouseError(f"{state.lake}: damaged: {what}; see etq lake check")
+    if (size := int(size) + rows * _ROW_BYTES) > (most := min(_LARGEST_ROOT, memory.available())):
+        what = f"to read {root} would take {memory.shown(size)} of memory, and at most {memory.shown(most)} is taken"
+        raise WarehouseError(f"{state.lake}: {what}; split the lake")
 
 
 def read_parquet(paths: list[str], *, of_loads: bool = False) -> str:

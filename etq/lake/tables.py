@@ -30,8 +30,7 @@ import msgspec
 from etq import catalog
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError
-from etq.ingest import memory
-from etq.lake import links, notes
+from etq.lake import checkpoints, links, notes
 from etq.lake.library import deltalake, reason
 from etq.lake.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit, Note
 
@@ -50,9 +49,6 @@ _PRIMITIVES: Final = {
 # Each writer reads all commits since the last checkpoint of each table, twice.
 _PROPERTIES: Final = {"delta.checkpointInterval": "10"}
 _COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
-_CHECKPOINT: Final = re.compile(r"\.checkpoint\.(?:[0-9]{10}\.[0-9]{10}\.)?parquet$")
-# What a row of a checkpoint takes at most: it names a file.
-_CHECKPOINT_ROW_BYTES: Final = 500
 # The most memory of the notes that are kept.
 _KEPT_BYTES: Final = 1 << 28
 FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
@@ -187,19 +183,11 @@ class Lake:
         """Raise `WarehouseError` for a checkpoint that names other files to read, anywhere, and for one that takes more
         memory than there is.
         """
-        from pyarrow import BufferReader, parquet
-
         if path in self._checkpoints:
             return
         try:
-            if _CHECKPOINT.search(path) is None:
-                raise ValueError("a checkpoint that etq doesn't write")
-            file = parquet.ParquetFile(BufferReader(self._content(path, size)))
-            memory.refuse_beyond(self.uri(path), "to read it", file.metadata.num_rows * _CHECKPOINT_ROW_BYTES)
-            named = file.read(["sidecar"]) if "sidecar" in file.schema_arrow.names else []
-            if any(each.null_count < len(each) for each in named):
-                raise ValueError("a checkpoint that names other files")
-        except (OSError, ValueError) as error:
+            checkpoints.check(self.uri(path), self._content(path, size))
+        except (OSError, ValueError, RecursionError) as error:
             raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
         self._checkpoints.add(path)
 

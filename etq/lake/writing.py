@@ -15,7 +15,7 @@ from etq.database.connection import with_access
 from etq.errors import WarehouseError, message_of
 from etq.lake import stores
 from etq.lake.library import reason
-from etq.lake.reading import read_parquet
+from etq.lake.reading import check_root, read_parquet
 from etq.lake.state import State
 from etq.lake.tables import File, Lake, tables_of
 
@@ -92,6 +92,7 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
 def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads: Sequence[str]) -> Load:
     """Write what these loads hold of the lake as one load, sorted by key."""
     roots = [each for each in state.of(f"{kind}s") if each.load in loads]
+    check_root(connection, state, kind, roots)
     root = read_parquet([state.lake.uri(f"{kind}s", each.path) for each in roots], of_loads=True)
 
     def query(table: str) -> str:

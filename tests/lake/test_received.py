@@ -15,7 +15,7 @@ import pytest
 import etq
 from etq.errors import EtqError, WarehouseError
 from etq.ingest import memory
-from etq.lake import check, compact, compacting, export, is_lake, publishing, restore
+from etq.lake import check, checkpoints, compact, compacting, export, is_lake, publishing, restore
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -203,7 +203,8 @@ def test_a_lake_whose_path_is_a_pattern_is_itself(made: Path, tmp_path: Path, na
 def test_a_lake_whose_path_the_library_takes_for_another_is_refused(made: Path, tmp_path: Path) -> None:
     """It would read the folder `lakeA`."""
     named = Path(shutil.copytree(made, tmp_path / "lake%41"))
-    for door in [*DOORS.values(), is_lake, lambda lake: restore(lake, 1), lambda lake: export(lake, named)]:
+    others: list[Callable[[Path], object]] = [is_lake, lambda lake: restore(lake, 1), lambda lake: export(lake, named)]
+    for door in [*DOORS.values(), *others]:
         with pytest.raises(WarehouseError, match=f"^{named}: the path of a lake can't have '%'; rename the f"):
             door(named)
     assert [each.name for each in tmp_path.iterdir()] == ["lake%41"]
@@ -245,6 +246,37 @@ def test_a_checkpoint_larger_than_the_memory_is_refused(lake: Path, monkeypatch:
             door(lake)
 
 
+@pytest.mark.parametrize("where", ["stats", "partitionValues", "tags"])
+def test_long_texts_of_a_checkpoint_are_refused(lake: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file may have a text once for all its rows."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    [checkpoint] = (lake / "captures/_delta_log").glob("*.checkpoint.parquet")
+    rows = parquet.read_table(checkpoint)
+    schema = rows.schema
+    if where == "tags":
+        tags = pyarrow.struct([*schema.field("add").type, ("more", pyarrow.list_(pyarrow.string()))])
+        schema = schema.set(schema.get_field_index("add"), pyarrow.field("add", tags))
+    added = next(row for row in rows.to_pylist() if row["add"])
+    text = "x" * 1_000_000
+    long = {"stats": text, "partitionValues": [("load_id", text)], "tags": None}[where]
+    more = {"more": [text]} if where == "tags" else {where: long}
+    parquet.write_table(
+        pyarrow.Table.from_pylist([{**added, "add": {**added["add"], **more}}] * 40, schema), checkpoint
+    )
+    assert checkpoint.stat().st_size < 200_000
+    monkeypatch.setattr(memory, "available", lambda: 3 * 10**7)
+    for door in DOORS.values():
+        with pytest.raises(EtqError, match=f"^{checkpoint}: to read it would take 160.0 MB of memory"):
+            door(lake)
+    monkeypatch.setattr(checkpoints, "_MOST_TEXT", 10**7)
+    for door in DOORS.values():
+        with pytest.raises(
+            EtqError, match=f"^{checkpoint}: .*damaged: a checkpoint with 40.0 MB of text; at most 10.0"
+        ):
+            door(lake)
+
+
 def test_a_folder_in_a_log_is_refused(lake: Path) -> None:
     """A writer would try again and again to make the commit of its name."""
     folder = lake / f"captures/_delta_log/{9:020}.json"
@@ -258,8 +290,35 @@ def test_equal_rows_of_captures_are_refused(lake: Path) -> None:
     """A small file may have any number of them."""
     pyarrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
-    file = min((lake / "captures").glob("load_id=*/*.parquet"))
-    parquet.write_table(pyarrow.concat_tables([parquet.read_table(file)] * 1000), file)
+    first, second = sorted((lake / "captures").glob("load_id=*/*.parquet"))
+    rows = parquet.read_table(first)
+    parquet.write_table(pyarrow.concat_tables([rows] * 1000), second)
+    for name in ("add", "compact"):
+        with pytest.raises(
+            WarehouseError, match=f"^{lake}: damaged: the files of captures have 1,001 rows; expected 2; "
+        ):
+            DOORS[name](lake)
+    shutil.copy(first, second)
     for name in ("add", "compact"):
         with pytest.raises(WarehouseError, match=f"^{lake}: damaged: capture [0-9a-f]{{64}} is there twice"):
             DOORS[name](lake)
+
+
+@pytest.mark.parametrize("door", ["add", "compact"])
+def test_captures_with_more_text_than_memory_are_refused(lake: Path, door: str) -> None:
+    """A dictionary has a text once, for any number of rows."""
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    file = min((lake / "captures").glob("load_id=*/*.parquet"))
+    rows = parquet.read_table(file, partitioning=None)
+    place = rows.schema.get_field_index("name")
+    # As one row: the note says so.
+    rows = rows.set_column(place, "name", pyarrow.array(["x" * 3_000_000]))
+    parquet.write_table(rows, file, compression="zstd")
+    assert file.stat().st_size < 100_000
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "available", lambda: 2_000_000)
+        with pytest.raises(
+            WarehouseError, match=f"^{lake}: to read captures would take 3.0 MB of memory, and at most 2.0"
+        ):
+            DOORS[door](lake)

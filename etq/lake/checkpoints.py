@@ -1,0 +1,86 @@
+"""Checks of a log's checkpoints before the library reads them, which unpacks all of one, and reads what it names."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from etq.catalog import identifier, quoted
+from etq.errors import message_of
+from etq.ingest import memory
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_NAME: Final = re.compile(r"\.checkpoint\.(?:[0-9]{10}\.[0-9]{10}\.)?parquet$")
+# What a row takes besides its texts: it names a file.
+_ROW_BYTES: Final = 500
+# The most bytes of texts, and how often the library has them in memory at once (measured: 3.3).
+_MOST_TEXT: Final = 1 << 30
+_COPIES: Final = 4
+
+
+def check(uri: str, content: bytes) -> None:
+    """Raise `ValueError` for a checkpoint that is damaged or names other files to read, anywhere, and `FormatError` for
+    one that takes more memory than there is.
+    """
+    from pyarrow import BufferReader, parquet
+
+    if _NAME.search(uri) is None:
+        raise ValueError("a checkpoint that etq doesn't write")
+    file = parquet.ParquetFile(BufferReader(content))
+    memory.refuse_beyond(uri, "to read it", file.metadata.num_rows * _ROW_BYTES)
+    texts = _text_bytes(content, file.schema_arrow)
+    if texts > _MOST_TEXT:
+        raise ValueError(f"a checkpoint with {memory.shown(texts)} of text; at most {memory.shown(_MOST_TEXT)} is read")
+    memory.refuse_beyond(uri, "to read it", texts * _COPIES)
+    named = file.read(["sidecar"]) if "sidecar" in file.schema_arrow.names else []
+    if any(each.null_count < len(each) for each in named):
+        raise ValueError("a checkpoint that names other files")
+
+
+def _text_bytes(content: bytes, schema: pa.Schema) -> int:
+    """Return the bytes of all texts, of which a file may have each once for any number of rows.
+
+    DuckDB has each once, too, while it counts.
+    """
+    lengths = [each for field in schema for each in _lengths(f"t.{identifier(field.name)}", field.type)]
+    if not lengths:
+        return 0
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect(":memory:") as connection:
+        path = Path(folder) / "checkpoint.parquet"
+        path.write_bytes(content)
+        sums = " + ".join(f"coalesce(sum({each}), 0)" for each in lengths)
+        try:
+            [(found,)] = connection.execute(f"SELECT {sums} FROM read_parquet({quoted(str(path))}) AS t").fetchall()
+        except duckdb.Error as error:
+            raise ValueError(message_of(error)) from error
+        return int(found)
+
+
+def _lengths(value: str, type: pa.DataType, depth: int = 0) -> Iterator[str]:
+    """Yield the queries for the bytes of each text within a value of a type."""
+    from pyarrow import types
+
+    if types.is_string(type) or types.is_large_string(type):
+        yield f"strlen({value})"
+    elif types.is_binary(type) or types.is_large_binary(type):
+        yield f"octet_length({value})"
+    elif types.is_struct(type):
+        for field in type:
+            yield from _lengths(f"struct_extract({value}, {quoted(field.name)})", field.type, depth)
+    elif types.is_map(type):
+        yield from _lengths_in(f"map_keys({value})", type.key_type, depth)
+        yield from _lengths_in(f"map_values({value})", type.item_type, depth)
+    elif types.is_list(type) or types.is_large_list(type):
+        yield from _lengths_in(value, type.value_type, depth)
+
+
+def _lengths_in(values: str, type: pa.DataType, depth: int) -> Iterator[str]:
+    for each in _lengths(f"v{depth}", type, depth + 1):
+        yield f"list_sum(list_transform({values}, lambda v{depth}: {each}))"
