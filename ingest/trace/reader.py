@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import PurePath
 from typing import Any, Final, TypeVar
 
@@ -155,17 +156,16 @@ def _devices(trace: Trace, columns: TraceColumns) -> pa.RecordBatch | None:
 def _one(at: int, entry: msgspec.Raw, columns: TraceColumns) -> TraceEvent | PlainEvent:
     """Return an event of a block that can't be decoded as a whole: it has another tool's layout or invalid UTF-8."""
     content = bytes(entry)
-    try:
-        content.decode()
-    except UnicodeDecodeError:
-        columns.find("no UTF-8", "bytes of names that aren't UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
-        content = content.decode("utf-8", "replace").encode()
-    try:
-        return _event.decode(content)
-    except msgspec.DecodeError:
-        columns.plain.add(at)
-    try:
-        return _plain.decode(content)
-    except msgspec.DecodeError:
-        columns.leave_out("no event's form")
-        return NOTHING
+    for decode in (_event.decode, _plain.decode):
+        with suppress(msgspec.DecodeError):
+            try:
+                event = decode(content)
+            except UnicodeDecodeError:
+                columns.find("no UTF-8", "bytes of names that aren't UTF-8 are shown as \N{REPLACEMENT CHARACTER}")
+                content = content.decode("utf-8", "replace").encode()
+                event = decode(content)
+            if isinstance(event, PlainEvent):
+                columns.plain.add(at)
+            return event
+    columns.leave_out("no event's form")
+    return NOTHING

@@ -96,6 +96,16 @@ def test_names_that_are_not_utf8(warehouse: Warehouse) -> None:
     assert "no UTF-8" in findings(warehouse)
 
 
+def test_bytes_that_are_not_read_need_no_finding(warehouse: Warehouse) -> None:
+    """A key that etq doesn't know, beside an event of another layout, for which each event is decoded alone."""
+    events = [event("cpu_op", "aten::add", 0, 10), event("cpu_op", "aten::mul", 20, 30) | {"args": "another layout"}]
+    content = trace(*events).replace(b'"args": {', b'"\xed\xa0\x80": 1, "args": {', 1)
+    assert b"\xed\xa0\x80" in content
+    warehouse.ingest(content)
+    assert "no UTF-8" not in findings(warehouse)
+    assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(2,)]
+
+
 def test_another_tools_trace_is_plain_slices(warehouse: Warehouse) -> None:
     content = json.dumps(
         [
