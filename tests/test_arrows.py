@@ -95,7 +95,6 @@ LARGE = {
         "etq.database.functions",
         "etq.storage",
         "etq.maintenance.stored_slices",
-        "etq.maintenance.schema_5",
         "etq.lake.checkpoints",
         "etq.lake.tables",
         "etq.lake.writing",
