@@ -139,4 +139,6 @@ def medians(values: Numbers) -> Numbers:
 
 def median(values: Any) -> float:
     """Return the median without NaN; NaN of nothing."""
-    return float(medians(np.asarray(values, np.float64)[None])[0])
+    given = np.asarray(values, np.float64)
+    ordered = np.sort(given[np.isfinite(given)])
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if len(ordered) else np.nan
