@@ -121,12 +121,8 @@ class _Item:
     test: Test | None
     whole: Test | None
     single: Single | None
+    share: float | None  # of base's total
     weights: float  # of the tests of its level that aren't certain
-
-    @property
-    def share(self) -> float | None:
-        known = [each.share for each in (self.test, self.single) if each is not None]
-        return next((share for share in known if share is not None), None)
 
     @property
     def part(self) -> float:
@@ -183,15 +179,17 @@ class _Comparison:
         several = tests(samples, self.states.factors, kept, level)
         whole = {} if kept.all() else tests(samples, self.states.factors, np.ones_like(kept), level)
         weights = sum(test.weight for test in several.values() if test.q is not None and test.q >= self.alphas[level])
-        has, sides = np.isfinite(samples.ticks), (samples.is_base, samples.is_new)
-        bases, news = ((has & side).sum(axis=1).tolist() for side in sides)
-        used_bases, used_news = ((has & side & self.states.is_used).sum(axis=1).tolist() for side in sides)
-        base_ticks, new_ticks = (medians(samples.ticks[:, side]).tolist() for side in sides)
-        for row in np.flatnonzero(samples.of_level(level)).tolist():
-            if bases[row] or news[row]:
-                counts = bases[row], news[row], used_bases[row], used_news[row]
-                known = several.get(row), whole.get(row), single.get(row)
-                yield self._of_item(_Item(row, level, *counts, base_ticks[row], new_ticks[row], *known, weights))
+        rows = np.flatnonzero(samples.of_level(level))
+        ticks, sides = samples.ticks[rows], (samples.is_base, samples.is_new)
+        has, used = np.isfinite(ticks), self.states.is_used
+        counts = ((has & side).sum(axis=1).tolist() for side in (*sides, *(side & used for side in sides)))
+        typical = (medians(ticks[:, side]).tolist() for side in sides)
+        for row, bases, news, used_bases, used_news, base, new in zip(rows.tolist(), *counts, *typical, strict=True):
+            test, one = several.get(row), single.get(row)
+            shares = [each.share for each in (test, one) if each is not None and each.share is not None]
+            if bases or news:
+                known = test, whole.get(row), one, shares[0] if shares else None
+                yield self._of_item(_Item(row, level, bases, news, used_bases, used_news, base, new, *known, weights))
 
     def _of_item(self, item: _Item) -> Verdict:
         """The verdict on an item, with its numbers and note."""

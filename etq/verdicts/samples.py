@@ -132,9 +132,9 @@ def medians(values: Numbers) -> Numbers:
     if not values.shape[1]:
         return np.full(len(values), np.nan)
     ordered, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
-    low, high = (np.maximum(counts - 1, 0) // 2)[:, None], np.minimum(counts // 2, values.shape[1] - 1)[:, None]
-    both = np.take_along_axis(ordered, low, axis=1) + np.take_along_axis(ordered, high, axis=1)
-    return np.where(counts > 0, both[:, 0] / 2, np.nan)
+    low, high = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, values.shape[1] - 1)
+    rows = np.arange(len(values))
+    return np.where(counts > 0, (ordered[rows, low] + ordered[rows, high]) / 2, np.nan)
 
 
 def median(values: Any) -> float:
