@@ -83,20 +83,10 @@ shown AS MATERIALIZED (
 decided AS (
     SELECT unnest(
         needs_etq_to_compare(
-            (
-                SELECT list({
-                    'comparison': s.comparison, 'capture_id': s.capture_id,
-                    'step': s.step, 'side': s.side, 'position': s.position,
-                    'level': s.level, 'scope': s.scope, 'item': s.item, 'op': s.op,
-                    'ticks': s.ticks, 'slow_ticks': s.slow_ticks,
-                    'resolution': s.resolution, 'is_coarse': s.is_coarse,
-                    'calls': s.calls, 'matched': s.matched, 'is_trace': s.is_trace
-                })
-                FROM sampled AS s
-            ),
-            (SELECT list(r) FROM reshaped AS r),
-            (SELECT list(n) FROM conditions AS n),
-            (SELECT u.unit IS NOT NULL FROM shown AS u),
+            a.samples,
+            r.shapes,
+            n.conditions,
+            u.unit IS NOT NULL,
             alpha::DOUBLE,
             min_effect::DOUBLE,
             phase::VARCHAR,
@@ -104,6 +94,20 @@ decided AS (
         ),
         recursive := true
     )
+    FROM (
+        SELECT list({
+            'comparison': s.comparison, 'capture_id': s.capture_id, 'step': s.step,
+            'side': s.side, 'position': s.position, 'level': s.level,
+            'scope': s.scope, 'item': s.item, 'op': s.op, 'ticks': s.ticks,
+            'slow_ticks': s.slow_ticks, 'resolution': s.resolution,
+            'is_coarse': s.is_coarse, 'calls': s.calls, 'matched': s.matched,
+            'is_trace': s.is_trace
+        }) AS samples
+        FROM sampled AS s
+    ) AS a
+    CROSS JOIN (SELECT list(e) AS shapes FROM reshaped AS e) AS r
+    CROSS JOIN (SELECT list(c) AS conditions FROM conditions AS c) AS n
+    CROSS JOIN shown AS u
     WHERE _has_valid_options(alpha, min_effect, phase)
 )
 SELECT

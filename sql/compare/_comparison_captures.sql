@@ -15,7 +15,8 @@ SELECT
         WHEN count(c.captured_at) OVER () = count(*) OVER ()
             THEN row_number() OVER (ORDER BY c.captured_at, c.capture_id)
     END AS position,
-    c.*,
+    c.capture_id, c.name, c.captured_at, c.format, c.time_scale, c.profiling_level,
+    c.record_id,
     o.scope,
     o.ops_hash,
     CASE
@@ -65,7 +66,8 @@ labelled AS (
 ),
 chosen AS (
     SELECT
-        c.*, o.scope, o.ops_hash,
+        c.capture_id, c.name, c.captured_at, c.ingested_at, c.format, c.time_scale,
+        c.profiling_level, c.record_id, o.scope, o.ops_hash,
         CASE WHEN o.scope IS NOT NULL THEN k.only_scope END AS only_scope
     FROM captures AS c
     JOIN capture_ops AS o ON o.capture_id = c.capture_id
@@ -91,7 +93,7 @@ compared AS (
     FROM sides
     UNION ALL BY NAME
     SELECT
-        h.*,
+        h.* EXCLUDE (ingested_at),
         'history' AS side,
         -row_number() OVER (
             ORDER BY
