@@ -5,7 +5,10 @@
 -- all ops have in common; capture the state of one capture or step, also of the history;
 -- finding what affects how far the verdicts can be trusted. Comparison 1 is of times on
 -- devices.
-CREATE MACRO _comparison(base, new, unit := NULL, quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL, allow_mismatch := false) AS TABLE
+CREATE MACRO _comparison(
+    base, new, unit := NULL, quantile := 0.25, phase := NULL, history := NULL,
+    alpha := 0.05, min_effect := NULL, allow_mismatch := false
+) AS TABLE
 WITH
 sampled AS MATERIALIZED (
     FROM _comparison_samples(base, new, quantile, phase, history, allow_mismatch)

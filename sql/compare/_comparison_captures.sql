@@ -66,8 +66,13 @@ labelled AS (
 ),
 chosen AS (
     SELECT
-        c.capture_id, c.name, c.captured_at, c.ingested_at, c.format, c.time_scale,
-        c.profiling_level, c.record_id, o.scope, o.ops_hash,
+        c.capture_id, c.name, c.format, c.time_scale, c.profiling_level,
+        c.record_id, o.scope, o.ops_hash,
+        row_number() OVER (
+            ORDER BY
+                _recorded_at(c.captured_at, c.ingested_at) DESC, c.ingested_at DESC,
+                c.capture_id DESC
+        ) AS age,
         CASE WHEN o.scope IS NOT NULL THEN k.only_scope END AS only_scope
     FROM captures AS c
     JOIN capture_ops AS o ON o.capture_id = c.capture_id
@@ -90,19 +95,16 @@ chosen AS (
         END
 ),
 compared AS (
-    FROM sides
-    UNION ALL BY NAME
     SELECT
-        h.* EXCLUDE (ingested_at),
-        'history' AS side,
-        -row_number() OVER (
-            ORDER BY
-                _recorded_at(h.captured_at, h.ingested_at) DESC,
-                h.ingested_at DESC,
-                h.capture_id DESC
-        ) AS position
+        s.capture_id, s.side, s.position, s.selector, s.name, s.time_scale,
+        s.profiling_level, s.record_id, s.format, s.scope, s.ops_hash, s.only_scope
+    FROM sides AS s
+    UNION ALL
+    SELECT
+        h.capture_id, 'history', -h.age, NULL, h.name, h.time_scale,
+        h.profiling_level, h.record_id, h.format, h.scope, h.ops_hash, h.only_scope
     FROM chosen AS h
-    QUALIFY position >= -30
+    WHERE h.age <= 30
 )
 SELECT
     p.capture_id,

@@ -7,7 +7,9 @@
 -- than 10, the samples are its steps, at most 30: they share the state of the machine,
 -- so they don't show how much other traces would differ. A capture without times has one
 -- sample, of level none.
-CREATE MACRO _comparison_samples(base, new, quantile, phase, history, allow_mismatch) AS TABLE
+CREATE MACRO _comparison_samples(
+    base, new, quantile, phase, history, allow_mismatch
+) AS TABLE
 WITH
 found AS (
     SELECT
@@ -133,7 +135,6 @@ aligned AS (
         recursive := true
     )
 ),
--- Of captures, and, with a step, of the steps of traces.
 times AS (
     SELECT
         o.capture_id, 0 AS step, CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END
@@ -216,10 +217,10 @@ FROM sides AS d
 JOIN times AS t ON t.capture_id = d.capture_id AND (t.step > 0) = d.is_by_step
 LEFT JOIN aligned AS a ON a.capture_id = d.capture_id AND a.op_index = t.op_index
 WHERE d.is_comparable AND NOT (d.is_by_step AND d.side = 'history')
-UNION ALL BY NAME
+UNION ALL
 SELECT
-    0 AS comparison, n.capture_id, 0 AS step, n.side, 'none' AS level, n.name AS item,
-    false AS is_coarse, n.is_trace
+    0, n.capture_id, 0, n.side, NULL, 'none', NULL, n.name, NULL, NULL, NULL, NULL,
+    false, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, n.is_trace
 FROM checked AS n
 WHERE NOT n.is_measured;
 

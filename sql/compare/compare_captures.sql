@@ -74,19 +74,14 @@ shown AS (
 SELECT
     l.what,
     l.scope AS method,
-    l.verdict,
-    l.change_percent,
-    l.low_percent,
-    l.high_percent,
+    l.verdict, l.change_percent, l.low_percent, l.high_percent,
     l.base,
     l.new,
     l.new - l.base AS difference,
     u.unit,
     100 * (l.new - l.base) / nullif(t.new - t.base, 0) AS explained_percent,
-    l.p,
-    l.note,
-    l.base_captures,
-    l.new_captures
+    l.p, l.note,
+    l.base_captures, l.new_captures
 FROM lines AS l
 CROSS JOIN shown AS u
 LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = l.scope

@@ -77,10 +77,10 @@ judged AS (
             true,
             alpha::DOUBLE,
             min_effect::DOUBLE,
-            NOT allow_mismatch AND EXISTS (FROM _differing_conditions(
+            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
                 (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
                 (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-            ))
+            ) AS d)
         ),
         recursive := true
     )

@@ -35,7 +35,6 @@ CREATE MACRO regressions(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
--- Each op and total of each series, with its values.
 described AS MATERIALIZED (
     SELECT
         d.series,
