@@ -4,7 +4,8 @@ A file has one topic. Each object consists of a comment, which documents it, and
 ends in `;`. The comment has one or more paragraphs; for objects that only DuckDB supports, a line
 `Engines: duckdb (why)`; and for views and table macros either `Columns:` followed by a line `  name: text` per column,
 or a last line `Columns: as in `x``, where x is above in the same file.
-Columns of tables and parameters of macros have one line each, which ends in a comment.
+Columns of tables and parameters of macros have one line each, which ends in a comment. A private macro may have several
+parameters in a line, also in that of its CREATE, without comments, and no columns.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ Kind = Literal["table", "view", "table macro", "scalar macro"]
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
+_HEADER: Final = re.compile(r"^CREATE MACRO _\w+\(((?:(?!--)[^()])*)\) AS (?:TABLE|\()$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _ENGINES: Final = re.compile(r"^Engines: duckdb \((.+)\)$")
@@ -256,11 +258,14 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
         return SqlObject(name, "table", file, text, columns, (), statement)
     if word == "VIEW":
         return SqlObject(name, "view", file, text, columns, (), statement, reason)
-    end = next((index for index, line in enumerate(lines) if line.startswith(") AS")), None)
+    end = next((index for index, line in enumerate(lines) if ") AS" in line and line[0] in "C)"), None)
     if end is None:
         raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` after the parameters of {name}")
-    parameters = tuple(_parameter(line, place) for line in lines[1:end])
-    kind: Kind = "table macro" if lines[end].startswith(") AS TABLE") else "scalar macro"
+    if header := _HEADER.match("".join(lines[: end + 1])):
+        parameters = tuple(_brief_parameter(each) for each in header[1].split(","))
+    else:
+        parameters = tuple(_parameter(line, place) for line in lines[1:end])
+    kind: Kind = "table macro" if lines[end].endswith(") AS TABLE") else "scalar macro"
     return SqlObject(name, kind, file, text, columns, parameters, statement, reason)
 
 
@@ -284,6 +289,11 @@ def _parameter(line: str, place: str) -> Column:
     if (match := _PARAMETER.match(line)) is None:
         raise ValueError(f"{place}: expected `    name := default,  -- text`, found {line!r}")
     return Column(match[1], match[3], default=match[2])
+
+
+def _brief_parameter(text: str) -> Column:
+    name, _, default = text.strip().partition(" := ")
+    return Column(name.strip('"'), "", default=default or None)
 
 
 def _documented_column(line: str, place: str) -> Column:

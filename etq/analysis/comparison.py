@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import QueryError
+from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -35,24 +36,6 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
 }
-# The words for verdicts in sentences, where these are not the verdict itself.
-WORDS: Final = {"~": "no difference that counts"}
-# Verdicts on totals as the first words of a page.
-STATED: Final = {
-    "slower": "New is slower",
-    "faster": "New is faster",
-    "~": "No difference that counts",
-    "not decided": "Not decided",
-    "possibly slower": "New is possibly slower",
-    "possibly faster": "New is possibly faster",
-    "unstable": "Some captures of new are slower",
-    "too few": "Too few captures to judge",
-    "can't judge": "It can't be judged",
-    "conditions differ": "Measured under other conditions",
-}
-# What is worse, and what is neither worse nor may pass: new is slower in some of its captures.
-WORSE: Final = ("slower", "worse")
-UNSTABLE: Final = ("unstable",)
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
 _COMPARED: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
@@ -176,7 +159,7 @@ class Comparison:
         What a gate fails for is first: totals, ops, then the slowest tenth of runs of both.
         """
         totals = self.total_lines()
-        is_told = any(verdict in (*WORSE, *UNSTABLE) for _, verdict in totals)
+        is_told = any(verdict in (*words.ARE_WORSE, words.UNSTABLE) for _, verdict in totals)
         ops = self.op_line() if of_ops else None
         tails = self.tail_lines()
         of_op_tails = self.op_tail_line() if of_ops else None
@@ -198,7 +181,7 @@ class Comparison:
         spread = "" if all(row[4] is None for row in totals) or self.is_in_turns() else "spread "
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
-            finding = WORDS.get(verdict, verdict)
+            finding = words.SHOWN.get(verdict, verdict)
             text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
             if change is not None:
                 text += f": {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
@@ -209,7 +192,7 @@ class Comparison:
     def tail_lines(self) -> list[tuple[str, bool]]:
         """Return a line for each total whose slow runs have another verdict, and whether that is slower."""
         return [
-            (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", verdict == "slower")
+            (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", verdict == words.SLOWER)
             for method, verdict, change in self.slow_tails()
         ]
 
@@ -218,9 +201,9 @@ class Comparison:
         columns = "name, verdict, change_percent, base, new, coalesce(' ' || unit, '')"
         by_name = {row[0]: row[1:] for row in self.rows("metrics", columns)[1]}
         lines = []
-        for name in sorted(names, key=lambda name: by_name[name][0] not in WORSE):
+        for name in sorted(names, key=lambda name: by_name[name][0] not in words.ARE_WORSE):
             verdict, change, base, new, unit = by_name[name]
-            text = f"{name}: {WORDS.get(verdict, verdict)}"
+            text = f"{name}: {words.SHOWN.get(verdict, verdict)}"
             lines.append(text + ("" if change is None else f": {change:+.1f} %, {base:.6g} to {new:.6g}{unit}"))
         return lines
 
@@ -230,12 +213,12 @@ class Comparison:
         Raises `QueryError` if no capture has logged either.
         """
         columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
-        rows = sorted(self.rows("startup", columns)[1], key=lambda row: row[1] not in WORSE)
+        rows = sorted(self.rows("startup", columns)[1], key=lambda row: row[1] not in words.ARE_WORSE)
         if not rows:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
         lines = []
         for what, verdict, change, base, new, unit, note in rows:
-            text = f"{what}: {WORDS.get(verdict, verdict)}"
+            text = f"{what}: {words.SHOWN.get(verdict, verdict)}"
             if change is not None:
                 text += f": {change:+.1f} %, {base:.6g} to {new:.6g} {unit}"
             lines.append(text + (f"; {note}" if note else ""))
@@ -248,12 +231,12 @@ class Comparison:
         rows = [
             row[:4]
             for row in self.rows("ops", columns)[1]
-            if row[2] in ("slower", "faster") and row[4] not in ("annotation", "device_annotation")
+            if row[2] in (words.SLOWER, words.FASTER) and row[4] not in ("annotation", "device_annotation")
         ]
         if not rows:
             return None
         texts = []
-        for verdict in ("slower", "faster"):
+        for verdict in (words.SLOWER, words.FASTER):
             of_verdict = [row for row in rows if row[2] == verdict]
             names = [
                 f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %" for op, number, _, change in of_verdict
@@ -291,7 +274,7 @@ class Comparison:
     def _slow_runs(self, level: str, name: str) -> list[tuple[str, str, float]]:
         query = f"""
             SELECT {name}, verdict, change_percent FROM {self._table(self.options)}
-            WHERE level = 'slow {level}' AND verdict IN ('slower', 'faster')
+            WHERE level = 'slow {level}' AND verdict IN ('{words.SLOWER}', '{words.FASTER}')
             ORDER BY abs(difference) DESC, item
         """
         return self.warehouse.rows(query)[1]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from etq.analysis.comparison import UNSTABLE, VIEWS, WORSE, Comparison
+from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.found_files import files_of, note_left_out
@@ -25,6 +25,7 @@ from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of
 from etq.render.writers import format_of, write_rows, write_text
+from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -57,10 +58,7 @@ TITLES: Final = {
     "startup": "Start-up",
 }
 # Verdicts for which start-up is shown.
-CHANGED: Final = ("slower", "faster", "conditions differ")
-UNCLEAR: Final = (*UNSTABLE, "possibly slower", "too few", "can't judge", "conditions differ", "added", "removed")
-# There may be a difference, as there may be none: only a result that must be clear fails.
-OPEN: Final = ("not decided",)
+CHANGED: Final = (words.SLOWER, words.FASTER, words.CONDITIONS_DIFFER)
 
 
 def judging_options(command: Command) -> Command:
@@ -347,19 +345,21 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             ops = comparison.verdicts("ops", comparison.op_key())
-            results += [each for each in ops if each[1] in ("slower", "possibly slower")]
-            results += [(f"slow runs of {op}", "slower") for op, _ in comparison.slow_op_tails()]
+            results += [each for each in ops if each[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
+            results += [(f"slow runs of {op}", words.SLOWER) for op, _ in comparison.slow_op_tails()]
     return _found(results, slower)
 
 
 def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> Worse:
     """What was found by name; of what is open, it is unclear whether it is as `slower`."""
-    is_unclear = {what for what, verdict in results if verdict in UNCLEAR or (verdict in OPEN and what in slower)}
+    is_unclear = {
+        what for what, verdict in results if verdict in words.UNCLEAR or (verdict == words.OPEN and what in slower)
+    }
     return Worse(
-        [what for what, verdict in results if verdict in WORSE],
-        [what for what, verdict in results if verdict in UNSTABLE],
+        [what for what, verdict in results if verdict in words.ARE_WORSE],
+        [what for what, verdict in results if verdict == words.UNSTABLE],
         [f"{what}: {verdict}" for what, verdict in results if what in is_unclear],
-        [f"{what}: {verdict}" for what, verdict in results if verdict in OPEN and what not in is_unclear],
+        [f"{what}: {verdict}" for what, verdict in results if verdict == words.OPEN and what not in is_unclear],
     )
 
 

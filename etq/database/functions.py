@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import atexit
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, Signature
+from itertools import pairwise
 from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-# A row's columns and their types: BIGINT and BOOLEAN, which are never NULL in arguments, DOUBLE, VARCHAR.
+# A row's columns and their types: BIGINT and BOOLEAN, which are never NULL in arguments, DOUBLE, VARCHAR, and lists of
+# numbers without NULL.
 Row = Mapping[str, str]
 
 
@@ -65,6 +67,8 @@ _SAMPLE: Final = {
     "resolution": "DOUBLE",
     "is_coarse": "BOOLEAN",
     "calls": "DOUBLE",
+    "matched": "VARCHAR",
+    "is_trace": "BOOLEAN",
 }
 FUNCTIONS: Final = (
     Function(
@@ -87,7 +91,16 @@ FUNCTIONS: Final = (
         "needs_etq_to_compare",
         "comparison",
         "compare",
-        (_SAMPLE, {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"}, "DOUBLE", "DOUBLE"),
+        (
+            _SAMPLE,
+            {"item": "VARCHAR", "base_shapes": "VARCHAR", "new_shapes": "VARCHAR"},
+            {"name": "VARCHAR", "detail": "VARCHAR"},
+            "BOOLEAN",
+            "DOUBLE",
+            "DOUBLE",
+            "VARCHAR",
+            "BOOLEAN",
+        ),
         {
             "comparison": "BIGINT",
             "level": "VARCHAR",
@@ -108,19 +121,23 @@ FUNCTIONS: Final = (
             "note": "VARCHAR",
             "capture_id": "BIGINT",
             "step": "BIGINT",
+            "side": "VARCHAR",
             "off": "DOUBLE",
-            "factor": "DOUBLE",
             "is_disturbed": "BOOLEAN",
-            "has_factor": "BOOLEAN",
-            "is_scattered": "BOOLEAN",
-            "other_shift": "DOUBLE",
+            "place": "BIGINT",
         },
     ),
     Function(
         "needs_etq_to_compare_values",
         "values",
         "value_changes",
-        ({"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},),
+        (
+            {"name": "VARCHAR", "unit": "VARCHAR", "better": "VARCHAR", "is_new": "BOOLEAN", "value": "DOUBLE"},
+            "BOOLEAN",
+            "DOUBLE",
+            "DOUBLE",
+            "BOOLEAN",
+        ),
         {
             "name": "VARCHAR",
             "unit": "VARCHAR",
@@ -129,22 +146,22 @@ FUNCTIONS: Final = (
             "new_captures": "BIGINT",
             "base": "DOUBLE",
             "new": "DOUBLE",
-            "is_apart": "BOOLEAN",
             "change": "DOUBLE",
-            "change_low": "DOUBLE",
-            "change_high": "DOUBLE",
             "p": "DOUBLE",
             "q": "DOUBLE",
+            "verdict": "VARCHAR",
+            "note": "VARCHAR",
         },
     ),
     Function(
         "needs_etq_to_find_changes",
         "changes",
         "level_changes",
-        ({"series": "BIGINT", "position": "BIGINT", "is_total": "BOOLEAN", "value": "DOUBLE"}, "DOUBLE"),
+        ({"series": "BIGINT", "is_total": "BOOLEAN", "positions": "BIGINT[]", "values": "DOUBLE[]"}, "DOUBLE"),
         {
             "series": "BIGINT",
             "kind": "VARCHAR",
+            "verdict": "VARCHAR",
             "place": "BIGINT",
             "last_good": "BIGINT",
             "first_bad": "BIGINT",
@@ -173,17 +190,12 @@ def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
     """Return a function of lists of rows, as other engines call it."""
 
     def called(*arguments: Any) -> list[tuple[Any, ...]]:
-        import numpy as np
-
         given = []
         for argument, kind in zip(arguments, each.arguments, strict=True):
             if isinstance(kind, Mapping):
                 columns = zip(*argument, strict=True) if argument else ((),) * len(kind)
                 given.append(
-                    {
-                        name: np.array(values, _KINDS[type_])
-                        for (name, type_), values in zip(kind.items(), columns, strict=True)
-                    }
+                    {name: _array(values, type_) for (name, type_), values in zip(kind.items(), columns, strict=True)}
                 )
             else:
                 given.append(argument)
@@ -192,6 +204,15 @@ def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
         return [tuple(_python_value(value) for value in row) for row in rows]
 
     return called
+
+
+def _array(values: Sequence[Any], kind: str) -> Any:
+    """Return values of a column as an array; of lists, an array of each."""
+    import numpy as np
+
+    if kind.endswith("[]"):
+        return [np.array(each, _KINDS[kind[:-2]]) for each in values]
+    return np.array(values, _KINDS[kind])
 
 
 def _python_value(value: Any) -> Any:
@@ -267,11 +288,15 @@ def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
     from etq.ingest.arrow import as_numpy
 
     if rows is None:  # of no rows, DuckDB makes no list
-        return {name: np.empty(0, _KINDS[kind]) for name, kind in row.items()}
+        return {name: _array((), kind) for name, kind in row.items()}
     columns: dict[str, Any] = {}
     for name, kind in row.items():
         values = rows.field(name)
-        if kind == "VARCHAR":
+        if kind.endswith("[]"):
+            ends = as_numpy(values.offsets, np.int32)
+            numbers = as_numpy(values.values, np.dtype(_KINDS[kind[:-2]]).type)
+            columns[name] = [numbers[first:end] for first, end in pairwise(ends)]
+        elif kind == "VARCHAR":
             columns[name] = np.array(values.to_pylist(), np.object_)
         elif kind == "BOOLEAN":
             columns[name] = _bits(values, 1)

@@ -27,6 +27,7 @@ from etq.mcp.results import (
     Total,
     TraceOp,
 )
+from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -132,7 +133,7 @@ def compare(settings: Settings, base: str, new: str, limit: int = MOST_OPS, allo
             objects = [dict(zip(columns, each, strict=True)) for each in rows]
             # A verdict must not be cut off by larger differences that don't count.
             if name in ("modules", "ops", "metrics"):
-                objects.sort(key=lambda each: each["verdict"] in ("~", "not decided"))
+                objects.sort(key=lambda each: each["verdict"] in (words.SAME, words.OPEN))
             result[name] = objects[:limit]
             cut += [f"{name}: the first {limit} of {len(rows)}"] if len(rows) > limit else []
     return {**result, "cut": cut}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from etq.analysis.comparison import WORDS
 from etq.plot.drawing import (
     BLUE,
     GREY,
@@ -17,6 +16,7 @@ from etq.plot.drawing import (
     new_chart,
     set_options,
 )
+from etq.verdicts import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,9 +28,9 @@ _NAMES: Final = {
     "modules": "CASE c.module_path WHEN '' THEN '(model)' ELSE c.module_path END",
 }
 _VERDICTS: Final = {
-    "slower": ("slower", RED),
-    "faster": ("faster", BLUE),
-    "~": (WORDS["~"], GREY),
+    words.SLOWER: (words.SLOWER, RED),
+    words.FASTER: (words.FASTER, BLUE),
+    words.SAME: (words.SHOWN[words.SAME], GREY),
 }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from etq.errors import printable
 from etq.render.kernel_names import cut, full_names, short_names
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
+from etq.verdicts import words
 
 _SHORTEST_TEXT: Final = 12
 _LONGEST_LIST: Final = 12
@@ -21,17 +22,10 @@ _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
 _BAR_WIDTHS: Final = (24, 16, 10)
 VERDICT_STYLES: Final = {
-    "slower": "red",
-    "worse": "red",
-    "faster": "green",
-    "better": "green",
-    "unstable": "red",
-    "possibly slower": "yellow",
-    "possibly faster": "yellow",
-    "too few": "yellow",
-    "can't judge": "yellow",
-    "conditions differ": "yellow",
-    "differs": "yellow",
+    **dict.fromkeys((*words.ARE_WORSE, words.UNSTABLE), "red"),
+    **dict.fromkeys((words.FASTER, words.BETTER), "green"),
+    **dict.fromkeys((words.POSSIBLY + words.SLOWER, words.POSSIBLY + words.FASTER), "yellow"),
+    **dict.fromkeys((words.TOO_FEW, words.CANT_JUDGE, words.CONDITIONS_DIFFER, words.DIFFERS), "yellow"),
 }
 _STYLES: Final = {
     "verdict": VERDICT_STYLES,

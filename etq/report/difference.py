@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.analysis.comparison import STATED, Comparison
+from etq.analysis.comparison import Comparison
 from etq.report.columns import Table, table
 from etq.report.page import Report, Section
+from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -54,8 +55,8 @@ def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     of_ops = comparison.op_tail_line()
     tails += [] if of_ops is None else [of_ops]
     facts = {"base": names[0], "new": names[1], "tails": tails, "options": _options_of(comparison), "ops": ops,
-             "op_line": comparison.op_line(), "stated": STATED, "is_in_turns": comparison.is_in_turns()}  # fmt: skip
-    facts["sample"] = comparison.sample
+             "op_line": comparison.op_line(), "stated": words.STATED, "is_in_turns": comparison.is_in_turns(),
+             "sample": comparison.sample}  # fmt: skip
     return Section("verdict", "Verdict", tables, facts)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from etq.errors import printable
 from etq.report.columns import Table, packed
+from etq.verdicts import words
 from etq.version import VERSION
 
 # The order matters: a file comes after those that it uses. Each is a block of its own in one strict script.
@@ -129,7 +131,9 @@ def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = 
     """Return one strict script: what is vendored, then the files of that name, then `more` files as name and text."""
     sources = [*((name, _read("assets", name)) for name in names), *more]
     blocks = [f"// {name}\n{{\n{text}}}" for name, text in sources]
-    return "\n".join(['"use strict";', *(_read("vendor", name) for name in VENDORED_SCRIPTS), *blocks])
+    shown = {"shown": words.SHOWN, "counting": words.COUNTING, "order": words.ORDER}
+    constants = f"const VERDICT_WORDS = {json.dumps(shown)};"
+    return "\n".join(['"use strict";', constants, *(_read("vendor", name) for name in VENDORED_SCRIPTS), *blocks])
 
 
 def style_of(names: Sequence[str] = STYLES) -> str:

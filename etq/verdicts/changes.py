@@ -24,6 +24,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from etq.verdicts import words
 from etq.verdicts.student import p_of
 
 Floats = npt.NDArray[Any]
@@ -91,26 +92,27 @@ class Noise:
         return math.hypot(self.own, self.slow)
 
 
-def level_changes(points: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
+def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
     """Return the changes of series, a row each.
 
-    points    columns series, position (by which its captures are ordered), is_total and value
+    series    columns series, is_total, and, with an array for each, positions (by which its captures are ordered) and
+              values
     min_step  the smallest change that counts
     """
-    order = np.lexsort((points["position"], points["series"]))
-    keys, starts = np.unique(points["series"][order], return_index=True)
-    all_values = np.split(points["value"][order], starts[1:]) if len(keys) else []
+    orders = [np.argsort(positions) for positions in series["positions"]]
+    all_values = [values[order] for values, order in zip(series["values"], orders, strict=True)]
+    positions = [each[order] for each, order in zip(series["positions"], orders, strict=True)]
     found = [(at, change) for at, changes in enumerate(changes_of(all_values, min_step)) for change in changes]
-    is_total = points["is_total"][order][starts]
+    is_total = series["is_total"]
     tests = [int(np.sum(is_total == is_total[at])) for at, _ in found]
     q = adjusted([change.p for _, change in found], tests, [bool(is_total[at]) for at, _ in found])
-    positions = points["position"][order]
     return {
-        "series": [int(keys[at]) for at, _ in found],
+        "series": [int(series["series"][at]) for at, _ in found],
         "kind": ["creep" if each.is_creep else "step" for _, each in found],
+        "verdict": [words.direction(each.step) for _, each in found],
         "place": [each.place + 1 for _, each in found],
-        "last_good": [int(positions[starts[at] + each.last_good]) for at, each in found],
-        "first_bad": [int(positions[starts[at] + each.first_bad]) for at, each in found],
+        "last_good": [int(positions[at][each.last_good]) for at, each in found],
+        "first_bad": [int(positions[at][each.first_bad]) for at, each in found],
         **{name: [getattr(each, name) for _, each in found] for name in ("before", "after", "step", "p")},
         "q": q,
         **{name: [getattr(each, name) for _, each in found] for name in ("captures_before", "captures_after")},

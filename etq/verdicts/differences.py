@@ -5,12 +5,13 @@ The sample is a capture, never a run: runs of one capture share the state of the
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from etq.verdicts.samples import Flags, Numbers, Samples, median, medians
+from etq.verdicts.samples import Flags, Numbers, Samples, Texts, median, medians
 from etq.verdicts.student import p_of
 
 # Of the normal distribution: 2.5 % are above.
@@ -113,8 +114,8 @@ class Test:
     weight: float  # the part of the probability of a false positive that it may take
 
 
-def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[str, Test]:
-    """Return the test of each item of a level: a t-test on logarithms.
+def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[int, Test]:
+    """Return the test of each item of a level by its row: a t-test on logarithms.
 
     The variance of an item is moderated towards the median of those of its type, with fewer than 3 of these, or if the
     sides were not measured in turns, of all: as 3 more degrees of freedom (Smyth, Linear models and empirical Bayes
@@ -138,9 +139,10 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[s
     resolutions = np.where(np.isfinite(logs), samples.resolutions[part], -np.inf).max(axis=1, initial=-np.inf)
     totals = _totals(samples, columns)
     have = (found.base_captures > 0) & (found.new_captures > 0)
-    ops = [samples.ops[row] for row in rows]
-    typical = _typical(found, ops, is_coarse, have, is_interleaved) if not is_total else [None] * len(rows)
-    tested: dict[str, Test] = {}
+    typical = (
+        _typical(found, samples.ops[rows], is_coarse, have, is_interleaved) if not is_total else [None] * len(rows)
+    )
+    tested: dict[int, Test] = {}
     for at in np.flatnonzero(have):
         total = totals.get(samples.scopes[rows[at]])
         values = found.values[at][np.isfinite(logs[at])]
@@ -155,8 +157,8 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[s
                 test.high += test.resolution / test.base_ticks
         test.difference = float(found.difference[at])
         _judge_chance(test, float(found.variance[at]), float(found.freedom[at]), typical[at], found.per_capture[at])
-        tested[samples.items[rows[at]]] = test
-    _correct(tested)
+        tested[int(rows[at])] = test
+    _correct(tested, samples.items)
     return tested
 
 
@@ -169,9 +171,7 @@ def _totals(samples: Samples, columns: npt.NDArray[np.intp]) -> dict[str | None,
     return {samples.scopes[row]: float(value) for row, value in zip(rows, of_rows, strict=True) if value > 0}
 
 
-def _typical(
-    found: Differences, ops: list[str | None], is_coarse: Flags, have: Flags, is_interleaved: bool
-) -> list[float | None]:
+def _typical(found: Differences, ops: Texts, is_coarse: Flags, have: Flags, is_interleaved: bool) -> list[float | None]:
     """The variance of an item's type, or of all items; None with fewer than 5 items that have a precise clock.
 
     Of chi-square's distribution, the median is about (1 - 2/9n)³ of its n degrees of freedom (Wilson, Hilferty 1931).
@@ -223,14 +223,13 @@ def _judge_chance(test: Test, variance: float, freedom: float, typical: float | 
     test.freedom = freedom
 
 
-def _correct(tested: dict[str, Test]) -> None:
+def _correct(tested: Mapping[int, Test], items: Texts) -> None:
     """Set q of all items that the clock can show."""
     for test in tested.values():
         test.q = None if test.is_below_resolution else 1.0
-    shown = [(test.p, test.weight, item) for item, test in tested.items() if test.q is not None]
-    chances = sorted((p / weight, item) for p, weight, item in shown if p is not None)
-    rest, most = sum(tested[item].weight for _, item in chances), 0.0
-    for chance, item in chances:
+    shown = [(test.p / test.weight, items[row], test) for row, test in tested.items() if test.q and test.p is not None]
+    rest, most = sum(test.weight for _, _, test in shown), 0.0
+    for chance, _, test in sorted(shown, key=lambda each: each[:2]):
         most = max(most, chance * rest)
-        tested[item].q = min(1.0, most)
-        rest -= tested[item].weight
+        test.q = min(1.0, most)
+        rest -= test.weight

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from functools import cached_property
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 Numbers: TypeAlias = "npt.NDArray[np.float64]"
 Flags: TypeAlias = "npt.NDArray[np.bool_]"
+Texts: TypeAlias = "npt.NDArray[np.object_]"
+
+# The fields of `Samples` with a value for each item, and those with one for each item and capture.
+OF_ITEMS: Final = ("levels", "items", "scopes", "ops")
+OF_BOTH: Final = ("ticks", "slow_ticks", "resolutions", "is_coarse", "calls")
 
 
 @dataclass(frozen=True)
@@ -22,38 +28,44 @@ class Samples:
     """
 
     index: int  # of the comparison
-    levels: list[str]
-    items: list[str]
-    scopes: list[str | None]
-    ops: list[str | None]
+    levels: Texts
+    items: Texts
+    scopes: Texts
+    ops: Texts  # their types
     ticks: Numbers
-    logs: Numbers  # NaN also where ticks are 0
+    slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
     resolutions: Numbers  # what the clock's times are multiples of
     is_coarse: Flags  # whether that is coarse for the time
     calls: Numbers  # in a step; NaN where unknown
     captures: list[tuple[int, int]]  # keys and steps
-    sides: list[str]
+    sides: Texts
     positions: Numbers  # in time; NaN where unknown
-    slow_ticks: Numbers  # the slowest tenth's quantile; NaN where it isn't judged
 
     def of_slow_runs(self) -> Samples | None:
         """The same of the slowest tenth of runs; None if these aren't judged."""
-        if not np.isfinite(self.slow_ticks).any():
-            return None
-        return replace(self, ticks=self.slow_ticks, logs=logarithms(self.slow_ticks))
+        return replace(self, ticks=self.slow_ticks) if np.isfinite(self.slow_ticks).any() else None
 
-    @property
+    @cached_property
+    def logs(self) -> Numbers:
+        """Natural logarithms of ticks; NaN also where these are 0."""
+        return np.log(self.ticks, out=np.full_like(self.ticks, np.nan), where=self.ticks > 0)
+
+    @cached_property
     def is_base(self) -> Flags:
-        return np.array([side == "base" for side in self.sides], np.bool_)
+        return np.asarray(self.sides == "base", np.bool_)
 
-    @property
+    @cached_property
     def is_new(self) -> Flags:
-        return np.array([side == "new" for side in self.sides], np.bool_)
+        return np.asarray(self.sides == "new", np.bool_)
 
     def of_level(self, level: str) -> Flags:
-        return np.array([each == level for each in self.levels], np.bool_)
+        return np.asarray(self.levels == level, np.bool_)
 
-    @property
+    @cached_property
+    def is_by_step(self) -> bool:
+        return any(step > 0 for _, step in self.captures)
+
+    @cached_property
     def is_interleaved(self) -> bool:
         """Whether the sides' captures alternate in time at least as often as the smaller side has captures."""
         chosen = self.is_base | self.is_new
@@ -67,49 +79,52 @@ class Samples:
 def comparisons(columns: Mapping[str, Any]) -> Iterator[Samples]:
     """Yield the comparisons of rows that have the columns of `_comparison_samples`."""
     for index in np.unique(columns["comparison"]):
-        chosen = columns["comparison"] == index
-        yield _arranged(int(index), {name: values[chosen] for name, values in columns.items()})
+        chosen = (columns["comparison"] == index) & (columns["level"] != "none")
+        if chosen.any():
+            yield _with_calls(_arranged(int(index), {name: values[chosen] for name, values in columns.items()}))
 
 
 def _arranged(index: int, rows: Mapping[str, Any]) -> Samples:
-    items = [*zip(rows["level"].tolist(), rows["item"].tolist(), strict=True)]
-    captures = [*zip(rows["capture_id"].tolist(), rows["step"].tolist(), strict=True)]
-    item_places = {key: place for place, key in enumerate(sorted(set(items)))}
-    capture_places = {key: place for place, key in enumerate(sorted(set(captures)))}
-    at = [item_places[key] for key in items], [capture_places[key] for key in captures]
-    first_of_item, first_of_capture = (
-        dict(zip(reversed(each), range(len(each) - 1, -1, -1), strict=True)) for each in at
-    )
-    item_rows = [first_of_item[place] for place in range(len(item_places))]
-    capture_rows = [first_of_capture[place] for place in range(len(capture_places))]
+    items, item_rows, item_at = _places(rows["level"], rows["item"])
+    captures, capture_rows, capture_at = _places(rows["capture_id"], rows["step"])
 
-    def placed(name: str, missing: Any) -> Any:
-        filled = np.full((len(item_places), len(capture_places)), missing)
-        filled[at] = rows[name]
+    def placed(name: str, missing: Any = np.nan) -> Any:
+        filled = np.full((len(items), len(captures)), missing)
+        filled[item_at, capture_at] = rows[name]
         return filled
 
-    ticks = placed("ticks", np.nan)
-    return Samples(
-        index,
-        [level for level, _ in item_places],
-        [item for _, item in item_places],
-        rows["scope"][item_rows].tolist(),
-        rows["op"][item_rows].tolist(),
-        ticks,
-        logarithms(ticks),
-        placed("resolution", np.nan),
-        placed("is_coarse", False),
-        placed("calls", np.nan),
-        [*capture_places],
-        rows["side"][capture_rows].tolist(),
-        rows["position"][capture_rows],
-        placed("slow_ticks", np.nan),
-    )
+    level, item, scope, op = (rows[name][item_rows] for name in ("level", "item", "scope", "op"))
+    ticks, slow_ticks, resolutions = (placed(name) for name in ("ticks", "slow_ticks", "resolution"))
+    is_coarse, calls = placed("is_coarse", missing=False), placed("calls")
+    sides, positions = (rows[name][capture_rows] for name in ("side", "position"))
+    values = ticks, slow_ticks, resolutions, is_coarse, calls
+    return Samples(index, level, item, scope, op, *values, captures, sides, positions)
 
 
-def logarithms(ticks: Numbers) -> Numbers:
-    """Return natural logarithms; NaN of 0."""
-    return np.log(ticks, out=np.full_like(ticks, np.nan), where=ticks > 0)
+def _places(first: Any, second: Any) -> tuple[list[tuple[Any, Any]], list[int], list[int]]:
+    """The sorted pairs of two columns, a row of each, and of each row the place of its pair."""
+    pairs = [*zip(first.tolist(), second.tolist(), strict=True)]
+    row_of = dict(zip(reversed(pairs), range(len(pairs) - 1, -1, -1), strict=True))
+    found = sorted(row_of)
+    place_of = {pair: place for place, pair in enumerate(found)}
+    return found, [row_of[pair] for pair in found], [place_of[pair] for pair in pairs]
+
+
+def _with_calls(samples: Samples) -> Samples:
+    """Add the ops that all samples of a side call more often than the other's: their times per call, of level call."""
+    calls = [samples.calls[:, side] for side in (samples.is_base, samples.is_new)]
+    base_least, new_least = (np.where(np.isfinite(each), each, np.inf).min(1, initial=np.inf) for each in calls)
+    base_most, new_most = (np.where(np.isfinite(each), each, -np.inf).max(1, initial=-np.inf) for each in calls)
+    is_called = np.isfinite(base_least) & np.isfinite(new_least) & ((base_least > new_most) | (new_least > base_most))
+    at = np.flatnonzero(is_called & samples.of_level("op"))
+    if not len(at):
+        return samples
+    of_calls: dict[str, Any] = {name: getattr(samples, name)[at] for name in (*OF_ITEMS, *OF_BOTH)}
+    of_calls["levels"] = np.full(len(at), "call", np.object_)
+    of_calls["ticks"] = of_calls["ticks"] / of_calls["calls"]
+    of_calls["slow_ticks"] = np.full_like(of_calls["ticks"], np.nan)
+    joined: dict[str, Any] = {name: np.concatenate([getattr(samples, name), added]) for name, added in of_calls.items()}
+    return replace(samples, **joined)
 
 
 def medians(values: Numbers) -> Numbers:
@@ -117,11 +132,13 @@ def medians(values: Numbers) -> Numbers:
     if not values.shape[1]:
         return np.full(len(values), np.nan)
     ordered, counts = np.sort(values, axis=1), np.isfinite(values).sum(axis=1)
-    low, high = (np.maximum(counts - 1, 0) // 2)[:, None], np.minimum(counts // 2, values.shape[1] - 1)[:, None]
-    both = np.take_along_axis(ordered, low, axis=1) + np.take_along_axis(ordered, high, axis=1)
-    return np.where(counts > 0, both[:, 0] / 2, np.nan)
+    low, high = np.maximum(counts - 1, 0) // 2, np.minimum(counts // 2, values.shape[1] - 1)
+    rows = np.arange(len(values))
+    return np.where(counts > 0, (ordered[rows, low] + ordered[rows, high]) / 2, np.nan)
 
 
 def median(values: Any) -> float:
     """Return the median without NaN; NaN of nothing."""
-    return float(medians(np.asarray(values, np.float64)[None])[0])
+    given = np.asarray(values, np.float64)
+    ordered = np.sort(given[np.isfinite(given)])
+    return float(ordered[(len(ordered) - 1) // 2] + ordered[len(ordered) // 2]) / 2 if len(ordered) else np.nan

@@ -31,6 +31,10 @@ class States:
     is_disturbed: Flags
     other_shift: float  # how far a second group of ops moved, common shift included; NaN if there is none
 
+    @property
+    def is_used(self) -> Flags:
+        return ~self.is_disturbed | self.is_single
+
 
 def states(samples: Samples) -> States:
     """Return the states of all captures."""
@@ -60,6 +64,12 @@ def states(samples: Samples) -> States:
     if has_factor:
         factors = first if groups.unmoved is None else medians(of_ops[groups.unmoved].T)
     return States(is_single, has_factor, groups.is_scattered, factors, off, is_disturbed, groups.other)
+
+
+def common_shift(samples: Samples, states: States) -> float | None:
+    """The mean factor of new less that of base; None if a side has no capture that is used."""
+    base, new = (states.factors[side & states.is_used] for side in (samples.is_base, samples.is_new))
+    return float(new.mean() - base.mean()) if len(base) and len(new) else None
 
 
 def _disturbed(samples: Samples, state: Numbers, has_factor: bool, is_single: bool) -> tuple[Numbers, Flags]:

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from etq.verdicts import words
 from etq.verdicts.student import p_of, quantile
 
+# With fewer captures a side there is no verdict.
+LEAST = 3
 # The probability that a change's interval misses it, above as below.
 BEYOND = 0.025
 
 
-def value_changes(values: Mapping[str, Any]) -> dict[str, list[Any]]:
-    """Return the change of each value from base to new, a row per name and unit.
+def value_changes(
+    values: Mapping[str, Any], is_time: bool, alpha: float, min_effect: float | None, conditions_differ: bool
+) -> dict[str, list[Any]]:
+    """Return the change of each value from base to new, with its verdict, a row per name and unit.
 
     The test is Student's, of two samples with one variance, on logarithms, or on the values where some are not
-    positive. `q` is p, corrected by Benjamini's and Hochberg's procedure for the values with a better direction.
+    positive. `q` is p, corrected by Benjamini's and Hochberg's procedure for the values with a better direction. The
+    others are conditions: they differ if the ranges of both sides are apart.
 
-    values  columns of name, unit, better, is_new and value, a row per capture and name
+    values             columns of name, unit, better, is_new and value, a row per capture and name
+    is_time            whether what is worse is slower
+    alpha              accepted share of false positives
+    min_effect         smallest change that counts; None: 2 %
+    conditions_differ  whether there are no verdicts, as the sides were measured under other conditions
     """
     places: dict[tuple[str, str | None], list[int]] = {}
     for place, key in enumerate(zip(values["name"], values["unit"], strict=True)):
@@ -34,7 +45,31 @@ def value_changes(values: Mapping[str, Any]) -> dict[str, list[Any]]:
     for rank, row in sorted(enumerate(sorted(judged, key=_rank), 1), reverse=True):
         smallest = min(smallest, row["p"] * len(judged) / rank)
         row["q"] = smallest
+    for row in rows:
+        row["verdict"] = _verdict(row, is_time, alpha, 0.02 if min_effect is None else min_effect, conditions_differ)
+        row["note"] = words.FEW_VALUES if row["verdict"] == words.TOO_FEW else None
     return {column: [row[column] for row in rows] for column in (rows[0] if rows else ())}
+
+
+def _verdict(  # noqa: PLR0911 - a verdict a line
+    row: Mapping[str, Any], is_time: bool, alpha: float, smallest: float, conditions_differ: bool
+) -> str:
+    if not row["base_captures"] or not row["new_captures"]:
+        return words.REMOVED if row["base_captures"] else words.ADDED
+    if row["better"] is None:
+        return words.DIFFERS if row["is_apart"] else words.SAME
+    if min(row["base_captures"], row["new_captures"]) < LEAST:
+        return words.TOO_FEW
+    change, difference = row["change"], row["new"] - row["base"]
+    # Of 0, there is no ratio.
+    if row["q"] < alpha and difference and (math.isnan(change) or abs(change) >= smallest):
+        if conditions_differ:
+            return words.CONDITIONS_DIFFER
+        is_better = (difference < 0) == (row["better"] == "lower")
+        return words.better(is_better, is_time)
+    if math.isnan(change):
+        return words.SAME if not difference and row["p"] == 1 else words.OPEN
+    return words.SAME if max(-row["change_low"], row["change_high"]) <= smallest else words.OPEN
 
 
 def _rank(row: Mapping[str, Any]) -> tuple[float, str, str]:

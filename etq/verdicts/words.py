@@ -7,8 +7,34 @@ import math
 SLOWER, FASTER, SAME, OPEN = "slower", "faster", "~", "not decided"
 POSSIBLY = "possibly "
 UNSTABLE, TOO_FEW, CANT_JUDGE = "unstable", "too few", "can't judge"
-ADDED, REMOVED = "added", "removed"
+BETTER, WORSE, DIFFERS = "better", "worse", "differs"
+ADDED, REMOVED, CONDITIONS_DIFFER = "added", "removed", "conditions differ"
 MORE_CALLS, FEWER_CALLS, OTHER_SHAPES = "more calls", "fewer calls", "other shapes"
+
+# What a page or a sentence shows instead of a verdict's word.
+SHOWN = {SAME: "no difference that counts"}
+# Verdicts on totals as the first words of a page.
+STATED = {
+    SLOWER: "New is slower",
+    FASTER: "New is faster",
+    SAME: "No difference that counts",
+    OPEN: "Not decided",
+    POSSIBLY + SLOWER: "New is possibly slower",
+    POSSIBLY + FASTER: "New is possibly faster",
+    UNSTABLE: "Some captures of new are slower",
+    TOO_FEW: "Too few captures to judge",
+    CANT_JUDGE: "It can't be judged",
+    CONDITIONS_DIFFER: "Measured under other conditions",
+}
+# Verdicts that count, and those of them that are worse.
+COUNTING, ARE_WORSE = (SLOWER, FASTER, BETTER, WORSE), (SLOWER, WORSE)
+# There may be a difference: a result that must be clear fails.
+UNCLEAR = (UNSTABLE, POSSIBLY + SLOWER, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER, ADDED, REMOVED)
+# The order in which a page counts ops by verdict.
+ORDER = (
+    *(SLOWER, FASTER, ADDED, REMOVED, UNSTABLE, POSSIBLY + SLOWER, POSSIBLY + FASTER, MORE_CALLS, FEWER_CALLS),
+    *(OTHER_SHAPES, OPEN, SAME, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER),
+)
 
 ZERO = "shorter than one step of the clock"
 DISTURBED = "a capture is disturbed: take 2 more of base and of new"
@@ -19,12 +45,25 @@ NO_INTERVAL = "too few captures for an interval: take at least 5 per side, bette
 FEW_STEPS = "fewer than 3 steps have it: measure 3 traces per side"
 BY_STEPS = "by their steps alone: measure 3 traces per side"
 STEPS_DIFFER = "the steps differ, but so may single traces: measure 3 per side"
+FEW_VALUES = "take at least 3 captures per side, better 5"
+TWO_CLOCKS = "one side counts cycles and the other time: only shares are comparable"
+SPREAD = "intervals are the spread of the captures, without that change"
+MACHINE = "change of the machine cannot be separated from one of the program"
+ORDER_UNKNOWN = f"not all captures have a time of measurement (etq ingest --captured-at): a {MACHINE}; {SPREAD}"
+APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq plan)"
 MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
 
 
 def direction(change: float) -> str:
     """The verdict on a change that counts."""
     return SLOWER if change > 0 else FASTER
+
+
+def better(is_better: bool, is_time: bool) -> str:
+    """The verdict on a value that changed."""
+    if is_time:
+        return FASTER if is_better else SLOWER
+    return BETTER if is_better else WORSE
 
 
 def again(is_interleaved: bool) -> str:
@@ -119,6 +158,84 @@ def shapes(base: str | None, new: str | None) -> str:
     """Which shapes of an op's inputs only one side has."""
     parts = [f"{_shortened(each)} only in {side}" for each, side in ((base, "base"), (new, "new")) if each is not None]
     return f"shapes {', '.join(parts)}"
+
+
+def no_times(side: str, is_trace: bool, phase: str | None) -> str:
+    """That a capture has nothing to compare; its name stands before this and other findings of a capture."""
+    of_phase = "" if phase is None else f" of phase {phase}"
+    return f"of {side} has no {'step' if is_trace else 'execute'}{of_phase}, and is excluded"
+
+
+def condition(name: str, detail: str) -> str:
+    """That a condition differs."""
+    return f"{name}: {detail}; this may be the reason for slower and faster"
+
+
+def one_trace(base: int, new: int) -> str:
+    """That steps are compared, so many of both sides."""
+    more = ", or traces of more steps (--step-name NAME: calls of an annotation)" if min(base, new) < 3 else ""
+    return (
+        f"steps are the samples, {base} of base and {new} of new; as they share the state of the machine, a difference "
+        f"is at most possible: take at least 3 traces per side, in turns{more}"
+    )
+
+
+def few_captures(base: int, new: int) -> str:
+    """That a side has too few captures."""
+    return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq plan)"
+
+
+def disturbed(side: str, off: float, has_factor: bool, is_on_devices: bool, *, is_left_out: bool) -> str:
+    """How far a capture is off, from what, and what becomes of it."""
+    if not is_left_out:
+        rest = "the other captures: measure again"
+    else:
+        rest = f"the {'rest of its side' if has_factor else 'captures of both sides'}, and is excluded: measure again"
+    return f"of {side} {_off(off, has_factor, is_on_devices)} than {rest}"
+
+
+def disturbed_steps(side: str, count: int, steps: int, off: float, has_factor: bool, is_on_devices: bool) -> str:
+    """How many steps of a side are off, and how far."""
+    return f"{count} of {steps} steps of {side} {_off(off, has_factor, is_on_devices)} and are excluded"
+
+
+def _off(off: float, has_factor: bool, is_on_devices: bool) -> str:
+    size = f"{100 * abs(math.expm1(off)):.1f} % {'more' if off > 0 else 'less'}"
+    return f"took {size} in {'all ops' if has_factor else 'total'}{' on devices' if is_on_devices else ''}"
+
+
+def unstable(side: str, count: int, captures: int) -> str:
+    """That many captures of a side are disturbed."""
+    return f"{count} of {captures} captures of {side} are disturbed: the others may not be typical either"
+
+
+def other_programs(matched: str, bases: int, news: int, both: int) -> str:
+    """How many ops only one side has, by the numbers of those that base, new, and both have."""
+    few = "; fewer than half are in both, so that only totals compare" if 2 * both < min(bases, news) else ""
+    return f"ops are matched by {matched}: {news - both} of new are not in base, {bases - both} of base not in new{few}"
+
+
+def no_common_shift(is_scattered: bool) -> str:
+    """Why the common shift is unknown."""
+    why = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"
+    if is_scattered:
+        why = "two groups of ops moved apart, and captures of a side differ too much to determine which of them changed"
+    return f"{why}: the common shift of all ops cannot be separated from the change of one op"
+
+
+def common_shift(shift: float) -> str:
+    """By how much all ops differ."""
+    changed = f"{direction(shift)} by {100 * abs(shift):.1f} %"
+    return f"the whole program is {changed} in all ops: verdicts on ops do not include this common shift"
+
+
+def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
+    """That two groups of ops moved."""
+    return (
+        f"two groups of ops moved apart, by {100 * shift:.1f} % and by {100 * other:.1f} %: it cannot be determined "
+        "which of them the program changed; the first is taken for the common shift: see the total, and "
+        f"{again(is_interleaved)}"
+    )
 
 
 def _length(ticks: float) -> str:

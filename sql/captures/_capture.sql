@@ -107,9 +107,11 @@ FROM (
         OR _each.capture_id IN (
             SELECT _label.capture_id
             FROM labels AS _label
-            -- Comparing keys first is fast: there are few keys, and most labels
-            -- have another one.
+            -- Comparing keys and values first is fast: most labels have others.
             WHERE contains(selector, _label.key)
+                AND contains(
+                    selector || replace(selector, '""', '"'), _label.value
+                )
                 AND (
                     _label.key || '=' || _label.value = selector
                     OR list_has_any(_selector_parts(selector), [

@@ -1,20 +1,12 @@
--- One condition (a metric without a better direction) under which the two sides'
--- captures differ: the sides' ranges don't overlap, and their medians are at least
--- 5 % apart; or different governors.
--- Columns:
---   name: the condition
---   detail: both sides' ranges as text
-CREATE MACRO _differing_conditions(
-    base_captures,  -- list of the captures of base
-    new_captures  -- list of the captures of new
-) AS TABLE
+-- The conditions (metrics without a better direction) under which captures differ, lists
+-- of those of both sides: the ranges don't overlap, and the medians are at least 5 %
+-- apart, as few values of one distribution may be apart by chance; or other governors.
+CREATE MACRO _differing_conditions(base_captures, new_captures) AS TABLE
 WITH
 sides AS (
-    SELECT b.capture_id, 'base' AS side FROM (
-        SELECT unnest(base_captures) AS capture_id
-    ) AS b
+    SELECT unnest(base_captures) AS capture_id, 'base' AS side
     UNION ALL
-    SELECT n.capture_id, 'new' FROM (SELECT unnest(new_captures) AS capture_id) AS n
+    SELECT unnest(new_captures), 'new'
 ),
 ranges AS (
     SELECT
@@ -33,12 +25,10 @@ ranges AS (
 ),
 governors AS (
     SELECT
-        array_to_string(list_sort(list_distinct(
-            list(l.value) FILTER (WHERE s.side = 'base')
-        )), ', ') AS base,
-        array_to_string(list_sort(list_distinct(
-            list(l.value) FILTER (WHERE s.side = 'new')
-        )), ', ') AS new
+        string_agg(DISTINCT l.value, ', ' ORDER BY l.value)
+            FILTER (WHERE s.side = 'base') AS base,
+        string_agg(DISTINCT l.value, ', ' ORDER BY l.value)
+            FILTER (WHERE s.side = 'new') AS new
     FROM sides AS s
     JOIN labels AS l ON l.capture_id = s.capture_id
     WHERE l.key = 'governor'
@@ -50,7 +40,6 @@ SELECT
     || coalesce(' ' || r.unit, '') AS detail
 FROM ranges AS r
 WHERE (r.base_low > r.new_high OR r.base_high < r.new_low)
-    -- Few values of one distribution may be apart by chance, but not by so much.
     AND abs(r.new_middle - r.base_middle) >= 0.05 * abs(r.base_middle)
 UNION ALL
 SELECT 'governor', g.base || ' in base, ' || g.new || ' in new'

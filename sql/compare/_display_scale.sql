@@ -1,12 +1,7 @@
--- The unit in which the times of a comparison are shown.
--- Columns:
---   counted: units that the sides count, as in the input
---   unit: the requested unit, or us, or cycles; NULL if one side counts cycles and the other time
---   divisor: number by which ticks are divided for that unit; NULL if unit is
-CREATE MACRO _display_scale(
-    counted,  -- list of the units that the sides count: ns, cycles, or both
-    unit  -- as in `compare_ops`
-) AS TABLE
+-- The unit in which times of a comparison are shown, and the number by which ticks are
+-- divided for it, from the list of the units that the sides count (ns, cycles): both
+-- are NULL if one side counts cycles and the other time.
+CREATE MACRO _display_scale(counted, unit) AS TABLE
 SELECT
     c.counted,
     c.shown AS unit,

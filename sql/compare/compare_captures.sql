@@ -29,13 +29,9 @@ CREATE MACRO compare_captures(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
-comparison AS MATERIALIZED (
-    FROM _comparison(
-        base, new, unit := unit, quantile := quantile, phase := phase,
-        history := history, alpha := alpha, min_effect := min_effect,
-        allow_mismatch := allow_mismatch
-    )
-),
+comparison AS MATERIALIZED (FROM _comparison(
+    base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
+)),
 -- The same op may be a kernel on one side and in a delegate call on the other.
 ops AS (
     SELECT
@@ -56,8 +52,7 @@ lines AS (
         c.verdict, c.change_percent, c.low_percent, c.high_percent, c.base, c.new, c.p,
         c.note, c.base_captures, c.new_captures
     FROM comparison AS c
-    WHERE c.level = 'total'
-        OR c.level = 'common shift' AND c.change_percent IS NOT NULL
+    WHERE c.level IN ('total', 'common shift')
     UNION ALL
     SELECT
         3, 'ops', o.scope, NULL, 100 * (o.new / nullif(o.base, 0) - 1), NULL, NULL,
@@ -79,25 +74,14 @@ shown AS (
 SELECT
     l.what,
     l.scope AS method,
-    CASE
-        WHEN u.unit IS NULL AND l.place = 1 THEN 'can''t judge' ELSE l.verdict
-    END AS verdict,
-    CASE WHEN u.unit IS NOT NULL THEN l.change_percent END AS change_percent,
-    CASE WHEN u.unit IS NOT NULL THEN l.low_percent END AS low_percent,
-    CASE WHEN u.unit IS NOT NULL THEN l.high_percent END AS high_percent,
+    l.verdict, l.change_percent, l.low_percent, l.high_percent,
     l.base,
     l.new,
     l.new - l.base AS difference,
     u.unit,
     100 * (l.new - l.base) / nullif(t.new - t.base, 0) AS explained_percent,
-    CASE WHEN u.unit IS NOT NULL THEN l.p END AS p,
-    CASE
-        WHEN u.unit IS NULL AND l.place = 1
-            THEN 'one side counts cycles and the other time: only shares are comparable'
-        ELSE l.note
-    END AS note,
-    l.base_captures,
-    l.new_captures
+    l.p, l.note,
+    l.base_captures, l.new_captures
 FROM lines AS l
 CROSS JOIN shown AS u
 LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = l.scope

@@ -22,57 +22,33 @@ CREATE MACRO compare_metrics(
     allow_mismatch := false  -- whether to give verdicts although conditions differ
 ) AS TABLE
 WITH
-sides AS (
-    SELECT s.capture_id, s.side
-    FROM _comparison_captures(base, new, NULL) AS s
-    WHERE s.side <> 'history'
-),
+sides AS MATERIALIZED (FROM _compared_sides(base, new)),
 of_captures AS (
     SELECT
         m.name,
         m.unit,
-        s.side = 'new' AS is_new,
         any_value(m.better) AS better,
+        s.side = 'new' AS is_new,
         median(m.value) AS value
     FROM sides AS s
     JOIN metrics AS m ON m.capture_id = s.capture_id
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
-tested AS (
+judged AS (
     SELECT unnest(
-        needs_etq_to_compare_values((SELECT list(c) FROM of_captures AS c)),
+        needs_etq_to_compare_values(
+            (SELECT list(c) FROM of_captures AS c),
+            false,
+            alpha::DOUBLE,
+            min_effect::DOUBLE,
+            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
+                (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+                (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
+            ) AS d)
+        ),
         recursive := true
     )
-),
-judged AS (
-    SELECT
-        c.*,
-        CASE
-            WHEN c.base_captures = 0 THEN 'added'
-            WHEN c.new_captures = 0 THEN 'removed'
-            WHEN c.better IS NULL THEN CASE WHEN c.is_apart THEN 'differs' ELSE '~' END
-            WHEN least(c.base_captures, c.new_captures) < 3 THEN 'too few'
-            WHEN c.q < alpha AND c.new <> c.base
-                AND coalesce(abs(c.change) >= coalesce(min_effect, 0.02), true)
-                THEN CASE
-                    WHEN d.conditions > 0 THEN 'conditions differ'
-                    WHEN (c.new < c.base) = (c.better = 'lower') THEN 'better'
-                    ELSE 'worse'
-                END
-            WHEN coalesce(
-                greatest(-c.change_low, c.change_high) <= coalesce(min_effect, 0.02),
-                c.new = c.base AND c.p = 1
-            ) THEN '~'
-            ELSE 'not decided'
-        END AS verdict
-    FROM tested AS c
-    CROSS JOIN (
-        SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-        FROM _differing_conditions(
-            (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-            (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-        ) AS x
-    ) AS d
+    WHERE _has_valid_options(alpha, min_effect)
 )
 SELECT
     j.name,
@@ -84,10 +60,8 @@ SELECT
     j.better,
     j.p,
     j.q,
-    CASE j.verdict WHEN 'too few' THEN 'take at least 3 captures per side, better 5' END
-        AS note,
+    j.note,
     j.base_captures,
     j.new_captures
 FROM judged AS j
-WHERE _has_valid_options(alpha, min_effect)
 ORDER BY j.better IS NULL, j.name, j.unit;

@@ -30,17 +30,13 @@ CREATE MACRO compare_modules(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
-comparison AS MATERIALIZED (
-    FROM _comparison(
-        base, new, unit := unit, quantile := quantile, phase := phase,
-        history := history, alpha := alpha, min_effect := min_effect,
-        allow_mismatch := allow_mismatch
-    )
-),
+comparison AS MATERIALIZED (FROM _comparison(
+    base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
+)),
 -- Of captures without records no module is known.
 linked AS (
     SELECT bool_and(CASE
-        WHEN NOT c.is_trace AND k.record_id IS NULL AND c.side <> 'history' THEN error(
+        WHEN k.format <> 'torch_trace' AND k.record_id IS NULL THEN error(
             k.name || ' has no record, so its events have no modules; link one: '
             || 'etq link ' || k.name || ' RECORD, or for files --etrecord'
         )
@@ -48,6 +44,7 @@ linked AS (
     END) AS are_linked
     FROM comparison AS c
     JOIN captures AS k ON k.capture_id = c.capture_id
+    WHERE c.side <> 'history'
 )
 SELECT
     c.module_path,

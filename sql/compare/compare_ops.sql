@@ -36,13 +36,9 @@ CREATE MACRO compare_ops(
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
 ) AS TABLE
 WITH
-comparison AS MATERIALIZED (
-    FROM _comparison(
-        base, new, unit := unit, quantile := quantile, phase := phase,
-        history := history, alpha := alpha, min_effect := min_effect,
-        allow_mismatch := allow_mismatch
-    )
-),
+comparison AS MATERIALIZED (FROM _comparison(
+    base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
+)),
 -- An added op belongs to a removed one if both are between the same two ops that
 -- stayed.
 placed AS MATERIALIZED (

@@ -29,13 +29,9 @@ CREATE MACRO compare_parts(
     allow_mismatch := false  -- as in `compare_ops`
 ) AS TABLE
 WITH
-comparison AS MATERIALIZED (
-    FROM _comparison(
-        base, new, unit := unit, quantile := quantile, phase := phase,
-        history := history, alpha := alpha, min_effect := min_effect,
-        allow_mismatch := allow_mismatch
-    )
-),
+comparison AS MATERIALIZED (FROM _comparison(
+    base, new, unit, quantile, phase, history, alpha, min_effect, allow_mismatch
+)),
 -- Each op on each side that has it. Values in other units than the totals are not
 -- parts of them.
 sided AS MATERIALIZED (

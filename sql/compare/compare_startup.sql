@@ -31,31 +31,25 @@ sides AS MATERIALIZED (
         s.only_scope,
         CASE s.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'ns' END AS counted,
         coalesce(_nanoseconds(s.time_scale), 1) AS factor
-    FROM _comparison_captures(base, new, NULL) AS s
-    WHERE s.side <> 'history'
+    FROM _compared_sides(base, new) AS s
 ),
-executes AS (
+startups AS (
     SELECT
-        e.capture_id,
-        e.run_index,
+        s.capture_id, 'first execute' AS what,
         coalesce(s.only_scope, r.method, r.name) AS method,
-        sum(e.duration_ticks) AS ticks,
-        bool_and(e.duration_ticks IS NOT NULL) AS is_whole
+        e.run_index, sum(e.duration_ticks) AS ticks
     FROM sides AS s
     JOIN events AS e ON e.capture_id = s.capture_id
     JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
     WHERE e.event_index = e.execute_index
-    GROUP BY e.capture_id, e.run_index, coalesce(s.only_scope, r.method, r.name)
-),
-startups AS (
-    SELECT x.capture_id, 'first execute' AS what, x.method, x.ticks
-    FROM executes AS x
-    WHERE x.is_whole
+    GROUP BY s.capture_id, s.only_scope, e.run_index, r.method, r.name
+    HAVING bool_and(e.duration_ticks IS NOT NULL)
     QUALIFY row_number() OVER (
-        PARTITION BY x.capture_id, x.method ORDER BY x.run_index
+        PARTITION BY s.capture_id, coalesce(s.only_scope, r.method, r.name)
+        ORDER BY e.run_index
     ) = 1
     UNION ALL
-    SELECT s.capture_id, 'load', NULL, sum(e.duration_ticks)
+    SELECT s.capture_id, 'load', NULL, NULL, sum(e.duration_ticks)
     FROM sides AS s
     JOIN events AS e ON e.capture_id = s.capture_id
     WHERE e.name = 'Program::load_method'
@@ -77,36 +71,20 @@ of_captures AS (
     ) AS d
 ),
 judged AS (
-    SELECT
-        c.*,
-        CASE
-            WHEN c.base_captures = 0 THEN 'added'
-            WHEN c.new_captures = 0 THEN 'removed'
-            WHEN least(c.base_captures, c.new_captures) < 3 THEN 'too few'
-            WHEN c.q < alpha AND c.new <> c.base
-                AND abs(c.change) >= coalesce(min_effect, 0.02)
-                THEN CASE
-                    WHEN d.conditions > 0 THEN 'conditions differ'
-                    WHEN c.new < c.base THEN 'faster'
-                    ELSE 'slower'
-                END
-            WHEN greatest(-c.change_low, c.change_high) <= coalesce(min_effect, 0.02)
-                THEN '~'
-            ELSE 'not decided'
-        END AS verdict
-    FROM (
-        SELECT unnest(
-            needs_etq_to_compare_values((SELECT list(v) FROM of_captures AS v)),
-            recursive := true
-        )
-    ) AS c
-    CROSS JOIN (
-        SELECT CASE WHEN allow_mismatch THEN 0 ELSE count(*) END AS conditions
-        FROM _differing_conditions(
-            (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-            (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-        ) AS x
-    ) AS d
+    SELECT unnest(
+        needs_etq_to_compare_values(
+            (SELECT list(v) FROM of_captures AS v),
+            true,
+            alpha::DOUBLE,
+            min_effect::DOUBLE,
+            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
+                (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+                (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
+            ) AS d)
+        ),
+        recursive := true
+    )
+    WHERE _has_valid_options(alpha, min_effect)
 )
 SELECT
     split_part(j.name, '|', 1) AS what,
@@ -118,10 +96,8 @@ SELECT
     j.unit,
     j.p,
     j.q,
-    CASE j.verdict WHEN 'too few' THEN 'take at least 3 captures per side, better 5' END
-        AS note,
+    j.note,
     j.base_captures,
     j.new_captures
 FROM judged AS j
-WHERE _has_valid_options(alpha, min_effect)
 ORDER BY j.name DESC, j.unit;

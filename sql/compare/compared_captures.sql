@@ -18,26 +18,18 @@ CREATE MACRO compared_captures(
     history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models
 ) AS TABLE
-WITH
-comparison AS MATERIALIZED (
-    FROM _comparison(
-        base, new, unit := unit, quantile := quantile, phase := phase,
-        history := history, allow_mismatch := allow_mismatch
-    )
-)
 SELECT
     c.side,
     k.name || CASE WHEN c.step > 0 THEN ' #' || c.step ELSE '' END AS capture,
     k.captured_at,
-    c.total,
-    u.unit,
+    c.base AS total,
+    c.unit,
     100 * (exp(c.off) - 1) AS off_percent,
     c.is_disturbed
-FROM comparison AS c
+FROM _comparison(
+    base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch
+) AS c
 JOIN captures AS k ON k.capture_id = c.capture_id
-CROSS JOIN (
-    SELECT any_value(t.unit) AS unit FROM comparison AS t WHERE t.level = 'total'
-) AS u
 WHERE c.level = 'capture' AND c.comparison = 0
 ORDER BY
     c.side,

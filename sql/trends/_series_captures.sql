@@ -1,74 +1,55 @@
--- One capture of a series, in order: the captures of a series have the same labels
--- of some keys. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1
--- before 1.0; commits by their label commit_time; captures with equal labels in the
--- order in which they were recorded. Captures without the label are in no series.
--- Columns:
---   capture_id: the capture
---   series: its labels of these keys, as a selector; empty if it has none
---   label: text by which it is ordered: the label, or captured_at
---   position: position in its series, from 1
-CREATE MACRO _series_captures(
-    selector,  -- as in `trend`
-    over,  -- as in `trend`
-    "by"  -- as in `trend`
-) AS TABLE
+-- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles).
+-- The captures of a series have the same labels of some keys. Labels are ordered as
+-- numbers and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label
+-- commit_time; captures with equal labels in the order in which they were recorded.
+-- Captures without the label are in no series.
+CREATE MACRO _series_captures(selector, over, "by") AS TABLE
 WITH
-chosen AS (
-    SELECT c.capture_id, c.captured_at, c.ingested_at
-    FROM captures AS c
-    WHERE selector IS NULL
-        OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
-),
-keys AS (
-    SELECT DISTINCT trim(k.key) AS key
-    FROM (SELECT unnest(string_split("by", ',')) AS key) AS k
-),
-kinds AS (
+labelled AS (
     SELECT
         l.capture_id,
-        array_to_string(
-            list_sort(list(l.key || '=' || _selector_value(l.value))), ','
-        ) AS series
+        array_to_string(list_sort(
+            list(l.key || '=' || _selector_value(l.value))
+                FILTER (WHERE list_contains(_series_keys("by"), l.key))
+        ), ',') AS series,
+        any_value(l.value) FILTER (WHERE l.key = over) AS label,
+        any_value(l.value) FILTER (WHERE l.key = 'commit_time') AS committed_at
     FROM labels AS l
-    JOIN keys AS k ON k.key = l.key
     GROUP BY l.capture_id
 ),
 placed AS (
     SELECT
-        c.capture_id,
-        coalesce(k.series, '') AS series,
-        c.captured_at,
-        c.ingested_at,
-        CASE over WHEN 'captured_at' THEN c.captured_at::VARCHAR ELSE l.value END
-            AS label,
-        t.value AS committed_at
-    FROM chosen AS c
-    LEFT JOIN kinds AS k ON k.capture_id = c.capture_id
-    LEFT JOIN labels AS l ON l.capture_id = c.capture_id AND l.key = over
-    LEFT JOIN labels AS t
-        ON over = 'commit' AND t.capture_id = c.capture_id AND t.key = 'commit_time'
-),
--- The keys of `by` that no capture has; those of its default may be missing.
-unknown_keys AS (
-    SELECT string_agg(k.key, ', ' ORDER BY k.key) AS keys
-    FROM keys AS k
-    WHERE k.key NOT IN ('model', 'device', 'backend', '')
-        AND k.key NOT IN (SELECT l.key FROM labels AS l)
-),
-known AS (
-    SELECT coalesce(
-        'labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key),
-        'no capture has labels'
-    ) AS labels
-    FROM labels AS l
+        c.capture_id, c.captured_at, c.ingested_at, c.time_scale, l.committed_at,
+        coalesce(l.series, '') AS series,
+        CASE over WHEN 'captured_at' THEN c.captured_at::VARCHAR ELSE l.label END
+            AS label
+    FROM captures AS c
+    LEFT JOIN labelled AS l ON l.capture_id = c.capture_id
+    WHERE selector IS NULL
+        OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
 ),
 checked AS (
     SELECT
         count(*) AS captures,
         count(p.label) AS labelled,
-        count(p.committed_at) AS committed,
-        count(p.captured_at) AS timed
+        over = 'commit'
+        AND count(p.committed_at) < count(p.label)
+        AND count(p.captured_at) < count(p.label) AS is_unordered
     FROM placed AS p
+),
+-- The keys of `by` that no capture has; those of its default may be missing.
+known AS (
+    SELECT
+        array_to_string(list_sort(list_filter(
+            _series_keys("by"),
+            lambda k: k NOT IN ('model', 'device', 'backend', '')
+                AND NOT coalesce(list_contains(list(DISTINCT l.key), k), false)
+        )), ', ') AS missing,
+        coalesce(
+            'labels are ' || string_agg(DISTINCT l.key, ', ' ORDER BY l.key),
+            'no capture has labels'
+        ) AS labels
+    FROM labels AS l
 )
 SELECT
     p.capture_id,
@@ -83,14 +64,16 @@ SELECT
             _recorded_at(p.captured_at, p.ingested_at),
             p.ingested_at,
             p.capture_id
-    ) AS position
+    ) AS position,
+    coalesce(_nanoseconds(p.time_scale), 1) AS scale,
+    p.time_scale = 'cycles' AS is_cycles
 FROM placed AS p
 CROSS JOIN checked AS k
-CROSS JOIN unknown_keys AS u
 CROSS JOIN known AS n
 WHERE CASE
-    WHEN u.keys IS NOT NULL THEN error(
-        'no capture has a label ' || u.keys || ' to separate series by; ' || n.labels
+    WHEN n.missing <> '' THEN error(
+        'no capture has a label ' || n.missing || ' to separate series by; '
+        || n.labels
     )
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
         'no capture has ' || CASE over
@@ -99,10 +82,84 @@ WHERE CASE
         END || ' to order by; ' || n.labels
         || CASE over WHEN 'captured_at' THEN '' ELSE '; or order by captured_at' END
     )
-    WHEN over = 'commit' AND k.committed < k.labelled AND k.timed < k.labelled
-        THEN error(
-            'commits cannot be ordered: not all captures have a label '
-            || 'commit_time (--label-git) or a captured_at'
-        )
+    WHEN k.is_unordered THEN error(
+        'commits cannot be ordered: not all captures have a label '
+        || 'commit_time (--label-git) or a captured_at'
+    )
     ELSE p.label IS NOT NULL
 END;
+
+-- The keys of labels in a text with commas between.
+CREATE MACRO _series_keys("by") AS (
+    list_distinct(list_transform(string_split("by", ','), lambda k: trim(k)))
+);
+
+-- The captures of series with the common shift of all ops as a logarithm: the median over
+-- the series' ops of the ratio of their times to those in the median capture; over the
+-- 20 largest ops with a precise clock that at least half of the captures have; 0 with
+-- fewer than three such ops; of traces those on the host. Median and largest ops are
+-- determined from about 100 captures, evenly spaced in the series.
+CREATE MACRO _series_factors(selector, over, "by", phase) AS TABLE
+WITH
+ordered AS MATERIALIZED (
+    SELECT
+        p.*,
+        p.position % greatest(1, p.captures // 100) = 0 AS is_in_sample,
+        p.captures // greatest(1, p.captures // 100) AS sampled
+    FROM (
+        SELECT s.*, count(*) OVER (PARTITION BY s.series) AS captures
+        FROM _series_captures(selector, over, "by") AS s
+    ) AS p
+),
+typical AS MATERIALIZED (
+    SELECT
+        d.series,
+        o.item,
+        median(ln(o.p25 * d.scale)) AS middle
+    FROM ordered AS d
+    JOIN op_times AS o ON o.capture_id = d.capture_id
+    WHERE d.is_in_sample
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+        AND o.op_index > 0
+        AND o.kind <> 'annotation'
+        AND NOT _is_device_time(o.kind)
+        AND o.p25 > 0
+        AND NOT _is_clock_coarse(o.p25, o.resolution, d.scale)
+    GROUP BY d.series, o.item
+    HAVING 2 * count(*) >= max(d.sampled)
+    QUALIFY row_number() OVER (
+        PARTITION BY d.series ORDER BY median(o.p25 * d.scale) DESC, o.item
+    ) <= 20
+),
+-- Ops are chosen before captures, so that few texts are compared.
+large AS MATERIALIZED (
+    SELECT d.series, o.capture_id, o.item, ln(o.p25 * d.scale) AS value
+    FROM op_times AS o
+    JOIN ordered AS d ON d.capture_id = o.capture_id
+    WHERE o.item IN (SELECT y.item FROM typical AS y)
+        AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+        AND o.p25 > 0
+),
+factors AS (
+    SELECT
+        l.capture_id,
+        CASE WHEN count(*) >= 3 THEN median(l.value - y.middle) ELSE 0 END AS factor
+    FROM large AS l
+    JOIN typical AS y ON y.item = l.item AND y.series = l.series
+    GROUP BY l.capture_id
+)
+SELECT d.*, coalesce(f.factor, 0) AS factor
+FROM ordered AS d
+LEFT JOIN factors AS f ON f.capture_id = d.capture_id;
+
+-- The unit in which times of a series are shown.
+CREATE MACRO _series_unit(unit, is_cycles) AS (
+    CASE
+        WHEN is_cycles THEN 'cycles'
+        WHEN unit IS NULL THEN 'us'
+        WHEN _nanoseconds(unit) IS NOT NULL THEN unit
+        ELSE error(
+            'unknown unit of time ' || unit || '; known are ns, us, ms, s'
+        )
+    END
+);

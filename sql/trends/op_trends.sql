@@ -28,16 +28,25 @@ CREATE MACRO op_trends(
 WITH
 placed AS (
     SELECT
-        o.*,
-        CASE o.level WHEN 'op' THEN o.op ELSE o.scope END AS name,
-        o.ticks / CASE o.level WHEN 'op' THEN exp(o.factor) ELSE 1 END
-            AS normalized_ticks,
+        d.series, d.label, d.is_cycles,
+        CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END AS level,
+        o.scope,
+        o.item,
+        CASE o.op_index WHEN 0 THEN o.scope ELSE coalesce(o.op_type, o.family) END
+            AS op,
+        o.module_path,
+        o.instruction_id,
+        o.p25 * d.scale AS ticks,
+        ticks / CASE
+            WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 1 ELSE exp(d.factor)
+        END AS normalized,
         row_number() OVER in_order AS place,
-        count(*) OVER (PARTITION BY o.series, o.level, o.scope, o.item) AS places
-    FROM _op_series(selector, over, "by", phase) AS o
-    WHERE o.ticks > 0
+        count(*) OVER (PARTITION BY d.series, level, o.scope, o.item) AS places
+    FROM _series_factors(selector, over, "by", phase) AS d
+    JOIN op_times AS o ON o.capture_id = d.capture_id
+    WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND o.p25 > 0
     WINDOW in_order AS (
-        PARTITION BY o.series, o.level, o.scope, o.item ORDER BY o.position
+        PARTITION BY d.series, level, o.scope, o.item ORDER BY d.position
     )
 ),
 described AS (
@@ -46,11 +55,10 @@ described AS (
         p.level,
         p.scope,
         p.item,
-        arg_max(p.name, p.place) AS op,
+        arg_max(p.op, p.place) AS op,
         arg_max(p.module_path, p.place) AS module_path,
         arg_max(p.instruction_id, p.place) AS instruction_id,
-        CASE WHEN bool_or(p.is_cycles) THEN 'cycles' ELSE _series_unit(unit) END
-            AS unit
+        _series_unit(unit, bool_or(p.is_cycles)) AS unit
     FROM placed AS p
     GROUP BY p.series, p.level, p.scope, p.item
 ),
@@ -64,9 +72,9 @@ parts AS (
         count(*) AS captures,
         arg_min(p.label, p.place) AS first_label,
         arg_max(p.label, p.place) AS last_label,
-        median(p.normalized_ticks) AS normalized,
-        min(p.normalized_ticks) AS low,
-        max(p.normalized_ticks) AS high,
+        median(p.normalized) AS normalized,
+        min(p.normalized) AS low,
+        max(p.normalized) AS high,
         median(p.ticks) AS p25
     FROM placed AS p
     GROUP BY

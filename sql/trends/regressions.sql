@@ -34,110 +34,83 @@ CREATE MACRO regressions(
     min_effect := 0.03  -- smallest change that counts, as a fraction
 ) AS TABLE
 WITH
-ops AS MATERIALIZED (
-    FROM _op_series(selector, over, "by", phase) AS o
-    WHERE o.ticks > 0
-),
+ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
 described AS MATERIALIZED (
     SELECT
-        o.series,
-        o.level,
-        o.scope,
+        d.series,
         o.item,
-        row_number() OVER (ORDER BY o.series, o.level, o.scope, o.item) AS number,
-        arg_max(o.op, o.position) AS op,
-        arg_max(o.module_path, o.position) AS module_path,
-        arg_max(o.instruction_id, o.position) AS instruction_id,
-        median(o.ticks) AS ticks,
-        CASE WHEN bool_or(o.is_cycles) THEN 'cycles' ELSE _series_unit(unit) END
-            AS unit
-    FROM ops AS o
-    GROUP BY o.series, o.level, o.scope, o.item
-),
-points AS (
-    SELECT
-        d.number AS series,
-        o.position,
-        o.level = 'total' AS is_total,
-        ln(o.ticks) - CASE o.level WHEN 'op' THEN o.factor ELSE 0 END AS value
-    FROM ops AS o
-    JOIN described AS d
-        ON d.series = o.series
-        AND d.level = o.level
-        AND d.scope = o.scope
-        AND d.item = o.item
-    WHERE _has_valid_options(alpha, min_effect)
+        o.op_index = 0 AS is_total,
+        o.scope,
+        row_number() OVER (ORDER BY d.series, is_total, o.scope, o.item) AS number,
+        arg_max(coalesce(o.op_type, o.family), d.position) AS op,
+        arg_max(o.module_path, d.position) AS module_path,
+        arg_max(o.instruction_id, d.position) AS instruction_id,
+        median(o.p25 * d.scale) AS ticks,
+        _series_unit(unit, bool_or(d.is_cycles)) AS unit,
+        list(d.position) AS positions,
+        list(
+            ln(o.p25 * d.scale)
+            - CASE
+                WHEN o.op_index = 0 OR _is_device_time(o.kind) THEN 0 ELSE d.factor
+            END
+        ) AS values
+    FROM ordered AS d
+    JOIN op_times AS o ON o.capture_id = d.capture_id
+    WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
+        AND o.p25 > 0
+        AND _has_valid_options(alpha, min_effect)
+    GROUP BY d.series, is_total, o.scope, o.item
 ),
 changes AS MATERIALIZED (
     SELECT unnest(
         needs_etq_to_find_changes(
-            (SELECT list(p) FROM points AS p), ln(1 + min_effect)
+            (
+                SELECT list({
+                    'series': s.number, 'is_total': s.is_total,
+                    'positions': s.positions, 'values': s.values
+                })
+                FROM described AS s
+            ),
+            ln(1 + min_effect)
         ),
         recursive := true
     )
-),
-places AS (
-    SELECT DISTINCT o.series, o.position, o.label
-    FROM ops AS o
-    SEMI JOIN changes AS c ON o.position IN (c.first_bad, c.last_good)
-),
-candidates AS (
-    SELECT
-        d.series,
-        d.level AS what,
-        CASE d.level WHEN 'op' THEN d.op ELSE d.scope END AS op,
-        d.module_path,
-        d.instruction_id,
-        b.label AS last_good,
-        a.label AS first_bad,
-        exp(c.step) - 1 AS change,
-        exp(c.before) * (exp(c.step) - 1) AS cost_ticks,
-        exp(c.before) / t.ticks AS share,
-        d.unit,
-        c.p,
-        c.q,
-        c.captures_before,
-        c.captures_after,
-        c.place AS position,
-        c.kind,
-        CASE c.kind
-            WHEN 'creep' THEN exp(c.step / (c.captures_after - 1)) - 1
-        END AS per_capture
-    FROM changes AS c
-    JOIN described AS d ON d.number = c.series
-    JOIN described AS t
-        ON t.series = d.series AND t.scope = d.scope AND t.level = 'total'
-    JOIN places AS a ON a.series = d.series AND a.position = c.first_bad
-    JOIN places AS b ON b.series = d.series AND b.position = c.last_good
-    WHERE c.q < alpha
 )
 SELECT
-    t.series,
-    t.what,
-    t.op,
-    t.module_path,
-    t.instruction_id,
-    CASE WHEN t.change > 0 THEN 'slower' ELSE 'faster' END AS verdict,
-    t.last_good,
-    t.first_bad,
-    100 * t.change AS change_percent,
-    t.cost_ticks / _divisor('ns', t.unit) AS cost,
-    t.unit,
-    100 * t.share AS share_percent,
-    t.p,
-    t.q,
-    t.captures_before,
-    t.captures_after,
-    t.position,
-    t.kind,
-    100 * t.per_capture AS per_capture_percent
-FROM candidates AS t
-WHERE (t.what = 'total' OR abs(t.change) * t.share >= 0.0005)
-    AND (since IS NULL OR _version_key(t.first_bad) >= _version_key(since))
+    d.series,
+    CASE WHEN d.is_total THEN 'total' ELSE 'op' END AS what,
+    CASE WHEN d.is_total THEN d.scope ELSE d.op END AS op,
+    d.module_path,
+    d.instruction_id,
+    c.verdict,
+    b.label AS last_good,
+    a.label AS first_bad,
+    100 * (exp(c.step) - 1) AS change_percent,
+    exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost,
+    d.unit,
+    100 * exp(c.before) / t.ticks AS share_percent,
+    c.p,
+    c.q,
+    c.captures_before,
+    c.captures_after,
+    c.place AS position,
+    c.kind,
+    CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END
+        AS per_capture_percent
+FROM changes AS c
+JOIN described AS d ON d.number = c.series
+JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
+JOIN ordered AS a ON a.series = d.series AND a.position = c.first_bad
+JOIN ordered AS b ON b.series = d.series AND b.position = c.last_good
+WHERE c.q < alpha
+    AND (
+        d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005
+    )
+    AND (since IS NULL OR _version_key(a.label) >= _version_key(since))
 ORDER BY
-    t.cost_ticks DESC,
-    t.series,
-    t.what DESC,
-    t.op,
-    t.instruction_id,
-    t.first_bad;
+    exp(c.before) * (exp(c.step) - 1) DESC,
+    d.series,
+    what DESC,
+    op,
+    d.instruction_id,
+    first_bad;

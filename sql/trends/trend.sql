@@ -26,118 +26,17 @@ CREATE MACRO trend(
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
 WITH
-samples AS MATERIALIZED (
-    FROM _trend_samples(what, item, selector, over, "by", phase)
-),
-values_of AS MATERIALIZED (
-    SELECT
-        s.series,
-        s.capture_id,
-        any_value(s.label) AS label,
-        any_value(s.position) AS position,
-        row_number() OVER (
-            PARTITION BY s.series ORDER BY any_value(s.position)
-        ) AS place,
-        dense_rank() OVER (ORDER BY s.series) AS number,
-        max(s.runs) AS runs,
-        sum(s.ticks) AS ticks,
-        sum(s.median_ticks) AS median_ticks,
-        sum(s.slow_ticks) AS slow_ticks,
-        any_value(s.factor) AS factor,
-        any_value(s.value_unit) AS value_unit
-    FROM samples AS s
-    GROUP BY s.series, s.capture_id
-),
-points AS (
-    SELECT
-        v.number AS series,
-        v.place AS position,
-        what = 'total' AS is_total,
-        ln(v.ticks) - CASE WHEN what IN ('op', 'module') THEN v.factor ELSE 0 END
-            AS value
-    FROM values_of AS v
-    WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
-),
-changes AS (
-    SELECT unnest(
-        needs_etq_to_find_changes(
-            (SELECT list(p) FROM points AS p), ln(1 + min_effect)
-        ),
-        recursive := true
-    )
-),
-shown AS (
-    SELECT
-        v.*,
-        CASE
-            WHEN v.value_unit NOT IN ('ns', 'cycles') THEN v.value_unit
-            WHEN v.value_unit = 'cycles' THEN 'cycles'
-            ELSE _series_unit(unit)
-        END AS unit_shown,
-        CASE
-            WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit)) ELSE 1
-        END AS divisor
-    FROM values_of AS v
-)
-SELECT
-    v.series,
-    v.place AS position,
-    v.label,
-    c.name AS capture,
-    c.captured_at,
-    v.runs,
-    CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25,
-    v.median_ticks / v.divisor AS median,
-    CASE WHEN what <> 'metric' THEN v.slow_ticks / v.divisor END AS p90,
-    v.unit_shown AS unit,
-    CASE WHEN what <> 'metric' THEN 100 * (exp(v.factor) - 1) END AS common_percent,
-    v.ticks / v.divisor
-    / CASE WHEN what IN ('op', 'module') THEN exp(v.factor) ELSE 1 END AS normalized,
-    100 * (exp(g.step) - 1) AS change_percent,
-    g.p
-FROM shown AS v
-JOIN captures AS c ON c.capture_id = v.capture_id
-LEFT JOIN changes AS g
-    ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
-ORDER BY v.series, v.place;
-
--- One row of the op, module, metric or total of `trend`, of one capture.
--- Columns:
---   series: the series
---   capture_id: the capture
---   label: its position in order, as text
---   position: position in the series
---   runs: number of runs or values
---   ticks: 25th percentile over runs, in ns, or cycles; for a metric, its median
---   median_ticks: median over runs
---   slow_ticks: 90th percentile over runs
---   value_unit: ns, cycles, or the metric's unit
---   factor: common shift of all ops of the capture, as a logarithm
-CREATE MACRO _trend_samples(
-    what,  -- as in `trend`
-    item,  -- as in `trend`
-    selector,  -- as in `trend`
-    over,  -- as in `trend`
-    "by",  -- as in `trend`
-    phase  -- as in `trend`
-) AS TABLE
-WITH
-captures_of AS MATERIALIZED (
-    FROM _series_factors(selector, over, "by", phase)
-),
+ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
 found AS (
     SELECT
-        s.series,
         s.capture_id,
-        s.label,
-        s.position,
         o.runs,
         o.p25 * s.scale AS ticks,
         o.p50 * s.scale AS median_ticks,
         o.p90 * s.scale AS slow_ticks,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
-        CASE WHEN _is_device_time(o.kind) THEN 0 ELSE s.factor END AS factor
-    FROM captures_of AS s
+        NOT _is_device_time(o.kind) AS has_factor
+    FROM ordered AS s
     JOIN op_times AS o ON o.capture_id = s.capture_id
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
         WHEN 'total' THEN o.op_index = 0
@@ -158,17 +57,9 @@ found AS (
     END
     UNION ALL
     SELECT
-        s.series,
-        s.capture_id,
-        s.label,
-        s.position,
-        m.runs,
-        m.p25 * s.scale,
-        m.p50 * s.scale,
-        m.p90 * s.scale,
-        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END,
-        s.factor
-    FROM captures_of AS s
+        s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale,
+        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true
+    FROM ordered AS s
     JOIN module_times AS m ON m.capture_id = s.capture_id
     WHERE what = 'module'
         AND item = m.module_path || CASE
@@ -177,30 +68,90 @@ found AS (
         AND m.phase IS NOT DISTINCT FROM _checked_phase(phase)
     UNION ALL
     SELECT
-        s.series,
-        s.capture_id,
-        any_value(s.label),
-        any_value(s.position),
-        count(*)::INTEGER,
-        median(m.value),
-        median(m.value),
-        median(m.value),
-        coalesce(m.unit, ''),
-        0
-    FROM captures_of AS s
-    JOIN metrics AS m ON m.capture_id = s.capture_id
+        m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL,
+        coalesce(m.unit, ''), false
+    FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
-    GROUP BY s.series, s.capture_id, m.unit
+    GROUP BY m.capture_id, m.unit
+),
+values_of AS MATERIALIZED (
+    SELECT
+        s.*,
+        f.*,
+        row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
+        dense_rank() OVER (ORDER BY s.series) AS number,
+        CASE WHEN f.has_factor THEN s.factor ELSE 0 END AS common,
+        f.ticks / CASE WHEN what IN ('op', 'module') THEN exp(common) ELSE 1 END
+            AS normalized
+    FROM ordered AS s
+    JOIN (
+        SELECT
+            d.capture_id AS of_capture,
+            max(d.runs) AS runs,
+            sum(d.ticks) AS ticks,
+            sum(d.median_ticks) AS median_ticks,
+            sum(d.slow_ticks) AS slow_ticks,
+            any_value(d.value_unit) AS value_unit,
+            any_value(d.has_factor) AS has_factor
+        FROM found AS d
+        GROUP BY d.capture_id
+    ) AS f ON f.of_capture = s.capture_id
+),
+series_of AS (
+    SELECT
+        v.number AS series,
+        what = 'total' AS is_total,
+        list(v.place) AS positions,
+        list(ln(v.normalized)) AS values
+    FROM values_of AS v
+    WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
+    GROUP BY v.number
+),
+changes AS (
+    SELECT unnest(
+        needs_etq_to_find_changes(
+            (SELECT list(o) FROM series_of AS o), ln(1 + min_effect)
+        ),
+        recursive := true
+    )
+),
+shown AS (
+    SELECT
+        v.*,
+        CASE
+            WHEN v.value_unit = 'ns' THEN _series_unit(unit, false) ELSE v.value_unit
+        END AS unit_shown,
+        CASE
+            WHEN v.value_unit = 'ns' THEN _divisor('ns', _series_unit(unit, false))
+            ELSE 1
+        END AS divisor
+    FROM values_of AS v
 )
-SELECT f.*
-FROM found AS f
-UNION ALL
 SELECT
-    error(CASE
+    v.series,
+    v.place AS position,
+    v.label,
+    c.name AS capture,
+    c.captured_at,
+    v.runs,
+    CASE WHEN what <> 'metric' THEN v.ticks / v.divisor END AS p25,
+    v.median_ticks / v.divisor AS median,
+    v.slow_ticks / v.divisor AS p90,
+    v.unit_shown AS unit,
+    CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
+    v.normalized / v.divisor AS normalized,
+    100 * (exp(g.step) - 1) AS change_percent,
+    g.p
+FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
+LEFT JOIN shown AS v ON true
+LEFT JOIN captures AS c ON c.capture_id = v.capture_id
+LEFT JOIN changes AS g
+    ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+WHERE CASE WHEN k.captures > 0 THEN true ELSE error(
+    CASE
         WHEN what <> 'total' AND item IS NULL
             THEN 'name the ' || what || ' of the trend'
         ELSE 'no ' || what || coalesce(' ' || item, '') || ' in these captures'
-    END || k.nothing),
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
-FROM (SELECT CASE count(*) WHEN 0 THEN '' END AS nothing FROM found AS g) AS k
-WHERE k.nothing IS NOT NULL;
+    END
+) END
+ORDER BY v.series, v.place;

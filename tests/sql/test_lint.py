@@ -99,7 +99,8 @@ def body(each: SqlObject) -> exp.Expr:
 @pytest.mark.parametrize("each", OBJECTS, ids=ids(OBJECTS))
 def test_everything_is_documented(each: SqlObject) -> None:
     assert each.text.endswith("."), "documentation is made of sentences"
-    for column in (*each.columns, *each.parameters):
+    of_parameters = [column for column in each.parameters if each.is_public or column.text]
+    for column in (*each.columns, *of_parameters):
         words = column.text.casefold().split()
         assert words and words != column.name.split("_"), f"{column.name} needs a word on what it is"
         assert column.text == " ".join(column.text.split()), f"{column.name}: one space between words"
@@ -110,7 +111,9 @@ def test_everything_is_documented(each: SqlObject) -> None:
 
 
 @pytest.mark.parametrize(
-    "each", [each for each in OBJECTS if each.kind in ("view", "table macro")], ids=lambda e: e.name
+    "each",
+    [each for each in OBJECTS if each.kind in ("view", "table macro") and (each.is_public or each.columns)],
+    ids=lambda e: e.name,
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""

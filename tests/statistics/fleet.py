@@ -210,10 +210,13 @@ def samples_of(fleet: Fleet, draws: Sequence[Draw]) -> dict[str, Any]:
         "resolution": steps,
         "is_coarse": (steps >= 1000) & (times < 500 * steps),
         "calls": np.full(len(times), np.nan),
+        "matched": np.full(len(times), "event", np.object_),
+        "is_trace": np.zeros(len(times), np.bool_),
     }
 
 
 NO_SHAPES: Final = {name: np.empty(0, np.object_) for name in ("item", "base_shapes", "new_shapes")}
+NO_CONDITIONS: Final = {name: np.empty(0, np.object_) for name in ("name", "detail")}
 
 
 def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dict[str, Judged]]:
@@ -221,11 +224,11 @@ def judged(fleet: Fleet, draws: Sequence[Draw], alpha: float = 0.05) -> list[dic
 
     Slow runs that are slower, or of totals faster, are called `slow total`, and `slow ` and the op.
     """
-    answer = compare(samples_of(fleet, draws), NO_SHAPES, alpha, None)
+    answer = compare(samples_of(fleet, draws), NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
     columns = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "note")
     found: list[dict[str, Judged]] = [{} for _ in draws]
     for number, level, item, *rest in zip(*(answer[name] for name in columns), strict=True):
-        if level != "capture":
+        if level not in ("capture", "finding"):
             name = {"op": item, "slow op": f"slow {item}"}.get(level, level)
             found[number][name] = Judged(*rest)
     return found

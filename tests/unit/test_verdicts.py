@@ -13,7 +13,7 @@ from scipy import stats
 
 from etq.verdicts.comparison import compare
 from etq.verdicts.student import p_of
-from tests.statistics.fleet import NO_SHAPES, Floats
+from tests.statistics.fleet import NO_CONDITIONS, NO_SHAPES, Floats
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,10 @@ def decided(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         "scope": np.full(len(rows), "forward", object),
         "calls": np.full(len(rows), np.nan),
         "slow_ticks": np.full(len(rows), np.nan),
+        "matched": np.full(len(rows), "event", object),
+        "is_trace": np.zeros(len(rows), bool),
     }
-    answer = compare(columns, NO_SHAPES, 0.05, None)
+    answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, 0.05, None, None, False)
     found = [dict(zip(answer, row, strict=True)) for row in zip(*answer.values(), strict=True)]
     return [row for row in found if row["level"] in ("op", "total")]
 

@@ -53,7 +53,7 @@ function counted(samples, sample) {
 }
 
 function ofOps(verdicts) {
-  const order = ["slower", "faster", "added", "removed", "unstable", "possibly slower", "possibly faster", "more calls", "fewer calls", "other shapes", "not decided", "~", "too few", "can't judge", "conditions differ"];
+  const order = etq.orderOfVerdicts;
   const others = Object.keys(verdicts).filter((verdict) => verdict && verdict !== "null" && !order.includes(verdict));
   const counts = [...order, ...others].filter((verdict) => verdicts[verdict]).map((verdict) =>
     etq.element("span", {}, verdict in etq.words ? etq.element("span", { class: "verdict same", text: etq.words[verdict] }) : etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));

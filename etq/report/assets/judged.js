@@ -9,8 +9,11 @@ etq.interval = (low, high) => (low === null || high === null ? "" : `${bare(low)
 // A change of a time or a number, as it is.
 etq.difference = (value, unit) => (value === null ? "" : `${value > 0 ? "+" : ""}${etq.quantity(value, unit)}`.replace("-", "\u2212"));
 
-etq.words = { "~": "no difference that counts" };
-etq.counts = (verdict) => ["slower", "faster", "better", "worse"].includes(verdict);
+// The words are those of `etq.verdicts.words`, which `script_of` writes.
+const { shown, counting, order } = VERDICT_WORDS;
+etq.words = shown;
+etq.orderOfVerdicts = order;
+etq.counts = (verdict) => counting.includes(verdict);
 
 etq.verdict = (verdict) => {
   if (verdict === null) return "";
