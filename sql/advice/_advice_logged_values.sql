@@ -8,9 +8,7 @@
 --   time_at_stake: as in `advice`
 --   share_percent: as in `advice`
 --   remedy: as in `advice`
-CREATE MACRO _advice_logged_values(
-    capture_key  -- key of the capture
-) AS TABLE
+CREATE MACRO _advice_logged_values(capture_key) AS TABLE
 SELECT
     'logged values' AS rule,
     'medium' AS severity,

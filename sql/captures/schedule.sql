@@ -73,9 +73,7 @@ CREATE MACRO _is_recorded(
 
 -- The numbers of a text of key=number pairs, in the order of the parameters of
 -- `schedule`, with its defaults for missing keys.
-CREATE MACRO _step_options(
-    steps  -- as in `op_totals`
-) AS (
+CREATE MACRO _step_options(steps) AS (
     list_transform(
         ['wait', 'warmup', 'active', 'repeat', 'skip_first', 'skip_first_wait'],
         lambda k: coalesce(

@@ -7,9 +7,7 @@
 --   graph_id: the graph
 --   nodes: the nodes, in order
 --   is_one_of: whether it runs one of these nodes, and it is unknown which
-CREATE MACRO _costed_nodes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _costed_nodes(capture_key) AS TABLE
 WITH
 own_nodes AS (
     SELECT

@@ -7,9 +7,7 @@
 --   maker: the node that produces it; NULL for inputs of the graph
 --   is_read: whether it is read; otherwise it is written
 --   bytes: bytes moved, by `cost_formulas`; NULL where unknown
-CREATE MACRO _moved_bytes(
-    record_key  -- key of a record
-) AS TABLE
+CREATE MACRO _moved_bytes(record_key) AS TABLE
 WITH
 ops AS (
     SELECT p.graph_id, p.node_index, f.moves

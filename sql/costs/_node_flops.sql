@@ -33,9 +33,7 @@ CREATE MACRO _adaptive_windows(
 --   is_symbolic: whether a size of its arguments or outputs is symbolic
 --   arguments: sizes of all values that it takes, as text
 --   output_sizes: sizes of its first output
-CREATE MACRO _node_flops(
-    record_key  -- key of a record
-) AS TABLE
+CREATE MACRO _node_flops(record_key) AS TABLE
 SELECT
     s.graph_id,
     s.node_index,

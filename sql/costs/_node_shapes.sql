@@ -41,9 +41,7 @@ CREATE MACRO _bytes_of_type(
 --   sizes: its sizes; NULL if the value is not a tensor
 --   elements: number of its elements; NULL where unknown
 --   bytes: bytes of its elements; NULL where unknown, 0 if the value is not a tensor
-CREATE MACRO _node_inputs(
-    record_key  -- key of a record
-) AS TABLE
+CREATE MACRO _node_inputs(record_key) AS TABLE
 SELECT
     a.graph_id,
     a.node_index,
@@ -87,9 +85,7 @@ WHERE a.record_id = record_key;
 --   has_mask: whether an attn_mask is given
 --   arguments: sizes of all values that it takes, as text
 --   is_symbolic: whether a size of its arguments or outputs is symbolic
-CREATE MACRO _node_shapes(
-    record_key  -- key of a record
-) AS TABLE
+CREATE MACRO _node_shapes(record_key) AS TABLE
 WITH
 taken AS (
     SELECT

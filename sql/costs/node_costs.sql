@@ -9,9 +9,7 @@
 --   reason: as there
 --   input_shapes: as there
 --   output_shape: as there
-CREATE MACRO _node_costs(
-    record_key  -- key of a record
-) AS TABLE
+CREATE MACRO _node_costs(record_key) AS TABLE
 WITH
 moved AS (
     SELECT

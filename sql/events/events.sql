@@ -108,9 +108,7 @@ JOIN captures AS c ON c.capture_id = t.capture_id;
 --   clock: host, delegate, synthetic
 --   is_detached: whether its time is in no total
 --   overlap_ticks: time before its end that other events of the thread have; NULL if there is none
-CREATE MACRO _capture_events(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _capture_events(capture_key) AS TABLE
 SELECT
     e.run_index,
     e.event_index,

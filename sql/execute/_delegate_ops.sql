@@ -1,8 +1,6 @@
 -- Whether a capture has events of XNNPACK with graphs, and none could be aligned with
 -- an op: then its program may be another one than that which ran.
-CREATE MACRO _has_unaligned_delegates(
-    capture_key  -- key of a capture that has a program
-) AS (
+CREATE MACRO _has_unaligned_delegates(capture_key) AS (
     EXISTS (
         SELECT 1
         FROM _instruction_events(capture_key) AS e

@@ -4,9 +4,7 @@
 -- Columns:
 --   run_index: the run
 --   event_index: the event
-CREATE MACRO _inner_calls(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _inner_calls(capture_key) AS TABLE
 WITH RECURSIVE
 calls AS (
     SELECT

@@ -15,15 +15,7 @@
 --   unit: as in `time_tree`
 --   self_ticks: as in `time_tree`
 --   total_ticks: as in `time_tree`
-CREATE MACRO _numbered_tree(
-    capture,  -- as in `time_tree`
-    "by",  -- as in `time_tree`
-    unit,  -- as in `time_tree`
-    steps,  -- as in `time_tree`
-    phase,  -- as in `time_tree`
-    method,  -- as in `time_tree`
-    runs  -- as in `time_tree`
-) AS TABLE
+CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT

@@ -3,9 +3,7 @@
 --   method: the method
 --   module_path: the module's path
 --   places: the modules that contain it and itself, outermost first: name (path relative to its parent), kind, module_path
-CREATE MACRO _module_ancestors(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _module_ancestors(capture_key) AS TABLE
 WITH
 around AS (
     SELECT

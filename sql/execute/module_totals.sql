@@ -4,9 +4,7 @@
 --   module_path: the module's path, empty for the model itself
 --   module_class: class of the module
 --   depth: level, from 0 for the model itself
-CREATE MACRO _capture_modules(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _capture_modules(capture_key) AS TABLE
 SELECT
     g.method,
     m.module_path,
@@ -29,9 +27,7 @@ GROUP BY g.method, m.module_path;
 -- Columns:
 --   method: the method
 --   module_path: the nodes' innermost module
-CREATE MACRO _delegated_modules(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _delegated_modules(capture_key) AS TABLE
 SELECT DISTINCT m.method, p.module_path
 FROM captures AS k
 JOIN signature_nodes AS n ON n.capture_id = k.capture_id AND n.is_own

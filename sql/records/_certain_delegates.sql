@@ -11,11 +11,7 @@
 --   op: its op
 --   is_certain: whether no other call can run it: false for all nodes of a handle if the order of calls allows several answers
 --   is_inferred: whether it is a guess which of the handle's nodes are in delegates
-CREATE MACRO _certain_delegates(
-    record_key,  -- key of a record
-    program_key,  -- as in `_kernel_ops`
-    capture_key  -- as in `_kernel_ops`
-) AS TABLE
+CREATE MACRO _certain_delegates(record_key, program_key, capture_key) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT d.*, string_split(p.op, '.')[1] AS op

@@ -68,9 +68,7 @@ CREATE MACRO _delegate_op_alias(
 --   instruction_id: the instruction that calls the delegate
 --   backend: name of the backend
 --   blob_offset: its blob, which calls may share
-CREATE MACRO _delegate_calls(
-    capture_key  -- key of a capture that has a program
-) AS TABLE
+CREATE MACRO _delegate_calls(capture_key) AS TABLE
 SELECT
     d.method,
     i.chain_index,
@@ -98,9 +96,7 @@ WHERE k.capture_id = capture_key
 --   class: as in `_delegate_op_class`
 --   blob_offset: the blob that has the graph of the call; NULL if the linked program has none
 --   is_unmapped: whether the record has the delegate, without a map from events to nodes
-CREATE MACRO _delegate_events(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _delegate_events(capture_key) AS TABLE
 SELECT
     e.block_index,
     e.method,
@@ -130,9 +126,7 @@ ORDER BY e.block_index, e.instruction_id, e.slot;
 --   class: as in `_delegate_op_class`
 --   events: kinds of the events that may run it, in order: its own; for each input of a concatenation; a clamp if it limits its result
 --   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
-CREATE MACRO _classified_delegate_ops(
-    capture_key  -- key of a capture that has a program
-) AS TABLE
+CREATE MACRO _classified_delegate_ops(capture_key) AS TABLE
 SELECT
     o.blob_offset,
     o.op_index,

@@ -11,11 +11,7 @@
 --   debug_handle: the node's handle; NULL with a problem
 --   mapping: exact or inferred
 --   problem: why the order of the call's outputs is unknown; NULL if nothing
-CREATE MACRO _delegate_outputs(
-    record_key,  -- key of a record
-    program_key,  -- as in `_kernel_ops`
-    capture_key  -- as in `_kernel_ops`
-) AS TABLE
+CREATE MACRO _delegate_outputs(record_key, program_key, capture_key) AS TABLE
 WITH
 nodes AS MATERIALIZED (
     SELECT d.* FROM _certain_delegates(record_key, program_key, capture_key) AS d

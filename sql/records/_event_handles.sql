@@ -13,9 +13,7 @@
 --   chain_index: its chain of instructions
 --   instruction_id: the instruction
 --   delegate_id: the delegate's id as text; NULL if no delegate ran it
-CREATE MACRO _instruction_events(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _instruction_events(capture_key) AS TABLE
 SELECT
     k.record_id,
     s.signature_index,
@@ -71,9 +69,7 @@ WHERE g.stage = 'edge_dialect_exported_program';
 --   signature_index: the event
 --   position: position of the handle in the event's list
 --   debug_handle: the handle
-CREATE MACRO _event_handles(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _event_handles(capture_key) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (
     SELECT e.* FROM _instruction_events(capture_key) AS e

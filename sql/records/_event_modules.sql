@@ -10,9 +10,7 @@
 --   source_line: line in that file; NULL if the nodes come from several
 --   lines: number of lines that the nodes come from
 --   mapping: exact or aligned
-CREATE MACRO _event_modules(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _event_modules(capture_key) AS TABLE
 WITH
 own_nodes AS MATERIALIZED (
     SELECT
@@ -111,9 +109,7 @@ LEFT JOIN node_values AS v
 --   lines: number of lines of the nodes that it runs itself, or else its call
 --   mapping: exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
 --   backend: backend of its delegate; NULL if no delegate ran it
-CREATE MACRO _find_event_ops(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_event_ops(capture_key) AS TABLE
 WITH
 op_types AS (
     SELECT

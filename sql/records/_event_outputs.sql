@@ -9,9 +9,7 @@
 --   debug_handle: debug handle of the op
 --   kernel_op: op of the kernel, as nodes name it; NULL if it is none
 --   slot: position in the block's list of distinct events
-CREATE MACRO _last_events(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _last_events(capture_key) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (
     SELECT e.* FROM _instruction_events(capture_key) AS e
@@ -52,9 +50,7 @@ WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 --   result_sizes: as in `signature_outputs`
 --   mapping: as in `signature_outputs`
 --   problem: as in `signature_outputs`
-CREATE MACRO _find_kernel_outputs(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_kernel_outputs(capture_key) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key

@@ -11,9 +11,7 @@
 --   result_sizes: as in `signature_outputs`
 --   mapping: as in `signature_outputs`
 --   problem: as in `signature_outputs`
-CREATE MACRO _find_delegate_outputs(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_delegate_outputs(capture_key) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, k.program_id

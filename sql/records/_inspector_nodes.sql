@@ -11,9 +11,7 @@
 --   debug_handles: its debug handles, in order, with repeats; NULL if there is none
 --   backend: backend of its delegate; NULL if there is none
 --   outputs: number of the delegate's outputs; NULL if the record doesn't have it
-CREATE MACRO _inspector_handles(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _inspector_handles(capture_key) AS TABLE
 WITH
 target AS (
     SELECT
@@ -107,9 +105,7 @@ QUALIFY row_number() OVER (
 --   position: position of the handle in the event's list, from 1
 --   graph_id: the graph
 --   node_index: the node
-CREATE MACRO _inspector_nodes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _inspector_nodes(capture_key) AS TABLE
 WITH
 handles AS (
     SELECT

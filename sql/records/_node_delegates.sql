@@ -14,11 +14,7 @@
 --   instruction_id: the call of the delegate that runs it; NULL if none does
 --   backend: backend of that delegate; NULL if none runs it
 --   basis: graph, record, kernels or handles, as in `delegation`
-CREATE MACRO _node_delegates(
-    record_key,  -- key of a record
-    program_key,  -- as in `_kernel_ops`
-    capture_key  -- as in `_kernel_ops`
-) AS TABLE
+CREATE MACRO _node_delegates(record_key, program_key, capture_key) AS TABLE
 WITH
 -- The number of nodes in delegates, by handle.
 slots AS MATERIALIZED (

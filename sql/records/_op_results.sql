@@ -13,9 +13,7 @@
 --   depth: number of nodes that change the shape between this value and the op's output
 --   result_node: node with the op's output; NULL with a problem
 --   problem: why the op's output is unknown; NULL if nothing
-CREATE MACRO _op_results(
-    record_key  -- key of a record
-) AS TABLE
+CREATE MACRO _op_results(record_key) AS TABLE
 WITH RECURSIVE
 handled AS MATERIALIZED (
     SELECT g.stage, g.method, g.graph_id, h.node_index, h.debug_handle, p.op
@@ -142,9 +140,7 @@ FROM last_nodes AS n
 WHERE NOT n.is_one;
 
 -- Whether an op's output has the elements of its first argument, in the same order.
-CREATE MACRO _keeps_elements(
-    op  -- name of an op, as in `op_nodes`
-) AS (
+CREATE MACRO _keeps_elements(op) AS (
     string_split(op, '.')[1] IN (
         'view_copy', 'view', '_unsafe_view', 'reshape', 'squeeze_copy', 'squeeze',
         'unsqueeze_copy', 'unsqueeze', 'flatten', 'clone', '_clone_dim_order',

@@ -9,9 +9,7 @@
 --   events: number of the block's distinct kernels and delegate calls
 --   fitting: number of them that fit the method
 --   instructions: number of the method's instructions in the record or program
-CREATE MACRO _method_scores(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _method_scores(capture_key) AS TABLE
 WITH
 target AS (
     SELECT
@@ -107,9 +105,7 @@ GROUP BY f.block_index, f.method;
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
 --   candidates: the methods that fit equally well, as text
-CREATE MACRO _find_methods(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_methods(capture_key) AS TABLE
 WITH
 ranked AS (
     SELECT

@@ -6,11 +6,7 @@
 --   not_delegated: as in `delegation`
 --   backends: as in `delegation`
 --   basis: as in `delegation`
-CREATE MACRO _delegation(
-    record_key,  -- key of a record
-    program_key,  -- as in `_kernel_ops`
-    capture_key  -- as in `_kernel_ops`
-) AS TABLE
+CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
 SELECT
     g.method,
     p.op_type,
@@ -39,9 +35,7 @@ GROUP BY g.method, p.op_type;
 --   not_delegated: number of instructions that call the kernel
 --   backends: as in `delegation`
 --   basis: program
-CREATE MACRO _program_delegation(
-    program_key  -- key of a program; NULL: none
-) AS TABLE
+CREATE MACRO _program_delegation(program_key) AS TABLE
 WITH
 kernels AS (
     SELECT
@@ -96,10 +90,7 @@ GROUP BY d.method, d.op_type;
 -- How well a program fits a record: of all instructions of either that call kernels
 -- or delegates, the share that is in both, with a node of the kernel's op or with a
 -- delegate. NULL without such instructions, or if the record is incomplete.
-CREATE MACRO _program_fit(
-    record_key,  -- key of a record
-    program_key  -- key of a program
-) AS (
+CREATE MACRO _program_fit(record_key, program_key) AS (
     SELECT
         count(*) FILTER (
             WHERE CASE i.kind WHEN 'delegate' THEN d.record_id ELSE n.record_id END

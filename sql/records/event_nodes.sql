@@ -9,9 +9,7 @@
 --   graph_id: the graph
 --   node_index: the node
 --   op: op of the node
-CREATE MACRO _nodes_of_handles(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _nodes_of_handles(capture_key) AS TABLE
 SELECT
     e.signature_index,
     e.kind,
@@ -41,9 +39,7 @@ JOIN _handled_nodes AS n
 --   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event if it runs none of them
 --   mapping: always exact
 --   score: always 1
-CREATE MACRO _find_kernel_nodes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
 WITH
 found AS (
     SELECT
@@ -82,9 +78,7 @@ FROM found AS f;
 --   is_own: whether the call of the delegate runs it; true for all nodes of an event if it runs none of them
 --   mapping: always exact
 --   score: always 1
-CREATE MACRO _find_delegate_nodes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_delegate_nodes(capture_key) AS TABLE
 WITH
 found AS (
     SELECT n.*, d.node_index IS NOT NULL AS is_run

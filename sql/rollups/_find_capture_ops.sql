@@ -5,10 +5,7 @@
 --   scope: scope of all its ops; NULL if they have several
 --   is_method: whether any scope is a method from a record
 --   ops_hash: MD5 of the kinds, labels and instructions of its ops
-CREATE MACRO _find_capture_ops(
-    first_key,  -- key of the first capture
-    last_key  -- key of the last capture
-) AS TABLE
+CREATE MACRO _find_capture_ops(first_key, last_key) AS TABLE
 WITH
 methods AS (
     SELECT DISTINCT r.capture_id, r.method

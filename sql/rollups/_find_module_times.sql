@@ -11,10 +11,7 @@
 --   p25: 25th percentile over runs
 --   p50: median over runs
 --   p90: 90th percentile over runs
-CREATE MACRO _find_module_times(
-    first_key,  -- key of the first capture
-    last_key  -- key of the last capture
-) AS TABLE
+CREATE MACRO _find_module_times(first_key, last_key) AS TABLE
 WITH
 placed AS (
     SELECT o.capture_id, o.signature_index, o.method AS scope, s.kind, o.module_path

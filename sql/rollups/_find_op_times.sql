@@ -24,10 +24,7 @@
 --   p50: median over runs
 --   p90: 90th percentile over runs
 --   resolution: value that at least half of its times are multiples of
-CREATE MACRO _find_op_times(
-    first_key,  -- key of the first capture
-    last_key  -- key of the last capture
-) AS TABLE
+CREATE MACRO _find_op_times(first_key, last_key) AS TABLE
 WITH
 blocks AS (
     -- Not `runs.scope`: its numbers are only valid within one capture.

@@ -11,10 +11,7 @@
 --   capture_id: the capture
 --   run_index: the run
 --   scope: the scope
-CREATE MACRO _find_run_scopes(
-    first_key,  -- key of the first capture
-    last_key  -- key of the last capture
-) AS TABLE
+CREATE MACRO _find_run_scopes(first_key, last_key) AS TABLE
 WITH
 blocks AS (
     SELECT r.capture_id, r.name, r.block_index, count(*) AS runs

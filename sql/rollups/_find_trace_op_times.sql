@@ -51,9 +51,7 @@ CREATE MACRO _step_item(
 --   calls: number of calls
 --   ticks: time of these calls in ticks
 --   phase: phase of the step; NULL: all
-CREATE MACRO _phase_step_times(
-    capture_key  -- key of the capture
-) AS TABLE
+CREATE MACRO _phase_step_times(capture_key) AS TABLE
 SELECT
     t.capture_id,
     t.run_index,
@@ -98,9 +96,7 @@ WHERE t.capture_id = capture_key AND r.phase IS NOT NULL;
 --   p50: median over steps
 --   p90: 90th percentile over steps
 --   resolution: value that at least half of its times are multiples of
-CREATE MACRO _find_trace_op_times(
-    capture_key  -- key of the capture
-) AS TABLE
+CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
 WITH
 numbers AS (
     SELECT
@@ -169,9 +165,7 @@ ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 --   p25: 25th percentile over steps
 --   p50: median over steps
 --   p90: 90th percentile over steps
-CREATE MACRO _find_trace_module_times(
-    capture_key  -- key of the capture
-) AS TABLE
+CREATE MACRO _find_trace_module_times(capture_key) AS TABLE
 SELECT
     p.capture_id,
     p.phase,
@@ -194,9 +188,7 @@ ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;
 --   scope: what its steps are
 --   is_method: always false
 --   ops_hash: MD5 of the kinds and names of its ops
-CREATE MACRO _find_trace_ops(
-    capture_key  -- key of the capture
-) AS TABLE
+CREATE MACRO _find_trace_ops(capture_key) AS TABLE
 SELECT
     o.capture_id,
     min(o.scope) FILTER (WHERE o.kind = 'framework') AS scope,

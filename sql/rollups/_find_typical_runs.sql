@@ -12,10 +12,7 @@
 --   capture_id: the capture
 --   run_index: the run
 --   is_typical: whether the run is typical
-CREATE MACRO _find_typical_runs(
-    first_key,  -- key of the first capture
-    last_key  -- key of the last capture
-) AS TABLE
+CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
 WITH
 executes AS (
     SELECT

@@ -1,9 +1,7 @@
 -- The start of a trace whose memory was recorded, which may be before its first event.
 -- Columns:
 --   ticks: clock at the start of the recording, or at its first allocation or release if that is earlier
-CREATE MACRO _memory_start(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _memory_start(capture_key) AS TABLE
 SELECT least(
     (SELECT r.start_ticks FROM _recording(capture_key) AS r),
     (SELECT min(m.at_ticks) FROM trace_memory AS m WHERE m.capture_id = capture_key)
@@ -20,9 +18,7 @@ SELECT least(
 --   total_allocated: bytes in use after it
 --   until_place: position of the next one of its address; NULL if there is none
 --   until_ticks: clock at that one; NULL if there is none
-CREATE MACRO _allocations(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _allocations(capture_key) AS TABLE
 WITH
 memory AS (
     SELECT

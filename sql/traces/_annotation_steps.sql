@@ -34,9 +34,7 @@ FROM (
 WHERE n.before_ticks IS NULL OR n.start_ticks >= n.before_ticks;
 
 -- The kind of a host event in `step_times`; NULL for other events.
-CREATE MACRO _step_kind(
-    activity  -- as in `signatures`
-) AS (
+CREATE MACRO _step_kind(activity) AS (
     CASE activity
         WHEN 'op' THEN 'op'
         WHEN 'call' THEN 'runtime'

@@ -13,9 +13,7 @@
 --   label: name of autograd's function, such as AddmmBackward0
 --   ticks: duration in ticks
 --   op_index: the op of the forward pass; NULL if there is none
-CREATE MACRO _backward_calls(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _backward_calls(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.* FROM _pass_slices(capture_key) AS s
@@ -154,9 +152,7 @@ LEFT JOIN linked AS l ON l.event_index = o.event_index;
 -- Columns:
 --   event_index: the event
 --   modules: names of the modules, the outermost first; for the call of a module with its own
-CREATE MACRO _event_module_paths(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _event_module_paths(capture_key) AS TABLE
 WITH RECURSIVE
 known AS (
     SELECT s.signature_index, m.module

@@ -150,9 +150,7 @@ CREATE MACRO _device_bytes(
 --   event_index: the event
 --   cpu_bytes: bytes allocated less bytes released, on the CPU
 --   device_bytes: the same on devices
-CREATE MACRO _memory_within(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _memory_within(capture_key) AS TABLE
 WITH
 moments AS (
     SELECT
@@ -200,9 +198,7 @@ ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
 --   event_index: position in the file's list of events
 --   cpu_bytes: bytes allocated on the CPU, below 0 for a release
 --   device_bytes: the same on devices
-CREATE MACRO _memory_outside(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _memory_outside(capture_key) AS TABLE
 WITH
 spans AS (
     SELECT e.start_ticks, max(e.start_ticks + e.elapsed_ticks) AS end_ticks

@@ -9,10 +9,7 @@
 --   step: number of the step in the trace; 0 if the trace has no steps
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end
-CREATE MACRO _device_steps(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _device_steps(capture_key, categories) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.* FROM _trace_slices(capture_key, categories) AS s

@@ -147,9 +147,7 @@ FROM owners AS d;
 --   before_ticks: device time that its thread launched before it, in ticks
 --   total_ticks: device time with that of its children, in ticks
 --   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
-CREATE MACRO _device_times(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _device_times(capture_key) AS TABLE
 SELECT
     d.run_index,
     d.event_index,
@@ -167,9 +165,7 @@ WHERE NOT d.is_owned;
 --   run_index: the run
 --   event_index: the event
 --   module: the module, as in `_module_signatures`
-CREATE MACRO _trace_event_modules(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _trace_event_modules(capture_key) AS TABLE
 WITH RECURSIVE
 module_calls AS MATERIALIZED (
     SELECT

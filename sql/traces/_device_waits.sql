@@ -20,9 +20,7 @@
 --   wait: launch_delay, stream_delay, dependency, unknown_wait (since the launch, or the previous end); NULL if neither of these is known
 --   from_ticks: clock when that ended, or was launched, which was waited for
 --   from_event: device event that was waited for; NULL if there is none
-CREATE MACRO _device_waits(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _device_waits(capture_key) AS TABLE
 WITH
 work AS MATERIALIZED (
     SELECT

@@ -5,9 +5,7 @@
 --   label: name of the op
 --   shapes: sizes of its inputs, as a JSON list
 --   calls: number of calls with these
-CREATE MACRO _find_op_shapes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _find_op_shapes(capture_key) AS TABLE
 SELECT
     a.capture_id,
     s.family AS label,

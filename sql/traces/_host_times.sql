@@ -2,9 +2,7 @@
 -- Columns:
 --   thread_index: the thread
 --   process: its process as in the file
-CREATE MACRO _launching_threads(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _launching_threads(capture_key) AS TABLE
 SELECT DISTINCT t.thread_index, h.process
 FROM _launches(capture_key, 'all') AS l
 JOIN (
@@ -23,9 +21,7 @@ JOIN threads AS h
 --   waits: whether it is a call that returns only when work of a device has ended
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
-CREATE MACRO _host_waits(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _host_waits(capture_key) AS TABLE
 SELECT
     p.process,
     CASE
@@ -55,9 +51,7 @@ WHERE s.is_data_loader
 --   is_waiting: whether it waits in a call that returns only when work of a device has ended
 --   ticks: time until the moment in which a thread waited for that cause, in ticks
 --   since_ticks: clock when a thread last began to wait for that cause; NULL if none did
-CREATE MACRO _host_times(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _host_times(capture_key) AS TABLE
 WITH
 waits AS MATERIALIZED (
     SELECT w.* FROM _host_waits(capture_key) AS w
@@ -116,9 +110,7 @@ WINDOW so_far AS (PARTITION BY s.process, s.cause, s.call ORDER BY s.at_ticks);
 --   thread_index: the thread
 --   at_ticks: clock at the moment
 --   label: label of the op or annotation from then on, ProfilerStep* for steps; NULL if the thread is in none
-CREATE MACRO _innermost_owners(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _innermost_owners(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 labels_of_owners AS MATERIALIZED (

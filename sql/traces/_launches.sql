@@ -24,10 +24,7 @@
 --   call_thread: thread of the call
 --   process: process of the call
 --   launch_ticks: clock at the call's start, or at its own if the trace has no such call
-CREATE MACRO _launches(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _launches(capture_key, categories) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 classified AS MATERIALIZED (

@@ -18,9 +18,7 @@ CREATE MACRO _ends_together(
 --   process_group: name of the process group
 --   capture_id: the trace
 --   ticks: end of the kernel less the median end among the ranks, in ticks
-CREATE MACRO _matched_collectives(
-    selector  -- as in `clock_offsets`
-) AS TABLE
+CREATE MACRO _matched_collectives(selector) AS TABLE
 WITH
 ranks AS MATERIALIZED (
     SELECT r.capture_id, coalesce(r.job, '') AS job

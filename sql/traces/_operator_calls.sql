@@ -25,10 +25,7 @@
 --   kernels: these kernels, as event_index; NULL if it launched none
 --   is_eligible: whether tensor cores could run it, or a descendant
 --   is_lowest_eligible: whether they could run it, and no descendant
-CREATE MACRO _operator_calls(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _operator_calls(capture_key, categories) AS TABLE
 WITH
 events_of_nodes AS MATERIALIZED (
     SELECT e.* FROM _operator_events(capture_key, categories) AS e

@@ -23,10 +23,7 @@
 --   parent_index: its parent; NULL if there is none, and unless a node
 --   call_index: the node that it is one call with; NULL unless a node
 --   is_innermost: whether it is the innermost node of that call; NULL unless a node
-CREATE MACRO _operator_events(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _operator_events(capture_key, categories) AS TABLE
 WITH RECURSIVE
 tree AS MATERIALIZED (
     SELECT

@@ -27,10 +27,7 @@ CREATE MACRO _is_operator(
 --   parent_index: its parent; NULL if there is none
 --   call_index: the node that it is one call with: ops that only call another of their name are; else itself
 --   is_innermost: whether it is the innermost node of that call
-CREATE MACRO _operator_tree(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _operator_tree(capture_key, categories) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT s.*

@@ -48,9 +48,7 @@ CREATE MACRO _pass_place(
 --   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
-CREATE MACRO _pass_slices(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _pass_slices(capture_key) AS TABLE
 WITH
 hosts AS MATERIALIZED (
     SELECT
@@ -95,9 +93,7 @@ WHERE p.place IS NOT NULL;
 --   place: as in `_pass_place`
 --   start_ticks: clock at the start of an event of the pass
 --   end_ticks: clock at the latest end of the events that began until then
-CREATE MACRO _pass_covers(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _pass_covers(capture_key) AS TABLE
 SELECT
     b.thread_index,
     b.place,
@@ -118,9 +114,7 @@ FROM (
 --   step: number of the step in the trace; 0 if the trace has no steps
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end
-CREATE MACRO _host_steps(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _host_steps(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.run_index, s.label, s.kind, s.start_ticks, s.end_ticks

@@ -12,11 +12,7 @@
 --   cause: as in `_call_cause`; NULL outside of calls
 --   begin_ticks: clock at the start of the path
 --   until_ticks: clock at its end
-CREATE MACRO _path_elements(
-    capture_key,  -- key of a capture
-    step,  -- as in `critical_path`
-    step_name  -- as in `critical_path`
-) AS TABLE
+CREATE MACRO _path_elements(capture_key, step, step_name) AS TABLE
 WITH RECURSIVE
 parts AS MATERIALIZED (
     SELECT p.* FROM _path_parts(capture_key, step, step_name) AS p

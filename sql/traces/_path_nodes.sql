@@ -75,12 +75,7 @@ FROM arrived AS a;
 -- doubling, as a walk of one node at a time takes a round for each. In round k each
 -- node knows the one 2**k before it; those of marked nodes get marked.
 -- Columns: as in `_path_nodes`
-CREATE MACRO _path_walk(
-    capture_key,  -- key of a capture
-    begin_ticks,  -- as in `_path_nodes`
-    until_ticks,  -- as in `_path_nodes`
-    last_thread  -- as in `_path_nodes`
-) AS TABLE
+CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT n.*

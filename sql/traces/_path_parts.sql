@@ -13,11 +13,7 @@
 --   thread_index: the thread; NULL if kind is not host
 --   begin_ticks: clock at the start of the path
 --   until_ticks: clock at its end
-CREATE MACRO _path_parts(
-    capture_key,  -- key of a capture
-    step,  -- as in `critical_path`
-    step_name  -- as in `critical_path`
-) AS TABLE
+CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
 WITH
 part AS MATERIALIZED (
     SELECT w.* FROM _path_window(capture_key, step, step_name) AS w

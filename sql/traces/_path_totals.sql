@@ -6,11 +6,7 @@
 --   kernel: label of the kernel, copy or fill; NULL for other parts
 --   is_host: whether it is on the host
 --   ticks: its time in ticks
-CREATE MACRO _path_shares(
-    capture_key,  -- key of a capture
-    step,  -- as in `critical_path`
-    step_name  -- as in `critical_path`
-) AS TABLE
+CREATE MACRO _path_shares(capture_key, step, step_name) AS TABLE
 WITH
 families AS MATERIALIZED (
     SELECT s.signature_index, s.family
@@ -39,11 +35,7 @@ LEFT JOIN families AS f ON f.signature_index = e.signature_index;
 --   call: as in `critical_ops`
 --   kernel: as in `critical_ops`
 --   parts: number of parts of the path
-CREATE MACRO _path_totals(
-    capture_key,  -- key of a capture
-    step,  -- as in `critical_path`
-    step_name  -- as in `critical_path`
-) AS TABLE
+CREATE MACRO _path_totals(capture_key, step, step_name) AS TABLE
 WITH
 by_event AS (
     SELECT

@@ -5,11 +5,7 @@
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end: when the last host or device event of it ended
 --   thread_index: thread of the last host event of it
-CREATE MACRO _path_window(
-    capture_key,  -- key of a capture
-    step,  -- as in `critical_path`
-    step_name  -- as in `critical_path`
-) AS TABLE
+CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.*

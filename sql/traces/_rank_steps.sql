@@ -12,10 +12,7 @@
 --   waits_for: as in `rank_steps`
 --   time_scale: unit of one tick
 --   unit: the requested unit of time
-CREATE MACRO _rank_steps(
-    selector,  -- as in `rank_steps`
-    unit  -- as in `rank_steps`
-) AS TABLE
+CREATE MACRO _rank_steps(selector, unit) AS TABLE
 WITH
 ranks AS MATERIALIZED (
     SELECT r.* FROM _job_ranks(selector, unit) AS r

@@ -6,10 +6,7 @@
 --   step_ticks: duration of the step in ticks
 --   place: number of the category in that order, from 1; 8 is Other
 --   ticks: time in that category, in ticks
-CREATE MACRO _step_ticks(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _step_ticks(capture_key, categories) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.*

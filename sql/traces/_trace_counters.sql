@@ -8,9 +8,7 @@
 --   series: the device, and the stream or the name of the copies
 --   at_ticks: clock at the change
 --   value: the value from then on
-CREATE MACRO _trace_counters(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _trace_counters(capture_key) AS TABLE
 WITH
 processes AS (
     SELECT d.device, min(h.process) AS process

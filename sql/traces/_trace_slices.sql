@@ -36,9 +36,7 @@ CREATE MACRO _module_name(
 -- Columns:
 --   signature_index: signature of the calls
 --   module: as in `_module_name`
-CREATE MACRO _module_signatures(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _module_signatures(capture_key) AS TABLE
 SELECT s.signature_index, _module_name(s.label) AS module
 FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s ON s.capture_id = a.capture_id
@@ -74,10 +72,7 @@ CREATE MACRO _step_number(
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   counted_ticks: its part of the time of its thread, as in `_self_times`
-CREATE MACRO _trace_slices(
-    capture_key,  -- key of a capture
-    categories  -- all, or older, as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _trace_slices(capture_key, categories) AS TABLE
 WITH
 -- Few rows, materialized without the capture: with a condition on it between them,
 -- DuckDB may join all signatures to all of `trace_events` first.
@@ -148,9 +143,7 @@ WHERE e.elapsed_ticks >= 0;
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; NULL if its label has none
-CREATE MACRO _step_numbers(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _step_numbers(capture_key) AS TABLE
 SELECT s.run_index, min(_step_number(s.label)) AS step
 FROM _trace_slices(capture_key, 'all') AS s
 WHERE s.kind = 'step'
@@ -161,9 +154,7 @@ GROUP BY s.run_index;
 -- Columns:
 --   start_ticks: clock at the start of the first event
 --   end_ticks: clock at the end of the last event
-CREATE MACRO _recording(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _recording(capture_key) AS TABLE
 SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
 FROM _capture_events(capture_key) AS e
 WHERE e.end_ticks >= e.start_ticks

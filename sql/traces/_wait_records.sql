@@ -10,9 +10,7 @@
 --   stream: the stream that waits; -1 if the host does
 --   wait_stream: the stream that the CUDA event was recorded in
 --   record_ticks: clock at the start of the call that recorded it
-CREATE MACRO _wait_records(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _wait_records(capture_key) AS TABLE
 WITH
 records AS MATERIALIZED (
     SELECT
@@ -70,9 +68,7 @@ ASOF JOIN calls AS w
 --   from_event: the last of those events to end before the start; NULL if there is none
 --   from_ticks: clock at its end
 --   from_label: its label
-CREATE MACRO _called_waits(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _called_waits(capture_key) AS TABLE
 WITH
 calls AS MATERIALIZED (
     SELECT h.process, s.start_ticks AS wait_ticks
@@ -206,9 +202,7 @@ GROUP BY a.event_index, a.start_ticks, a.device_key;
 --   is_record: whether it is known from a record of the trace
 --   is_inferred: whether a wait can only be inferred from times: the trace has neither records nor calls for waits, or the event's launch was not recorded, or is the first in its stream, or that of a CUDA graph
 --   latency_ticks: in how many ticks the device starts an event that nothing holds back: twice the median of such times, 10 us at least and if fewer than five are known, 100 us at most. They are those from the launch of a kernel that found the device idle to its start, and, if the trace has no records of waits, those from the end of an event to the start of one that waited for it by `_called_waits`; of both medians the greater counts
-CREATE MACRO _awaited_work(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _awaited_work(capture_key) AS TABLE
 WITH
 records AS MATERIALIZED (
     SELECT r.* FROM _wait_records(capture_key) AS r

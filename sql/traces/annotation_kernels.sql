@@ -3,9 +3,7 @@
 -- Columns:
 --   event_index: the device event
 --   annotation_index: the annotation; steps are annotations
-CREATE MACRO _launch_annotations(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _launch_annotations(capture_key) AS TABLE
 WITH RECURSIVE
 launches AS MATERIALIZED (
     SELECT l.event_index, l.call_parent_index

@@ -8,9 +8,7 @@
 --   chain: number of the chain
 --   number: position in the chain, from 1
 --   ticks: duration in ticks
-CREATE MACRO _chained_kernels(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _chained_kernels(capture_key) AS TABLE
 WITH
 work AS (
     SELECT
@@ -70,9 +68,7 @@ QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
 --   ticks: sum of the durations of its kernels in ticks
 --   saved_ticks: ticks less the longest kernel of each time that it ran
 --   share: saved_ticks in percent of all kernels, copies and fills
-CREATE MACRO _fusable_chains(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _fusable_chains(capture_key) AS TABLE
 WITH
 owners AS MATERIALIZED (
     SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks

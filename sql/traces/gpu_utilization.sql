@@ -6,9 +6,7 @@
 --   uses_matrix_units: as in `signatures`
 --   blocks_per_sm: blocks per streaming multiprocessor; NULL if not above 0 or not written
 --   occupancy_percent: estimated achieved occupancy; NULL if negative or not written
-CREATE MACRO _device_kernels(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _device_kernels(capture_key) AS TABLE
 SELECT
     d.device,
     s.start_ticks,
@@ -100,10 +98,7 @@ WHERE s.ticks > 0;
 --   end_ticks: clock at the end of the last
 --   utilization_percent: share of that time in which it ran a kernel
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
-CREATE MACRO _device_utilization(
-    capture_key,  -- key of a capture
-    categories  -- as in `step_breakdown`
-) AS TABLE
+CREATE MACRO _device_utilization(capture_key, categories) AS TABLE
 WITH
 bounds AS MATERIALIZED (
     SELECT

@@ -30,9 +30,7 @@ CREATE MACRO _operations_counted(
 --   run_index: run of the launch; NULL if the launch is unknown
 --   call_parent_index: parent of the launch; NULL if there is none
 --   reason: why the launch is unknown; NULL if it is known
-CREATE MACRO _counted_kernels(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _counted_kernels(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 kinds AS MATERIALIZED (

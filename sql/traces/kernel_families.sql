@@ -7,11 +7,7 @@
 --   tensor_ticks: part of it in kernels that use tensor cores
 --   unknown_ticks: part of it in kernels of unknown names
 --   top_event: as in `kernel_families`
-CREATE MACRO _family_ticks(
-    capture_key,  -- key of a capture
-    steps,  -- as in `kernel_families`
-    phase  -- as in `kernel_families`
-) AS TABLE
+CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
 WITH
 by_label AS (
     SELECT

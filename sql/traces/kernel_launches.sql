@@ -12,9 +12,7 @@
 --   call_start_ticks: clock at the call's start
 --   call_ticks: duration of the call in ticks
 --   launched: number of device events that the call launched
-CREATE MACRO _launched_work(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _launched_work(capture_key) AS TABLE
 SELECT
     w.run_index,
     w.event_index,
@@ -37,9 +35,7 @@ JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
 --   event_index: the event, unique within its capture
 --   label: its label
 --   family: its label without what differs from call to call
-CREATE MACRO _event_labels(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _event_labels(capture_key) AS TABLE
 SELECT e.event_index, s.label, s.family
 FROM (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key

@@ -8,9 +8,7 @@
 --   number: position of the step by its end, from 1
 --   allocations: number of allocations that are held
 --   bytes: sum of their sizes in bytes
-CREATE MACRO _held_memory(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _held_memory(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (
     SELECT

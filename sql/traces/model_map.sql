@@ -4,9 +4,7 @@
 -- Columns:
 --   module: the module as named in the trace: Linear_0
 --   module_path: its path in the record
-CREATE MACRO _module_paths(
-    capture_key  -- key of the ETDump's capture
-) AS TABLE
+CREATE MACRO _module_paths(capture_key) AS TABLE
 WITH
 first_calls AS (
     SELECT

@@ -3,9 +3,7 @@
 -- Columns:
 --   start_ticks: clock at the first moment
 --   end_ticks: clock at the second
-CREATE MACRO _step_spans(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _step_spans(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (
     SELECT s.* FROM _host_steps(capture_key) AS s
@@ -35,9 +33,7 @@ SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 --   span_ticks: clock at the start of the span
 --   place: as in `_pass_place`; 5 for the rest of the step
 --   ticks: time in ticks
-CREATE MACRO _host_passes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _host_passes(capture_key) AS TABLE
 WITH
 spans AS MATERIALIZED (
     SELECT s.* FROM _step_spans(capture_key) AS s
@@ -91,9 +87,7 @@ GROUP BY b.start_ticks, t.place;
 --   launch_ticks: clock at the start of the call that launched it, or at its own if the trace has no such call
 --   ticks: duration of the event in ticks
 --   place: as in `_pass_place`; 5 if no pass launched it
-CREATE MACRO _device_passes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _device_passes(capture_key) AS TABLE
 WITH
 launched AS MATERIALIZED (
     SELECT

@@ -8,9 +8,7 @@
 --   change: 1 for a launch, -1 for a start
 --   length: number of waiting events from then on
 --   ticks: time until the next change of the stream, in ticks; 0 for the last
-CREATE MACRO _queue_changes(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _queue_changes(capture_key) AS TABLE
 WITH
 -- An event can't start before it is launched: then the clocks differ, and it never
 -- waited.

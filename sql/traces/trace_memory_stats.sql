@@ -15,9 +15,7 @@ CREATE MACRO _memory_device(
 -- Columns:
 --   event_index: the allocation or release
 --   call_index: the call, in `_operator_calls`; NULL if there is none
-CREATE MACRO _memory_calls(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _memory_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (
     SELECT t.*

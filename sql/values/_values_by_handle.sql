@@ -17,9 +17,7 @@
 --   module_path: module of the node of that handle; NULL where unknown
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown
-CREATE MACRO _values_by_handle(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _values_by_handle(capture_key) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT k.capture_id, k.record_id, k.format

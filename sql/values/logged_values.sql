@@ -15,9 +15,7 @@
 --   position: position among the values of its call and role, from 0
 --   outputs: number of outputs of its call; NULL where unknown
 --   debug_handles: debug handles of the event; NULL if there is none
-CREATE MACRO _values_with_events(
-    capture_key  -- key of a capture
-) AS TABLE
+CREATE MACRO _values_with_events(capture_key) AS TABLE
 WITH
 -- Materialized, as the key may be a subquery, which would run several times.
 target AS MATERIALIZED (

@@ -14,11 +14,7 @@
 --   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
 --   problem: why gap is NULL, or what is wrong with it; NULL if nothing
 --   elements: number of elements compared
-CREATE MACRO _node_gaps(
-    base_key,  -- as in `_numeric_gap`
-    new_key,  -- as in `_numeric_gap`
-    metric  -- as in `numeric_gap`
-) AS TABLE
+CREATE MACRO _node_gaps(base_key, new_key, metric) AS TABLE
 WITH
 last_nodes AS (
     SELECT g.method, h.debug_handle, g.record_id, g.graph_id, h.node_index
