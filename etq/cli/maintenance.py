@@ -91,7 +91,7 @@ def check(file: str, files: str) -> None:
 @click.argument("file", metavar="WAREHOUSE|LAKE")
 @click.option("--no-backup", is_flag=True, help="Keep no copy of the file from before.")
 def upgrade(file: str, no_backup: bool) -> None:
-    """Upgrade a warehouse or lake that an earlier version of etq made.
+    """Upgrade a warehouse or lake of an earlier version of etq.
 
     Each command that writes to a warehouse does so, too. Nothing of it is lost, and no file is needed again. The copy
     from before stays beside it: lab.duckdb.schema-4. It is for the version of etq that made it. Former files of a

@@ -179,7 +179,9 @@ STORED = {
             e.category, e.label, e.family, e.start_ticks, e.duration_ticks, p.label, p.start_ticks, e.parent_run_index,
             t.process, t.thread, t.process_name, t.thread_name,
             x.external_id, x.correlation_id, x.sequence_number, x.forward_thread, x.call_stack,
-            o.* EXCLUDE (capture_id, run_index, event_index), d.* EXCLUDE (capture_id, run_index, event_index)
+            o.* EXCLUDE (capture_id, run_index, event_index),
+            d.* EXCLUDE (capture_id, run_index, event_index, call_index, op_index, owner_index),
+            call.label, call.start_ticks, op.label, op.start_ticks, owner.label, owner.start_ticks
         FROM events AS e
         JOIN trace_events AS x USING (capture_id, run_index, event_index)
         JOIN threads AS t USING (capture_id, thread_index)
@@ -187,6 +189,9 @@ STORED = {
         LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
         LEFT JOIN events AS p ON p.capture_id = e.capture_id AND p.run_index = e.parent_run_index
             AND p.event_index = e.parent_index
+        LEFT JOIN events AS call ON call.capture_id = $id AND call.event_index = d.call_index
+        LEFT JOIN events AS op ON op.capture_id = $id AND op.event_index = d.op_index
+        LEFT JOIN events AS owner ON owner.capture_id = $id AND owner.event_index = d.owner_index
         WHERE e.capture_id = $id
     """,
     "memory": """
