@@ -57,7 +57,7 @@ def test_a_log_that_was_tampered_with_is_refused(tmp_path: Path) -> None:
 
     for content, message in (
         (b"{", "json: the log is damaged: "),
-        (noting(b'"schema":', b'"schema":9'), "made by another version of etq"),
+        (noting(b'"schema":', b'"schema":9'), "made by a later version of etq"),
         (whole.replace(noted, b"{" + noted), "damaged"),
         (whole.replace(noted, noted[:-8]), "damaged"),
         (noting(b'"files":{', b'"files":['), "damaged"),
