@@ -20,28 +20,34 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"\.checkpoint\.(?:[0-9]{10}\.[0-9]{10}\.)?parquet$")
 # What a row takes besides its texts: it names a file.
 _ROW_BYTES: Final = 500
-# The most bytes of texts, and how often the library has them in memory at once (measured: 3.3).
+# The most bytes of texts in all checkpoints of a lake, and how often the library has them in memory at once (measured:
+# 3.3).
 _MOST_TEXT: Final = 1 << 30
 _COPIES: Final = 4
 
 
-def check(uri: str, content: bytes) -> None:
-    """Raise `ValueError` for a checkpoint that is damaged or names other files to read, anywhere, and `FormatError` for
-    one that takes more memory than there is.
+def check(uri: str, content: bytes, taken: int = 0) -> int:
+    """Return how much memory a checkpoint takes, in bytes; `taken` is that of others that are read with it.
+
+    Raises `ValueError` for a checkpoint that is damaged, names other files to read, anywhere, or has too much text, and
+    `FormatError` if they take more memory than there is.
     """
     from pyarrow import BufferReader, parquet
 
     if _NAME.search(uri) is None:
         raise ValueError("a checkpoint that etq doesn't write")
     file = parquet.ParquetFile(BufferReader(content))
-    memory.refuse_beyond(uri, "to read it", file.metadata.num_rows * _ROW_BYTES)
-    texts = _text_bytes(content, file.schema_arrow)
-    if texts > _MOST_TEXT:
-        raise ValueError(f"a checkpoint with {memory.shown(texts)} of text; at most {memory.shown(_MOST_TEXT)} is read")
-    memory.refuse_beyond(uri, "to read it", texts * _COPIES)
+    size: int = file.metadata.num_rows * _ROW_BYTES
+    memory.refuse_beyond(uri, "to read it", taken + size)
+    size += _text_bytes(content, file.schema_arrow) * _COPIES
+    if taken + size > (most := _MOST_TEXT * _COPIES):
+        what = f"{memory.shown(taken + size)} of memory, and at most {memory.shown(most)} is taken"
+        raise ValueError(f"to read the checkpoints of the lake would take {what}")
+    memory.refuse_beyond(uri, "to read it", taken + size)
     named = file.read(["sidecar"]) if "sidecar" in file.schema_arrow.names else []
     if any(each.null_count < len(each) for each in named):
         raise ValueError("a checkpoint that names other files")
+    return size
 
 
 def _text_bytes(content: bytes, schema: pa.Schema) -> int:

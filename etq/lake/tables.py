@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -104,8 +105,9 @@ class Lake:
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was read of commits and files, by path: they never change.
     _commits: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # Checkpoints that were checked.
-    _checkpoints: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    # Checkpoints that were checked, and the memory that each takes; several threads check them.
+    _checkpoints: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _checking: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
     blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -183,13 +185,14 @@ class Lake:
         """Raise `WarehouseError` for a checkpoint that names other files to read, anywhere, and for one that takes more
         memory than there is.
         """
-        if path in self._checkpoints:
-            return
-        try:
-            checkpoints.check(self.uri(path), self._content(path, size))
-        except (OSError, ValueError, RecursionError) as error:
-            raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
-        self._checkpoints.add(path)
+        with self._checking:
+            if path in self._checkpoints:
+                return
+            try:
+                taken = sum(self._checkpoints.values())
+                self._checkpoints[path] = checkpoints.check(self.uri(path), self._content(path, size), taken)
+            except (OSError, ValueError, RecursionError) as error:
+                raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
 
     def tables(self) -> list[str]:
         """The tables of which there are files, or folders of loads, the roots last."""

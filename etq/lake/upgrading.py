@@ -13,9 +13,10 @@ from typing import Final
 
 import duckdb
 
+from etq.database.rows import check_rows
 from etq.errors import WarehouseError
 from etq.lake.publishing import files_of_others
-from etq.lake.reading import attach, read_parquet
+from etq.lake.reading import attach, check_root, read_parquet
 from etq.lake.state import Change, State, change, read
 from etq.lake.stores import temporary_folder, writing
 from etq.lake.tables import KINDS, Lake, delta_schema, tables_of
@@ -39,16 +40,17 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
         before = states["capture"]
         if all(state.schema == SCHEMA_VERSION for state in states.values()):
             return 0
-        _add_columns(lake)
         loads: list[Load] = []
         try:
             for name in before.loads("capture"):
                 loads.append(_upgraded(before, name))
-                for table, files in files_of(loads[-1:]).items():
-                    lake.commit(table, files)
+            _check_same(before, read(lake))
         except BaseException:
-            discard(lake, loads[-1:])
+            discard(lake, loads)  # no commit names them yet
             raise
+        _add_columns(lake)
+        for table, files in files_of(loads).items():
+            lake.commit(table, files)
         for kind in _OTHERS:
             if states[kind].files:
                 change(lake, kind, lambda state: Change([], [], state))
@@ -58,11 +60,15 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
 
 def _replaced(before: State, now: State, loads: list[Load]) -> Change:
     """The new loads in the place of all former ones."""
-    if now.of("captures") != before.of("captures"):
-        raise WarehouseError(f"{now.lake}: others wrote to it meanwhile; upgrade it again, alone")
+    _check_same(before, now)
     files = write_root(now.lake, "capture", rows_of(loads)) if loads else []
     gone = [*before.loads("capture")]
     return Change(files, gone, now.changed("capture", files, gone, files_of(loads), files_of_others(now.lake)))
+
+
+def _check_same(before: State, now: State) -> None:
+    if now.of("captures") != before.of("captures"):
+        raise WarehouseError(f"{now.lake}: others wrote to it meanwhile; upgrade it again, alone")
 
 
 def _add_columns(lake: Lake) -> None:
@@ -81,9 +87,13 @@ def _upgraded(state: State, load: str) -> Load:
     migrations = migrations_since(state.schema)
     with temporary_folder() as folder, duckdb.connect(str(Path(folder) / "part.duckdb")) as connection:
         attach(connection, state)
+        for kind in KINDS:
+            root = [each for each in state.of(f"{kind}s") if kind != "capture" or each.load == load]
+            check_root(connection, state, kind, root)
         for statement in tables_before(migrations).values():
             connection.execute(statement)
         _insert(connection, state, load)
+        check_rows(connection, str(state.lake), "main.")
         migrate(connection, str(state.lake), migrations)
         keys = [key for (key,) in connection.execute("SELECT capture_id FROM captures ORDER BY ALL").fetchall()]
         return write(connection, state.lake, "capture", keys)
@@ -94,7 +104,14 @@ def _insert(connection: duckdb.DuckDBPyConnection, state: State, load: str) -> N
 
     def source(table: str, *, of_load: bool) -> str | None:
         files = [each for each in state.of(table) if not of_load or each.load == load]
-        return read_parquet([state.lake.uri(table, each.path) for each in files]) if files else None
+        if not files:
+            return None
+        rows = read_parquet([state.lake.uri(table, each.path) for each in files])
+        [(number,)] = connection.execute(f"SELECT count(*) FROM {rows}").fetchall()
+        if number != (expected := sum(each.rows for each in files)):
+            what = f"the files of {table} have {number:,} rows; expected {expected:,}"
+            raise WarehouseError(f"{state.lake}: damaged: {what}; see etq lake check")
+        return rows
 
     captures = source("captures", of_load=True)
     connection.execute(f"""

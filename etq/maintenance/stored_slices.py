@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from etq.errors import WarehouseError
+from etq.ingest.memory import refuse_beyond
 from etq.ingest.trace.classes import Class, classified
 
 # In the order of the file; the parent as a row, -1 if there is none.
@@ -55,6 +56,8 @@ _WRONG: Final = """
 """
 
 Whole = npt.NDArray[np.int64]
+# What an event takes as arrays, and while DuckDB makes them.
+_ROW_BYTES: Final = 150
 
 
 class StoredSlices(NamedTuple):
@@ -82,6 +85,8 @@ def stored_slices(connection: duckdb.DuckDBPyConnection, capture_id: int) -> Sto
     """
     for (what,) in connection.execute(_WRONG, {"capture_id": capture_id}).fetchall():
         raise WarehouseError(f"damaged: the trace {capture_id}: {what}; use a copy of the file")
+    [(rows,)] = connection.execute("SELECT count(*) FROM event_ticks WHERE capture_id = ?", [capture_id]).fetchall()
+    refuse_beyond(f"trace {capture_id}", "to upgrade it", rows * _ROW_BYTES)
     query = "SELECT category, name FROM signatures WHERE capture_id = ? ORDER BY signature_index"
     kinds = [(category or "", name or "") for category, name in connection.execute(query, [capture_id]).fetchall()]
     found = connection.execute(_SLICES, {"capture_id": capture_id}).fetchnumpy()

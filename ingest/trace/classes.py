@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from etq.errors import FormatError
@@ -20,6 +20,8 @@ _MOST_CHARACTERS: Final = 4_000
 _MOST_OF_CALLS: Final = 200
 # Kernels of these families are products, which matrix units can compute; those of the other families aren't.
 _PRODUCTS: Final = frozenset(("GEMM", "convolution", "attention", "MoE"))
+# The most bytes of a user's file.
+_MOST_BYTES: Final = 1 << 20
 _KERNEL: Final = "kernel"
 _CALL: Final = "call"
 _UNKNOWN: Final = "other"
@@ -145,7 +147,7 @@ def _rules(path: str | None) -> Rules:
     if path is None:
         return _parsed(known)
     try:
-        own = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+        own = tomllib.loads(_content(path))
         if unknown := own.keys() - known.keys():
             raise ValueError(f"{min(unknown)} is not known")
         _check_words(own, known)
@@ -154,8 +156,20 @@ def _rules(path: str | None) -> Rules:
         raise FormatError(path, f"can't be read: {(error.strerror or str(error)).lower()}") from None
     except KeyError as error:
         raise FormatError(path, f"not a file of classes: an entry has no {error}") from None
-    except (ValueError, re.error, TypeError, AttributeError) as error:
+    except (ValueError, OverflowError, RecursionError, re.error, TypeError, AttributeError) as error:
         raise FormatError(path, f"not a file of classes: {error}") from None
+
+
+def _content(path: str) -> str:
+    """Return the text of a file. Raises `ValueError` for what is not a file, and for a file that is too large."""
+    file = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    with open(file, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise ValueError("not a file")
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"larger than {_MOST_BYTES >> 20} MB")
+    return content.decode()
 
 
 def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
@@ -181,7 +195,7 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
     categories: dict[str, Class] = {}
     endings: list[tuple[str, Class]] = []
     for entry in written["category"]:
-        found = Class(_text(entry["activity"]), bool(entry.get("on_device", False)), entry.get("purpose"))
+        found = Class(_text(entry["activity"]), bool(entry.get("on_device", False)), _text_or_none(entry, "purpose"))
         for name in entry.get("names", ()):
             categories.setdefault(name.lower(), found)
         endings += [(ending.lower(), found) for ending in entry.get("endings", ())]
@@ -203,7 +217,11 @@ def _parsed(written: Mapping[str, Any]) -> Rules:
 
 
 def _named(what: Any, entry: Mapping[str, Any]) -> _Named:
-    return _Named(_text(what), frozenset(entry["of"]), _any_of(entry["patterns"]), entry.get("only_without"))
+    return _Named(_text(what), frozenset(entry["of"]), _any_of(entry["patterns"]), _text_or_none(entry, "only_without"))
+
+
+def _text_or_none(entry: Mapping[str, Any], key: str) -> str | None:
+    return _text(entry[key]) if key in entry else None
 
 
 def _text(value: Any) -> str:

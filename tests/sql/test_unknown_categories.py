@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -171,3 +172,22 @@ def test_a_wrong_file_of_classes_is_one_line(tmp_path: Path, text: str | None, w
     done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", own)
     assert done.exit_code == 1 and done.stdout == ""
     assert done.stderr.startswith(f"Error: {own}: ") and why in done.stderr and done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("what", ["pipe", "folder", "large", "deep", "number"])
+def test_what_is_no_file_of_classes_is_one_line(tmp_path: Path, what: str) -> None:
+    own = tmp_path / what
+    match what:
+        case "pipe":
+            os.mkfifo(own)
+        case "folder":
+            own.mkdir()
+        case "large":
+            own.write_bytes(b"#" * (1 << 21))
+        case "deep":
+            own.write_text("x = " + "[" * 20_000)
+        case "number":
+            own.write_text("[[family]]\nname = 'GEMM'\npatterns = ['x{99999999999999999999}']")
+    (tmp_path / "run.pt.trace.json").write_bytes(trace("kernel"))
+    done = run_etq("kernels", str(tmp_path / "run.pt.trace.json"), "--classes", str(own))
+    assert done.exit_code == 1 and done.stderr.startswith(f"Error: {own}: ") and done.stderr.count("\n") == 1
