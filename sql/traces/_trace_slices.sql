@@ -5,7 +5,8 @@ CREATE MACRO _is_of_plugin(
 ) AS (
     lower(category) IN (
         'kernel', 'memcpy', 'gpu_memcpy', 'memset', 'gpu_memset', 'runtime', 'cpu_op',
-        'operator', 'python', 'user_annotation', 'python_function'
+        'operator', 'python', 'user_annotation', 'gpu_user_annotation',
+        'python_function'
     )
 );
 
@@ -85,7 +86,11 @@ classified AS MATERIALIZED (
             WHEN categories = 'all' THEN s.uses_matrix_units
             ELSE _is_plugin_tensor_kernel(s.label)
         END AS uses_matrix_units,
-        CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind,
+        CASE
+            WHEN s.purpose = 'module' THEN 'module'
+            WHEN s.activity = 'device_annotation' THEN 'annotation'
+            ELSE s.activity
+        END AS kind,
         s.purpose,
         s.waits,
         coalesce(s.purpose = 'data_loading', false)
@@ -93,14 +98,20 @@ classified AS MATERIALIZED (
         CASE
             WHEN categories = 'all'
                 THEN coalesce(s.purpose = 'communication', false)
-            ELSE s.activity IN ('op', 'annotation', 'python')
+            ELSE s.activity IN ('op', 'annotation', 'device_annotation', 'python')
                 AND _is_plugin_communication(s.label)
         END AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.activity IN (
-            'kernel', 'copy', 'fill', 'call', 'op', 'step', 'annotation', 'module',
-            'python'
+    WHERE (
+            s.activity IN (
+                'kernel', 'copy', 'fill', 'call', 'op', 'step', 'annotation', 'module',
+                'python'
+            )
+            -- For the plug-in, annotations repeated for a device are further ones.
+            OR categories = 'older'
+            AND s.activity = 'device_annotation'
+            AND NOT starts_with(s.label, 'ProfilerStep#')
         )
         AND CASE categories
             WHEN 'all' THEN true
