@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,9 +82,14 @@ def show_view(
         check_runs(warehouse, selector, options)
         parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
         macro = view
+        prepared: AbstractContextManager[None] = nullcontext()
         if view in BY_FORMAT:
-            narrower, parameters = narrowed(view, warehouse.capture(selector).format, parameters)
+            from etq.warehouse.focus import prepared_for
+
+            found = warehouse.capture(selector)
+            narrower, parameters = narrowed(view, found.format, parameters)
             macro = narrower.name
+            prepared = prepared_for(warehouse, macro, found, options.get("unit"))
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_for_people = (output[0] or format_of(output[1])) in TO_READ
         statement = (people_query if people_query is not None and is_for_people else query).format(
@@ -92,7 +97,7 @@ def show_view(
         )
         if is_for_people:
             statement = without_method(warehouse, selector, view, statement)
-        with naming_other_view(warehouse, view, selector), _prepared(warehouse, macro, selector, options.get("unit")):
+        with naming_other_view(warehouse, view, selector), prepared:
             has_rows = write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters)
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
@@ -102,12 +107,6 @@ def show_view(
         elif view == "module_totals":
             note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
         note_excluded_runs(warehouse, selector, view, options)
-
-
-def _prepared(warehouse: Warehouse, macro: str, selector: str, unit: str | None) -> AbstractContextManager[None]:
-    from etq.warehouse.focus import prepared_for
-
-    return prepared_for(warehouse, macro, warehouse.capture(selector), unit)
 
 
 def views_for(view: str, options: Mapping[str, Any] | None = None) -> list[str]:
