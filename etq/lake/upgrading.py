@@ -40,6 +40,10 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
         before = states["capture"]
         if all(state.schema == SCHEMA_VERSION for state in states.values()):
             return 0
+        with duckdb.connect(":memory:") as connection:
+            attach(connection, before)
+            for kind in KINDS:
+                check_root(connection, before, kind, before.of(f"{kind}s"))
         loads: list[Load] = []
         try:
             for name in before.loads("capture"):
@@ -87,9 +91,6 @@ def _upgraded(state: State, load: str) -> Load:
     migrations = migrations_since(state.schema)
     with temporary_folder() as folder, duckdb.connect(str(Path(folder) / "part.duckdb")) as connection:
         attach(connection, state)
-        for kind in KINDS:
-            root = [each for each in state.of(f"{kind}s") if kind != "capture" or each.load == load]
-            check_root(connection, state, kind, root)
         for statement in tables_before(migrations).values():
             connection.execute(statement)
         _insert(connection, state, load)
