@@ -60,7 +60,8 @@ class Views:
             if name in BY_FORMAT and (format := self._format(captures)) is not None:
                 called, taken = narrowed(name, format, passed)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
-            return self._answered(f"FROM {called.name}({arguments})", taken, called.name, captures)
+            query = f"FROM {called.name}({arguments})"
+            return self.sql(query, **taken) if called is macro else self._answered(query, taken, called.name, captures)
 
         view.__name__ = name
         view.__qualname__ = f"Warehouse.{name}"
