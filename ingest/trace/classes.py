@@ -151,7 +151,7 @@ def _rules(path: str | None) -> Rules:
         if unknown := own.keys() - known.keys():
             raise ValueError(f"{min(unknown)} is not known")
         _check_words(own, known)
-        return _parsed({key: _joined(own.get(key), known[key]) for key in known})
+        return _parsed({key: _joined(key, own.get(key), known[key]) for key in known})
     except OSError as error:
         raise FormatError(path, f"can't be read: {(error.strerror or str(error)).lower()}") from None
     except KeyError as error:
@@ -181,13 +181,14 @@ def _check_words(own: Mapping[str, Any], known: Mapping[str, Any]) -> None:
                 raise ValueError(f"{word} {entry[word]!r} is not known; known are {', '.join(words)}")
 
 
-def _joined(own: Any, known: Any) -> Any:
+def _joined(key: str, own: Any, known: Any) -> Any:
+    """Return the entries of a user's file before those that are known."""
     if own is None:
         return known
     if isinstance(known, dict):
-        return {key: [*own.get(key, ()), *value] for key, value in known.items()}
+        return {name: [*own.get(name, ()), *value] for name, value in known.items()}
     if not isinstance(own, list):
-        raise ValueError("what are tables in [[ ]] isn't a list")
+        raise ValueError(f"{key} isn't a list of tables; write [[{key}]]")
     return [*own, *known]
 
 
