@@ -47,11 +47,13 @@ def queries() -> list[str]:
     return calls
 
 
-# Two databases that count floating-point numbers in another order, and words of errors.
+# Two databases that count floating-point numbers in another order, and words of errors. DuckDB takes `python -c` for an
+# interactive session, and would draw a progress bar between the rows of a query of more than two seconds.
 COMPARE = """
 import sys, duckdb
 path = sys.argv[1]
 with duckdb.connect(path, read_only=True) as connection:
+    connection.execute("SET enable_progress_bar = false")
     print(duckdb.__version__)
     for query in sys.stdin.read().splitlines():
         try:
