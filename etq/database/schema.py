@@ -20,6 +20,9 @@ from etq.version import OLDEST_SCHEMA, SCHEMA_VERSION, VERSION
 _CREATED_LAST: Final = "_resolved_captures"
 _PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
 
+# To make the template takes as long as to create this many objects a few times.
+_MANY: Final = 100
+
 Result = TypeVar("Result")
 
 
@@ -41,9 +44,13 @@ def _fill(connection: duckdb.DuckDBPyConnection, source: str | None) -> None:
     if source is None:
         create_all(connection)
     else:
-        [(target,)] = connection.execute("SELECT current_database()").fetchall()
-        connection.execute(f"COPY FROM DATABASE {source} TO {catalog.identifier(target)}")
+        _copy(connection, source)
     write_version(connection)
+
+
+def _copy(connection: duckdb.DuckDBPyConnection, source: str) -> None:
+    [(target,)] = connection.execute("SELECT current_database()").fetchall()
+    connection.execute(f"COPY FROM DATABASE {source} TO {catalog.identifier(target)}")
 
 
 def create_all(connection: duckdb.DuckDBPyConnection) -> None:
@@ -62,14 +69,19 @@ def write_version(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
-    """Create only these objects and what they need, for a temporary database.
+    """Create at least these objects and what they need, for a temporary database: by a copy of the template if there is
+    one, or if they are so many that to make it takes little more.
 
-    Returns the names of the tables that were created.
+    Returns the names of the tables that they need.
     """
     needed = catalog.needed_for(["captures", "findings", *names])
     if any(each.name == "runs" for each in needed):
         needed = catalog.needed_for(["captures", "findings", *names, *RUN_FINDERS])
-    _execute_all(connection, _statements(needed, temporary=False))
+    with template.attached(connection, create_all, makes=len(needed) > _MANY) as source:
+        if source is None:
+            _execute_all(connection, _statements(needed, temporary=False))
+        else:
+            _copy(connection, source)
     return [each.name for each in needed if each.kind == "table"]
 
 

@@ -33,14 +33,19 @@ def attached(
     connection: duckdb.DuckDBPyConnection,
     create: Callable[[duckdb.DuckDBPyConnection], None],
     reads: Sequence[str] | None = None,
+    *,
+    makes: bool = True,
 ) -> Iterator[str | None]:
     """Attach the template to a connection for reading; provide its name there, None if it can't be used. From then on
     the connection has access only to the databases `reads`, unless they are None.
 
-    `create` fills the template if it doesn't exist. It can't be used if the cache can't be written or read.
+    `create` fills the template if it doesn't exist and this `makes` it. It can't be used if the cache can't be written
+    or read.
     """
     try:
-        path = _template(create)
+        path = _template(create) if makes else _path()
+        if not makes and not path.exists():
+            raise FileNotFoundError(path)
     except (OSError, RuntimeError, duckdb.Error):
         if reads is not None:
             allow_only(connection, reads)
@@ -91,8 +96,8 @@ def write_note(path: Path, text: str) -> None:
 
 def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
     """Create the template's file and return its path. Raises `OSError` or `duckdb.Error` if that fails."""
-    folder = cache_folder()
-    path = folder / f"empty-{catalog.definitions_hash()[:16]}-duckdb-{duckdb.__version__}.duckdb"
+    path = _path()
+    folder = path.parent
     if path.exists():
         with suppress(OSError):
             os.utime(path)
@@ -107,6 +112,10 @@ def _template(create: Callable[[duckdb.DuckDBPyConnection], None]) -> Path:
         new.replace(path)
     _remove_unused(folder)
     return path
+
+
+def _path() -> Path:
+    return cache_folder() / f"empty-{catalog.definitions_hash()[:16]}-duckdb-{duckdb.__version__}.duckdb"
 
 
 def cache_folder() -> Path:
