@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import stat
+import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +16,8 @@ from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
 
 if TYPE_CHECKING:
+    import subprocess
+
     import pyarrow as pa
 
 SIDECARS: Final = (".json", ".toml")
@@ -24,6 +29,9 @@ _NO_PROGRAMS: Final = tuple(
     for setting in ("core.fsmonitor=false", f"core.hooksPath={os.devnull}", "log.showSignature=false")
     for word in ("-c", setting)
 )
+# A repository may have pipes and devices in the place of its files, which git waits for or reads without end.
+_GIT_SECONDS: Final = 60
+_GIT_BYTES: Final = 2**31
 _NO_REMOTES: Final = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 _FILTER: Final = re.compile(r"filter\..*\.(?:clean|smudge|process|required)\Z", re.DOTALL | re.IGNORECASE)
 _HOLE: Final = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
@@ -181,12 +189,42 @@ def _git(folder: str | os.PathLike[str], *arguments: str, without: Sequence[str]
     settings["GIT_CONFIG_COUNT"] = str(first + len(without))
     shown = displayed(os.fspath(folder))
     try:
-        done = subprocess.run(
-            ["git", *_NO_PROGRAMS, "-C", os.fspath(folder), *arguments], capture_output=True, env=settings, check=False
-        )
+        # A group of its own, so that git's own processes end with it.
+        git = subprocess.Popen(
+            ["git", *_NO_PROGRAMS, "-C", os.fspath(folder), *arguments],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=settings,
+            start_new_session=True,
+        )  # fmt: skip
     except FileNotFoundError:
         raise EtqError("labels from git need git, which is not installed") from None
-    if done.returncode != 0:
-        message = done.stderr.decode(errors="backslashreplace").strip().removeprefix("fatal: ").split("\n")[0]
-        raise EtqError(f"{shown}: git failed: {message}")
-    return done.stdout
+    with git:
+        try:
+            _limit_memory(git.pid)
+            output, errors = git.communicate(timeout=_GIT_SECONDS)
+        except BaseException as error:
+            _kill_group(git)
+            if not isinstance(error, subprocess.TimeoutExpired):
+                raise
+            what = f"git gave no answer within {_GIT_SECONDS} s: look for pipes and devices in the repository"
+            raise EtqError(f"{shown}: {what}, or give --label commit=...") from None
+    if git.returncode != 0:
+        message = errors.decode(errors="backslashreplace").strip().removeprefix("fatal: ").split("\n")[0]
+        raise EtqError(f"{shown}: git failed: {message or f'it ended with {git.returncode}'}")
+    return output
+
+
+def _limit_memory(process: int) -> None:
+    """Limit what a process allocates, where the system can: its files may be links to endless devices."""
+    if sys.platform == "linux":
+        import resource
+
+        with suppress(OSError, ValueError):  # it has ended, or has a lower limit
+            resource.prlimit(process, resource.RLIMIT_DATA, (_GIT_BYTES, _GIT_BYTES))
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)

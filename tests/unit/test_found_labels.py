@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import etq
+from etq.annotations import discovery
 from etq.annotations.discovery import labels_of_git, labels_of_path
 from etq.errors import EtqError, FormatError
 from etq.ingest.metrics.sidecar import read_sidecar
@@ -140,6 +142,33 @@ def test_no_program_is_run_that_a_repository_names(repository: Path, tmp_path_fa
     (repository / "0.py").write_text("2")
     assert labels_of_git(repository)["dirty"] == "true"
     assert [each.name for each in place.iterdir()] == ["program"]
+
+
+@pytest.mark.parametrize("place", [".git/HEAD", ".git/config", ".git/info/attributes", ".mailmap"])
+def test_a_pipe_in_a_repository_is_not_waited_for(
+    repository: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(discovery, "_GIT_SECONDS", 1)
+    pipe = repository / place
+    pipe.unlink(missing_ok=True)
+    pipe.parent.mkdir(exist_ok=True)
+    os.mkfifo(pipe)
+    with pytest.raises(EtqError, match="git gave no answer within 1 s: look for pipes"):
+        labels_of_git(repository)
+    listed = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    assert f"-C {repository}" not in listed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits the memory of another process")
+def test_a_repository_does_not_fill_the_memory(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link to a device that never ends."""
+    monkeypatch.setattr(discovery, "_GIT_BYTES", 2**27)
+    attributes = repository / ".git" / "info" / "attributes"
+    attributes.parent.mkdir(exist_ok=True)
+    attributes.unlink(missing_ok=True)
+    attributes.symlink_to("/dev/zero")
+    with pytest.raises(EtqError, match="git failed: .*[Mm]emory"):
+        labels_of_git(repository)
 
 
 def test_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
