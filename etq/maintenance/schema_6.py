@@ -1,4 +1,4 @@
-"""Schema 6: what the events of traces are, and what launched the work of devices.
+"""Schema 6: what the events of traces are, what launched the work of devices, and what contains each event.
 
 Whether events of an unknown category are work of a device is not known of traces that were read before: they are not.
 """
@@ -12,7 +12,7 @@ import numpy as np
 
 from etq.ingest.arrow import batch, integers, numbers
 from etq.ingest.trace.kernels import unknown_kernels, with_communication
-from etq.ingest.trace.launches import calls_of, is_launched_within, owners_of
+from etq.ingest.trace.launches import AROUND, around_of, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.rows import class_columns
 from etq.ingest.trace.scanner import NONE
 from etq.maintenance.migration import Migration
@@ -29,6 +29,7 @@ def fill(connection: duckdb.DuckDBPyConnection) -> None:
         call = calls_of(slices.classes, slices.kind, slices.start, slices.elapsed, slices.correlation, slices.process)
         _classify(connection, capture_id, slices, call)
         _own(connection, capture_id, slices, call)
+        _nest(connection, capture_id, slices)
 
 
 def _classify(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
@@ -65,7 +66,26 @@ def _own(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredS
     )
 
 
+def _nest(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices) -> None:
+    found = around_of(slices.classes, slices.kind, slices.parent)
+    update(
+        connection,
+        f"trace_events SET {', '.join(f'{name} = u.{name}' for name in AROUND)}",
+        batch(
+            {
+                "event_index": numbers(slices.at),
+                **{name: numbers(slices.at[rows], rows == NONE) for name, rows in found},
+            }
+        ),
+        f"trace_events.capture_id = {capture_id:d} AND trace_events.event_index = u.event_index",
+    )
+
+
 MIGRATION: Final = Migration(
     fill=fill,
-    columns={"signatures": ("activity", "on_device", "purpose", "waits"), "device_events": _LAUNCHES},
+    columns={
+        "signatures": ("activity", "on_device", "purpose", "waits"),
+        "device_events": _LAUNCHES,
+        "trace_events": AROUND,
+    },
 )

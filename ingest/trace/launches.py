@@ -1,9 +1,9 @@
-"""Which call launched each event of a device, and which op the time of that event belongs to."""
+"""Which call launched each event of a device, whose time that is, and what contains each event of the host."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -92,11 +92,7 @@ def owners_of(
     """
     is_op = _are(kind, [each.activity == "op" for each in classes])
     is_owner = is_op | _are(kind, [each.activity in ("annotation", "step") for each in classes])
-    op, owner = (np.full(len(kind), NONE, np.int64) for _ in range(2))
-    launched = np.flatnonzero(call != NONE)
-    around, place = np.unique(parent[call[launched]], return_inverse=True)
-    op[launched] = _nearest(around, parent, is_op)[place]
-    owner[launched] = _nearest(around, parent, is_owner)[place]
+    op, owner = (np.where(call == NONE, NONE, _nearest(parent, is_one)[call]) for is_one in (is_op, is_owner))
     alone = np.flatnonzero((call == NONE) & _are(kind, [each.is_work for each in classes]) & (external > 0))
     alone = alone[external[alone] != correlation[alone]]
     if len(alone):
@@ -104,12 +100,39 @@ def owners_of(
     return Owners(op, owner)
 
 
-def _nearest(rows: Whole, parent: Whole, is_one: Flags) -> Whole:
-    """Return for each row (or -1) the nearest row that `is_one`, itself or what contains it; -1 if there is none."""
-    found = rows.copy()
+def around_of(classes: Sequence[Class], kind: Whole, parent: Whole) -> Iterator[tuple[str, Whole]]:
+    """Yield the columns of `trace_events` that have what contains each slice, as rows [n]; -1 for none.
+
+    `parent` is as in `owners_of`.
+    """
+    for name, holds in _AROUND.items():
+        yield name, _nearest(parent, _are(kind, [holds(each) for each in classes]))
+
+
+def _is_module(each: Class) -> bool:
+    return each.activity == "module" or each.purpose == "module"
+
+
+def _is_node(each: Class) -> bool:
+    is_communication = each.activity == "annotation" and each.purpose == "communication"
+    return _is_module(each) or each.activity in ("op", "python", "step") or is_communication
+
+
+_AROUND: Final[Mapping[str, Callable[[Class], bool]]] = {
+    "op_index": lambda each: each.activity == "op",
+    "module_index": _is_module,
+    "node_index": _is_node,
+    "annotation_index": lambda each: each.activity in ("annotation", "step"),
+}
+AROUND: Final = tuple(_AROUND)
+
+
+def _nearest(parent: Whole, is_one: Flags) -> Whole:
+    """Return for each row the nearest that contains it and `is_one`; -1 if there is none."""
+    found = parent.copy()
     at = np.flatnonzero((found != NONE) & ~is_one[found])
-    while len(at):
-        found[at] = parent[found[at]]
+    while len(at):  # the distance doubles each time
+        found[at] = found[found[at]]
         at = at[(found[at] != NONE) & ~is_one[found[at]]]
     return found
 

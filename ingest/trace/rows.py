@@ -18,6 +18,7 @@ from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.kernels import unknown_kernels, with_communication
+from etq.ingest.trace.launches import around_of
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
@@ -188,6 +189,10 @@ def _threads(columns: TraceColumns) -> pa.RecordBatch:
 
 
 def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterator[pa.RecordBatch]:
+    around = {
+        name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32)
+        for name, rows in around_of(slices.classes, slices.kind, slices.parent)
+    }
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):
@@ -204,6 +209,8 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             ("forward_thread", slices.forward),
         ):
             found[name] = numbers(values[rows], values[rows] == NONE)
+        for name, indexes in around.items():
+            found[name] = numbers(indexes[rows], indexes[rows] == NONE)
         if stacks:
             codes = np.array([stacks.get(at, 0) for at in slices.at[rows].tolist()], np.int64)
             found["call_stack"] = encoded(written, codes)

@@ -154,52 +154,24 @@ LEFT JOIN linked AS l ON l.event_index = o.event_index;
 --   modules: names of the modules, the outermost first; for the call of a module with its own
 CREATE MACRO _event_module_paths(capture_key) AS TABLE
 WITH RECURSIVE
-known AS (
-    SELECT s.signature_index, m.module
-    FROM signatures AS s
-    LEFT JOIN _module_signatures(capture_key) AS m
-        ON m.signature_index = s.signature_index
-    WHERE s.capture_id = capture_key
-        AND NOT s.on_device
-),
--- If a trace is known to have no modules, the rest is not planned.
-hosts AS MATERIALIZED (
-    SELECT e.event_index, e.parent_index, k.module
-    FROM known AS k
-    JOIN event_ticks AS e
-        ON e.capture_id = capture_key AND e.signature_index = k.signature_index
-    WHERE EXISTS (FROM known AS m WHERE m.module IS NOT NULL)
-),
--- The innermost module of each event, and for modules the one around them.
-within AS (
-    SELECT
-        h.event_index,
-        CASE WHEN h.module IS NOT NULL THEN h.event_index END AS module_index,
-        h.module,
-        NULL::INTEGER AS outer_index
-    FROM hosts AS h
-    WHERE h.parent_index IS NULL
-    UNION ALL
-    SELECT
-        h.event_index,
-        CASE WHEN h.module IS NULL THEN w.module_index ELSE h.event_index END,
-        h.module,
-        CASE WHEN h.module IS NOT NULL THEN w.module_index END
-    FROM within AS w
-    JOIN hosts AS h ON h.parent_index = w.event_index
-),
-reached AS MATERIALIZED (
-    SELECT w.* FROM within AS w WHERE w.module_index IS NOT NULL
+modules AS MATERIALIZED (
+    SELECT e.event_index, m.module, t.module_index AS outer_index
+    FROM _module_signatures(capture_key) AS m
+    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.signature_index = m.signature_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = e.event_index
 ),
 paths AS (
-    SELECT r.event_index, [r.module] AS modules
-    FROM reached AS r
-    WHERE r.module IS NOT NULL AND r.outer_index IS NULL
+    SELECT m.event_index, [m.module] AS modules
+    FROM modules AS m
+    WHERE m.outer_index IS NULL
     UNION ALL
-    SELECT r.event_index, list_concat(p.modules, [r.module])
+    SELECT m.event_index, list_concat(p.modules, [m.module])
     FROM paths AS p
-    JOIN reached AS r ON r.outer_index = p.event_index
+    JOIN modules AS m ON m.outer_index = p.event_index
 )
-SELECT r.event_index, p.modules
-FROM reached AS r
-JOIN paths AS p ON p.event_index = r.module_index;
+SELECT t.event_index, p.modules
+FROM (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+LEFT JOIN modules AS m ON m.event_index = t.event_index
+JOIN paths AS p ON p.event_index = coalesce(m.event_index, t.module_index);

@@ -166,29 +166,14 @@ WHERE NOT d.is_owned;
 --   event_index: the event
 --   module: the module, as in `_module_signatures`
 CREATE MACRO _trace_event_modules(capture_key) AS TABLE
-WITH RECURSIVE
-module_calls AS MATERIALIZED (
-    SELECT
-        e.run_index,
-        e.event_index,
-        e.parent_run_index,
-        e.parent_index,
-        m.module
-    FROM _capture_events(capture_key) AS e
-    LEFT JOIN _module_signatures(capture_key) AS m
-        ON m.signature_index = e.signature_index
-    WHERE e.category IS NOT NULL
-),
-event_modules AS (
-    SELECT c.run_index, c.event_index, c.module
-    FROM module_calls AS c
-    WHERE c.module IS NOT NULL
-    UNION ALL
-    SELECT c.run_index, c.event_index, f.module
-    FROM event_modules AS f
-    JOIN module_calls AS c
-        ON c.parent_run_index = f.run_index
-        AND c.parent_index = f.event_index
-        AND c.module IS NULL
+WITH
+modules AS MATERIALIZED (
+    SELECT e.event_index, m.module
+    FROM _module_signatures(capture_key) AS m
+    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.signature_index = m.signature_index
 )
-SELECT f.run_index, f.event_index, f.module FROM event_modules AS f;
+SELECT t.run_index, t.event_index, m.module
+FROM (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+LEFT JOIN modules AS o ON o.event_index = t.event_index
+JOIN modules AS m ON m.event_index = coalesce(o.event_index, t.module_index);

@@ -17,7 +17,6 @@
 --   op_index: as in `device_events`
 --   owner_index: as in `device_events`
 --   call_index: the call; NULL if the trace has none
---   call_parent_index: parent of the call; NULL if there is none
 --   call_external_id: id that the call shares with its op; NULL if there is none
 --   call_start_ticks: clock at the call's start
 --   call_end_ticks: clock at its end
@@ -45,7 +44,6 @@ classified AS MATERIALIZED (
 calls AS (
     SELECT
         e.event_index,
-        e.parent_index,
         t.external_id,
         t.thread_index,
         h.process,
@@ -80,7 +78,6 @@ SELECT
     d.op_index,
     d.owner_index,
     c.event_index AS call_index,
-    c.parent_index AS call_parent_index,
     c.external_id AS call_external_id,
     c.start_ticks AS call_start_ticks,
     c.end_ticks AS call_end_ticks,

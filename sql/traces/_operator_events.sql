@@ -24,7 +24,7 @@
 --   call_index: the node that it is one call with; NULL unless a node
 --   is_innermost: whether it is the innermost node of that call; NULL unless a node
 CREATE MACRO _operator_events(capture_key, categories) AS TABLE
-WITH RECURSIVE
+WITH
 tree AS MATERIALIZED (
     SELECT
         t.*,
@@ -34,7 +34,7 @@ tree AS MATERIALIZED (
 calls AS MATERIALIZED (
     SELECT
         s.event_index,
-        s.parent_index,
+        s.node_index,
         s.external_id,
         s.end_ticks - s.start_ticks AS ticks,
         CASE categories
@@ -45,22 +45,6 @@ calls AS MATERIALIZED (
 ),
 owners AS MATERIALIZED (
     SELECT o.* FROM _launches(capture_key, 'all') AS o
-),
--- The ancestors of calls, up to a node.
-passed AS MATERIALIZED (
-    SELECT e.event_index, e.parent_index
-    FROM event_ticks AS e
-    ANTI JOIN tree AS t ON t.event_index = e.event_index
-    WHERE e.capture_id = capture_key AND e.parent_index IS NOT NULL
-),
-ancestors AS (
-    SELECT DISTINCT c.parent_index AS from_index, c.parent_index AS at_index
-    FROM calls AS c
-    WHERE categories = 'all' AND c.parent_index IS NOT NULL
-    UNION ALL
-    SELECT g.from_index, b.parent_index
-    FROM ancestors AS g
-    JOIN passed AS b ON b.event_index = g.at_index
 ),
 identified AS (
     SELECT t.external_id, t.event_index, t.is_innermost
@@ -78,8 +62,8 @@ placed AS MATERIALIZED (
         c.ticks,
         c.counted_ticks
     FROM calls AS c
-    JOIN ancestors AS g ON g.from_index = c.parent_index
-    JOIN tree AS t ON t.event_index = g.at_index
+    JOIN tree AS t ON t.event_index = c.node_index
+    WHERE categories = 'all'
     UNION ALL
     SELECT i.event_index, c.event_index, c.ticks, c.counted_ticks
     FROM calls AS c

@@ -35,32 +35,13 @@ nodes AS MATERIALIZED (
     WHERE s.kind IN ('op', 'python', 'step', 'module')
         OR s.kind = 'annotation' AND s.is_communication
 ),
-passed AS MATERIALIZED (
-    SELECT e.event_index, e.parent_index
-    FROM event_ticks AS e
-    ANTI JOIN nodes AS n ON n.event_index = e.event_index
-    WHERE e.capture_id = capture_key AND e.parent_index IS NOT NULL
-),
-ancestors AS (
-    SELECT n.event_index, n.parent_index AS above_index
-    FROM nodes AS n
-    WHERE n.parent_index IS NOT NULL
-    UNION ALL
-    SELECT c.event_index, b.parent_index
-    FROM ancestors AS c
-    JOIN passed AS b ON b.event_index = c.above_index
-),
 with_parents AS MATERIALIZED (
     SELECT
         n.* EXCLUDE (parent_index),
         p.event_index AS parent_index,
         p.label = n.label AND p.kind = 'op' AND n.kind = 'op' AS is_same_op
     FROM nodes AS n
-    LEFT JOIN (
-        SELECT c.event_index AS child_index, m.event_index, m.label, m.kind
-        FROM ancestors AS c
-        JOIN nodes AS m ON m.event_index = c.above_index
-    ) AS p ON p.child_index = n.event_index
+    LEFT JOIN nodes AS p ON p.event_index = n.node_index
 ),
 inner_nodes AS MATERIALIZED (
     SELECT max(h.event_index) AS event_index, h.parent_index

@@ -13,7 +13,7 @@
 --   begin_ticks: clock at the start of the path
 --   until_ticks: clock at its end
 CREATE MACRO _path_elements(capture_key, step, step_name) AS TABLE
-WITH RECURSIVE
+WITH
 parts AS MATERIALIZED (
     SELECT p.* FROM _path_parts(capture_key, step, step_name) AS p
 ),
@@ -37,52 +37,23 @@ kinds AS MATERIALIZED (
 events_of_path AS MATERIALIZED (
     SELECT
         p.event_index,
-        e.parent_index,
         k.label,
         k.kind,
         k.purpose,
         k.waits,
-        d.op_index
+        CASE
+            WHEN k.kind = 'op' THEN p.event_index ELSE coalesce(t.op_index, d.op_index)
+        END AS op_index
     FROM (
         SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL
     ) AS p
     JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.event_index = p.event_index
     JOIN kinds AS k ON k.signature_index = e.signature_index
+    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = p.event_index
     LEFT JOIN (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
         ON d.event_index = p.event_index
-),
--- Read once instead of for each level of nesting.
-parents AS MATERIALIZED (
-    SELECT e.event_index, e.parent_index, k.kind = 'op' AS is_op
-    FROM event_ticks AS e
-    JOIN kinds AS k ON k.signature_index = e.signature_index
-    WHERE e.capture_id = capture_key
-),
--- The ancestors of host events, up to an op.
-ancestors AS (
-    SELECT
-        e.event_index AS from_index,
-        CASE WHEN e.kind = 'op' THEN e.event_index END AS op_index,
-        e.parent_index
-    FROM events_of_path AS e
-    UNION ALL
-    SELECT
-        c.from_index,
-        CASE WHEN e.is_op THEN e.event_index END,
-        e.parent_index
-    FROM ancestors AS c
-    JOIN parents AS e ON e.event_index = c.parent_index
-    WHERE c.op_index IS NULL
-),
-ops AS (
-    SELECT c.from_index AS event_index, c.op_index
-    FROM ancestors AS c
-    WHERE c.op_index IS NOT NULL
-    UNION ALL
-    SELECT e.event_index, e.op_index
-    FROM events_of_path AS e
-    WHERE e.op_index IS NOT NULL
 )
 SELECT
     CASE p.kind
@@ -95,7 +66,7 @@ SELECT
     p.event_index,
     e.label,
     p.thread_index,
-    o.op_index,
+    e.op_index,
     CASE
         WHEN p.kind = 'synchronization' OR p.kind = 'host' AND e.kind = 'call'
             THEN e.label
@@ -111,5 +82,4 @@ SELECT
     p.begin_ticks,
     p.until_ticks
 FROM parts AS p
-LEFT JOIN events_of_path AS e ON e.event_index = p.event_index
-LEFT JOIN ops AS o ON o.event_index = p.event_index;
+LEFT JOIN events_of_path AS e ON e.event_index = p.event_index;

@@ -70,6 +70,7 @@ CREATE MACRO _step_number(
 --   sequence_number: id that an op shares with its backward op; NULL if there is none
 --   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
 --   parent_index: event of the same thread that contains it; NULL if none does
+--   node_index: as in `trace_events`
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   counted_ticks: its part of the time of its thread, as in `_self_times`
@@ -138,6 +139,7 @@ SELECT
     t.sequence_number,
     t.forward_thread,
     e.parent_index,
+    t.node_index,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks,
     e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks

@@ -4,49 +4,11 @@
 --   event_index: the device event
 --   annotation_index: the annotation; steps are annotations
 CREATE MACRO _launch_annotations(capture_key) AS TABLE
-WITH RECURSIVE
-launches AS MATERIALIZED (
-    SELECT l.event_index, l.call_parent_index
-    FROM _launches(capture_key, 'all') AS l
-    WHERE l.call_parent_index IS NOT NULL
-),
--- Without the capture, as in `_trace_slices`.
-kinds AS MATERIALIZED (
-    SELECT
-        s.signature_index,
-        s.activity IN ('annotation', 'step') AS is_annotation
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT s.on_device
-),
--- Nothing is read if the trace has no device events.
-hosts AS MATERIALIZED (
-    SELECT e.event_index, e.parent_index, k.is_annotation
-    FROM (
-        SELECT DISTINCT d.capture_id
-        FROM device_events AS d
-        WHERE d.capture_id = capture_key AND EXISTS (FROM launches)
-    ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
-    JOIN kinds AS k ON k.signature_index = e.signature_index
-),
-ancestors AS (
-    SELECT
-        h.event_index AS from_index,
-        h.event_index,
-        h.parent_index,
-        h.is_annotation
-    FROM hosts AS h
-    SEMI JOIN launches AS l ON l.call_parent_index = h.event_index
-    UNION ALL
-    SELECT c.from_index, h.event_index, h.parent_index, h.is_annotation
-    FROM ancestors AS c
-    JOIN hosts AS h ON h.event_index = c.parent_index
-    WHERE NOT c.is_annotation
-)
-SELECT l.event_index, c.event_index AS annotation_index
-FROM launches AS l
-JOIN ancestors AS c ON c.from_index = l.call_parent_index AND c.is_annotation;
+SELECT l.event_index, t.annotation_index
+FROM _launches(capture_key, 'all') AS l
+JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    ON t.event_index = l.call_index
+WHERE t.annotation_index IS NOT NULL;
 
 -- The device events of a trace by name and by the annotation that launched them: the
 -- innermost around the launch, as those of `record_function`. The pairs that take

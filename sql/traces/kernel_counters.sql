@@ -28,7 +28,7 @@ CREATE MACRO _operations_counted(
 --   elapsed_ticks: its duration in ticks
 --   place: its number, in the order of time
 --   run_index: run of the launch; NULL if the launch is unknown
---   call_parent_index: parent of the launch; NULL if there is none
+--   call_op_index: the innermost op that contains the launch; NULL if there is none
 --   reason: why the launch is unknown; NULL if it is known
 CREATE MACRO _counted_kernels(capture_key) AS TABLE
 WITH
@@ -48,7 +48,8 @@ numbered AS MATERIALIZED (
     SELECT
         e.run_index,
         e.event_index,
-        e.parent_index,
+        t.thread_index,
+        t.op_index,
         e.start_ticks,
         e.elapsed_ticks,
         k.label,
@@ -66,15 +67,15 @@ numbered AS MATERIALIZED (
     ) AS e
         ON e.capture_id = a.capture_id
     JOIN kinds AS k ON k.signature_index = e.signature_index
+    JOIN (
+        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+    ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
 ),
 ranges AS (
     SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
     FROM numbered AS n
-    JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.run_index = n.run_index AND t.event_index = n.event_index
     JOIN threads AS h
-        ON h.capture_id = capture_key AND h.thread_index = t.thread_index
+        ON h.capture_id = capture_key AND h.thread_index = n.thread_index
     WHERE n.is_range
 ),
 counts AS (
@@ -101,7 +102,7 @@ SELECT
     r.elapsed_ticks,
     r.place,
     l.run_index,
-    l.parent_index AS call_parent_index,
+    l.op_index AS call_op_index,
     c.reason
 FROM ranges AS r
 CROSS JOIN checked AS c
@@ -137,38 +138,24 @@ target AS MATERIALIZED (
 kernels AS MATERIALIZED (
     SELECT k.* FROM _counted_kernels((SELECT a.capture_id FROM target AS a)) AS k
 ),
-hosts AS MATERIALIZED (
-    SELECT
-        e.event_index,
-        e.parent_index,
-        CASE
-            WHEN s.activity = 'op' THEN s.label
-        END AS op
+ops AS MATERIALIZED (
+    SELECT t.event_index, t.op_index AS outer_index, s.label AS op
     FROM (SELECT a.capture_id FROM target AS a WHERE EXISTS (FROM kernels)) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND NOT s.on_device
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
     JOIN event_ticks AS e
         ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
 ),
--- From the parents of launches up to the outermost events around them.
+-- From the op around each launch to the outermost.
 ancestors AS (
-    SELECT
-        h.event_index AS from_index,
-        h.parent_index,
-        h.op,
-        h.op AS top_op,
-        CASE WHEN h.op IS NULL THEN []::VARCHAR[] ELSE [h.op] END AS ops
-    FROM hosts AS h
-    SEMI JOIN kernels AS k ON k.call_parent_index = h.event_index
+    SELECT k.place, o.outer_index, o.op, o.op AS top_op, [o.op] AS ops
+    FROM kernels AS k
+    JOIN ops AS o ON o.event_index = k.call_op_index
     UNION ALL
-    SELECT
-        c.from_index,
-        h.parent_index,
-        coalesce(c.op, h.op),
-        coalesce(h.op, c.top_op),
-        CASE WHEN h.op IS NULL THEN c.ops ELSE list_concat([h.op], c.ops) END
+    SELECT c.place, o.outer_index, c.op, o.op, list_concat([o.op], c.ops)
     FROM ancestors AS c
-    JOIN hosts AS h ON h.event_index = c.parent_index
+    JOIN ops AS o ON o.event_index = c.outer_index
 )
 SELECT
     k.place,
@@ -188,5 +175,5 @@ JOIN event_counters AS c
     ON c.capture_id = (SELECT a.capture_id FROM target AS a)
     AND c.event_index = k.event_index
 LEFT JOIN ancestors AS o
-    ON o.from_index = k.call_parent_index AND o.parent_index IS NULL
+    ON o.place = k.place AND o.outer_index IS NULL
 ORDER BY k.place, c.counter;

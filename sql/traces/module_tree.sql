@@ -38,21 +38,13 @@ recorded AS MATERIALIZED (
     JOIN runs AS r ON r.capture_id = a.capture_id
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
--- The module that directly contains each call; ops and steps may lie between them.
-above AS (
-    SELECT c.event_index, c.parent_index AS at_index
-    FROM calls AS c
-    WHERE c.kind = 'module' AND c.parent_index IS NOT NULL
-    UNION ALL
-    SELECT a.event_index, c.parent_index
-    FROM above AS a
-    JOIN calls AS c ON c.innermost_index = a.at_index
-    WHERE c.kind <> 'module' AND c.parent_index IS NOT NULL
-),
-placed AS (
-    SELECT a.event_index, m.event_index AS above_index
-    FROM above AS a
-    JOIN calls AS m ON m.event_index = a.at_index AND m.kind = 'module'
+-- The module that directly contains each module; ops and steps may lie between them.
+placed AS MATERIALIZED (
+    SELECT c.event_index, t.module_index AS above_index
+    FROM target AS a
+    JOIN trace_events AS t ON t.capture_id = a.capture_id
+    JOIN calls AS c ON c.event_index = t.event_index
+    WHERE c.kind = 'module' AND t.module_index IS NOT NULL
 ),
 pathed AS (
     SELECT c.event_index, _module_name(c.label) AS module_path, 0 AS depth
