@@ -175,6 +175,26 @@ def _check_others(
                 raise WarehouseError(f"{path}: has the {shown}, which replaces DuckDB's; ask its author for another")
 
 
+def refuse_computed(connection: duckdb.DuckDBPyConnection, path: str, database: str | None = None) -> None:
+    """Raise `WarehouseError` for tables with expressions that are computed when they are read or copied: they may be of
+    any author and never end. etq's tables have none.
+    """
+    given = "system.main.current_database()" if database is None else catalog.quoted(database)
+    query = f"""
+        SELECT t.table_name FROM system.main.duckdb_tables() AS t
+        WHERE t.database_name = {given} AND NOT t.temporary AND (
+            contains(t.sql, 'GENERATED ALWAYS AS') OR EXISTS (
+                FROM system.main.duckdb_constraints() AS c
+                WHERE c.database_oid = t.database_oid AND c.table_oid = t.table_oid AND c.constraint_type = 'CHECK'
+            )
+        )
+        ORDER BY ALL LIMIT 1
+    """
+    for (name,) in connection.execute(query).fetchall():
+        what = f"the table {name!r} has a generated column or a CHECK, which would be computed"
+        raise WarehouseError(f"{path}: {what}; drop the table, or make it without them")
+
+
 def _check_keys(connection: duckdb.DuckDBPyConnection, path: str, database: str | None) -> None:
     """Raise `WarehouseError` if two captures, records or programs have the same key, name or content."""
     prefix = "main." if database is None else f"{database}.main."

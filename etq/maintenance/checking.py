@@ -79,6 +79,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
             contents.has_definitions(connection, path, schema.create_all)
         except duckdb.Error as error:  # of a block that is damaged: rows are read after tables, views and macros
             unread = error
+        contents.refuse_computed(connection, path)
         read = _tables(connection)
         yield read
         if read.problems:

@@ -90,6 +90,7 @@ def copy_whole(path: str, fresh: Path, *, yields: bool = True) -> None:
         allow_only(connection, [path])
         retry_while_locked(path, partial(open_unchanged, path, attach, detach), yields=yields)
         contents.has_definitions(connection, path, schema.create_all, database=source)
+        contents.refuse_computed(connection, path, source)
         connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")
         connection.execute(f"DETACH {source}")
         # Closing a connection writes its log into the file, and doesn't report errors of that.

@@ -209,11 +209,11 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             ("forward_thread", slices.forward),
         ):
             found[name] = numbers(values[rows], values[rows] == NONE)
-        for name, indexes in around.items():
-            found[name] = numbers(indexes[rows], indexes[rows] == NONE)
         if stacks:
             codes = np.array([stacks.get(at, 0) for at in slices.at[rows].tolist()], np.int64)
             found["call_stack"] = encoded(written, codes)
         else:
             found["call_stack"] = pa.nulls(len(rows), pa.string())
+        for name, indexes in around.items():
+            found[name] = numbers(indexes[rows], indexes[rows] == NONE)
         yield batch(found)

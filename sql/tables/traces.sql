@@ -18,11 +18,11 @@ CREATE TABLE trace_events (
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
     sequence_number BIGINT,  -- id that an op shares with its backward op; NULL if there is none
     forward_thread BIGINT,  -- profiler's number of the thread that ran the forward op; NULL if there is none
+    call_stack VARCHAR,  -- lines of Python that called it, innermost first, separated by semicolons; NULL where none were written
     op_index INTEGER,  -- the innermost op that contains it, in its thread; NULL if none does, as for events of devices
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
-    annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
-    call_stack VARCHAR  -- lines of Python that called it, innermost first, separated by semicolons; NULL where none were written
+    annotation_index INTEGER  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
 );
 
 -- The inputs of an op of a trace, as in the file: JSON lists with one entry per

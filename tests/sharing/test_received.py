@@ -343,3 +343,17 @@ def test_no_variable_of_python_answers(clean: Path) -> None:
     for warehouse in secrets:
         with warehouse, pytest.raises(QueryError, match="Table with name frame does not exist"):
             warehouse.rows("FROM frame")
+
+
+@pytest.mark.parametrize("command", ["check", "backup", "compact"])
+@pytest.mark.parametrize(
+    "column",
+    ["y AS (CASE WHEN current_setting('enable_external_access') THEN 1 ELSE len(range(x)) END)", "CHECK (x > 0)"],
+)
+def test_expressions_of_other_tables_are_not_computed(clean: Path, tmp_path: Path, column: str, command: str) -> None:
+    path = received(clean, tmp_path, f"CREATE TABLE mine (x BIGINT, {column})", "INSERT INTO mine VALUES (9)")
+    given = {"check": [], "backup": ["-o", str(tmp_path / "copy.duckdb")], "compact": ["--db"]}[command]
+    done = run_etq(command, *given, str(path))
+    assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
+    assert "the table 'mine' has a generated column or a CHECK, which would be computed; drop the table" in done.stderr
+    assert run_etq("captures", "--db", str(path)).exit_code == 0
