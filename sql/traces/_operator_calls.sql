@@ -27,49 +27,104 @@
 --   is_lowest_eligible: whether they could run it, and no descendant
 CREATE MACRO _operator_calls(capture_key, categories) AS TABLE
 WITH
-events_of_nodes AS MATERIALIZED (
-    SELECT e.* FROM _operator_events(capture_key, categories) AS e
+tree AS MATERIALIZED (
+    SELECT
+        t.*,
+        CASE categories
+            WHEN 'all' THEN t.counted_ticks ELSE t.end_ticks - t.start_ticks
+        END AS ticks
+    FROM _operator_tree(capture_key, categories) AS t
 ),
-tree AS (
-    SELECT e.* FROM events_of_nodes AS e WHERE e.event = 'node'
+innermost AS MATERIALIZED (
+    SELECT t.event_index AS node_index, i.event_index
+    FROM tree AS t
+    JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost
+),
+-- Runtime calls belong to the innermost node that contains them; in the plug-in to the
+-- first node with the same external id, and of an op that calls another op of its name
+-- only those of the inner op count.
+runtime_calls AS MATERIALIZED (
+    SELECT
+        s.event_index AS call_index,
+        s.node_index,
+        s.external_id,
+        CASE categories
+            WHEN 'all' THEN s.counted_ticks ELSE s.end_ticks - s.start_ticks
+        END AS ticks
+    FROM _trace_slices(capture_key, categories) AS s
+    WHERE s.kind = 'call'
+),
+identified AS (
+    SELECT t.external_id, t.event_index, t.is_innermost
+    FROM tree AS t
+    WHERE categories = 'older' AND t.kind <> 'module' AND t.external_id IS NOT NULL
+    QUALIFY row_number() OVER (
+        PARTITION BY t.external_id
+        ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
+    ) = 1
+),
+placed AS MATERIALIZED (
+    SELECT i.event_index, c.call_index, c.ticks
+    FROM runtime_calls AS c
+    JOIN innermost AS i ON i.node_index = c.node_index
+    WHERE categories = 'all'
+    UNION ALL
+    SELECT i.event_index, c.call_index, c.ticks
+    FROM runtime_calls AS c
+    JOIN identified AS i ON i.external_id = c.external_id
+    WHERE i.is_innermost
+),
+-- Events of devices belong to their op, or else to the node of their call.
+owned AS (
+    SELECT
+        l.*,
+        coalesce(i.event_index, p.event_index, n.event_index) AS node_index
+    FROM _launches(capture_key, categories) AS l
+    LEFT JOIN placed AS p ON p.call_index = l.call_index
+    LEFT JOIN innermost AS i ON categories = 'all' AND i.node_index = l.op_index
+    LEFT JOIN innermost AS n ON categories = 'all' AND n.node_index = l.owner_index
 ),
 launched AS (
     SELECT
-        e.node_index,
-        sum(e.ticks) AS device_ticks,
-        sum(CASE WHEN e.kind = 'kernel' THEN e.ticks ELSE 0 END) AS kernel_ticks,
-        list(e.device_index) FILTER (WHERE e.kind = 'kernel') AS kernels,
-        sum(CASE WHEN e.uses_matrix_units THEN e.ticks ELSE 0 END) AS tensor_ticks,
+        o.node_index,
+        sum(o.device_ticks) AS device_ticks,
+        sum(CASE WHEN o.kind = 'kernel' THEN o.device_ticks ELSE 0 END) AS kernel_ticks,
+        list(o.event_index) FILTER (WHERE o.kind = 'kernel') AS kernels,
+        sum(CASE WHEN o.uses_matrix_units THEN o.device_ticks ELSE 0 END)
+            AS tensor_ticks,
         sum(
             CASE
-                WHEN e.kind = 'kernel' AND e.uses_matrix_units IS NULL THEN e.ticks
+                WHEN o.kind = 'kernel' AND o.uses_matrix_units IS NULL
+                    THEN o.device_ticks
                 ELSE 0
             END
         ) AS unknown_ticks
-    FROM events_of_nodes AS e
-    WHERE e.event = 'launch'
-    GROUP BY e.node_index
+    FROM owned AS o
+    WHERE o.node_index IS NOT NULL
+    GROUP BY o.node_index
 ),
 within AS (
-    SELECT t.parent_index, sum(t.counted_ticks) AS ticks
+    SELECT t.parent_index, sum(t.ticks) AS ticks
     FROM tree AS t
     WHERE t.parent_index IS NOT NULL
     GROUP BY t.parent_index
 ),
 calling AS (
-    SELECT e.node_index, sum(e.counted_ticks) AS ticks
-    FROM events_of_nodes AS e
-    WHERE e.event = 'call'
-    GROUP BY e.node_index
+    SELECT p.event_index, sum(p.ticks) AS ticks FROM placed AS p GROUP BY p.event_index
 ),
 self_times AS MATERIALIZED (
     SELECT
-        o.*,
-        o.node_index AS event_index,
-        o.start_ticks + o.ticks AS end_ticks,
-        i.node_index AS innermost_index,
-        o.counted_ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0)
-            AS host_self_ticks,
+        o.run_index,
+        o.event_index,
+        i.event_index AS innermost_index,
+        o.label,
+        o.kind,
+        o.parent_index,
+        _is_operator(o.kind, o.label, o.is_data_loader) AS is_operator,
+        o.thread_index,
+        o.start_ticks,
+        o.end_ticks,
+        o.ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0) AS host_self_ticks,
         coalesce(l.device_ticks, 0) AS device_self_ticks,
         coalesce(l.kernel_ticks, 0) AS kernel_self_ticks,
         coalesce(l.tensor_ticks, 0) AS tensor_self_ticks,
@@ -78,10 +133,10 @@ self_times AS MATERIALIZED (
         _could_use_tensor_cores(o.label)
             OR o.kind = 'op' AND coalesce(l.tensor_ticks, 0) > 0 AS is_named
     FROM tree AS i
-    JOIN tree AS o ON o.node_index = i.call_index
-    LEFT JOIN within AS w ON w.parent_index = i.node_index
-    LEFT JOIN calling AS c ON c.node_index = i.node_index
-    LEFT JOIN launched AS l ON l.node_index = i.node_index
+    JOIN tree AS o ON o.event_index = i.call_index
+    LEFT JOIN within AS w ON w.parent_index = i.event_index
+    LEFT JOIN calling AS c ON c.event_index = i.event_index
+    LEFT JOIN launched AS l ON l.node_index = i.event_index
     WHERE i.is_innermost
 ),
 -- The sums of what starts between each call's start and its end: its descendants, as
@@ -156,7 +211,7 @@ SELECT
     o.is_operator,
     o.thread_index,
     o.start_ticks,
-    o.ticks AS host_ticks,
+    o.end_ticks - o.start_ticks AS host_ticks,
     o.host_self_ticks,
     o.device_before_ticks,
     o.device_self_ticks + o.device_within AS device_ticks,

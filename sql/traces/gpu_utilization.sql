@@ -176,17 +176,18 @@ occupancy AS (
 ),
 launched AS MATERIALIZED (
     SELECT
-        d.device,
-        sum(l.ticks) AS ticks,
-        sum(CASE WHEN l.uses_matrix_units THEN l.ticks ELSE 0 END) AS tensor_ticks,
+        l.device,
+        sum(l.device_ticks) AS ticks,
+        sum(CASE WHEN l.uses_matrix_units THEN l.device_ticks ELSE 0 END)
+            AS tensor_ticks,
         0 AS unknown_ticks
-    FROM _operator_events((SELECT a.capture_id FROM target AS a), categories) AS l
-    JOIN device_events AS d
-        ON d.capture_id = (SELECT a.capture_id FROM target AS a)
-        AND d.event_index = l.device_index
-    WHERE categories = 'older'
-        AND l.event = 'launch' AND l.kind = 'kernel' AND l.is_operator
-    GROUP BY d.device
+    FROM _launches((SELECT a.capture_id FROM target AS a), 'older') AS l
+    JOIN (
+        SELECT unnest(c.kernels) AS event_index
+        FROM _operator_calls((SELECT a.capture_id FROM target AS a), 'older') AS c
+        WHERE categories = 'older' AND c.is_operator
+    ) AS c ON c.event_index = l.event_index
+    GROUP BY l.device
     UNION ALL
     SELECT
         k.device,
