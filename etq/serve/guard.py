@@ -138,7 +138,7 @@ class Guard:
         if given is not None and self._access.is_token(given):
             others = urlencode([each for each in query if each[0] != "token"])
             path = scope.get("raw_path", scope["path"].encode()).split(b"?")[0].decode("latin-1")
-            place = "/" + path.lstrip("/") + (f"?{others}" if others else "")
+            place = "/" + path.lstrip("/\\") + (f"?{others}" if others else "")
             cookie = f"{self._access.cookie}={given}; HttpOnly; SameSite=Strict; Path=/"
             moved = [(b"location", place.encode("latin-1")), (b"set-cookie", cookie.encode("latin-1"))]
             return HTTPStatus.SEE_OTHER, "the token is kept as a cookie", moved

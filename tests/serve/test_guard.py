@@ -124,6 +124,8 @@ def test_a_token_is_needed_on_other_hosts() -> None:
     assert headers["set-cookie"].startswith("etq_8650=s3cret; HttpOnly; SameSite=Strict; Path=/")
     # A redirect never leaves the server.
     assert asked(OTHER, "//evil.example?token=s3cret", host=host)[1]["location"] == "/evil.example"
+    # Browsers take \\ for /.
+    assert asked(OTHER, "/\\evil.example?token=s3cret", host=host)[1]["location"] == "/evil.example"
     assert asked(OTHER, host=host, cookie="a=b; etq_8650=s3cret")[0] == 200
     assert asked(OTHER, host=host, cookie="etq_8650=s3cre")[0] == 401
     assert asked(OTHER, host=host, cookie="etq_8651=s3cret")[0] == 401
