@@ -26,7 +26,6 @@ ENTRY: Final = np.dtype([("key", f"V{KEY.size}"), ("start", "<u8"), ("end", "<u8
 ALLOCATOR: Final = np.dtype([("name", "V32"), ("id", "<u8")])
 ALLOCATION: Final = np.dtype([("allocator_id", "<u4"), ("size_bytes", "<u4")])
 
-_NAME_SIZE: Final = 32
 _VERSION_AT: Final = 32
 _PARTS: Final = (("profile entries", ENTRY), ("allocators", ALLOCATOR), ("allocations", ALLOCATION))
 

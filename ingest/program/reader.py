@@ -26,8 +26,7 @@ from etq.ingest.program.values import value_rows
 
 Batch = tuple[str, pa.RecordBatch]
 
-# The identifier follows the reference to the root table; a size prefix may precede that reference.
-_IDENTIFIER_AT: Final = 4
+# The header follows the reference to the root table and the identifier; a size prefix may precede them.
 _HEADER_AT: Final = 8
 _SIZE_PREFIX: Final = 4
 
