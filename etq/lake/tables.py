@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -247,9 +247,9 @@ class Lake:
         """Raise `WarehouseError` for the first damaged file of a log, which the library doesn't name."""
         from pyarrow import BufferReader, parquet
 
-        versions = self.commits(table)
-        if missing := {*range(min(versions, default=0), max(versions, default=0))} - versions.keys():
-            raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {min(missing)} is missing")
+        for before, after in pairwise(self.commits(table)):  # any number may be the last
+            if after > before + 1:
+                raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {before + 1} is missing")
         listed = self.listed(f"{table}/_delta_log")
         for path, size in listed.items():
             if path.endswith(".json"):
