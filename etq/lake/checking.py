@@ -96,6 +96,6 @@ def _circles(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fa
     files = sorted(state.of("event_ticks"), key=lambda file: file.load)
     for load, of_load in groupby(files, key=lambda file: file.load):
         uris = [state.lake.uri("event_ticks", file.path) for file in of_load]
-        for capture_id in in_circles(connection, read_parquet(uris)):
+        for capture_id in in_circles(connection, read_parquet(uris), uris[0]):
             what = f"events of the capture {capture_id} contain each other"
             yield Fault(uris[0], what, table="event_ticks", load=load)

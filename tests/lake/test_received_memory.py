@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import base64
 import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import duckdb
+import msgspec
 import pytest
 
+from etq.errors import FormatError
+from etq.ingest import memory
+from etq.lake import check
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -48,9 +55,39 @@ def answer(*command: str | Path, most: int = _MOST) -> str:
     return line
 
 
+def noted(lake: Path, table: str, file: Path, rows: int) -> None:
+    """Have the lake note the rows and bytes of a file that was replaced."""
+    last = max((lake / "captures/_delta_log").glob("*.json"))
+    lines = [msgspec.json.decode(line) for line in last.read_bytes().splitlines()]
+    for info in (line["commitInfo"] for line in lines if "commitInfo" in line):
+        note = msgspec.json.decode(zlib.decompress(base64.b64decode(info["etq"])))
+        note["files"][file.parent.name.removeprefix("load_id=")][table][file.name] = rows, file.stat().st_size
+        info["etq"] = base64.b64encode(zlib.compress(msgspec.json.encode(note))).decode()
+    last.write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+
+
 def test_a_gap_of_any_width_in_a_log_is_named(lake: Path) -> None:
     log = lake / "captures/_delta_log"
     (log / f"{10**14 - 1:020}.json").write_bytes(max(log.glob("*.json")).read_bytes())
     for command in ("check", "compact", "add"):
         line = answer("lake", command, lake, *([FLEET[1]] if command == "add" else []))
         assert line == f"Error: {lake}/captures: the log is damaged: version 2 is missing"
+
+
+def test_events_of_which_there_is_no_memory_are_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small file may have any number of rows that follow each other; they are counted first."""
+    [file] = (lake / "event_ticks").glob("load_id=*/*.parquet")
+    parent = "CASE range WHEN 0 THEN 1 WHEN 1 THEN NULL ELSE range - 1 END"
+    replaced = f"range AS event_index, 0 AS run_index, NULL AS parent_run_index, {parent} AS parent_index"
+    with duckdb.connect() as connection:
+        rows = f"(FROM read_parquet('{file}', hive_partitioning = false) LIMIT 1)"
+        connection.execute(f"CREATE TABLE ticks AS FROM {rows}")
+        connection.execute(f"INSERT INTO ticks BY NAME SELECT t.* REPLACE ({replaced}) FROM {rows} AS t, range(300000)")
+        connection.execute("DELETE FROM ticks WHERE rowid = 0")
+        connection.execute(f"COPY ticks TO '{file}' (FORMAT parquet, PARQUET_VERSION v2, COMPRESSION zstd)")
+    noted(lake, "event_ticks", file, 300_000)
+    monkeypatch.setattr(memory, "available", lambda: 20_000_000)
+    with pytest.raises(
+        FormatError, match=f"^{file}: to check the 299,999 events of the capture .* take 24.0 MB of mem"
+    ):
+        check(lake)
