@@ -11,7 +11,10 @@ from pathlib import Path
 
 import duckdb
 import msgspec
+import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from etq.errors import FormatError
 from etq.ingest import memory
@@ -91,3 +94,35 @@ def test_events_of_which_there_is_no_memory_are_refused(lake: Path, monkeypatch:
         FormatError, match=f"^{file}: to check the 299,999 events of the capture .* take 24.0 MB of mem"
     ):
         check(lake)
+
+
+def checkpoint_of(lake: Path) -> Path:
+    deltalake = pytest.importorskip("deltalake")
+    deltalake.DeltaTable(str(lake / "captures")).create_checkpoint()
+    return next((lake / "captures/_delta_log").glob("*.checkpoint.parquet"))
+
+
+def test_long_lists_of_a_checkpoint_are_refused(lake: Path) -> None:
+    """Elements are counted before any is read."""
+    path = checkpoint_of(lake)
+    rows = parquet.read_table(path)
+    number = 30_000_000
+    texts = pa.array([""]).take(pa.array(np.zeros(number, np.int32)))
+    offsets = pa.array([0, number, *[number] * (len(rows) - 1)], pa.int32())
+    parquet.write_table(rows.append_column("lists", pa.ListArray.from_arrays(offsets, texts)), path)
+    assert path.stat().st_size < 50_000
+    for command in (("captures", "--db", lake), ("lake", "check", lake)):
+        line = answer(*command)
+        assert line.startswith(
+            f"Error: {path}: the log is damaged: to read the checkpoints of the lake would take 15.0"
+        )
+
+
+def test_a_long_text_of_a_checkpoint_is_not_unpacked(lake: Path) -> None:
+    path = checkpoint_of(lake)
+    rows = parquet.read_table(path)
+    text = pa.array(["x" * 2_000_000_000, *[None] * (len(rows) - 1)])
+    parquet.write_table(rows.append_column("text", text), path, compression="zstd", use_dictionary=False)
+    assert path.stat().st_size < 100_000
+    line = answer("lake", "check", lake)
+    assert line == f"Error: {path}: the log is damaged: to read its texts would take more than 1.6 GB of memory"
