@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import zlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -16,9 +17,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from etq.errors import FormatError
+from etq.errors import FormatError, WarehouseError
 from etq.ingest import memory
-from etq.lake import check
+from etq.lake import changes, check
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -126,3 +127,48 @@ def test_a_long_text_of_a_checkpoint_is_not_unpacked(lake: Path) -> None:
     assert path.stat().st_size < 100_000
     line = answer("lake", "check", lake)
     assert line == f"Error: {path}: the log is damaged: to read its texts would take more than 1.6 GB of memory"
+
+
+def with_texts(lake: Path, names: Sequence[str], text: str) -> Path:
+    """Give a capture this text in these columns."""
+    [file] = (lake / "captures").glob("load_id=*/*.parquet")
+    rows = parquet.read_table(file, partitioning=None)
+    for name in names:
+        rows = rows.set_column(rows.schema.get_field_index(name), name, pa.array([text]))
+    parquet.write_table(rows, file, compression="zstd", use_dictionary=False, write_statistics=False)
+    noted(lake, "captures", file, 1)
+    return file
+
+
+def test_long_texts_of_captures_are_not_unpacked(lake: Path) -> None:
+    file = with_texts(lake, ["sha256", "name", "format", "uri", "time_scale"], "x" * 1_000_000_000)
+    assert file.stat().st_size < 200_000
+    line = answer("lake", "check", lake, most=1_700_000)
+    assert line == f"Error: {file}: to check it would take more than 2.1 GB of memory; split the lake"
+    for command in (("lake", "compact", lake), ("lake", "add", lake, FLEET[1])):
+        line = answer(*command)
+        assert line.startswith(
+            f"Error: {lake}: to read captures would take 5.0 GB of memory, and at most 4.3 GB is take"
+        )
+    with pytest.raises(WarehouseError, match=f"^{lake}: to read captures would take 5.0 GB of memory"):
+        changes(lake, 1)
+
+
+def test_long_lists_are_not_read(lake: Path) -> None:
+    """Of any table, in a column of any type: elements are counted before any is read."""
+    [file] = (lake / "runs").glob("load_id=*/*.parquet")
+    rows = parquet.read_table(file, partitioning=None).slice(0, 1)
+    number = 150_000_000
+    handles = pa.ListArray.from_arrays(pa.array([0, number], pa.int32()), pa.array(np.zeros(number, np.int32)))
+    place = rows.schema.get_field_index("name")
+    parquet.write_table(rows.set_column(place, "name", handles), file)
+    noted(lake, "runs", file, 1)
+    assert file.stat().st_size < 200_000
+    line = answer("lake", "check", lake)
+    assert line == f"Error: {file}: to check it would take more than 2.1 GB of memory; split the lake"
+
+
+def test_a_sha256_that_is_none_is_a_fault(lake: Path) -> None:
+    with_texts(lake, ["sha256"], "x" * 5000)
+    [fault] = check(lake)
+    assert fault.what.endswith("x has another's key") and len(fault.what) < 200
