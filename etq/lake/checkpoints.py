@@ -6,7 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
 
@@ -14,6 +14,7 @@ from etq.catalog import identifier, quoted
 from etq.database.limits import within
 from etq.errors import message_of
 from etq.ingest import memory
+from etq.lake.notes import LARGEST_SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,8 +32,15 @@ _COPIES: Final = 4
 _COUNTING: Final = 3 << 29
 
 
-def check(uri: str, content: bytes, taken: int = 0) -> int:
-    """Return how much memory a checkpoint takes, in bytes; `taken` is that of others that are read with it.
+class Checked(NamedTuple):
+    """How much memory a checkpoint takes, in bytes, and the schemas that it gives its table."""
+
+    memory: int
+    schemas: list[str]
+
+
+def check(uri: str, content: bytes, taken: int = 0) -> Checked:
+    """Check a checkpoint before the library reads it; `taken` is the memory of others that are read with it.
 
     Raises `ValueError` for a checkpoint that is damaged, names other files to read, anywhere, or has too much text or
     too many elements of lists, and `FormatError` if they take more memory than there is.
@@ -49,7 +57,23 @@ def check(uri: str, content: bytes, taken: int = 0) -> int:
     named = file.read(["sidecar"]) if "sidecar" in file.schema_arrow.names else []
     if any(each.null_count < len(each) for each in named):
         raise ValueError("a checkpoint that names other files")
-    return size
+    return Checked(size, _schemas(file))
+
+
+def _schemas(file: parquet.ParquetFile) -> list[str]:
+    from pyarrow import ArrowException, compute
+
+    if "metaData" not in file.schema_arrow.names:
+        return []
+    try:
+        [tables] = file.read(["metaData.schemaString"])
+        found = compute.struct_field(tables, "schemaString").drop_null().unique()
+        length = compute.sum(compute.binary_length(found)).as_py() or 0
+    except ArrowException as error:  # of columns of another type
+        raise ValueError(str(error)) from error
+    if length > LARGEST_SCHEMA:
+        raise ValueError(f"schemas have more than {memory.shown(LARGEST_SCHEMA)}")
+    return [str(each) for each in found.to_pylist()]
 
 
 def _refuse_beyond(uri: str, size: int) -> None:

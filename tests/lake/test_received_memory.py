@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from etq.errors import FormatError, WarehouseError
 from etq.ingest import memory
-from etq.lake import changes, check
+from etq.lake import changes, check, notes, tables
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -172,3 +172,58 @@ def test_a_sha256_that_is_none_is_a_fault(lake: Path) -> None:
     with_texts(lake, ["sha256"], "x" * 5000)
     [fault] = check(lake)
     assert fault.what.endswith("x has another's key") and len(fault.what) < 200
+
+
+@pytest.mark.parametrize("is_checkpoint", [False, True])
+def test_columns_of_others_in_a_log_are_refused(lake: Path, is_checkpoint: bool) -> None:
+    """Before the library reads it, which makes statistics of each column for each file."""
+    place = log = lake / "runs/_delta_log"
+    if is_checkpoint:
+        pytest.importorskip("deltalake").DeltaTable(str(lake / "runs")).create_checkpoint()
+        [place] = log.glob("*.checkpoint.parquet")
+        rows = parquet.read_table(place)
+        table = [each and {**each, "schemaString": wide(each["schemaString"])} for each in rows["metaData"].to_pylist()]
+        at = rows.schema.get_field_index("metaData")
+        parquet.write_table(rows.set_column(at, "metaData", pa.array(table, rows.schema.field(at).type)), place)
+    else:
+        place = min(log.glob("*.json"))
+        lines = [msgspec.json.decode(line) for line in place.read_bytes().splitlines()]
+        for each in (line["metaData"] for line in lines if "metaData" in line):
+            each["schemaString"] = wide(each["schemaString"])
+            each["configuration"]["delta.dataSkippingNumIndexedCols"] = "-1"
+        place.write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    last = max(log.glob("*.json"))
+    added = [
+        {"path": f"load_id=ab-1/{each}.parquet", "partitionValues": {"load_id": "ab-1"}, "size": 1}
+        | {"modificationTime": 1, "dataChange": True, "stats": '{"numRecords":1}'}
+        for each in range(10_000)
+    ]
+    last.write_bytes(b"\n".join([last.read_bytes(), *(msgspec.json.encode({"add": each}) for each in added)]))
+    for command in (("check", lake), ("compact", lake), ("restore", lake, "--version", "1")):
+        line = answer("lake", *command)
+        assert line == f"Error: {place}: the log is damaged: a schema has 4,014 columns; expected 14"
+
+
+def wide(schema: str) -> str:
+    """A schema of a table with 4,000 columns more."""
+    found = msgspec.json.decode(schema)
+    more = [{"name": f"c{each}", "type": "long", "nullable": True, "metadata": {}} for each in range(4000)]
+    return msgspec.json.encode({**found, "fields": [*found["fields"], *more]}).decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "type"), [("other", "long"), ("name", {"type": "struct", "fields": []}), ("name", "long")]
+)
+def test_a_column_that_etq_does_not_write_is_refused(name: str, type: object) -> None:
+    fields = [{"name": name, "type": type, "nullable": True, "metadata": {}}]
+    schema = msgspec.json.encode({"type": "struct", "fields": fields}).decode()
+    with pytest.raises(ValueError, match=f"a schema has the column {name!r}, which etq doesn't write, or of another t"):
+        notes.check_schema(schema, tables.column_types("runs"))
+
+
+def test_a_schema_of_an_earlier_version_lacks_columns() -> None:
+    for table in tables.tables_of(*tables.KINDS):
+        schema = msgspec.json.decode(tables.delta_schema(table).to_json())
+        notes.check_schema(msgspec.json.encode(schema).decode(), tables.column_types(table))
+        less = {**schema, "fields": schema["fields"][:-2]}
+        notes.check_schema(msgspec.json.encode(less).decode(), tables.column_types(table))
