@@ -18,3 +18,8 @@ def limiting_settings() -> dict[str, str]:
         # Without a folder for what exceeds the memory, the limit is one.
         **({} if megabytes is None else {"memory_limit": f"{megabytes}MiB", "temp_directory": ""}),
     }
+
+
+def within(byte_size: int) -> dict[str, str | bool | int | float | list[str]]:
+    """Return the settings of a connection that reads a received file in at most so much memory."""
+    return {"memory_limit": f"{byte_size}B", "temp_directory": ""}

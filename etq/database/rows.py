@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import duckdb
 
 from etq.errors import WarehouseError
+from etq.ingest import memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -38,10 +39,10 @@ KEYS: Final = (
     ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
     ("program_values", ("program_id", "method", "value_index")),
 )  # fmt: skip
-# Captures in which some events come before and some after the one that contains them: ETDumps write an event when it
-# ends, and have no others; traces write events in any order.
+# Captures in which some events come before and some after the one that contains them, and how many have one: ETDumps
+# write an event when it ends, and have no others; traces write events in any order.
 _MIXED: Final = """
-    SELECT e.capture_id FROM {events} AS e
+    SELECT e.capture_id, count(*) FROM {events} AS e
     WHERE e.parent_index IS NOT NULL
     GROUP BY e.capture_id
     HAVING NOT coalesce(
@@ -58,12 +59,14 @@ _EVENTS: Final = """
     FROM {events} AS e
     WHERE e.capture_id = $capture_id AND e.parent_index IS NOT NULL
 """
+# What an event takes as arrays, and while DuckDB makes them (measured: 73).
+_ROW_BYTES: Final = 80
 
 
 def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) -> None:
     """Raise `WarehouseError` if rows have the same key, or events of a capture contain each other in a circle.
 
-    `prefix` is that of the tables' names.
+    `prefix` is that of the tables' names. Raises `FormatError` for more events than there is memory for.
     """
     for table, columns in KEYS:
         query = f"SELECT 1 FROM {prefix}{table} GROUP BY {', '.join(columns)} HAVING count(*) > 1 LIMIT 1"
@@ -71,15 +74,19 @@ def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) ->
             raise WarehouseError(
                 f"{path}: damaged: rows of {table} have the same {', '.join(columns)}; use a copy of it"
             )
-    for capture_id in in_circles(connection, f"{prefix}event_ticks"):
+    for capture_id in in_circles(connection, f"{prefix}event_ticks", path):
         raise WarehouseError(
             f"{path}: damaged: events of the capture {capture_id} contain each other; use a copy of it"
         )
 
 
-def in_circles(connection: duckdb.DuckDBPyConnection, events: str) -> Iterator[int]:
-    """Yield the keys of captures with events that contain each other, of rows of `event_ticks`."""
-    for (capture_id,) in connection.execute(_MIXED.format(events=events)).fetchall():
+def in_circles(connection: duckdb.DuckDBPyConnection, events: str, path: str) -> Iterator[int]:
+    """Yield the keys of captures with events that contain each other, of rows of `event_ticks`.
+
+    Raises `FormatError` for the file at `path` if a capture has more events than there is memory for.
+    """
+    for capture_id, rows in connection.execute(_MIXED.format(events=events)).fetchall():
+        memory.refuse_beyond(path, f"to check the {rows:,} events of the capture {capture_id}", rows * _ROW_BYTES)
         found = connection.execute(_EVENTS.format(events=events), {"capture_id": capture_id}).fetchnumpy()
         if _has_circle(found["key"], found["parent"]):
             yield capture_id

@@ -6,16 +6,21 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Final
 
 import duckdb
 
 from etq import catalog
 from etq.database.rows import in_circles
-from etq.errors import message_of, printable
-from etq.lake.reading import attach, read_parquet
+from etq.errors import WarehouseError, message_of, printable, shortened
+from etq.ingest.memory import shown
+from etq.lake.reading import MEASURING, check_root, measuring, read_parquet, stated
 from etq.lake.state import State, live, read
 from etq.lake.tables import KINDS, File, Lake
 from etq.lake.writing import KEY
+
+# What an element of a list takes that is read.
+_ELEMENT_BYTES: Final = 16
 
 
 @dataclass(frozen=True)
@@ -41,8 +46,7 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     lake = Lake.at(path, storage_options)
     state, listed = read(lake), live(lake)
     faults: list[Fault] = []
-    with duckdb.connect(":memory:") as connection:
-        attach(connection, state)
+    with measuring(state) as connection:
         there = {name for name in lake.listed() if "/load_id=" in name}
         for table, files in state.files.items():
             for file in files:
@@ -64,16 +68,28 @@ def _fault(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: Fi
     if not is_there:
         return "missing"
     source = read_parquet([uri])
+    expected = [column.name for column in catalog.objects()[table].columns]
+    size = 0
     try:
+        columns = [name for name, *_ in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+        if columns != expected:
+            return f"has the columns {', '.join(columns)}; expected {', '.join(expected)}"
+        size, elements = stated(connection, [uri])
+        if elements * _ELEMENT_BYTES > MEASURING:
+            raise _too_large(uri)
         # Every value is read, so that damaged pages are found.
         [(number, *_)] = connection.execute(f"SELECT count(*), max(hash(COLUMNS(*))) FROM {source}").fetchall()
-        columns = [name for name, *_ in connection.execute(f"DESCRIBE FROM {source}").fetchall()]
+    except duckdb.OutOfMemoryException as error:
+        if size > MEASURING:
+            raise _too_large(uri) from error
+        return "damaged: its pages unpack to more than it states"
     except duckdb.Error as error:
         return printable(f"damaged: {message_of(error)}")
-    expected = [column.name for column in catalog.objects()[table].columns]
-    if columns != expected:
-        return f"has the columns {', '.join(columns)}; expected {', '.join(expected)}"
     return None if number == file.rows else f"has {number} rows; expected {file.rows}"
+
+
+def _too_large(uri: str) -> WarehouseError:
+    return WarehouseError(f"{uri}: to check it would take more than {shown(MEASURING)} of memory; split the lake")
 
 
 def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:
@@ -81,14 +97,15 @@ def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Faul
     for kind in KINDS:
         if not (paths := state.paths(f"{kind}s")):
             continue
-        source = read_parquet(paths)
+        check_root(state, kind, state.of(f"{kind}s"))
+        source, key = read_parquet(paths), f"TRY({KEY.format('k')})"  # of a SHA-256 that isn't one, NULL
         for what, query in (
             ("is there twice", f"SELECT sha256 FROM {source} GROUP BY sha256 HAVING count(*) > 1"),
             ("is the name of several", f"SELECT name FROM {source} GROUP BY name HAVING count(*) > 1"),
-            ("has another's key", f"SELECT sha256 FROM {source} AS k WHERE k.{kind}_id <> {KEY.format('k')}"),
+            ("has another's key", f"SELECT sha256 FROM {source} AS k WHERE {key} IS DISTINCT FROM k.{kind}_id"),
         ):
             for (value,) in connection.execute(query).fetchall():
-                yield Fault(state.lake.uri(f"{kind}s"), f"{value} {what}")
+                yield Fault(state.lake.uri(f"{kind}s"), printable(shortened(f"{value} {what}")))
 
 
 def _circles(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:
@@ -96,6 +113,6 @@ def _circles(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fa
     files = sorted(state.of("event_ticks"), key=lambda file: file.load)
     for load, of_load in groupby(files, key=lambda file: file.load):
         uris = [state.lake.uri("event_ticks", file.path) for file in of_load]
-        for capture_id in in_circles(connection, read_parquet(uris)):
+        for capture_id in in_circles(connection, read_parquet(uris), uris[0]):
             what = f"events of the capture {capture_id} contain each other"
             yield Fault(uris[0], what, table="event_ticks", load=load)

@@ -6,64 +6,111 @@ import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
 
 from etq.catalog import identifier, quoted
+from etq.database.limits import within
 from etq.errors import message_of
 from etq.ingest import memory
+from etq.lake.notes import LARGEST_SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import parquet
 
 _NAME: Final = re.compile(r"\.checkpoint\.(?:[0-9]{10}\.[0-9]{10}\.)?parquet$")
-# What a row takes besides its texts: it names a file.
+# What a row takes besides its texts: it names a file. A further element of a list takes less (measured: 40), and there
+# are few of them.
 _ROW_BYTES: Final = 500
 # The most bytes of texts in all checkpoints of a lake, and how often the library has them in memory at once (measured:
 # 3.3).
 _MOST_TEXT: Final = 1 << 30
 _COPIES: Final = 4
+# The most memory in which texts are counted: a page of them, or a dictionary, is unpacked as a whole.
+_COUNTING: Final = 3 << 29
 
 
-def check(uri: str, content: bytes, taken: int = 0) -> int:
-    """Return how much memory a checkpoint takes, in bytes; `taken` is that of others that are read with it.
+class Checked(NamedTuple):
+    """How much memory a checkpoint takes, in bytes, and the schemas that it gives its table."""
 
-    Raises `ValueError` for a checkpoint that is damaged, names other files to read, anywhere, or has too much text, and
-    `FormatError` if they take more memory than there is.
+    memory: int
+    schemas: list[str]
+
+
+def check(uri: str, content: bytes, taken: int = 0) -> Checked:
+    """Check a checkpoint before the library reads it; `taken` is the memory of others that are read with it.
+
+    Raises `ValueError` for a checkpoint that is damaged, names other files to read, anywhere, or has too much text or
+    too many elements of lists, and `FormatError` if they take more memory than there is.
     """
     from pyarrow import BufferReader, parquet
 
     if _NAME.search(uri) is None:
         raise ValueError("a checkpoint that etq doesn't write")
     file = parquet.ParquetFile(BufferReader(content))
-    size: int = file.metadata.num_rows * _ROW_BYTES
-    memory.refuse_beyond(uri, "to read it", taken + size)
+    size = _elements(file.metadata) * _ROW_BYTES
+    _refuse_beyond(uri, taken + size)
     size += _text_bytes(content, file.schema_arrow) * _COPIES
-    if taken + size > (most := _MOST_TEXT * _COPIES):
-        what = f"{memory.shown(taken + size)} of memory, and at most {memory.shown(most)} is taken"
-        raise ValueError(f"to read the checkpoints of the lake would take {what}")
-    memory.refuse_beyond(uri, "to read it", taken + size)
+    _refuse_beyond(uri, taken + size)
     named = file.read(["sidecar"]) if "sidecar" in file.schema_arrow.names else []
     if any(each.null_count < len(each) for each in named):
         raise ValueError("a checkpoint that names other files")
-    return size
+    return Checked(size, _schemas(file))
+
+
+def _schemas(file: parquet.ParquetFile) -> list[str]:
+    from pyarrow import ArrowException, compute
+
+    if "metaData" not in file.schema_arrow.names:
+        return []
+    try:
+        [tables] = file.read(["metaData.schemaString"])
+        found = compute.struct_field(tables, "schemaString").drop_null().unique()
+        length = compute.sum(compute.binary_length(found)).as_py() or 0
+    except ArrowException as error:  # of columns of another type
+        raise ValueError(str(error)) from error
+    if length > LARGEST_SCHEMA:
+        raise ValueError(f"schemas have more than {memory.shown(LARGEST_SCHEMA)}")
+    return [str(each) for each in found.to_pylist()]
+
+
+def _refuse_beyond(uri: str, size: int) -> None:
+    if size > (most := _MOST_TEXT * _COPIES):
+        what = f"{memory.shown(size)} of memory, and at most {memory.shown(most)} is taken"
+        raise ValueError(f"to read the checkpoints of the lake would take {what}")
+    memory.refuse_beyond(uri, "to read it", size)
+
+
+def _elements(metadata: parquet.FileMetaData) -> int:
+    """Return the number of rows, and of elements of lists and maps beyond one a row.
+
+    No reader takes more than the file states here, and a page may have any number of equal ones.
+    """
+    groups = [metadata.row_group(each) for each in range(metadata.num_row_groups)]
+    values = ((group.num_rows, group.column(each).num_values) for group in groups for each in range(group.num_columns))
+    rows: int = sum(group.num_rows for group in groups)
+    further: int = sum(max(0, number - of_group) for of_group, number in values)
+    return rows + further
 
 
 def _text_bytes(content: bytes, schema: pa.Schema) -> int:
     """Return the bytes of all texts, of which a file may have each once for any number of rows.
 
-    DuckDB has each once, too, while it counts.
+    DuckDB has each once, too, while it counts. Raises `ValueError` if these are too long.
     """
     lengths = [each for field in schema for each in _lengths(f"t.{identifier(field.name)}", field.type)]
     if not lengths:
         return 0
-    with tempfile.TemporaryDirectory() as folder, duckdb.connect(":memory:") as connection:
+    with tempfile.TemporaryDirectory() as folder, duckdb.connect(":memory:", config=within(_COUNTING)) as connection:
         path = Path(folder) / "checkpoint.parquet"
         path.write_bytes(content)
         sums = " + ".join(f"coalesce(sum({each}), 0)" for each in lengths)
         try:
             [(found,)] = connection.execute(f"SELECT {sums} FROM read_parquet({quoted(str(path))}) AS t").fetchall()
+        except duckdb.OutOfMemoryException as error:
+            raise ValueError(f"to read its texts would take more than {memory.shown(_COUNTING)} of memory") from error
         except duckdb.Error as error:
             raise ValueError(message_of(error)) from error
         return int(found)

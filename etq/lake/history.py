@@ -10,7 +10,7 @@ from typing import Any, Literal
 import duckdb
 
 from etq.errors import WarehouseError, message_of
-from etq.lake.reading import connect_tables
+from etq.lake.reading import check_root, connect_tables
 from etq.lake.state import read
 from etq.lake.tables import Lake
 
@@ -47,7 +47,9 @@ def changes(
 def _captures(lake: Lake, version: int | None) -> dict[str, tuple[Any, ...]]:
     """The captures at a version, by SHA-256."""
     query = "SELECT sha256, name, ingested_at, record_id, program_id FROM captures"
-    with connect_tables(read(lake, version)) as connection:
+    state = read(lake, version)
+    check_root(state, "capture", state.of("captures"))
+    with connect_tables(state) as connection:
         try:
             return {row[0]: row for row in connection.execute(query).fetchall()}
         except duckdb.Error as error:

@@ -122,7 +122,7 @@ def _names(state: State, loads: set[str]) -> list[str]:
         for each in state.of("captures"):
             if each.load in loads:
                 with suppress(duckdb.Error, WarehouseError):
-                    check_root(connection, state, "capture", [each])
+                    check_root(state, "capture", [each])
                     query = f"SELECT name FROM {read_parquet([state.lake.uri('captures', each.path)])}"
                     names += [name for (name,) in connection.execute(query).fetchall()]
     return sorted(names)

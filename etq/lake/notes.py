@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import zlib
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -18,6 +19,8 @@ LARGEST_COMMIT: Final = 1 << 27
 LARGEST_CHECKPOINT: Final = 1 << 28
 _LARGEST_NOTE: Final = 1 << 27
 _MOST_MEMORY: Final = 1 << 30
+# The most characters of a table's schema.
+LARGEST_SCHEMA: Final = 1 << 20
 
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 
@@ -54,6 +57,23 @@ class _Action(msgspec.Struct):
     commitInfo: _Info | None = None  # noqa: N815 - of Delta Lake
 
 
+class _Table(msgspec.Struct):
+    schemaString: str = ""  # noqa: N815 - of Delta Lake
+
+
+class _TableAction(msgspec.Struct):
+    metaData: _Table | None = None  # noqa: N815 - of Delta Lake
+
+
+class _Column(msgspec.Struct):
+    name: str
+    type: msgspec.Raw
+
+
+class _Schema(msgspec.Struct):
+    fields: list[_Column]
+
+
 def metadata(lake: str, writer: str, note: Note | None) -> dict[str, Any]:
     """The metadata for a commit. Raises `WarehouseError` for a note that would not be read."""
     if note is None:
@@ -75,6 +95,28 @@ def read(content: bytes) -> Commit:
         return Commit(info.etqCommit, *((None, 0) if info.etq is None else _unpacked(info.etq)))
     except (zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error
+
+
+def schemas(content: bytes) -> Iterator[str]:
+    """Yield the schemas that a commit gives its table. Raises `ValueError` if it is damaged."""
+    for line in content.splitlines():
+        if (table := msgspec.json.decode(line, type=_TableAction).metaData) is not None:
+            yield table.schemaString
+
+
+def check_schema(text: str, types: Mapping[str, Any]) -> None:
+    """Raise `ValueError` if the schema of a table has other columns, or is damaged.
+
+    It may lack some, as that of an earlier version. The library makes statistics of each column for each file.
+    """
+    if len(text) > LARGEST_SCHEMA:
+        raise ValueError(f"a schema has more than {memory.shown(LARGEST_SCHEMA)}")
+    columns = msgspec.json.decode(text, type=_Schema).fields
+    if len(columns) > len(types):
+        raise ValueError(f"a schema has {len(columns):,} columns; expected {len(types)}")
+    for column in columns:
+        if column.name not in types or msgspec.json.decode(column.type) != types[column.name]:
+            raise ValueError(f"a schema has the column {column.name!r}, which etq doesn't write, or of another type")
 
 
 def _unpacked(text: str) -> tuple[Note, int]:

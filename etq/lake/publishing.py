@@ -53,9 +53,9 @@ def known_of(state: State, kind: str) -> dict[str, Content]:
     """The contents that the root table of a kind names, by SHA-256."""
     if not (paths := state.paths(f"{kind}s")):
         return {}
+    check_root(state, kind, state.of(f"{kind}s"))
     with duckdb.connect(":memory:") as connection:
         attach(connection, state)
-        check_root(connection, state, kind, state.of(f"{kind}s"))
         source = read_parquet(paths, of_loads=True)
         # A small file may have any number of equal rows.
         twice = f"SELECT sha256 FROM {source} GROUP BY sha256 HAVING count(*) > 1 LIMIT 1"

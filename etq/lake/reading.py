@@ -13,6 +13,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
 from etq.database.connection import settings, withdraw_access
+from etq.database.limits import within
 from etq.errors import WarehouseError, message_of
 from etq.ingest import memory
 from etq.lake.state import State, read
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # The most memory that is taken for the rows of a root table; what a row of Python takes besides its texts.
 _LARGEST_ROOT: Final = 1 << 32
 _ROW_BYTES: Final = 500
+# The most memory in which files are measured and checked: a page of texts is unpacked as a whole.
+MEASURING: Final = 1 << 31
 # What DuckDB takes for a pattern in the path of a file.
 _PATTERN: Final = re.compile(r"[*?\[]")
 
@@ -126,21 +129,56 @@ def rows_of(state: State, table: str) -> str:
     return " UNION ALL ".join(queries)
 
 
-def check_root(connection: duckdb.DuckDBPyConnection, state: State, kind: str, files: Sequence[File]) -> None:
+@contextmanager
+def measuring(state: State) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Provide a connection that reads the lake's files in limited memory. Raises `WarehouseError` where it fails."""
+    with duckdb.connect(":memory:", config=within(MEASURING)) as connection:
+        try:
+            attach(connection, state)
+            yield connection
+        except duckdb.OutOfMemoryException as error:
+            what = f"to read its files would take more than {memory.shown(MEASURING)} of memory; split the lake"
+            raise WarehouseError(f"{state.lake}: {what}") from error
+        except duckdb.Error as error:
+            raise WarehouseError(f"{state.lake}: {message_of(error)}") from error
+
+
+def stated(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> tuple[int, int]:
+    """Return how many bytes files state to unpack to, and the most elements of lists in a part that is read at once."""
+    listed = ", ".join(quoted(_literal(path)) for path in paths)
+    query = f"""
+        SELECT coalesce(sum(g.size), 0)::BIGINT, coalesce(max(g.elements), 0)::BIGINT FROM (
+            SELECT
+                sum(m.total_uncompressed_size) AS size,
+                sum(greatest(m.num_values - m.row_group_num_rows, 0)) AS elements
+            FROM parquet_metadata([{listed}]) AS m GROUP BY m.file_name, m.row_group_id
+        ) AS g
+    """
+    [(size, elements)] = connection.execute(query).fetchall()
+    return size, elements
+
+
+def check_root(state: State, kind: str, files: Sequence[File]) -> None:
     """Raise `WarehouseError` if files of a root table have other numbers of rows than the lake notes, or more text than
     is read into memory: a small file may have any number of equal rows and long texts.
     """
     if not files:
         return
-    root = f"{kind}s"
+    root, expected = f"{kind}s", sum(each.rows for each in files)
     texts = [column.name for column in catalog.objects()[root].columns if str(column.type).startswith("VARCHAR")]
     lengths = " + ".join(f'coalesce(strlen(t."{name}"), 0)' for name in texts)
-    source = read_parquet([state.lake.uri(root, each.path) for each in files])
-    [(rows, size)] = connection.execute(f"SELECT count(*), coalesce(sum({lengths}), 0) FROM {source} AS t").fetchall()
-    if rows != (expected := sum(each.rows for each in files)):
+    paths = [state.lake.uri(root, each.path) for each in files]
+    most = min(_LARGEST_ROOT, memory.available())
+    with measuring(state) as connection:
+        rows, (size, _) = expected, stated(connection, paths)
+        if size <= most:
+            query = f"SELECT count(*), coalesce(sum({lengths}), 0)::BIGINT FROM {read_parquet(paths)} AS t"
+            [(rows, size)] = connection.execute(query).fetchall()
+            size += rows * _ROW_BYTES
+    if rows != expected:
         what = f"the files of {root} have {rows:,} rows; expected {expected:,}"
         raise WarehouseError(f"{state.lake}: damaged: {what}; see etq lake check")
-    if (size := int(size) + rows * _ROW_BYTES) > (most := min(_LARGEST_ROOT, memory.available())):
+    if size > most:
         what = f"to read {root} would take {memory.shown(size)} of memory, and at most {memory.shown(most)} is taken"
         raise WarehouseError(f"{state.lake}: {what}; split the lake")
 

@@ -16,12 +16,12 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import count
+from itertools import chain, count, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -105,8 +105,10 @@ class Lake:
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was read of commits and files, by path: they never change.
     _commits: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # Checkpoints that were checked, and the memory that each takes; several threads check them.
-    _checkpoints: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Commits whose columns were checked.
+    _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    # Checkpoints that were checked; several threads check them.
+    _checkpoints: dict[str, checkpoints.Checked] = field(default_factory=dict, init=False, repr=False, compare=False)
     _checking: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
     blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -189,7 +191,7 @@ class Lake:
             if path in self._checkpoints:
                 return
             try:
-                taken = sum(self._checkpoints.values())
+                taken = sum(each.memory for each in self._checkpoints.values())
                 self._checkpoints[path] = checkpoints.check(self.uri(path), self._content(path, size), taken)
             except (OSError, ValueError, RecursionError) as error:
                 raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
@@ -231,8 +233,11 @@ class Lake:
     def find_table(self, table: str) -> DeltaTable | None:
         """A table as it is now; None if there is none. Raises `WarehouseError` for a damaged one."""
         # Refuses what the library would follow, wait for, or read without bounds.
-        if (not self.is_remote or table not in self._opened) and not self.commits(table):
+        commits = {} if self.is_remote and table in self._opened else self.commits(table)
+        if not commits and not (self.is_remote and table in self._opened):
             return None
+        if not self.is_remote:
+            self._check_columns(table, commits.values())
         try:
             if table in self._opened:
                 self._opened[table].update_incremental()
@@ -243,13 +248,30 @@ class Lake:
             raise WarehouseError(f"{self.uri(table)}: {reason(error)}") from error
         return self._opened[table]
 
+    def _check_columns(self, table: str, commits: Iterable[tuple[str, int]]) -> None:
+        """Raise `WarehouseError` for a commit or checkpoint that gives a table columns that etq doesn't."""
+        types = column_types(table)
+        found = [(path, each.schemas) for path, each in self._checkpoints.items() if path.startswith(f"{table}/")]
+        for path, schemas in chain(found, ((path, self._schemas(path, size)) for path, size in commits)):
+            try:
+                for schema in schemas:
+                    notes.check_schema(schema, types)
+            except (OSError, ValueError, RecursionError) as error:
+                raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
+
+    def _schemas(self, path: str, size: int) -> Iterator[str]:
+        """Yield the schemas that a commit gives its table, unless they were checked."""
+        if path not in self._checked:
+            yield from notes.schemas(self._content(path, size))
+            self._checked.add(path)
+
     def _check_log(self, table: str) -> None:
         """Raise `WarehouseError` for the first damaged file of a log, which the library doesn't name."""
         from pyarrow import BufferReader, parquet
 
-        versions = self.commits(table)
-        if missing := {*range(min(versions, default=0), max(versions, default=0))} - versions.keys():
-            raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {min(missing)} is missing")
+        for before, after in pairwise(self.commits(table)):  # any number may be the last
+            if after > before + 1:
+                raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {before + 1} is missing")
         listed = self.listed(f"{table}/_delta_log")
         for path, size in listed.items():
             if path.endswith(".json"):
@@ -388,20 +410,26 @@ class Lake:
             raise WarehouseError(f"{self}: {reason(error)}") from error
 
 
+def column_types(table: str) -> dict[str, Any]:
+    """The columns of a table in a lake, and their types, as its log has them."""
+    types: dict[str, Any] = {}
+    for column in catalog.objects()[table].columns:
+        name = str(column.type).split()[0]
+        primitive = _PRIMITIVES[name.removesuffix("[]")]
+        if column.name in {f"{kind}_id" for kind in KINDS}:
+            types[column.name] = "long"
+        elif name.endswith("[]"):
+            types[column.name] = {"type": "array", "elementType": primitive, "containsNull": True}
+        else:
+            types[column.name] = primitive
+    return {**types, "load_id": "string"}
+
+
 def delta_schema(table: str) -> Any:
     """The columns of a table in a lake."""
-    module = deltalake()
-    types = __import__("deltalake.schema", fromlist=["ArrayType", "Field", "PrimitiveType"])
-
-    def delta_type(column: catalog.Column) -> Any:
-        if column.name in {f"{kind}_id" for kind in KINDS}:
-            return types.PrimitiveType("long")
-        name = str(column.type).split()[0]
-        primitive = types.PrimitiveType(_PRIMITIVES[name.removesuffix("[]")])
-        return types.ArrayType(primitive, True) if name.endswith("[]") else primitive
-
-    columns = [types.Field(column.name, delta_type(column), True) for column in catalog.objects()[table].columns]
-    return module.Schema([*columns, types.Field("load_id", types.PrimitiveType("string"), True)])
+    types = column_types(table).items()
+    fields = [{"name": name, "type": each, "nullable": True, "metadata": {}} for name, each in types]
+    return deltalake().Schema.from_json(msgspec.json.encode({"type": "struct", "fields": fields}).decode())
 
 
 def files_of(table: DeltaTable) -> list[File]:

@@ -40,10 +40,8 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
         before = states["capture"]
         if all(state.schema == SCHEMA_VERSION for state in states.values()):
             return 0
-        with duckdb.connect(":memory:") as connection:
-            attach(connection, before)
-            for kind in KINDS:
-                check_root(connection, before, kind, before.of(f"{kind}s"))
+        for kind in KINDS:
+            check_root(before, kind, before.of(f"{kind}s"))
         loads: list[Load] = []
         try:
             for name in before.loads("capture"):

@@ -92,7 +92,7 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
 def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads: Sequence[str]) -> Load:
     """Write what these loads hold of the lake as one load, sorted by key."""
     roots = [each for each in state.of(f"{kind}s") if each.load in loads]
-    check_root(connection, state, kind, roots)
+    check_root(state, kind, roots)
     root = read_parquet([state.lake.uri(f"{kind}s", each.path) for each in roots], of_loads=True)
 
     def query(table: str) -> str:
