@@ -97,7 +97,7 @@ def _query(query: str | None, file: str | None) -> str:
     if query is not None and file is not None:
         raise click.UsageError("QUERY and --file don't go together")
     if query is not None and query != "-":
-        return query
+        return _checked(query, "the query")
     if file in (None, "-"):
         if sys.stdin.isatty() and query is None and file is None:
             raise click.UsageError(
@@ -116,6 +116,15 @@ def _all(opened: TextIO, name: str) -> str:
     text = opened.read(_LONGEST + 1)
     if len(text) > _LONGEST:
         raise EtqError(f"{name}: more than {_LONGEST:,} characters; give fewer statements")
+    return _checked(text, name)
+
+
+def _checked(text: str, name: str) -> str:
+    """Return a text. Raises `EtqError` if it has bytes that aren't UTF-8, which arguments and stdin may have."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise EtqError(f"{name}: not UTF-8 text") from error
     return text
 
 

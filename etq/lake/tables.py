@@ -30,7 +30,7 @@ import msgspec
 
 from etq import catalog
 from etq.database.publishing import fsync_file, fsync_folder
-from etq.errors import WarehouseError
+from etq.errors import WarehouseError, displayed
 from etq.lake import checkpoints, links, notes
 from etq.lake.library import deltalake, reason
 from etq.lake.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit, Note
@@ -123,6 +123,8 @@ class Lake:
         text = os.fspath(place)
         text = text.removeprefix("file://") if text.startswith("file:///") else text
         url = text.rstrip("/") if "://" in text else str(Path(text).absolute())
+        if displayed(url) != url:
+            raise WarehouseError(f"{displayed(url)}: the path of a lake must be UTF-8")
         if "://" not in url and "%" in url:
             raise WarehouseError(f"{url}: the path of a lake can't have '%'; rename the file or folder")
         return cls(url, None if options is None else dict(options))

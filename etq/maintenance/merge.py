@@ -14,7 +14,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import contents, schema
-from etq.database.connection import NO_FOLDER, absolute, check_name, connect, expanded, open_unchanged
+from etq.database.connection import NO_FOLDER, absolute, check_name, check_path, connect, expanded, open_unchanged
 from etq.database.locking import retry_while_locked
 from etq.database.neighbours import check_free
 from etq.database.publishing import private_folder, publish_new
@@ -58,6 +58,7 @@ def merge(paths: Sequence[str | os.PathLike[str]], output: str | os.PathLike[str
     for path in sources:
         check_warehouse(path)
     check_name(str(target))
+    check_path(str(target))
     if os.path.lexists(target):
         raise WarehouseError(f"{target}: exists; a merge makes a new warehouse")
     check_free(str(target))

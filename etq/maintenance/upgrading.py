@@ -29,6 +29,9 @@ from etq.version import SCHEMA_VERSION, VERSION
 
 # What leads from a schema to the next, by the schema that it begins with.
 _MIGRATIONS: Final = {4: schema_5.MIGRATION, 5: schema_6.MIGRATION}
+_UPGRADED_WHEN_FULL: Final = (
+    "out of space; the warehouse was upgraded, and its log (.wal) has what the file has not: free some, and keep both"
+)
 
 
 def upgrade(path: str | os.PathLike[str], *, keep_old: bool = True) -> Path | None:
@@ -91,7 +94,9 @@ def upgrade_open(connection: duckdb.DuckDBPyConnection, path: str, *, keep_old: 
     try:
         connection.execute("CHECKPOINT")  # closing a connection doesn't report errors of that
     except duckdb.Error as error:
-        raise WarehouseError(f"{path}: {explained(path, error)}") from error
+        # The transaction is in the log.
+        kept = "" if copy is None else f"; {copy} is the file from before"
+        raise WarehouseError(f"{path}: {explained(path, error, _UPGRADED_WHEN_FULL)}{kept}") from error
     return copy
 
 

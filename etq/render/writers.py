@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.database.publishing import new_file
-from etq.errors import EtqError, QueryError, message_of, printable_lines
+from etq.errors import EtqError, QueryError, displayed, message_of, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.markdown import markdown_parts
 from etq.render.selection import selection
@@ -314,6 +314,8 @@ def _write_parquet(connection: duckdb.DuckDBPyConnection, relation: duckdb.DuckD
         relation = relation.project(
             ", ".join(each.format(*of) for each, of in zip(kept, enumerate(names, 1), strict=True))
         )
+    if displayed(path) != path:
+        raise EtqError(f"{displayed(path)}: the path of a Parquet file must be UTF-8")
     from etq.database.connection import with_access
 
     with with_access(connection, relation) as other:

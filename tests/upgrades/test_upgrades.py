@@ -16,7 +16,9 @@ import pytest
 
 import etq
 from etq import catalog
+from etq.database.connection import SETTINGS
 from etq.errors import WarehouseError
+from etq.maintenance.upgrading import upgrade_open
 from etq.version import SCHEMA_VERSION
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
@@ -251,3 +253,28 @@ def test_a_name_of_etq_is_refused_when_views_are_replaced(tmp_path: Path) -> Non
         ):
             etq.open(path)
     assert path.read_bytes() == before
+
+
+class FillingDisk:
+    """A connection, on a disk that is full when the log is written into the file."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection, self._checkpoints = connection, 0
+
+    def execute(self, query: str, *given: Any) -> duckdb.DuckDBPyConnection:
+        self._checkpoints += query == "CHECKPOINT"
+        if self._checkpoints == 2:
+            raise duckdb.IOException('IO Error: Could not write file "lab.duckdb": No space left on device')
+        return self._connection.execute(query, *given)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def test_a_disk_that_fills_up_after_the_upgrade_is_not_said_to_have_undone_it(earlier: Path) -> None:
+    with duckdb.connect(str(earlier), config=dict(SETTINGS)) as connection:
+        match = rf"the warehouse was upgraded, and its log .* keep both; {earlier}.schema-4 is the file from before"
+        with pytest.raises(WarehouseError, match=match):
+            upgrade_open(FillingDisk(connection), str(earlier))  # type: ignore[arg-type]
+    with etq.open(earlier) as warehouse:
+        assert warehouse.rows("SELECT schema_version FROM warehouse")[1] == [(SCHEMA_VERSION,)]
