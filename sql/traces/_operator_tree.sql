@@ -50,17 +50,15 @@ inner_nodes AS MATERIALIZED (
     GROUP BY h.parent_index
     HAVING count(*) = 1 AND bool_and(h.is_same_op)
 ),
+-- From the outermost node of each call inwards, so that it ends with any rows.
 merged_calls AS (
-    SELECT i.event_index, i.parent_index AS call_index FROM inner_nodes AS i
+    SELECT i.event_index, i.parent_index AS call_index
+    FROM inner_nodes AS i
+    ANTI JOIN inner_nodes AS o ON o.event_index = i.parent_index
     UNION ALL
-    SELECT j.event_index, i.parent_index
-    FROM merged_calls AS j
-    JOIN inner_nodes AS i ON i.event_index = j.call_index
-),
-joined AS (
-    SELECT j.event_index, j.call_index
-    FROM merged_calls AS j
-    ANTI JOIN inner_nodes AS i ON i.event_index = j.call_index
+    SELECT i.event_index, m.call_index
+    FROM merged_calls AS m
+    JOIN inner_nodes AS i ON i.parent_index = m.event_index
 )
 SELECT
     h.run_index,
@@ -77,5 +75,5 @@ SELECT
     coalesce(j.call_index, h.event_index) AS call_index,
     i.event_index IS NULL AS is_innermost
 FROM with_parents AS h
-LEFT JOIN joined AS j ON j.event_index = h.event_index
+LEFT JOIN merged_calls AS j ON j.event_index = h.event_index
 LEFT JOIN inner_nodes AS i ON i.parent_index = h.event_index;

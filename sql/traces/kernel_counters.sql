@@ -147,15 +147,15 @@ ops AS MATERIALIZED (
     JOIN trace_events AS t
         ON t.capture_id = e.capture_id AND t.event_index = e.event_index
 ),
--- From the op around each launch to the outermost.
-ancestors AS (
-    SELECT k.place, o.outer_index, o.op, o.op AS top_op, [o.op] AS ops
-    FROM kernels AS k
-    JOIN ops AS o ON o.event_index = k.call_op_index
+-- From the outermost ops inwards, so that it ends with any rows.
+stacks AS (
+    SELECT o.event_index, o.op, [o.op] AS ops
+    FROM ops AS o
+    WHERE o.outer_index IS NULL
     UNION ALL
-    SELECT c.place, o.outer_index, c.op, o.op, list_concat([o.op], c.ops)
-    FROM ancestors AS c
-    JOIN ops AS o ON o.event_index = c.outer_index
+    SELECT o.event_index, o.op, list_append(s.ops, o.op)
+    FROM stacks AS s
+    JOIN ops AS o ON o.outer_index = s.event_index
 )
 SELECT
     k.place,
@@ -164,7 +164,7 @@ SELECT
     k.device,
     k.label AS event,
     o.op,
-    o.top_op,
+    o.ops[1] AS top_op,
     CASE WHEN k.reason IS NULL THEN coalesce(o.ops, []::VARCHAR[]) END AS op_stack,
     c.counter,
     c.value,
@@ -174,6 +174,5 @@ FROM kernels AS k
 JOIN event_counters AS c
     ON c.capture_id = (SELECT a.capture_id FROM target AS a)
     AND c.event_index = k.event_index
-LEFT JOIN ancestors AS o
-    ON o.place = k.place AND o.outer_index IS NULL
+LEFT JOIN stacks AS o ON o.event_index = k.call_op_index
 ORDER BY k.place, c.counter;

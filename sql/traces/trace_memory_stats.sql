@@ -110,12 +110,12 @@ self_memory AS MATERIALIZED (
     GROUP BY 1, 2
 ),
 -- The self values of each op, assigned to the op itself and to all ops that contain
--- it.
+-- it. Rows differ: UNION ends also where a file has nodes that contain each other.
 with_ancestors AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
     FROM self_memory AS o
     JOIN calls AS c ON c.event_index = o.event_index
-    UNION ALL
+    UNION
     SELECT
         k.event_index,
         k.device,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -14,11 +15,17 @@ import duckdb
 import pytest
 
 import etq
+from etq import catalog
 from etq.catalog import quoted
+from etq.database.limits import query_seconds
 from etq.errors import EtqError, QueryError, WarehouseError
+from etq.ingest.trace.launches import AROUND
 from etq.maintenance.merge import merge
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+from tests.counter_traces import counted
+from tests.launch_traces import training
 from tests.sampling import IS_WHOLE, thinned
 
 CAPTURE = "tests/captures/mlp/mlp.etdp"
@@ -357,3 +364,46 @@ def test_expressions_of_other_tables_are_not_computed(clean: Path, tmp_path: Pat
     assert (done.exit_code, done.stderr.count("\n")) == (1, 1)
     assert "the table 'mine' has a generated column or a CHECK, which would be computed; drop the table" in done.stderr
     assert run_etq("captures", "--db", str(path)).exit_code == 0
+
+
+@pytest.mark.long
+def test_views_end_where_nodes_of_a_trace_contain_each_other(clean: Path, tmp_path: Path) -> None:
+    """An ingest writes no such rows, and opening a warehouse doesn't compare them with the events' parents."""
+    path = received(clean, tmp_path)
+    memory_trace = CAPTURES / "torch" / "memory_outside.pt.trace.json.gz"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(counted(), name="counted")
+        warehouse.ingest(json.dumps({"traceEvents": training(1).events}).encode(), name="gpu")
+        warehouse.ingest(memory_trace, name="memory")
+        assert warehouse.rows("SELECT count(*) > 0 FROM trace_memory")[1] == [(True,)]
+    with duckdb.connect(str(path)) as connection:
+        for column in AROUND:
+            connection.execute(
+                f"""
+                UPDATE trace_events AS t SET {column} = c.inner_index
+                FROM (SELECT e.capture_id, e.{column}, min(e.event_index) AS inner_index FROM trace_events AS e GROUP BY ALL)
+                    AS c
+                WHERE c.capture_id = t.capture_id AND c.{column} = t.event_index AND t.{column} IS NULL
+                """
+            )
+            changed = f"""
+                SELECT count(*) > 1 FROM trace_events AS a JOIN trace_events AS b
+                ON b.capture_id = a.capture_id AND b.event_index = a.{column} AND b.{column} = a.event_index
+            """
+            assert column == "module_index" or connection.execute(changed).fetchall() == [(True,)]
+    views = [
+        each.name
+        for each in catalog.public_objects()
+        if each.file.startswith("traces/") and each.kind == "table macro" and each.parameters[0].name == "capture"
+    ]
+    assert len(views) > 30
+    query_seconds.set(20)
+    try:
+        with etq.open(path, read_only=True) as warehouse:
+            for view, name in itertools.product(views, ("counted", "gpu", "memory")):
+                try:
+                    warehouse.rows(f"FROM {view}('{name}')")
+                except etq.EtqError as error:
+                    assert "execution time" not in str(error), (view, name)
+    finally:
+        query_seconds.set(None)
