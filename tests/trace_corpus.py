@@ -244,12 +244,11 @@ class Program:
         for frame in self.frames:
             if not is_merged(frame):
                 self.truth.total[frame.shown] += frame.ticks
-        # As torch does, an annotation has another row than an op of its name; older traces don't tell them apart.
-        is_told = not self.vendor.is_older
+        # An annotation, as in torch, and a Python function have other rows than an op of their name. Older traces don't
+        # tell annotations from ops.
+        written = OLDER if self.vendor.is_older else {}
         for frames, ticks in self.worked:
-            rows = {
-                (each.shown, is_told and each.category == "user_annotation") for each in frames if not is_merged(each)
-            }
+            rows = {(each.shown, written.get(each.category, each.category)) for each in frames if not is_merged(each)}
             for shown, _ in rows:
                 self.truth.once[shown] += ticks
         return json.dumps({"schemaVersion": 1, "traceEvents": self.events}).encode(), self.truth

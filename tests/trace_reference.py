@@ -156,8 +156,8 @@ def reference(events: list[dict[str, Any]]) -> DeviceTimes:
         if op is not None and is_listed(op):
             times.own_of_ops[op.name] += ticks
         within.update(dict.fromkeys(around, ticks))
-        # As torch does, an annotation has another row than an op of its name.
-        for name, _ in {(shown(one), one.category == "user_annotation") for one in around if not is_merged(one)}:
+        # An annotation, as in torch, and a Python function have other rows than an op of their name.
+        for name, _ in {(shown(one), one.category) for one in around if not is_merged(one)}:
             times.once[name] += ticks
         times.once_of_ops.update(dict.fromkeys({one.name for one in around if one.is_op and is_listed(one)}, ticks))
     for each, ticks in within.items():
