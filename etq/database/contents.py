@@ -176,8 +176,8 @@ def _check_others(
 
 
 def refuse_computed(connection: duckdb.DuckDBPyConnection, path: str, database: str | None = None) -> None:
-    """Raise `WarehouseError` for tables with expressions that are computed when they are read or copied: they may be of
-    any author and never end. etq's tables have none.
+    """Raise `WarehouseError` for a table with a generated column or a CHECK, which DuckDB computes when it reads or
+    copies the table: somebody else may have written one that never ends. etq's tables have none.
     """
     given = "system.main.current_database()" if database is None else catalog.quoted(database)
     query = f"""

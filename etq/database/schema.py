@@ -20,7 +20,7 @@ from etq.version import OLDEST_SCHEMA, SCHEMA_VERSION, VERSION
 _CREATED_LAST: Final = "_resolved_captures"
 _PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE FROM range(capture)"
 
-# To make the template takes as long as to create this many objects a few times.
+# From this many objects on, creating them each time costs more over a few commands than making the template once.
 _MANY: Final = 100
 
 Result = TypeVar("Result")
@@ -69,10 +69,10 @@ def write_version(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
-    """Create at least these objects and what they need, for a temporary database: by a copy of the template if there is
-    one, or if they are so many that to make it takes little more.
+    """Create at least these objects and what they need, for a temporary database.
 
-    Returns the names of the tables that they need.
+    All objects are copied from the template if there is one; it is made if many are needed. Returns the names of the
+    tables that these objects need.
     """
     needed = catalog.needed_for(["captures", "findings", *names])
     if any(each.name == "runs" for each in needed):

@@ -116,7 +116,7 @@ def check_schema(text: str, types: Mapping[str, Any]) -> None:
         raise ValueError(f"a schema has {len(columns):,} columns; expected {len(types)}")
     for column in columns:
         if column.name not in types or msgspec.json.decode(column.type) != types[column.name]:
-            raise ValueError(f"a schema has the column {column.name!r}, which etq doesn't write, or of another type")
+            raise ValueError(f"a schema has the column {column.name!r} with a name or type that etq doesn't write")
 
 
 def _unpacked(text: str) -> tuple[Note, int]:

@@ -30,7 +30,7 @@ from etq.version import SCHEMA_VERSION, VERSION
 # What leads from a schema to the next, by the schema that it begins with.
 _MIGRATIONS: Final = {4: schema_5.MIGRATION, 5: schema_6.MIGRATION}
 _UPGRADED_WHEN_FULL: Final = (
-    "out of space; the warehouse was upgraded, and its log (.wal) has what the file has not: free some, and keep both"
+    "out of space; the warehouse was upgraded, and its log (.wal) has what the file lacks: free some, and keep both"
 )
 
 
