@@ -32,12 +32,12 @@ Arguments = Sequence[str | None]
 # What several views of a trace compute, with the arguments that follow the key of the capture. Those below read those
 # above.
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
-    "_trace_slices": [["all"]],
-    "_launches": [["all"]],
-    "_device_steps": [["all"]],
-    "_step_ticks": [["all"]],
-    "_operator_tree": [["all"]],
-    "_operator_calls": [["all"]],
+    "_trace_slices": [[]],
+    "_launches": [[]],
+    "_device_steps": [[]],
+    "_step_ticks": [[]],
+    "_operator_tree": [[]],
+    "_operator_calls": [[]],
     "_awaited_work": [[]],
     "_path_elements": [[None, None]],
     "_host_times": [[]],

@@ -25,7 +25,6 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
-        categories: str = ...,
         steps: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
@@ -318,7 +317,6 @@ class Views:
     def gpu_utilization(
         self,
         capture: str | Capture,
-        categories: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def headline(
         self,
@@ -377,7 +375,6 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
-        categories: str = ...,
         steps: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
@@ -452,7 +449,6 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
-        categories: str = ...,
         steps: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
@@ -524,7 +520,6 @@ class Views:
         capture: str | Capture,
         by: str = ...,
         unit: str | None = ...,
-        categories: str = ...,
         steps: str | None = ...,
         phase: str | None = ...,
     ) -> duckdb.DuckDBPyRelation: ...
@@ -646,7 +641,6 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
-        categories: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def stragglers(
         self,
@@ -695,7 +689,6 @@ class Views:
     def trace_recommendations(
         self,
         capture: str | Capture,
-        categories: str = ...,
         data_loader_percent: int = ...,
         communication_percent: int = ...,
         utilization_percent: int = ...,
@@ -724,7 +717,6 @@ class Views:
         self,
         capture: str | Capture,
         unit: str | None = ...,
-        categories: str = ...,
     ) -> duckdb.DuckDBPyRelation: ...
     def work_totals(
         self,

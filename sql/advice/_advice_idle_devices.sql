@@ -21,7 +21,7 @@ clock AS (
 ),
 spans AS (
     SELECT w.device, max(w.end_ticks) - min(w.start_ticks) AS ticks
-    FROM _launches(capture_key, 'all') AS w
+    FROM _launches(capture_key) AS w
     GROUP BY w.device
 ),
 by_op AS (

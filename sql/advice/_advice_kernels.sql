@@ -41,7 +41,7 @@ spans AS (
     SELECT sum(p.ticks) AS ticks
     FROM (
         SELECT max(w.end_ticks) - min(w.start_ticks) AS ticks
-        FROM _launches(capture_key, 'all') AS w
+        FROM _launches(capture_key) AS w
         GROUP BY w.device
     ) AS p
 ),

@@ -22,7 +22,7 @@ SELECT
     NULL::DOUBLE AS share_percent,
     r.remedy,
     NULL::VARCHAR AS unit
-FROM _trace_recommendations(capture_key, 'all') AS r
+FROM _trace_recommendations(capture_key) AS r
 UNION ALL
 FROM _advice_idle_devices(capture_key, unit)
 UNION ALL

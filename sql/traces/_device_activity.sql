@@ -32,7 +32,7 @@ work AS MATERIALIZED (
         l.end_ticks,
         d.device,
         _work_type(l.kind, l.kernel_family) AS type
-    FROM _launches(capture_key, 'all') AS l
+    FROM _launches(capture_key) AS l
     LEFT JOIN device_events AS d
         ON d.capture_id = capture_key AND d.event_index = l.event_index
     WHERE CASE
@@ -42,7 +42,7 @@ work AS MATERIALIZED (
 ),
 steps AS MATERIALIZED (
     SELECT s.*
-    FROM _device_steps(capture_key, 'all') AS s
+    FROM _device_steps(capture_key) AS s
     WHERE scope = 'step'
 ),
 edges AS (

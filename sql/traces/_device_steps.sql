@@ -9,13 +9,13 @@
 --   step: number of the step in the trace; 0 if the trace has no steps
 --   start_ticks: clock at its start
 --   end_ticks: clock at its end
-CREATE MACRO _device_steps(capture_key, categories) AS TABLE
+CREATE MACRO _device_steps(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
-    SELECT s.* FROM _trace_slices(capture_key, categories) AS s
+    SELECT s.* FROM _trace_slices(capture_key) AS s
 ),
 launches AS MATERIALIZED (
-    SELECT l.* FROM _launches(capture_key, categories) AS l
+    SELECT l.* FROM _launches(capture_key) AS l
     WHERE l.call_index IS NOT NULL
 ),
 written AS (

@@ -21,7 +21,7 @@ CREATE MACRO _launched_times(
 ) AS TABLE
 WITH
 owners AS MATERIALIZED (
-    SELECT o.* FROM _launches(capture_key, 'all') AS o
+    SELECT o.* FROM _launches(capture_key) AS o
 ),
 self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks

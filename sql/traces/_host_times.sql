@@ -4,7 +4,7 @@
 --   process: its process as in the file
 CREATE MACRO _launching_threads(capture_key) AS TABLE
 SELECT DISTINCT t.thread_index, h.process
-FROM _launches(capture_key, 'all') AS l
+FROM _launches(capture_key) AS l
 JOIN (
     SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
 ) AS t
@@ -33,7 +33,7 @@ SELECT
     s.kind = 'call' AND coalesce(s.waits, false) AS waits,
     s.start_ticks,
     s.end_ticks
-FROM _trace_slices(capture_key, 'all') AS s
+FROM _trace_slices(capture_key) AS s
 JOIN _launching_threads(capture_key) AS p ON p.thread_index = s.thread_index
 WHERE s.is_data_loader
     OR s.is_communication

@@ -5,9 +5,8 @@
 --   event_index: the device's event
 --   label: its label
 --   kernel_family: as in `signatures`
---   uses_matrix_units: as in `signatures`, or as in the plug-in
+--   uses_matrix_units: as in `signatures`
 --   kind: kernel, copy, fill
---   external_id: id that it shares with an op; NULL if there is none
 --   correlation_id: id that it shares with its call; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
@@ -17,13 +16,12 @@
 --   op_index: as in `device_events`
 --   owner_index: as in `device_events`
 --   call_index: the call; NULL if the trace has none
---   call_external_id: id that the call shares with its op; NULL if there is none
 --   call_start_ticks: clock at the call's start
 --   call_end_ticks: clock at its end
 --   call_thread: thread of the call
 --   process: process of the call
 --   launch_ticks: clock at the call's start, or at its own if the trace has no such call
-CREATE MACRO _launches(capture_key, categories) AS TABLE
+CREATE MACRO _launches(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.
 classified AS MATERIALIZED (
@@ -31,20 +29,15 @@ classified AS MATERIALIZED (
         s.signature_index,
         s.label,
         s.kernel_family,
-        CASE
-            WHEN categories = 'all' THEN s.uses_matrix_units
-            ELSE _is_plugin_tensor_kernel(s.label)
-        END AS uses_matrix_units,
+        s.uses_matrix_units,
         s.activity AS kind
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
     WHERE s.activity IN ('kernel', 'copy', 'fill', 'call')
-        AND (categories = 'all' OR _is_of_plugin(s.category))
 ),
 calls AS (
     SELECT
         e.event_index,
-        t.external_id,
         t.thread_index,
         h.process,
         e.start_ticks,
@@ -68,7 +61,6 @@ SELECT
     k.kernel_family,
     k.uses_matrix_units,
     k.kind,
-    t.external_id,
     t.correlation_id,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks,
@@ -78,7 +70,6 @@ SELECT
     d.op_index,
     d.owner_index,
     c.event_index AS call_index,
-    c.external_id AS call_external_id,
     c.start_ticks AS call_start_ticks,
     c.end_ticks AS call_end_ticks,
     c.thread_index AS call_thread,

@@ -1,5 +1,5 @@
 -- One call of an op, module or step of a trace, with its times on the host and on
--- devices as torch-tb-profiler computes them.
+-- devices.
 -- Columns:
 --   run_index: the run
 --   event_index: the call
@@ -25,64 +25,32 @@
 --   kernels: these kernels, as event_index; NULL if it launched none
 --   is_eligible: whether tensor cores could run it, or a descendant
 --   is_lowest_eligible: whether they could run it, and no descendant
-CREATE MACRO _operator_calls(capture_key, categories) AS TABLE
+CREATE MACRO _operator_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (
-    SELECT
-        t.*,
-        CASE categories
-            WHEN 'all' THEN t.counted_ticks ELSE t.end_ticks - t.start_ticks
-        END AS ticks
-    FROM _operator_tree(capture_key, categories) AS t
+    SELECT t.* FROM _operator_tree(capture_key) AS t
 ),
 innermost AS MATERIALIZED (
     SELECT t.event_index AS node_index, i.event_index
     FROM tree AS t
     JOIN tree AS i ON i.call_index = t.call_index AND i.is_innermost
 ),
--- Runtime calls belong to the innermost node that contains them; in the plug-in to the
--- first node with the same external id, and of an op that calls another op of its name
--- only those of the inner op count.
-runtime_calls AS MATERIALIZED (
-    SELECT
-        s.event_index AS call_index,
-        s.node_index,
-        s.external_id,
-        CASE categories
-            WHEN 'all' THEN s.counted_ticks ELSE s.end_ticks - s.start_ticks
-        END AS ticks
-    FROM _trace_slices(capture_key, categories) AS s
-    WHERE s.kind = 'call'
-),
-identified AS (
-    SELECT t.external_id, t.event_index, t.is_innermost
-    FROM tree AS t
-    WHERE categories = 'older' AND t.kind <> 'module' AND t.external_id IS NOT NULL
-    QUALIFY row_number() OVER (
-        PARTITION BY t.external_id
-        ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
-    ) = 1
-),
+-- Runtime calls belong to the innermost node that contains them.
 placed AS MATERIALIZED (
-    SELECT i.event_index, c.call_index, c.ticks
-    FROM runtime_calls AS c
-    JOIN innermost AS i ON i.node_index = c.node_index
-    WHERE categories = 'all'
-    UNION ALL
-    SELECT i.event_index, c.call_index, c.ticks
-    FROM runtime_calls AS c
-    JOIN identified AS i ON i.external_id = c.external_id
-    WHERE i.is_innermost
+    SELECT i.event_index, s.event_index AS call_index, s.counted_ticks
+    FROM _trace_slices(capture_key) AS s
+    JOIN innermost AS i ON i.node_index = s.node_index
+    WHERE s.kind = 'call'
 ),
 -- Events of devices belong to their op, or else to the node of their call.
 owned AS (
     SELECT
         l.*,
         coalesce(i.event_index, p.event_index, n.event_index) AS node_index
-    FROM _launches(capture_key, categories) AS l
+    FROM _launches(capture_key) AS l
     LEFT JOIN placed AS p ON p.call_index = l.call_index
-    LEFT JOIN innermost AS i ON categories = 'all' AND i.node_index = l.op_index
-    LEFT JOIN innermost AS n ON categories = 'all' AND n.node_index = l.owner_index
+    LEFT JOIN innermost AS i ON i.node_index = l.op_index
+    LEFT JOIN innermost AS n ON n.node_index = l.owner_index
 ),
 launched AS (
     SELECT
@@ -104,13 +72,15 @@ launched AS (
     GROUP BY o.node_index
 ),
 within AS (
-    SELECT t.parent_index, sum(t.ticks) AS ticks
+    SELECT t.parent_index, sum(t.counted_ticks) AS ticks
     FROM tree AS t
     WHERE t.parent_index IS NOT NULL
     GROUP BY t.parent_index
 ),
 calling AS (
-    SELECT p.event_index, sum(p.ticks) AS ticks FROM placed AS p GROUP BY p.event_index
+    SELECT p.event_index, sum(p.counted_ticks) AS ticks
+    FROM placed AS p
+    GROUP BY p.event_index
 ),
 self_times AS MATERIALIZED (
     SELECT
@@ -124,7 +94,8 @@ self_times AS MATERIALIZED (
         o.thread_index,
         o.start_ticks,
         o.end_ticks,
-        o.ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0) AS host_self_ticks,
+        o.counted_ticks - coalesce(w.ticks, 0) - coalesce(c.ticks, 0)
+            AS host_self_ticks,
         coalesce(l.device_ticks, 0) AS device_self_ticks,
         coalesce(l.kernel_ticks, 0) AS kernel_self_ticks,
         coalesce(l.tensor_ticks, 0) AS tensor_self_ticks,

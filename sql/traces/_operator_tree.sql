@@ -20,18 +20,17 @@ CREATE MACRO _is_operator(
 --   kind: op, python, step, module, annotation (of communication)
 --   is_data_loader: whether it waits for input data
 --   thread_index: its thread
---   external_id: id that it shares with the events that it launched; NULL if there is none
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   counted_ticks: its part of the time of its thread, as in `_self_times`
 --   parent_index: its parent; NULL if there is none
 --   call_index: the node that it is one call with: ops that only call another of their name are; else itself
 --   is_innermost: whether it is the innermost node of that call
-CREATE MACRO _operator_tree(capture_key, categories) AS TABLE
+CREATE MACRO _operator_tree(capture_key) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices(capture_key, categories) AS s
+    FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'python', 'step', 'module')
         OR s.kind = 'annotation' AND s.is_communication
 ),
@@ -67,7 +66,6 @@ SELECT
     h.kind,
     h.is_data_loader,
     h.thread_index,
-    h.external_id,
     h.start_ticks,
     h.end_ticks,
     h.counted_ticks,

@@ -61,7 +61,7 @@ hosts AS MATERIALIZED (
         s.forward_thread,
         s.start_ticks,
         s.end_ticks
-    FROM _trace_slices(capture_key, 'all') AS s
+    FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'annotation', 'module')
 ),
 placed AS (
@@ -118,7 +118,7 @@ CREATE MACRO _host_steps(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.run_index, s.label, s.kind, s.start_ticks, s.end_ticks
-    FROM _trace_slices(capture_key, 'all') AS s
+    FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('step', 'op')
 )
 SELECT

@@ -55,7 +55,7 @@ slices AS MATERIALIZED (
         s.correlation_id,
         s.start_ticks,
         s.end_ticks
-    FROM _trace_slices(capture_key, 'all') AS s
+    FROM _trace_slices(capture_key) AS s
     JOIN running AS t ON t.thread_index = s.thread_index
     WHERE s.kind IN ('op', 'call') AND s.end_ticks > s.start_ticks
 ),

@@ -9,14 +9,14 @@ CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices(capture_key, 'all') AS s
+    FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python')
         AND (s.kind <> 'annotation' OR s.label = step_name)
 ),
 -- A step of several threads is one.
 steps AS (
     SELECT min(d.start_ticks) AS start_ticks, max(d.end_ticks) AS end_ticks
-    FROM _device_steps(capture_key, 'all') AS d
+    FROM _device_steps(capture_key) AS d
     WHERE step_name IS NULL AND d.step = step
 ),
 calls AS (
@@ -29,7 +29,7 @@ launched AS (
         c.start_ticks,
         greatest(c.end_ticks, max(l.end_ticks)) AS end_ticks
     FROM calls AS c
-    LEFT JOIN _launches(capture_key, 'all') AS l
+    LEFT JOIN _launches(capture_key) AS l
         ON l.call_start_ticks >= c.start_ticks AND l.call_start_ticks < c.end_ticks
     GROUP BY c.start_ticks, c.end_ticks
 ),

@@ -6,46 +6,28 @@
 --   step_ticks: duration of the step in ticks
 --   place: number of the category in that order, from 1; 8 is Other
 --   ticks: time in that category, in ticks
-CREATE MACRO _step_ticks(capture_key, categories) AS TABLE
+CREATE MACRO _step_ticks(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices(capture_key, categories) AS s
+    FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('step', 'module')
 ),
 steps AS MATERIALIZED (
-    SELECT d.* FROM _device_steps(capture_key, categories) AS d
-),
--- Kernels of communication, by their family. The plug-in uses the ids that they share
--- with communication on the host.
-communicating AS (
-    SELECT s.event_index
-    FROM slices AS s
-    WHERE s.kind = 'kernel'
-        AND CASE
-            WHEN categories = 'all' THEN s.kernel_family = 'communication'
-            ELSE s.external_id IN (
-                SELECT c.external_id FROM slices AS c
-                WHERE c.is_communication AND c.external_id IS NOT NULL
-            )
-        END
+    SELECT d.* FROM _device_steps(capture_key) AS d
 ),
 placed AS (
     SELECT
         s.start_ticks,
         s.end_ticks,
         CASE
-            WHEN s.kind = 'kernel' THEN CASE
-                WHEN s.event_index IN (SELECT c.event_index FROM communicating AS c)
-                    THEN 4
-                ELSE 1
-            END
+            WHEN s.kind = 'kernel'
+                THEN CASE s.kernel_family WHEN 'communication' THEN 4 ELSE 1 END
             WHEN s.kind = 'copy' THEN 2
             WHEN s.kind = 'fill' THEN 3
             WHEN s.kind = 'call' THEN 5
             WHEN s.is_data_loader THEN 6
-            WHEN s.is_communication AND NOT (categories = 'all' AND h.has_kernels)
-                THEN 4
+            WHEN s.is_communication AND NOT h.has_kernels THEN 4
             WHEN s.kind IN ('op', 'python') THEN 7
         END AS place
     FROM slices AS s
@@ -102,10 +84,9 @@ stretches AS (
         lead(m.ticks) OVER (ORDER BY m.ticks) - m.ticks AS length,
         CASE
             WHEN sum(m.kernel) OVER so_far > 0 THEN 1
-            WHEN categories = 'all' AND sum(m.communication) OVER so_far > 0 THEN 4
+            WHEN sum(m.communication) OVER so_far > 0 THEN 4
             WHEN sum(m.memcpy) OVER so_far > 0 THEN 2
             WHEN sum(m.memset) OVER so_far > 0 THEN 3
-            WHEN sum(m.communication) OVER so_far > 0 THEN 4
             WHEN sum(m.runtime) OVER so_far > 0 THEN 5
             WHEN sum(m.data_loader) OVER so_far > 0 THEN 6
             WHEN sum(m.cpu) OVER so_far > 0 THEN 7

@@ -1,17 +1,3 @@
--- Whether a kernel uses tensor cores, by its name, in torch-tb-profiler: its list is
--- that of NVIDIA's PyProf.
-CREATE MACRO _is_plugin_tensor_kernel(
-    label  -- name of the kernel
-) AS (
-    regexp_matches(
-        label,
-        'h884|s884|h1688|s1688|hmma|i8816|16816|dgrad_1x1_stride_2x2'
-        '|first_layer_wgrad_kernel|conv1x1|conv2d_c1_k1|direct_group'
-        '|xmma_implicit_gemm|xmma_sparse_conv|xmma_warp_specialized_implicit_gemm'
-        '|xmma_gemm|xmma_sparse_gemm|c1688'
-    )
-);
-
 -- The time in kernels with tensor cores in percent of all; NULL if more than a tenth of
 -- the time is in kernels of which that is unknown.
 CREATE MACRO _tensor_percent(

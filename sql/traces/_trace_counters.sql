@@ -38,7 +38,7 @@ copies AS (
         w.start_ticks,
         w.end_ticks,
         d.bandwidth_gb_per_s AS speed
-    FROM _launches(capture_key, 'all') AS w
+    FROM _launches(capture_key) AS w
     JOIN device_events AS d
         ON d.capture_id = capture_key AND d.event_index = w.event_index
     WHERE w.kind <> 'kernel'

@@ -1,26 +1,3 @@
--- Whether torch-tb-profiler, the TensorBoard plug-in for PyTorch's profiler, knows the
--- category of an event. Events of the others don't exist for it.
-CREATE MACRO _is_of_plugin(
-    category  -- category of the event
-) AS (
-    lower(category) IN (
-        'kernel', 'memcpy', 'gpu_memcpy', 'memset', 'gpu_memset', 'runtime', 'cpu_op',
-        'operator', 'python', 'user_annotation', 'gpu_user_annotation',
-        'python_function'
-    )
-);
-
--- Whether a host event is communication for torch-tb-profiler.
-CREATE MACRO _is_plugin_communication(
-    label  -- label of the event
-) AS (
-    label IN (
-        'nccl:broadcast', 'nccl:reduce', 'nccl:all_reduce', 'nccl:all_gather',
-        'nccl:reduce_scatter', 'gloo:broadcast', 'gloo:reduce', 'gloo:all_reduce',
-        'gloo:all_gather', 'gloo:reduce_scatter'
-    )
-);
-
 -- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
 -- of its attribute.
 CREATE MACRO _module_name(
@@ -58,14 +35,13 @@ CREATE MACRO _step_number(
 --   event_index: the event, unique within its capture
 --   label: its label
 --   kernel_family: as in `signatures`
---   uses_matrix_units: as in `signatures`, or as in the plug-in
+--   uses_matrix_units: as in `signatures`
 --   kind: as `activity` of `signatures`: kernel, copy, fill, call, op, step, annotation, module (also annotations of Lightning), python
 --   purpose: as in `signatures`
 --   waits: as in `signatures`
 --   is_data_loader: whether it waits for input data
 --   is_communication: whether it is communication on the host
 --   thread_index: its thread
---   external_id: id that an op shares with its launches; NULL if there is none
 --   correlation_id: id that a call shares with its launches; NULL if there is none
 --   sequence_number: id that an op shares with its backward op; NULL if there is none
 --   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
@@ -74,7 +50,7 @@ CREATE MACRO _step_number(
 --   start_ticks: clock at the start
 --   end_ticks: clock at the end
 --   counted_ticks: its part of the time of its thread, as in `_self_times`
-CREATE MACRO _trace_slices(capture_key, categories) AS TABLE
+CREATE MACRO _trace_slices(capture_key) AS TABLE
 WITH
 -- Few rows, materialized without the capture: with a condition on it between them,
 -- DuckDB may join all signatures to all of `trace_events` first.
@@ -83,44 +59,18 @@ classified AS MATERIALIZED (
         s.signature_index,
         s.label,
         s.kernel_family,
-        CASE
-            WHEN categories = 'all' THEN s.uses_matrix_units
-            ELSE _is_plugin_tensor_kernel(s.label)
-        END AS uses_matrix_units,
-        CASE
-            WHEN s.purpose = 'module' THEN 'module'
-            WHEN s.activity = 'device_annotation' THEN 'annotation'
-            ELSE s.activity
-        END AS kind,
+        s.uses_matrix_units,
+        CASE s.purpose WHEN 'module' THEN 'module' ELSE s.activity END AS kind,
         s.purpose,
         s.waits,
-        coalesce(s.purpose = 'data_loading', false)
-        AND (categories = 'all' OR s.activity = 'op') AS is_data_loader,
-        CASE
-            WHEN categories = 'all'
-                THEN coalesce(s.purpose = 'communication', false)
-            ELSE s.activity IN ('op', 'annotation', 'device_annotation', 'python')
-                AND _is_plugin_communication(s.label)
-        END AS is_communication
+        coalesce(s.purpose = 'data_loading', false) AS is_data_loader,
+        coalesce(s.purpose = 'communication', false) AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE (
-            s.activity IN (
-                'kernel', 'copy', 'fill', 'call', 'op', 'step', 'annotation', 'module',
-                'python'
-            )
-            -- For the plug-in, annotations repeated for a device are further ones.
-            OR categories = 'older'
-            AND s.activity = 'device_annotation'
-            AND NOT starts_with(s.label, 'ProfilerStep#')
+    WHERE s.activity IN (
+            'kernel', 'copy', 'fill', 'call', 'op', 'step', 'annotation', 'module',
+            'python'
         )
-        AND CASE categories
-            WHEN 'all' THEN true
-            WHEN 'older' THEN _is_of_plugin(s.category)
-            ELSE error(
-                'categories must be all or older, not ' || coalesce(categories, 'NULL')
-            )
-        END
 )
 SELECT
     t.run_index,
@@ -134,7 +84,6 @@ SELECT
     k.is_data_loader,
     k.is_communication,
     t.thread_index,
-    t.external_id,
     t.correlation_id,
     t.sequence_number,
     t.forward_thread,
@@ -158,7 +107,7 @@ WHERE e.elapsed_ticks >= 0;
 --   step: number of the step in the trace; NULL if its label has none
 CREATE MACRO _step_numbers(capture_key) AS TABLE
 SELECT s.run_index, min(_step_number(s.label)) AS step
-FROM _trace_slices(capture_key, 'all') AS s
+FROM _trace_slices(capture_key) AS s
 WHERE s.kind = 'step'
 GROUP BY s.run_index;
 
@@ -168,12 +117,15 @@ GROUP BY s.run_index;
 --   start_ticks: clock at the start of the first event
 --   end_ticks: clock at the end of the last event
 CREATE MACRO _recording(capture_key) AS TABLE
-SELECT min(e.start_ticks) AS start_ticks, max(e.end_ticks) AS end_ticks
-FROM _capture_events(capture_key) AS e
-WHERE e.end_ticks >= e.start_ticks
-    AND CASE
-        WHEN e.category IN ('user_annotation', 'gpu_user_annotation')
-            THEN starts_with(e.label, 'ProfilerStep#')
-                OR _is_plugin_communication(e.label)
-        ELSE e.category IS NOT NULL
-    END;
+SELECT
+    min(e.start_ticks) AS start_ticks,
+    max(e.start_ticks + e.elapsed_ticks) AS end_ticks
+FROM signatures AS s
+JOIN event_ticks AS e
+    ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+WHERE s.capture_id = capture_key
+    AND e.elapsed_ticks >= 0
+    AND (
+        s.activity NOT IN ('annotation', 'device_annotation')
+        OR s.purpose = 'communication'
+    );

@@ -72,7 +72,7 @@ CREATE MACRO _called_waits(capture_key) AS TABLE
 WITH
 calls AS MATERIALIZED (
     SELECT h.process, s.start_ticks AS wait_ticks
-    FROM _trace_slices(capture_key, 'all') AS s
+    FROM _trace_slices(capture_key) AS s
     JOIN threads AS h
         ON h.capture_id = capture_key AND h.thread_index = s.thread_index
     WHERE s.kind = 'call' AND s.purpose = 'stream_wait'
@@ -83,7 +83,7 @@ work AS MATERIALIZED (
         coalesce(w.device, -1) AS device_key,
         coalesce(w.stream, -1) AS stream_key,
         coalesce(w.call_start_ticks, 0) AS call_ticks
-    FROM _launches(capture_key, 'all') AS w
+    FROM _launches(capture_key) AS w
     WHERE w.end_ticks > w.start_ticks AND EXISTS (FROM calls)
 ),
 ended AS MATERIALIZED (
@@ -228,7 +228,7 @@ spaced AS MATERIALIZED (
         ) AS free_ticks,
         sum(CASE WHEN w.end_ticks > w.start_ticks THEN 1 ELSE 0 END)
             OVER (PARTITION BY w.call_index) AS launched
-    FROM _launches(capture_key, 'all') AS w
+    FROM _launches(capture_key) AS w
 ),
 delays AS (
     SELECT

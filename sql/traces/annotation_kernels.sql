@@ -5,7 +5,7 @@
 --   annotation_index: the annotation; steps are annotations
 CREATE MACRO _launch_annotations(capture_key) AS TABLE
 SELECT l.event_index, t.annotation_index
-FROM _launches(capture_key, 'all') AS l
+FROM _launches(capture_key) AS l
 JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     ON t.event_index = l.call_index
 WHERE t.annotation_index IS NOT NULL;
@@ -40,7 +40,7 @@ summed AS (
         min(l.end_ticks - l.start_ticks) AS shortest,
         max(l.end_ticks - l.start_ticks) AS longest
     FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS l
+    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
     LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
         ON n.event_index = l.event_index
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s

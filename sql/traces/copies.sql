@@ -35,7 +35,7 @@ SELECT
     a.unit
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
-CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS w
+CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
 JOIN device_events AS d
     ON d.capture_id = a.capture_id AND d.event_index = w.event_index
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
@@ -85,7 +85,7 @@ summed AS (
         sum(CASE WHEN w.call_end_ticks >= w.end_ticks THEN 1 ELSE 0 END)::BIGINT
             AS synchronous_calls
     FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS w
+    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
     JOIN device_events AS d
         ON d.capture_id = a.capture_id AND d.event_index = w.event_index
     WHERE w.kind <> 'kernel'

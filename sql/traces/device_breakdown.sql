@@ -141,7 +141,7 @@ work AS (
         _work_type(l.kind, l.kernel_family) AS type,
         l.label,
         l.end_ticks - l.start_ticks AS ticks
-    FROM _launches((SELECT a.capture_id FROM target AS a), 'all') AS l
+    FROM _launches((SELECT a.capture_id FROM target AS a)) AS l
 ),
 means AS (
     SELECT

@@ -23,7 +23,7 @@ work AS (
             AND contains(l.label, 'at::native'),
             false
         ) AS is_fusable
-    FROM _launches(capture_key, 'all') AS l
+    FROM _launches(capture_key) AS l
     JOIN device_events AS d
         ON d.capture_id = capture_key AND d.event_index = l.event_index
 ),
@@ -72,7 +72,7 @@ CREATE MACRO _fusable_chains(capture_key) AS TABLE
 WITH
 owners AS MATERIALIZED (
     SELECT o.event_index, o.op_index, o.kernel_family, o.device_ticks
-    FROM _launches(capture_key, 'all') AS o
+    FROM _launches(capture_key) AS o
 ),
 chains AS (
     SELECT

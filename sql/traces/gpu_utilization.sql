@@ -15,7 +15,7 @@ SELECT
     CASE WHEN d.blocks_per_sm > 0 THEN d.blocks_per_sm END AS blocks_per_sm,
     CASE WHEN d.occupancy_percent >= 0 THEN d.occupancy_percent END
         AS occupancy_percent
-FROM _trace_slices(capture_key, 'all') AS s
+FROM _trace_slices(capture_key) AS s
 JOIN device_events AS d
     ON d.capture_id = capture_key
     AND d.run_index = s.run_index
@@ -98,13 +98,13 @@ WHERE s.ticks > 0;
 --   end_ticks: clock at the end of the last
 --   utilization_percent: share of that time in which it ran a kernel
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
-CREATE MACRO _device_utilization(capture_key, categories) AS TABLE
+CREATE MACRO _device_utilization(capture_key) AS TABLE
 WITH
 bounds AS MATERIALIZED (
     SELECT
         min(d.start_ticks) AS start_ticks,
         arg_max(d.end_ticks, d.start_ticks) AS end_ticks
-    FROM _device_steps(capture_key, categories) AS d
+    FROM _device_steps(capture_key) AS d
 )
 SELECT
     s.device,
@@ -129,8 +129,7 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 -- multiprocessors that had a block; and the estimated achieved occupancy, the mean
 -- over its kernels weighted by duration. Differences from the plug-in: steps of
 -- newer traces last until their kernels end, newer kernels with tensor cores are
--- recognized, and their share is of all kernels, not only of those that ops launched
--- (categories := 'older' for its answers).
+-- recognized, and their share is of all kernels, not only of those that ops launched.
 -- Columns:
 --   device: number of the device
 --   kernels: number of its kernels, within steps or not
@@ -139,8 +138,7 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
 --   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
 CREATE MACRO gpu_utilization(
-    capture,  -- name, hash prefix, @latest or selector
-    categories := 'all'  -- all, or older, as in `step_breakdown`
+    capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -151,12 +149,21 @@ kernels AS MATERIALIZED (
 ),
 busy AS MATERIALIZED (
     SELECT u.*
-    FROM _device_utilization((SELECT a.capture_id FROM target AS a), categories) AS u
+    FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u
 ),
-occupancy AS (
+summed AS (
     SELECT
         k.device,
         count(*) AS kernels,
+        sum(k.end_ticks - k.start_ticks) AS ticks,
+        sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END)
+            AS tensor_ticks,
+        sum(
+            CASE
+                WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks
+                ELSE 0
+            END
+        ) AS unknown_ticks,
         fsum(
             k.occupancy_percent * greatest(
                 least(k.end_ticks, b.end_ticks)
@@ -173,48 +180,18 @@ occupancy AS (
     FROM kernels AS k
     JOIN busy AS b ON b.device = k.device
     GROUP BY k.device
-),
-launched AS MATERIALIZED (
-    SELECT
-        l.device,
-        sum(l.device_ticks) AS ticks,
-        sum(CASE WHEN l.uses_matrix_units THEN l.device_ticks ELSE 0 END)
-            AS tensor_ticks,
-        0 AS unknown_ticks
-    FROM _launches((SELECT a.capture_id FROM target AS a), 'older') AS l
-    JOIN (
-        SELECT unnest(c.kernels) AS event_index
-        FROM _operator_calls((SELECT a.capture_id FROM target AS a), 'older') AS c
-        WHERE categories = 'older' AND c.is_operator
-    ) AS c ON c.event_index = l.event_index
-    GROUP BY l.device
-    UNION ALL
-    SELECT
-        k.device,
-        sum(k.end_ticks - k.start_ticks),
-        sum(CASE WHEN k.uses_matrix_units THEN k.end_ticks - k.start_ticks ELSE 0 END),
-        sum(
-            CASE
-                WHEN k.uses_matrix_units IS NULL THEN k.end_ticks - k.start_ticks
-                ELSE 0
-            END
-        )
-    FROM kernels AS k
-    WHERE categories = 'all'
-    GROUP BY k.device
 )
 SELECT
-    o.device,
-    o.kernels,
+    s.device,
+    s.kernels,
     b.utilization_percent,
     b.sm_efficiency_percent,
-    o.occupancy_percent,
+    s.occupancy_percent,
     CASE
-        WHEN l.device IS NOT NULL AND l.ticks > 0
-            THEN _tensor_percent(l.tensor_ticks, l.unknown_ticks, l.ticks)
-        WHEN (SELECT count(*) FROM launched) > 0 THEN 0
+        WHEN s.ticks > 0
+            THEN _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks)
+        ELSE 0
     END AS tensor_cores_percent
-FROM occupancy AS o
-JOIN busy AS b ON b.device = o.device
-LEFT JOIN launched AS l ON l.device = o.device
-ORDER BY o.device;
+FROM summed AS s
+JOIN busy AS b ON b.device = s.device
+ORDER BY s.device;

@@ -21,7 +21,7 @@ by_label AS (
         bool_or(s.kind = 'kernel') AS is_kernel,
         count(*) AS calls,
         try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks
-    FROM _trace_slices(capture_key, 'all') AS s
+    FROM _trace_slices(capture_key) AS s
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
     WHERE s.kind IN ('kernel', 'copy', 'fill')
         AND _is_recorded(r.iteration, r.phase, steps, phase)

@@ -26,7 +26,7 @@ SELECT
     w.call_start_ticks,
     w.call_end_ticks - w.call_start_ticks AS call_ticks,
     count(*) OVER (PARTITION BY w.call_index) AS launched
-FROM _launches(capture_key, 'all') AS w
+FROM _launches(capture_key) AS w
 JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
 
 -- The label of each event of a capture. The capture is chosen before the join, so that
@@ -101,7 +101,7 @@ JOIN (
     WHERE i.capture_id = (SELECT a.capture_id FROM target AS a)
 ) AS t
     ON t.event_index = l.event_index
-JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS o
+JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
     ON o.event_index = l.event_index
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
     ON s.event_index = o.op_index

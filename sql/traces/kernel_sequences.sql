@@ -23,7 +23,7 @@ target AS MATERIALIZED (
 ),
 work AS MATERIALIZED (
     SELECT w.*
-    FROM _launches((SELECT a.capture_id FROM target AS a), 'all') AS w
+    FROM _launches((SELECT a.capture_id FROM target AS a)) AS w
     WHERE w.call_index IS NOT NULL
 ),
 begun AS (
@@ -38,7 +38,7 @@ begun AS (
             ORDER BY s.start_ticks, s.end_ticks DESC, s.event_index
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
-    FROM _trace_slices((SELECT a.capture_id FROM target AS a), 'all') AS s
+    FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
     WHERE s.kind = 'op'
         AND (op IS NULL OR s.label = op)
         AND EXISTS (FROM work)

@@ -3,8 +3,7 @@
 -- them count as 0.
 -- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
 -- over all its calls, and is also known for newer traces; newer kernels with tensor
--- cores are recognized. With categories := 'older', neither is the case, as in the
--- plug-in.
+-- cores are recognized.
 -- Columns:
 --   kernel: name of the kernel
 --   family: what it computes, by its name, as in `signatures`; NULL for an unknown name
@@ -21,7 +20,6 @@
 CREATE MACRO kernel_table(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all',  -- all, or older, as in `step_breakdown`
     steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
@@ -38,7 +36,7 @@ recorded AS (
 ),
 eligible AS (
     SELECT unnest(c.kernels) AS device_index
-    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
     WHERE c.is_eligible
 ),
 ran AS (
@@ -53,7 +51,7 @@ ran AS (
         a.time_scale,
         a.unit
     FROM target AS a
-    CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a), categories) AS s
+    CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
     LEFT JOIN device_events AS d
         ON d.capture_id = a.capture_id

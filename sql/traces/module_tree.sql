@@ -20,7 +20,6 @@
 CREATE MACRO module_tree(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all',  -- all, or older, as in `step_breakdown`
     steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
@@ -30,7 +29,7 @@ target AS MATERIALIZED (
 ),
 calls AS MATERIALIZED (
     SELECT c.*
-    FROM _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
 ),
 recorded AS MATERIALIZED (
     SELECT r.run_index

@@ -4,11 +4,9 @@
 -- `key_averages`, device time belongs to the op that contains its launch.
 -- Differences from the plug-in: ops of newer traces have device times; the plug-in
 -- uses external ids, which refer to other ops in many traces; it loses what an op
--- launches itself if the op contains another op of its name (with categories :=
--- 'older', these results are as in the plug-in); an op is eligible for tensor cores
--- if any of its calls is, not only the first; times of an op count once where it calls
--- itself, or where its calls overlap (with categories := 'older', as in the plug-in,
--- several times).
+-- launches itself if the op contains another op of its name; an op is eligible for
+-- tensor cores if any of its calls is, not only the first; times of an op count once
+-- where it calls itself, or where its calls overlap.
 -- Columns:
 --   name: the op
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
@@ -25,7 +23,6 @@ CREATE MACRO operator_table(
     capture,  -- name, hash prefix, @latest or selector
     "by" := 'name',  -- name or shape: the column by which ops are separated
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all',  -- all, or older, as in `step_breakdown`
     steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
@@ -50,7 +47,7 @@ called AS (
         c.unknown_before_ticks + c.unknown_ticks AS unknown_until_ticks,
         CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes
     FROM target AS a
-    CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a), categories) AS c
+    CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
     LEFT JOIN op_arguments AS o
         ON a.parted_by = 'shape'
@@ -60,33 +57,29 @@ called AS (
     WHERE c.is_operator
         AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),
--- What earlier calls of the same row and thread have of each call counts once; the
--- plug-in counts it for both.
+-- What earlier calls of the same row and thread have of each call counts once.
 repeated AS (
     SELECT
         c.*,
         _part_before(
             c.start_ticks,
             c.end_ticks,
-            max(CASE categories WHEN 'all' THEN c.end_ticks END) OVER earlier_calls
+            max(c.end_ticks) OVER earlier_calls
         ) AS host_repeated,
         _part_before(
             c.device_before_ticks,
             c.device_until_ticks,
-            max(CASE categories WHEN 'all' THEN c.device_until_ticks END)
-                OVER earlier_calls
+            max(c.device_until_ticks) OVER earlier_calls
         ) AS device_repeated,
         _part_before(
             c.tensor_before_ticks,
             c.tensor_until_ticks,
-            max(CASE categories WHEN 'all' THEN c.tensor_until_ticks END)
-                OVER earlier_calls
+            max(c.tensor_until_ticks) OVER earlier_calls
         ) AS tensor_repeated,
         _part_before(
             c.unknown_before_ticks,
             c.unknown_until_ticks,
-            max(CASE categories WHEN 'all' THEN c.unknown_until_ticks END)
-                OVER earlier_calls
+            max(c.unknown_until_ticks) OVER earlier_calls
         ) AS unknown_repeated
     FROM called AS c
     WINDOW earlier_calls AS (

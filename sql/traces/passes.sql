@@ -96,7 +96,7 @@ launched AS MATERIALIZED (
         o.device_ticks,
         t.thread_index,
         e.start_ticks
-    FROM _launches(capture_key, 'all') AS o
+    FROM _launches(capture_key) AS o
     LEFT JOIN (
         SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
     ) AS t ON t.event_index = coalesce(o.call_index, o.owner_index)

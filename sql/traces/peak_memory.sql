@@ -47,7 +47,7 @@ steps AS (
         s.start_ticks,
         s.end_ticks,
         _step_number(s.label) AS step
-    FROM _trace_slices((SELECT a.capture_id FROM target AS a), 'all') AS s
+    FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
     WHERE s.kind = 'step'
 ),
 owned AS (

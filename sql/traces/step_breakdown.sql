@@ -9,8 +9,7 @@
 --   unit: the requested unit of time
 CREATE MACRO _step_breakdown(
     capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    categories  -- as in `step_breakdown`
+    unit  -- unit of results: one that `_capture` has checked
 ) AS TABLE
 SELECT
     t.run_index,
@@ -25,7 +24,7 @@ SELECT
     a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
 JOIN captures AS c ON c.capture_id = a.capture_id
-CROSS JOIN _step_ticks(capture_key, categories) AS t;
+CROSS JOIN _step_ticks(capture_key) AS t;
 
 -- The time of one step of a trace in one category, as in the overview of
 -- torch-tb-profiler. Each moment of a step counts once, for the first category that
@@ -35,12 +34,11 @@ CROSS JOIN _step_ticks(capture_key, categories) AS t;
 -- what several steps share in time counts for each. Steps at the end of a
 -- trace whose kernels were not all recorded are excluded. Differences from the
 -- plug-in: runtime calls, DataLoaders and communication are recognized in the form
--- that torch has written since 2021, too (categories := 'older' for only those that
--- the plug-in recognizes); kernels of communication are recognized by their family, and
--- come before copies and fills, so that the time is what `device_breakdown` calls
--- exposed; communication on the host counts only if the trace has no kernels; a step repeated for a device is
--- not a separate step; if the first category fills all steps, later categories are
--- not counted, too.
+-- that torch has written since 2021, too; kernels of communication are recognized by
+-- their family, and come before copies and fills, so that the time is what
+-- `device_breakdown` calls exposed; communication on the host counts only if the trace
+-- has no kernels; a step repeated for a device is not a separate step; if the first
+-- category fills all steps, later categories are not counted, too.
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -50,8 +48,7 @@ CROSS JOIN _step_ticks(capture_key, categories) AS t;
 --   unit: the requested unit of time
 CREATE MACRO step_breakdown(
     capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all'  -- all: names written by any version of torch; older: only the categories and names that torch-tb-profiler recognizes
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -66,8 +63,7 @@ SELECT
     b.unit
 FROM _step_breakdown(
     (SELECT a.capture_id FROM target AS a),
-    (SELECT a.unit FROM target AS a),
-    categories
+    (SELECT a.unit FROM target AS a)
 ) AS b
 ORDER BY b.run_index, b.place;
 
@@ -81,14 +77,13 @@ ORDER BY b.run_index, b.place;
 CREATE MACRO _average_step(
     capture_key,  -- key of a capture
     unit,  -- unit of results: one that `_capture` has checked
-    categories,  -- as in `step_breakdown`
     steps,  -- as in `op_totals`
     phase  -- only runs of this phase; NULL: all runs
 ) AS TABLE
 WITH
 broken AS MATERIALIZED (
     SELECT b.*
-    FROM _step_breakdown(capture_key, unit, categories) AS b
+    FROM _step_breakdown(capture_key, unit) AS b
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
     JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = b.run_index
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
@@ -124,7 +119,6 @@ FROM averaged AS v;
 CREATE MACRO average_step(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all',  -- all, or older, as in `step_breakdown`
     steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
     phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
 ) AS TABLE
@@ -141,7 +135,7 @@ SELECT
 FROM _average_step(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),
-    categories, steps, phase
+    steps, phase
 ) AS v
 ORDER BY
     list_position(

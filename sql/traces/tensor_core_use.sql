@@ -36,7 +36,7 @@ target AS MATERIALIZED (
 -- Kernels that the innermost op which could use tensor cores launched itself.
 eligible AS (
     SELECT unnest(c.kernels) AS event_index
-    FROM _operator_calls((SELECT a.capture_id FROM target AS a), 'all') AS c
+    FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
     WHERE c.is_lowest_eligible
 ),
 steps AS (
@@ -51,7 +51,7 @@ work AS (
         o.uses_matrix_units AS uses,
         l.event_index IS NOT NULL AS could
     FROM target AS a
-    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a), 'all') AS o
+    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
     JOIN device_events AS d
         ON d.capture_id = a.capture_id AND d.event_index = o.event_index
     LEFT JOIN eligible AS l ON l.event_index = o.event_index

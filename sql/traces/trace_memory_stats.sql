@@ -19,7 +19,7 @@ CREATE MACRO _memory_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (
     SELECT t.*
-    FROM _operator_tree(capture_key, 'all') AS t
+    FROM _operator_tree(capture_key) AS t
     WHERE t.end_ticks > t.start_ticks
         -- A step may begin within an op that it does not contain.
         AND NOT starts_with(t.label, 'ProfilerStep#')
@@ -83,11 +83,11 @@ calls AS MATERIALIZED (
         t.label,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator,
         p.call_index AS above_index
-    FROM _operator_tree((SELECT a.capture_id FROM target AS a), 'all') AS t
+    FROM _operator_tree((SELECT a.capture_id FROM target AS a)) AS t
     JOIN runs AS r
         ON r.capture_id = (SELECT a.capture_id FROM target AS a)
         AND r.run_index = t.run_index
-    LEFT JOIN _operator_tree((SELECT a.capture_id FROM target AS a), 'all') AS p
+    LEFT JOIN _operator_tree((SELECT a.capture_id FROM target AS a)) AS p
         ON p.event_index = t.parent_index
     WHERE t.call_index = t.event_index
         AND _is_recorded(r.iteration, r.phase, steps, phase)

@@ -8,7 +8,6 @@
 --   remedy: as in `trace_recommendations`
 CREATE MACRO _trace_recommendations(
     capture_key,  -- key of a capture
-    categories,  -- all, or older, as in `step_breakdown`
     data_loader_percent := 5,  -- as in `trace_recommendations`
     communication_percent := 10,  -- as in `trace_recommendations`
     utilization_percent := 50,  -- as in `trace_recommendations`
@@ -17,12 +16,12 @@ CREATE MACRO _trace_recommendations(
 WITH
 slices AS MATERIALIZED (
     SELECT s.*
-    FROM _trace_slices(capture_key, categories) AS s
+    FROM _trace_slices(capture_key) AS s
 ),
 average AS MATERIALIZED (
     SELECT v.category, v.share_percent
     FROM _average_step(
-        capture_key, 'us', categories, NULL, NULL
+        capture_key, 'us', NULL, NULL
     ) AS v
 ),
 devices AS MATERIALIZED (
@@ -35,8 +34,7 @@ wrapped AS (
         bool_or(s.label = 'DataParallel.forward') AS is_data_parallel,
         bool_or(s.label = 'DistributedDataParallel.forward') AS is_distributed
     FROM slices AS s
-    WHERE s.kind IN ('op', 'python')
-        OR s.kind = 'annotation' AND categories = 'all'
+    WHERE s.kind IN ('op', 'python', 'annotation')
 ),
 nccl_usage AS (
     SELECT
@@ -47,7 +45,7 @@ nccl_usage AS (
             false
         ) AS has_nccl
     FROM slices AS s
-    WHERE s.is_communication OR s.kind = 'kernel' AND categories = 'all'
+    WHERE s.is_communication OR s.kind = 'kernel'
 ),
 used AS (
     SELECT count(DISTINCT d.device) AS devices
@@ -60,9 +58,8 @@ used AS (
 tensors AS (
     SELECT
         sum(CASE WHEN c.is_lowest_eligible THEN c.kernel_self_ticks ELSE 0 END)
-            AS eligible_ticks,
-        sum(CASE WHEN c.is_operator THEN c.kernel_self_ticks ELSE 0 END) AS ticks
-    FROM _operator_calls(capture_key, categories) AS c
+            AS eligible_ticks
+    FROM _operator_calls(capture_key) AS c
     WHERE EXISTS (FROM devices)
 ),
 kernels AS (
@@ -161,7 +158,7 @@ recommendations AS (
         'The device is mostly idle.',
         printf('a kernel ran in %.2f %% of the steps', g.utilization_percent),
         'Try a larger batch, if the model converges as well with it.'
-    FROM _device_utilization(capture_key, categories) AS g
+    FROM _device_utilization(capture_key) AS g
     WHERE g.utilization_percent < utilization_percent
     UNION ALL
     SELECT
@@ -171,13 +168,12 @@ recommendations AS (
         'No kernel uses tensor cores, and ops could.',
         printf(
             'ops that could launched %.0f %% of the time of kernels',
-            100e0 * t.eligible_ticks
-            / CASE WHEN categories = 'all' THEN k.ticks ELSE t.ticks END
+            100e0 * t.eligible_ticks / k.ticks
         ),
         'Try automatic mixed precision.'
     FROM tensors AS t
     CROSS JOIN kernels AS k
-    WHERE t.eligible_ticks > CASE WHEN categories = 'all' THEN 0.05 * k.ticks ELSE 0 END
+    WHERE t.eligible_ticks > 0.05 * k.ticks
         AND (SELECT e.has_units FROM equipped AS e)
         AND k.is_known
         AND NOT k.has_uses
@@ -210,8 +206,7 @@ FROM recommendations;
 -- device_memory: a device's memory is nearly full. Differences from the plug-in:
 -- each device has a row; memory of the CPU is not compared with that of the last
 -- device; tensor_cores needs those shares; and data_loader, data_parallel,
--- communication_backend and tensor_cores also apply to newer traces (unless
--- categories := 'older').
+-- communication_backend and tensor_cores also apply to newer traces.
 -- Columns:
 --   rule: the rule
 --   device: the device that it applies to; NULL if it applies to the run
@@ -220,7 +215,6 @@ FROM recommendations;
 --   remedy: what may help, as text
 CREATE MACRO trace_recommendations(
     capture,  -- name, hash prefix, @latest or selector
-    categories := 'all',  -- all, or older, as in `step_breakdown`
     data_loader_percent := 5,  -- share of the average step in DataLoaders above which data_loader applies
     communication_percent := 10,  -- share of the average step in communication above which communication applies
     utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
@@ -233,7 +227,6 @@ target AS MATERIALIZED (
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
 FROM _trace_recommendations(
     (SELECT a.capture_id FROM target AS a),
-    categories,
     data_loader_percent := data_loader_percent,
     communication_percent := communication_percent,
     utilization_percent := utilization_percent,

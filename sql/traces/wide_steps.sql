@@ -16,8 +16,7 @@
 --   unit: the requested unit of time
 CREATE MACRO wide_steps(
     capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    categories := 'all'  -- all, or older, as in `step_breakdown`
+    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -36,7 +35,7 @@ summed AS (
         max(CASE t.place WHEN 6 THEN t.ticks END) AS data_loader,
         max(CASE t.place WHEN 7 THEN t.ticks END) AS cpu_exec,
         max(CASE t.place WHEN 8 THEN t.ticks END) AS other
-    FROM _step_ticks((SELECT a.capture_id FROM target AS a), categories) AS t
+    FROM _step_ticks((SELECT a.capture_id FROM target AS a)) AS t
     GROUP BY t.run_index, t.step
 ),
 -- As in `_find_typical_runs`.

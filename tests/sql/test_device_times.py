@@ -36,7 +36,6 @@ def test_device_time_is_of_the_op_around_the_launch(traces: Traces) -> None:
         event("gpu_memcpy", "Memcpy DtoH", 95, 100, 7, device=0, external=0, correlation=40),
         is_older=True,
     )
-    assert asked_of_ops(traces, categories="older") == {"aten::to": 40.0}
     assert asked_of_ops(traces) == {"aten::mm": 40.0, "aten::copy_": 5.0}
 
 
@@ -51,7 +50,6 @@ def test_an_op_that_calls_its_own_name_keeps_what_it_launches(traces: Traces) ->
         event("kernel", "k", 60, 65, 7, device=0, correlation=2),
         is_older=True,
     )
-    assert asked_of_ops(traces, categories="older") == {"aten::mm": 10.0}
     assert asked_of_ops(traces) == {"aten::mm": 15.0}
     # The op has two children, so torch's table counts two calls.
     columns = "name, calls, self_device_time, device_time_total, torch_device_time_total"
@@ -115,10 +113,9 @@ def test_a_kernel_of_communication_is_one_that_it_launched(traces: Traces) -> No
         event("kernel", "a_ring", 70, 77, 7, device=0, external=3, correlation=8),
     ]
     traces.take(*events, is_older=True)
-    [older], [ours] = traces.steps(categories="older"), traces.steps()
-    assert (older["Kernel"], older["Communication"]) == (7.0, 20.0 + 20.0)
+    [step] = traces.steps()
     # In a trace with kernels, communication on the host is not counted.
-    assert (ours["Kernel"], ours["Communication"]) == (20.0, 7.0)
+    assert (step["Kernel"], step["Communication"]) == (20.0, 7.0)
 
 
 def test_newer_kernels_with_tensor_cores_are_known(traces: Traces) -> None:
@@ -128,7 +125,6 @@ def test_newer_kernels_with_tensor_cores_are_known(traces: Traces) -> None:
         event("kernel", kernel, 20, 90, 7, correlation=3, device=0),
     )
     assert traces.ask("kernel_table", "tensor_cores_used") == [(True,)]
-    assert traces.ask("kernel_table", "tensor_cores_used", categories="older") == [(False,)]
 
 
 def test_a_device_is_in_the_step_of_its_launch(traces: Traces) -> None:

@@ -24,7 +24,7 @@ PARAMETERS = {
     "capture", "capture_key", "baseline", "unit", "time_scale", "quantiles", "by", "repeats",
     "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
     "stack_depth", "etdump", "trace", "label", "category",
-    "categories", "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
+    "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
     "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
     "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
     "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",

@@ -50,23 +50,13 @@ FIRST = {"Kernel": 40.0, "Runtime": 10.0, "CPU Exec": 20.0, "Other": 30.0}
 SECOND = {"Kernel": 40.0, "Memcpy": 20.0, "Runtime": 16.0, "DataLoader": 8.0, "CPU Exec": 4.0, "Other": 32.0}
 
 
-@pytest.mark.parametrize(("is_older", "categories"), [(False, "all"), (True, "all"), (True, "older")])
-def test_steps_of_both_layouts(traces: Traces, is_older: bool, categories: str) -> None:
+@pytest.mark.parametrize("is_older", [False, True])
+def test_steps_of_both_layouts(traces: Traces, is_older: bool) -> None:
     traces.take(*two_steps(), is_older=is_older)
-    assert traces.steps(categories=categories) == [FIRST, SECOND]
+    assert traces.steps() == [FIRST, SECOND]
     rows = traces.ask("step_breakdown", unit="ns")
     assert [row[2] for row in rows] == [*CATEGORIES] * 2
     assert rows[8] == (1, 5, "Kernel", 40000.0, pytest.approx(100 * 40 / 120), "ns")
-
-
-def test_newer_categories_are_known(stepped: Traces) -> None:
-    """The plug-in has no `cuda_runtime`, and no DataLoader that is an annotation: its answer is that for `older`."""
-    plugin = [
-        {"Kernel": 40.0, "CPU Exec": 30.0, "Other": 30.0},
-        {"Kernel": 20.0, "Memcpy": 20.0, "CPU Exec": 10.0, "Other": 50.0},
-    ]
-    assert stepped.steps(categories="older") == plugin
-    assert stepped.steps() == [FIRST, SECOND]
 
 
 def test_average_step(stepped: Traces) -> None:
@@ -117,7 +107,7 @@ def test_time_counts_once_where_kernels_fill_the_steps(traces: Traces) -> None:
 
 
 def test_communication(traces: Traces) -> None:
-    """Kernels with the id of a communication are communication; newer names are known, too, unlike in the plug-in."""
+    """The plug-in takes the kernel with the id of a collective for communication, and knows fewer collectives."""
     traces.take(
         event("user_annotation", "ProfilerStep#1", 0, 100),
         event("cpu_op", "nccl:all_to_all", 0, 20, external=1),
@@ -125,19 +115,9 @@ def test_communication(traces: Traces) -> None:
         event("kernel", "ncclDevKernel_SendRecv", 40, 60, 7, device=0, external=9),
         event("kernel", "k", 70, 80, 7, device=0, external=2),
     )
-    plugin = {"Kernel": 20.0, "Communication": 20.0, "CPU Exec": 20.0, "Other": 40.0}
-    assert traces.steps(categories="older") == [plugin]
     # In a trace with kernels, communication is that of devices; "k" is of another family, by its name.
     assert traces.steps() == [{"Kernel": 10.0, "Communication": 20.0, "CPU Exec": 30.0, "Other": 40.0}]
     assert [row[0] for row in traces.ask("trace_recommendations")] == ["communication", "gpu_utilization"]
-
-
-@pytest.mark.parametrize(
-    "view", ["step_breakdown", "average_step", "kernel_table", "operator_table", "gpu_utilization"]
-)
-def test_unknown_categories_are_an_error(stepped: Traces, view: str) -> None:
-    with pytest.raises(QueryError, match="categories must be all or older, not newest"):
-        stepped.ask(view, categories="newest")
 
 
 def test_operators(stepped: Traces) -> None:
@@ -148,12 +128,6 @@ def test_operators(stepped: Traces) -> None:
     ]
     assert stepped.ask("operator_table", "name, shapes", by="shape")[1] == ("aten::relu", "[[8, 2]]")
     assert [row[0] for row in stepped.ask("operator_table", "name", steps="skip_first=1")] == ["aten::relu"]
-    # The plug-in has no runtime calls there, so it has no device times and leaves no host times out.
-    assert stepped.ask("operator_table", "name, device_total_time, host_self_time", categories="older") == [
-        ("aten::addmm", 0.0, 20.0),
-        ("aten::linear", 0.0, 10.0),
-        ("aten::relu", 0.0, 10.0),
-    ]
     with pytest.raises(QueryError, match="by must be name or shape, not stack"):
         stepped.ask("operator_table", by="stack")
 
@@ -198,17 +172,11 @@ def test_kernels(traces: Traces) -> None:
         ),
         ("volta_h884gemm", "GEMM", True, True, 1, 40.0, 40.0, 40.0, 40.0, 0.5, 40.0, "us"),
     ]
-    # The plug-in finds no op for these, as it has no runtime calls there.
-    assert not any(row[3] for row in traces.ask("kernel_table", categories="older"))
 
 
 def test_utilization(stepped: Traces) -> None:
     assert stepped.ask("gpu_utilization") == [
         (0, 2, pytest.approx(100 * 80 / 220), pytest.approx(100 * 60 / 220), pytest.approx(60.0), 50.0)
-    ]
-    # The plug-in leaves out events after the host's steps: 30 %, 20 %, 53.33 %, and no tensor cores.
-    assert stepped.ask("gpu_utilization", categories="older") == [
-        (0, 2, pytest.approx(30.0), pytest.approx(20.0), pytest.approx(53.333333), None)
     ]
 
 
