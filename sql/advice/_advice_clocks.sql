@@ -13,13 +13,6 @@ CREATE MACRO _is_coarse(
 -- Evidence: one clock of a capture (the runtime's, or that of its delegates'
 -- events) and its step. A step is the largest power of ten or two, of at least 8
 -- ticks, of which nearly all durations are multiples.
--- Columns:
---   is_delegate: whether the clock times the delegates' events
---   events: number of timed events, over all runs
---   zeros: number of events with duration zero
---   step: step of the clock, in unit; NULL if no coarse step was found, or all durations are zero
---   middle: median of the durations
---   unit: unit of step and middle
 CREATE MACRO _advice_clocks(
     capture_key,  -- key of a capture
     unit,  -- unit of results: one that `_capture` has checked
@@ -97,14 +90,7 @@ LEFT JOIN largest AS l ON l.is_delegate = c.is_delegate;
 
 -- The events within delegates that take less on average than a step of their clock:
 -- their times are 0, or a step in some calls.
--- Columns:
---   events: number of such events, of one slot each
---   step: step of the clock, in unit; NULL if no coarse step was found, or all durations are zero
---   unit: unit of step
-CREATE MACRO _delegates_below_clock(
-    capture_key,  -- key of a capture
-    unit  -- unit of results: one that `_capture` has checked
-) AS TABLE
+CREATE MACRO _delegates_below_clock(capture_key, unit) AS TABLE
 SELECT count(*) AS events, d.step, d.unit
 FROM (
     SELECT e.signature_index, c.step, c.unit

@@ -2,14 +2,6 @@
 -- is high for the runtime's clock, as it makes all times unreliable; for the clock
 -- of delegates' events it is medium if a quarter of the events have duration zero,
 -- else low.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_coarse_clock(
     clocks,  -- rows of `_advice_clocks` as a list
     least_events := 20  -- smallest number of events that is judged

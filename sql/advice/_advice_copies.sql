@@ -1,13 +1,5 @@
 -- Rule: much of the time is spent in ops that compute nothing: changes of layout,
 -- type conversions and copies, in kernels and within delegates.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_copies(
     ops,  -- rows of `_advice_ops` as a list
     copies_percent := 5  -- share of the executes in percent from which copies are reported: the limit of medium severity

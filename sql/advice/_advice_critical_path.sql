@@ -2,19 +2,7 @@
 -- the start of the recording to its end: what it takes there limits what a faster op
 -- can save. The calls of the runtime or driver in which the host waits (allocation, free, as
 -- in `_call_cause`, but for synchronization) count by their cause, for all ops together.
--- Columns:
---   rule: critical path
---   severity: as in `advice`, by the share of the path
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
---   unit: as in `advice`
-CREATE MACRO _advice_critical_path(
-    capture_key,  -- key of a capture
-    time_unit  -- unit of time
-) AS TABLE
+CREATE MACRO _advice_critical_path(capture_key, time_unit) AS TABLE
 WITH
 clock AS (
     SELECT DISTINCT c.capture_id, c.time_scale

@@ -1,14 +1,6 @@
 -- Rule: one op or one module takes most of the time. This is the place to optimize
 -- rather than a fault, so severity is at most medium. Copies are reported by
 -- `_advice_copies`; a model of one or two ops is not reported.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_dominating(
     ops,  -- rows of `_advice_ops` as a list
     times,  -- rows of `_advice_times` as a list

@@ -1,14 +1,6 @@
 -- The capture that rules apply to: one that a runtime on a device wrote. Traces and
 -- references have other rules, or none.
--- Columns:
---   capture_id: the capture
---   profiling_level: all, method_only, debug, or NULL
---   time_scale: unit of one tick
---   unit: unit of the results
-CREATE MACRO _advice_capture(
-    capture_key,  -- key of a capture
-    unit  -- unit of results: one that `_capture` has checked
-) AS TABLE
+CREATE MACRO _advice_capture(capture_key, unit) AS TABLE
 SELECT
     k.capture_id,
     k.profiling_level,
@@ -21,26 +13,7 @@ WHERE k.format NOT IN ('torch_trace', 'reference');
 -- Evidence: one run with an execute, as in `framework_tax`; no rows if values were
 -- logged, as all times then include copying them. Shares are of the requested runs:
 -- by default the typical ones, see `typical_runs`.
--- Columns:
---   run_index: the run
---   block_index: its event block
---   execute: time of its executes
---   tax: execute less kernels and delegates; NULL if unknown
---   tax_percent: tax in percent of execute
---   events: number of timed events within its executes, without those within delegates
---   is_first: whether it is the first run of its name, and enough runs of its block follow
---   is_outlier: whether it is another run that is not typical
---   is_steady: whether shares are computed from it
---   middle: median of the typical runs of its block
---   unit: unit of execute, tax and middle
-CREATE MACRO _advice_runs(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _advice_runs(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.* FROM _advice_capture(capture_key, unit) AS c
@@ -80,20 +53,6 @@ WHERE a.profiling_level IS DISTINCT FROM 'debug';
 
 -- Evidence: one event of a capture's blocks within its executes, with its self time
 -- as in `op_totals` and `module_totals`, over steady runs.
--- Columns:
---   method: scope of the runs
---   kind: kernel, delegate, delegate_call, operator_call, control, user, framework
---   op: the event's family
---   instruction_id: its instruction; NULL where none is named
---   is_copy: whether it computes nothing: moves, copies or converts data
---   is_of_constant: whether it reads no other op's result, only weights or inputs of the model; NULL without a record
---   module_path: path of its module; NULL where unknown
---   source: file and line; NULL where unknown
---   is_opened: for a DELEGATE_CALL, whether events within it show how much of it is overhead
---   calls: calls per run, on average
---   per_run: self time per run, on average
---   share_percent: per_run in percent of the executes
---   unit: unit of per_run
 CREATE MACRO _advice_times(
     capture_key,  -- key of a capture
     unit,  -- unit of results: one that `_capture` has checked

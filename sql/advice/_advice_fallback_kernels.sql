@@ -1,13 +1,5 @@
 -- Rule: some ops run as kernels although there are delegates. Each such op also
 -- splits the graph, so that delegates are called more often.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_fallback_kernels(
     ops,  -- rows of `_advice_ops` as a list
     kernels_percent := 2  -- share of the executes in percent from which the kernels are reported: less than for other rules, as splitting the graph costs time too

@@ -1,13 +1,5 @@
 -- Rule: too few runs for percentiles. With fewer than ten, p10 and p90 are the
 -- fastest and the slowest run.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_few_runs(
     runs,  -- rows of `_advice_runs` as a list
     least_runs := 10  -- smallest number of runs for percentiles

@@ -1,13 +1,5 @@
 -- Rule: one finding of the capture, or of its record, that affects what numbers
 -- mean.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_findings(capture_key) AS TABLE
 WITH
 known (rule, severity, remedy) AS (

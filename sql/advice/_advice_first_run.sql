@@ -1,14 +1,6 @@
 -- Rule: the first run is an outlier: caches, pages and clocks are cold. Its share
 -- is its excess over all runs of the capture, as in averages. This is normal, so
 -- severity is at most medium.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_first_run(
     runs,  -- rows of `_advice_runs` as a list
     loading,  -- rows of `load_breakdown` as a list

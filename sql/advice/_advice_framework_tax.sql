@@ -3,14 +3,6 @@
 -- captures in tests/ (transformer: 114 events, 223 us traced, 190 us not), so a tax
 -- of this order per event comes from tracing rather than from the framework;
 -- severity is then never high.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_framework_tax(
     runs,  -- rows of `_advice_runs` as a list
     tax_percent := 10,  -- share of a run in percent from which the tax is reported: half of it is then worth a comparison

@@ -2,19 +2,7 @@
 -- the time from its first event to the end of its last. Causes are those of
 -- `device_idle_causes`. There is no advice where it is not known what was waited for
 -- (unknown, unknown_wait), nor for calls of no known kind.
--- Columns:
---   rule: device idle
---   severity: as in `advice`, by the share of the device's time
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
---   unit: as in `advice`
-CREATE MACRO _advice_idle_devices(
-    capture_key,  -- key of a capture
-    time_unit  -- unit of time
-) AS TABLE
+CREATE MACRO _advice_idle_devices(capture_key, time_unit) AS TABLE
 WITH
 clock AS (
     SELECT c.time_scale FROM captures AS c WHERE c.capture_id = capture_key

@@ -1,19 +1,7 @@
 -- What the time of a trace's devices is spent on, if it is not idle: the families of
 -- kernels, and the chains of kernels that torch.compile would fuse. A family has advice
 -- if it takes a fifth of the time, and chains if fusing them could save a twentieth.
--- Columns:
---   rule: device time or fusable kernels
---   severity: as in `advice`; low for device time, which isn't a fault
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`; for device time, the time of the first family
---   share_percent: as in `advice`
---   remedy: as in `advice`
---   unit: as in `advice`
-CREATE MACRO _advice_kernels(
-    capture_key,  -- key of a capture
-    time_unit  -- unit of time
-) AS TABLE
+CREATE MACRO _advice_kernels(capture_key, time_unit) AS TABLE
 WITH
 clock AS (
     SELECT c.time_scale FROM captures AS c WHERE c.capture_id = capture_key

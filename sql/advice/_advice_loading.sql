@@ -1,14 +1,6 @@
 -- Rule: loading took longer than all runs of the capture together. A capture is not
 -- a user's session, so severity is low; medium if loading takes longer than a
 -- hundred runs.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_loading(
     runs,  -- rows of `_advice_runs` as a list
     loading,  -- rows of `load_breakdown` as a list

@@ -1,13 +1,5 @@
 -- Rule: the runtime logged values. Its times include copying them, so rules about
 -- time do not apply.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_logged_values(capture_key) AS TABLE
 SELECT
     'logged values' AS rule,

@@ -1,14 +1,6 @@
 -- Rule: no delegate runs anything, though much of the time is spent in ops that
 -- backends are made for. Names don't show whether the kernels are the portable
 -- ones.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_nothing_delegated(
     ops,  -- rows of `_advice_ops` as a list
     heavy_percent := 20  -- share of the executes in percent, in convolutions and matrix products, from which it is reported: the limit of high severity

@@ -1,18 +1,5 @@
 -- Evidence: one op of a capture by name, from its `_advice_times`, with its
 -- description.
--- Columns:
---   kind: kernel, delegate, delegate_call, ...
---   op: name of the op
---   is_copy: whether it computes nothing
---   is_heavy: whether it is a convolution or matrix product, which backends are made for
---   of_constants: part of per_run that reads no other op's result; NULL without a record
---   instructions: number of instructions that call it
---   calls: calls per run, on average
---   per_run: self time per run, on average
---   opened: part of per_run in DELEGATE_CALLs whose events show how much is overhead
---   share_percent: per_run in percent of the executes
---   unit: unit of per_run
---   words: description of all that, with the instructions and the line that take most of it
 CREATE MACRO _advice_ops(
     times  -- rows of `_advice_times` as a list
 ) AS TABLE

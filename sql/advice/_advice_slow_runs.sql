@@ -1,13 +1,5 @@
 -- Rule: runs that are not typical took so much longer than typical ones that totals
 -- and averages over all runs represent neither.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_slow_runs(
     runs,  -- rows of `_advice_runs` as a list
     outliers_percent := 5  -- share of all time in percent that their excess must have: the limit of medium severity

@@ -3,14 +3,6 @@
 -- unaccounted. If the clock of these events is too coarse, and for calls without
 -- events or with detached ones, unaccounted time is not counted as overhead; such
 -- calls are reported if they are short.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_small_delegate_calls(
     ops,  -- rows of `_advice_ops` as a list
     clocks,  -- rows of `_advice_clocks` as a list

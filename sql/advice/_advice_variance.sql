@@ -5,14 +5,6 @@
 -- captures of 3 models on a shared machine, s was 0.15 of the spread within a
 -- capture (0.13 to 0.15 by model, robustly); 5 per side is the smallest number that
 -- detected 94 % or more there.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
 CREATE MACRO _advice_variance(
     runs,  -- rows of `_advice_runs` as a list
     spread_percent := 20,  -- spread in percent from which it is reported: captures on a quiet machine have 5 to 11 %, one in ten over 20

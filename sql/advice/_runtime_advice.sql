@@ -1,22 +1,6 @@
 -- The rows of `advice`, without their order, of a capture by its key that a runtime
 -- on a device wrote; none of others.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
---   unit: as in `advice`
-CREATE MACRO _runtime_advice(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _runtime_advice(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 advised AS MATERIALIZED (
     SELECT c.capture_id, c.unit

@@ -1,18 +1,6 @@
 -- The findings of `trace_recommendations`, the causes of idle devices, the ops of the
 -- critical path and the families of kernels as rows of `advice`, without their order, of a capture by its key.
--- Columns:
---   rule: as in `advice`
---   severity: as in `advice`
---   finding: as in `advice`
---   evidence: as in `advice`
---   time_at_stake: as in `advice`
---   share_percent: as in `advice`
---   remedy: as in `advice`
---   unit: as in `advice`
-CREATE MACRO _trace_advice(
-    capture_key,  -- key of a capture
-    unit  -- unit of time
-) AS TABLE
+CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
 SELECT
     replace(r.rule, '_', ' ') AS rule,
     'medium' AS severity,
@@ -95,7 +83,6 @@ ORDER BY
 -- The rows of `advice` about a capture that a runtime on a device wrote. Callers that
 -- know the capture's format use it, because `advice` also plans the rules of traces,
 -- which takes longer than to answer.
--- Columns: as in `advice`
 CREATE MACRO _advice_of_runtime(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -130,7 +117,6 @@ ORDER BY
     t.finding;
 
 -- The rows of `advice` about a PyTorch trace, for callers that know the format.
--- Columns: as in `advice`
 CREATE MACRO _advice_of_trace(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- as in `advice`

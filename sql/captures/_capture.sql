@@ -7,9 +7,6 @@
 -- aliases begin with an underscore in this file: an argument may be a column of the
 -- caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name
 -- would hide it.
--- Columns:
---   capture_id: the capture
---   name: its name
 CREATE MACRO _matching_captures(
     capture  -- name, selector, or at least 4 characters of a hash
 ) AS TABLE
@@ -18,11 +15,6 @@ FROM _capture_matches(capture) AS _way
 WHERE _way.way = _way.best;
 
 -- All captures, and whether an argument matches them.
--- Columns:
---   capture_id: the capture
---   name: its name
---   way: how the argument matches: 1 by hash, 2 by name, 3 by selector or prefix; NULL if not
---   best: the smallest way of all captures; NULL if none matches
 CREATE MACRO _capture_matches(
     capture  -- name, selector, or at least 4 characters of a hash
 ) AS TABLE
@@ -50,10 +42,6 @@ FROM (
 ) AS _way;
 
 -- The captures that an argument matches, in one row.
--- Columns:
---   keys: keys of the captures; empty if none matches
---   names: their names, sorted; NULL if none matches
---   missing: error message if none matches, with the three most similar names
 CREATE MACRO _resolved_captures(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE
@@ -87,8 +75,6 @@ FROM (
 ) AS _found;
 
 -- The captures that a selector chooses; no rows if the text is not a selector.
--- Columns:
---   capture_id: the capture
 CREATE MACRO _selected_captures(
     selector  -- key=value parts and @latest or @previous, separated by commas
 ) AS TABLE
@@ -185,15 +171,6 @@ CREATE MACRO _capture_id(
 );
 
 -- The one capture that an argument matches, and the unit of results.
--- Columns:
---   capture_id: the capture
---   time_scale: unit of one tick
---   profiling_level: all, method_only, debug, or NULL
---   name: its name
---   format: its format, in `captures`
---   record_id: key of its record; NULL if there is none
---   program_id: key of its program; NULL if there is none
---   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _capture(
     capture,  -- name, hash prefix, @latest or selector
     unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)

@@ -1,14 +1,6 @@
 -- The captures that are not among those of their group that were recorded last, as
 -- for @latest; or among the last by a label. Captures without that label are neither
 -- counted nor returned.
--- Columns:
---   capture_id: the capture
---   name: its name
---   group_values: values of the labels, in the order requested, with NULL for a label that the capture lacks
---   age: position in its group, from 1 for the last
---   captured_at: when it was measured, in UTC; NULL where unknown
---   ingested_at: when it was read, in UTC
---   is_pruned: whether its events are already pruned
 CREATE MACRO _outdated_captures(
     keep_last,  -- number of captures to keep in each group
     "by" := [],  -- keys of the labels whose values are equal within a group

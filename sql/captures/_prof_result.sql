@@ -1,8 +1,5 @@
 -- The one capture that an argument matches, which must be of format prof_result.
 -- Used by views that reproduce the results of ExecuTorch's parser of that format.
--- Columns:
---   capture_id: the capture
---   time_scale: unit of one tick
 CREATE MACRO _prof_result(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE

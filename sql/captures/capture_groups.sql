@@ -44,8 +44,6 @@ GROUP BY c.value
 ORDER BY c.value NULLS LAST;
 
 -- The captures that match any of a list of names and selectors, one row each.
--- Columns:
---   capture_id: the capture
 CREATE MACRO _captures_matching_any(
     selectors  -- list of captures and selectors
 ) AS TABLE

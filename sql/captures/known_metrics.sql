@@ -91,13 +91,6 @@ ORDER BY k.name;
 -- Metrics with the units and directions that are known by their names. Times and
 -- memory are converted to the known unit; values that can't be converted keep their
 -- unit.
--- Columns:
---   run_index: as in the input
---   name: as in the input
---   value: the value, in unit
---   unit: the known unit, or the one in the input
---   better: the direction in the input, or the known one
---   sample: as in the input
 CREATE MACRO _known_metrics(
     metric_rows  -- rows with these columns, as a list
 ) AS TABLE

@@ -28,13 +28,6 @@ ORDER BY m.name, m.run_index NULLS FIRST, m.source NULLS FIRST, m.sample;
 -- Metrics of the generations that ExecuTorch's runner of language models reported,
 -- computed as in print_report in its extension/llm/runner/stats.h. A metric that
 -- was not measured (a time of zero length, a loading from 0 to 0) has no row.
--- Columns:
---   run_index: NULL, as a generation has many runs
---   name: as in `known_metrics`
---   value: the value, in unit
---   unit: the known one
---   better: the known one
---   sample: index of the generation, from 0
 CREATE MACRO _runner_metrics(
     stats  -- rows of the runner's statistics, as a list; times in ticks, with ticks_per_second
 ) AS TABLE

@@ -2,11 +2,6 @@
 -- kernel the one node of its op; for a delegate's call and its events all nodes
 -- that they run. If kernels of one op share a debug handle, they have its nodes of
 -- that op in order, if there are equally many.
--- Columns:
---   signature_index: the event
---   graph_id: the graph
---   nodes: the nodes, in order
---   is_one_of: whether it runs one of these nodes, and it is unknown which
 CREATE MACRO _costed_nodes(capture_key) AS TABLE
 WITH
 own_nodes AS (
@@ -63,19 +58,6 @@ FROM placed AS p;
 
 -- One measured op of a capture: events that run the same nodes together. Times
 -- within the executes that belong to no op and no delegate are not included.
--- Columns:
---   item: key of the op within the result
---   method: scope of the runs
---   kind: kernel, operator_call (without a kernel), delegate, delegate_call
---   label: label of the first of its events
---   instruction_id: the instruction
---   graph_id: the graph of its nodes; NULL if there is none
---   nodes: the nodes; NULL where unknown
---   is_one_of: whether it runs one of these nodes, and it is unknown which
---   calls: number of calls
---   ticks: self time in value_unit; for a delegate's call whose events have no nodes, the total time
---   is_additive: whether ticks are of the host's clock
---   value_unit: unit of ticks
 CREATE MACRO _measured_ops(
     capture_key,  -- key of a capture
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes

@@ -1,12 +1,5 @@
 -- One value that a node of a record reads or writes. A value that it takes twice is
 -- read once.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   value_index: the value
---   maker: the node that produces it; NULL for inputs of the graph
---   is_read: whether it is read; otherwise it is written
---   bytes: bytes moved, by `cost_formulas`; NULL where unknown
 CREATE MACRO _moved_bytes(record_key) AS TABLE
 WITH
 ops AS (

@@ -22,17 +22,6 @@ CREATE MACRO _adaptive_windows(
 
 -- The operations of one node of a record, by `cost_formulas`, not yet rounded to
 -- whole numbers.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   op: op that it calls, without the overload
---   flops: number of operations; NULL where unknown
---   moves: as in `cost_formulas`; NULL for ops that it lacks
---   counts: as in `cost_formulas`
---   formula: as in `cost_formulas`
---   is_symbolic: whether a size of its arguments or outputs is symbolic
---   arguments: sizes of all values that it takes, as text
---   output_sizes: sizes of its first output
 CREATE MACRO _node_flops(record_key) AS TABLE
 SELECT
     s.graph_id,

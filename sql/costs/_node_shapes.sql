@@ -30,17 +30,6 @@ CREATE MACRO _bytes_of_type(
 );
 
 -- One value or literal that a node of a record takes as an argument.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   position: index of the node's argument, from 0
---   argument: the argument's name; empty where it has none
---   literal: the literal as JSON; NULL for values
---   value_index: the value; NULL for literals
---   maker: the node that produces it; NULL for inputs of the graph
---   sizes: its sizes; NULL if the value is not a tensor
---   elements: number of its elements; NULL where unknown
---   bytes: bytes of its elements; NULL where unknown, 0 if the value is not a tensor
 CREATE MACRO _node_inputs(record_key) AS TABLE
 SELECT
     a.graph_id,
@@ -65,26 +54,6 @@ WHERE a.record_id = record_key;
 
 -- The sizes and arguments of one node of a record from which its cost is computed;
 -- NULL for arguments that it lacks and where a size isn't known.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   op: op that it calls, without the overload, as in `cost_formulas`
---   input_elements: elements of its first argument
---   output_elements: elements of its first output
---   output_sizes: sizes of its first output
---   input_sizes: sizes of its first argument
---   factor_sizes: for a product, sizes of its first factor
---   weight_sizes: sizes of the argument weight
---   weights: number of the arguments weight and bias that are given
---   key_sizes: for attention, sizes of the keys, or of their cache
---   bounds: number of the arguments min and max that are given
---   is_transposed: value of the argument transposed
---   approximate: value of the argument approximate
---   window_sizes: value of the argument kernel_size, as a list
---   start_pos: value of the argument start_pos
---   has_mask: whether an attn_mask is given
---   arguments: sizes of all values that it takes, as text
---   is_symbolic: whether a size of its arguments or outputs is symbolic
 CREATE MACRO _node_shapes(record_key) AS TABLE
 WITH
 taken AS (

@@ -30,35 +30,6 @@ CREATE MACRO _peak(
 );
 
 -- One measured op as in `roofline`, with its nodes.
--- Columns:
---   op: as in `roofline`
---   method: as in `roofline`
---   kind: as in `roofline`
---   backend: as in `roofline`
---   instruction_id: as in `roofline`
---   module_path: as in `roofline`
---   calls: as in `roofline`
---   total: as in `roofline`
---   avg: as in `roofline`
---   share_percent: as in `roofline`
---   unit: as in `roofline`
---   flops: as in `roofline`
---   bytes: as in `roofline`
---   intensity: as in `roofline`
---   flops_per_second: as in `roofline`
---   bytes_per_second: as in `roofline`
---   attainable_flops_per_second: as in `roofline`
---   roof_percent: as in `roofline`
---   bound: as in `roofline`
---   above_roof: as in `roofline`
---   above_roof_percent: as in `roofline`
---   reason: as in `roofline`
---   item: key of the op within the result; NULL with by := 'op_type'
---   graph_id: the graph of its nodes; NULL if there is none, and with by := 'op_type'
---   nodes: the nodes; NULL where unknown, and with by := 'op_type'
---   is_one_of: whether it runs one of these nodes, and it is unknown which
---   is_additive: whether its time is of the host's clock
---   ticks: its time in the unit of the file
 CREATE MACRO _rated_ops(
     capture,  -- as in `roofline`
     peak_flops,  -- as there

@@ -1,17 +1,6 @@
 -- The costs of one set of a record's nodes: the operations of all its nodes; the
 -- bytes that come from outside, and those that are used outside or not at all.
 -- Values that nodes of a set pass to each other needn't go through memory.
--- Columns:
---   item: the set
---   nodes: number of its nodes
---   flops: number of operations; NULL if those of a node are unknown
---   bytes_read: bytes that come from outside the set; NULL where unknown
---   bytes_written: bytes that go outside the set; NULL where unknown
---   unknown: number of nodes with an unknown cost
---   reason: why a cost is unknown, for the first such node; NULL if all are known
---   op_types: distinct op types of the nodes, as text
---   module_path: innermost module that contains all of them; NULL if they differ
---   is_shared: whether a node is also in another set of the same is_additive
 CREATE MACRO _set_costs(
     record_key,  -- key of a record
     sets  -- rows of item, is_additive, graph_id and nodes, as a list

@@ -1,14 +1,4 @@
 -- The costs of one node of a record, as in `node_costs`, with keys only.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   flops: as in `node_costs`
---   bytes_read: as there
---   bytes_written: as there
---   formula: as there
---   reason: as there
---   input_shapes: as there
---   output_shape: as there
 CREATE MACRO _node_costs(record_key) AS TABLE
 WITH
 moved AS (

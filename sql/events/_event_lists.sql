@@ -2,15 +2,6 @@
 -- `etq.Inspector` that `inspector_events` lacks, and with durations as the
 -- Inspector computes them: one tick too few where a 32-bit clock wraps, and start
 -- and end of delegates' events scaled separately, as floats.
--- Columns:
---   block_index: the event block
---   slot: position in the block's list of distinct events
---   occurrence: index of the event's occurrence in a run, from 0; 0 for the last one, if only that is requested
---   is_delegated: whether a delegate ran it
---   raw: durations as the Inspector computes them, with NULL where the Inspector raises an error
---   starts: clock at the start, in ticks
---   ends: clock at the end as written, in ticks: before the start if the clock wrapped
---   metadata: metadata that the delegate logged in each run, with NULL for a run without metadata
 CREATE MACRO _event_lists(
     capture_key,  -- key of a capture
     unit,  -- ns, us, ms, s, cycles
@@ -76,12 +67,6 @@ GROUP BY ALL;
 -- One event with its values in the lists `raw` and `start_ticks` of
 -- `inspector_events`, for readers of all events that group them faster than lists
 -- are made.
--- Columns:
---   signature_index: the event, in `signatures`
---   occurrence: index of the event's occurrence in its run, from 0
---   run_index: the run
---   raw: its value; NULL if its times are impossible
---   start_ticks: clock at the start
 CREATE MACRO _event_values(
     capture_key,  -- key of a capture
     unit  -- ns, us, ms, s, cycles

@@ -13,28 +13,7 @@ CREATE MACRO _part_before(
 -- once, for the event that began last. So no self time is negative, the self times
 -- within an execute add up to it, and those of a thread to the time that its events
 -- cover.
--- Columns:
---   run_index: the run
---   event_index: position in the run's list of events
---   signature_index: the event's signature, in `signatures`
---   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: run of that event
---   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
---   start_ticks: clock at the start
---   duration_ticks: end less start; 0 if the times are impossible
---   counted_ticks: its part of the time of its thread, with its children: duration_ticks less what others have of it
---   children: number of its children whose times are subtracted
---   self_ticks: self time: counted_ticks less the children's
---   torch_self_ticks: as torch computes it: duration_ticks less the durations of its children; below 0 where these overlap
---   is_additive: whether it can be added to others: in ticks of the host's clock and not detached, or an execute
---   is_impossible: whether its times are impossible
-CREATE MACRO _self_times(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _self_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 timed AS (
     SELECT

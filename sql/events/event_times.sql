@@ -1,31 +1,7 @@
 -- The events of `_self_times` with names, and with starts on a clock without
 -- wraparound: within a run in which the counter wrapped, times are relative to the run's last event,
 -- modulo the counter's range, as signed numbers.
--- Columns:
---   run_index: the run
---   event_index: position in the run's list of events
---   signature_index: the event's signature, in `signatures`
---   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
---   label: display name
---   family: label without serial numbers and wrappers
---   instruction_id: the instruction; NULL where none is named
---   clock: host, delegate, synthetic
---   written_unit: unit of its duration: ns, us, ms, s, cycles, bytes, count, unknown
---   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: run of that event
---   duration_ticks: end less start; 0 if the times are impossible
---   self_ticks: self time: duration_ticks less the children's
---   is_placed: whether it is in ticks of the host's clock, so that its times place it
---   is_impossible: whether its times are impossible
---   clock_ticks: its start, without wraparound, in ticks
---   origin_ticks: start of the run's first event in ticks of the host's clock; NULL if there is none
-CREATE MACRO _monotonic_times(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _monotonic_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 with_clock AS (
     SELECT
@@ -87,28 +63,7 @@ SELECT
 FROM with_clock AS t;
 
 -- The rows of `event_times`, without their order, of a capture by its key.
--- Columns:
---   run_index: the run
---   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   event_index: position in the run's list of events
---   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
---   event_name: label of the event
---   family: label without serial numbers and wrappers
---   instruction_id: the instruction; NULL where none is named
---   parent_index: event_index of the event that contains it; NULL where none does
---   start: start relative to the run's first event on the host's clock; NULL for events on another clock
---   inclusive: total time, end less start; NULL if the times are impossible
---   exclusive: self time: inclusive less that of its children, if all are on the host's clock
---   unit: unit of start, inclusive and exclusive: the requested one; values that are not times keep theirs
---   clock: host; delegate: the delegate's clock; synthetic: a bare value
-CREATE MACRO _event_times(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _event_times(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT capture_key AS capture_id, unit AS unit

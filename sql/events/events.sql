@@ -87,27 +87,6 @@ JOIN captures AS c ON c.capture_id = t.capture_id;
 -- One event of a capture, with columns of `events`. Each table is filtered before it
 -- is joined, so that no rows of other captures are read, also in a lake, whose files
 -- state no numbers of distinct values.
--- Columns:
---   run_index: the run
---   event_index: position in the run's list of events; unique in a trace
---   signature_index: the event's signature, in `signatures`
---   block_index: the event block
---   slot: position of the event among those of its block
---   occurrence: index of the event's occurrence in its run, from 0
---   category: category in a trace; NULL for a dump's events
---   activity: as in `signatures`
---   label: display name
---   instruction_id: the instruction; NULL where none is named
---   parent_index: event_index of the event that contains it; NULL where none does
---   parent_run_index: run of that event
---   execute_index: event_index of the Method::execute or Method::step it belongs to; NULL outside
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   duration_ticks: from start to end; NULL where the times are impossible
---   value_unit: unit of duration_ticks
---   clock: host, delegate, synthetic
---   is_detached: whether its time is in no total
---   overlap_ticks: time before its end that other events of the thread have; NULL if there is none
 CREATE MACRO _capture_events(capture_key) AS TABLE
 SELECT
     e.run_index,

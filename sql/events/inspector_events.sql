@@ -1,24 +1,4 @@
 -- The rows of `inspector_events`, without their order, of a capture by its key.
--- Columns:
---   block_index: the event block
---   event_block_name: its name
---   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   slot: position in the block's list of distinct events
---   occurrence: index of the event's occurrence in a run, from 0
---   event_name: the event's label
---   raw: values in the runs that have the event, in file order, with NULL for impossible times
---   p10: 10th percentile, linearly interpolated; NULL, as those below, for events that were not timed
---   p50: 50th percentile, linearly interpolated
---   p90: 90th percentile, linearly interpolated
---   avg: arithmetic mean
---   min: smallest
---   max: largest
---   unit: unit of raw to max: the requested one; values that are not times keep theirs
---   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, debug
---   instruction_id: the instruction; NULL where none is named
---   delegate_debug_identifier: the delegate's id as text; NULL if no delegate ran it
---   is_delegated_op: whether a delegate ran it
---   start_ticks: clock at the start in each run that has it, in file order, in ticks
 CREATE MACRO _inspector_events(
     capture_key,  -- key of a capture
     unit,  -- unit of results: one that `_capture` has checked

@@ -1,7 +1,4 @@
 -- One run that is selected by a schedule, phase and method.
--- Columns:
---   capture_id: the capture
---   run_index: the run
 CREATE MACRO _selected_runs(
     capture,  -- name, hash prefix, @latest or selector
     runs := NULL,  -- as in `timeline`

@@ -1,11 +1,5 @@
 -- The one capture that an argument matches, for questions about modules and lines.
 -- It is an error if it has no record with these.
--- Columns:
---   capture_id: the capture
---   time_scale: unit of one tick
---   record_id: key of its record
---   program_id: key of its program; NULL if there is none
---   unit: the requested unit; by default us (cycles if ticks are cycles)
 CREATE MACRO _linked_capture(
     capture,  -- name, hash prefix, @latest or selector
     unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
@@ -46,23 +40,7 @@ CREATE MACRO _linked_key(
 -- model. Times without a module have a name in parentheses: the overhead of
 -- OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no event
 -- covers.
--- Columns:
---   method: scope of the runs
---   module_path: the module's path; (framework), (delegate layout) or (unattributed)
---   source_file: file of the user's line; NULL for events of no line or of several
---   source_line: line in that file; NULL for events of no line or of several
---   lines: number of lines that it belongs to
---   signature_index: the event
---   mapping: exact, aligned or call, as in `event_ops`; NULL for events of no module
---   calls: number of events
---   self_ticks: sum of their self times
-CREATE MACRO _attributed_times(
-    capture_key,  -- key of a capture that has a record
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 modules AS (
     SELECT m.*

@@ -1,13 +1,5 @@
 -- One metric that a benchmark database keeps of a capture: computed from the
 -- recorded runs, or attached to the capture.
--- Columns:
---   position: position in the output
---   name: as in `known_metrics` where it is known: inference_latency, avg_inference_latency, model_load_time
---   method: the method that it is about; NULL where unknown
---   run_index: the run it is about; NULL for the capture as a whole
---   samples: its values, in the order of runs or samples
---   unit: unit of the values; NULL where unknown
---   better: lower or higher; NULL where unknown
 CREATE MACRO _benchmark_metrics(
     capture,  -- name, hash prefix, @latest or selector
     steps := NULL,  -- as in `op_totals`

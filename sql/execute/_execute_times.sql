@@ -1,29 +1,5 @@
 -- One event within an execute, with its self time and its names.
--- Columns:
---   run_index: the run
---   scope: scope of the run
---   event_index: position in the run's list of events
---   parent_index: event_index of the event that contains it; NULL where none does
---   signature_index: the event's signature, in `signatures`
---   block_index: the event block
---   kind: framework, user, operator_call, kernel, delegate_call, delegate, control
---   label: display name
---   family: label without serial numbers and wrappers
---   chain_index: chain of its instruction; -1 belongs to no instruction
---   instruction_id: the instruction; NULL where none is named
---   value_unit: unit of its duration, as in `signatures`
---   children: number of its children whose times are subtracted
---   duration_ticks: end less start; 0 if the times are impossible
---   self_ticks: self time: duration_ticks less the children's
---   execute_ticks: duration_ticks of an execute; NULL for other events
---   is_additive: whether it can be added to others, as in `_self_times`
-CREATE MACRO _execute_times(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _execute_times(capture_key, steps, phase, method, runs) AS TABLE
 SELECT
     t.run_index,
     r.scope,

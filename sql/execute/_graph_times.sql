@@ -3,12 +3,6 @@
 -- the time of all nodes of the edge graph that were made from it, by their debug
 -- handles; of several nodes of a handle, the last has it. Nodes that no event ran,
 -- or for which that is unknown, have no row, nor do those of nested graphs.
--- Columns:
---   method: the method
---   node_name: the node's name; if the record has none, that of its first value
---   self_time: mean self time in an execute of the method
---   calls: number of events
---   unit: unit of self_time
 CREATE MACRO _graph_times(
     capture,  -- name, hash prefix, @latest or selector
     graph,  -- exported_program or edge_dialect_exported_program

@@ -1,9 +1,6 @@
 -- A DELEGATE_CALL of a capture that is nested in one of the same instruction, whose
 -- time includes it. A nested program's instructions have the same numbers, and the
 -- profiler before ETDump times the delegate within its call.
--- Columns:
---   run_index: the run
---   event_index: the event
 CREATE MACRO _inner_calls(capture_key) AS TABLE
 WITH RECURSIVE
 calls AS (

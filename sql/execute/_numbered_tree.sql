@@ -1,20 +1,5 @@
 -- One node of `time_tree`, without its path: paths of nested nodes take memory that
 -- grows with the square of their depth.
--- Columns:
---   node_index: as in `time_tree`
---   parent_index: as in `time_tree`
---   depth: as in `time_tree`
---   nodes: number of nodes that it contains, and itself: these follow it
---   name: as in `time_tree`
---   kind: as in `time_tree`
---   module_path: as in `time_tree`
---   calls: as in `time_tree`
---   self_time: as in `time_tree`
---   total: as in `time_tree`
---   share_percent: as in `time_tree`
---   unit: as in `time_tree`
---   self_ticks: as in `time_tree`
---   total_ticks: as in `time_tree`
 CREATE MACRO _numbered_tree(capture, "by", unit, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (

@@ -1,19 +1,7 @@
 -- The executes of one recorded run, and the work in them: one row per run with a
 -- Method::execute (or Method::step). All times are NULL if those of one of its
 -- executes are impossible.
--- Columns:
---   run_index: the run
---   execute_ticks: total time of its executes, in ticks
---   kernel_ticks: self time of kernels, in ticks
---   delegate_ticks: self time of DELEGATE_CALLs and of the delegates' events, in ticks
---   operator_ticks: self time of OPERATOR_CALLs without a kernel event, in ticks
-CREATE MACRO _executes(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _executes(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 added AS (
     SELECT
@@ -55,28 +43,7 @@ SELECT
 FROM added AS d;
 
 -- The times of one run that executed, and its framework tax without a baseline.
--- Columns:
---   run_index: the run
---   scope: scope of the run
---   method: the method that ran; NULL if unknown
---   execute: time of its Method::execute (or Method::step) events; NULL, as all times, where that of one is impossible
---   kernels: self time of the kernels in it
---   delegates: self time of the DELEGATE_CALLs and delegates' events in it
---   operators: self time of the OPERATOR_CALLs in it without a kernel event
---   work: kernels, delegates and operators together
---   tax: execute less work, tracing included; NULL if no operators were traced
---   tax_percent: tax in percent of execute
---   note: no operators traced, or includes tracing
---   is_untraced: whether no operators were traced
---   unit: unit of the times
-CREATE MACRO _run_taxes(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _run_taxes(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT

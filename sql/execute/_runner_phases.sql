@@ -4,9 +4,6 @@
 -- first token in the prompt's last run or in a separate one. Each way determines
 -- the number of runs that execute, and which of them process the prompt. Runs that
 -- load but don't execute are of phase load.
--- Columns:
---   run_index: the run
---   phase: load, prefill, decode
 CREATE MACRO _runner_phases(
     capture  -- name, hash prefix, @latest or selector
 ) AS TABLE

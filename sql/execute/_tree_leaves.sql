@@ -1,8 +1,4 @@
 -- One module of a capture's record, with the modules that contain it.
--- Columns:
---   method: the method
---   module_path: the module's path
---   places: the modules that contain it and itself, outermost first: name (path relative to its parent), kind, module_path
 CREATE MACRO _module_ancestors(capture_key) AS TABLE
 WITH
 around AS (
@@ -37,10 +33,6 @@ GROUP BY a.method, a.module_path;
 
 -- The self times of a capture's events within its executes, with their places in
 -- `time_tree`, outermost first.
--- Columns:
---   places: places, each with its name, kind and module_path; the last is that of the event
---   calls: number of events
---   self_ticks: sum of their self times
 CREATE MACRO _tree_leaves(
     capture_key,  -- key of a capture
     parted_by,  -- module or event

@@ -1,15 +1,5 @@
 -- One node of `time_tree` of a capture with executes: a place of events, or one
 -- that contains such places.
--- Columns:
---   level: number of places that contain it, and itself
---   place: number of the node within its level
---   outer_place: place of its parent; 0 if that is the total
---   name: name of the node
---   kind: as in `time_tree`
---   module_path: as in `time_tree`
---   calls: number of events at that place
---   self_ticks: sum of their self times
---   total_ticks: total time: self time with that of children
 CREATE MACRO _execute_nodes(
     capture_key,  -- key of a capture
     parted_by,  -- module or event
@@ -63,22 +53,7 @@ LEFT JOIN placed AS o
 -- One node of `time_tree` of a trace: events of one name whose parents are of one
 -- node. Device events are excluded, as no event contains them, and the profiler's
 -- own event, as it contains all others.
--- Columns:
---   level: number of nodes that contain it, and itself
---   place: number of the node within its level
---   outer_place: place of its parent; 0 if that is the total
---   name: the events' family
---   kind: as in `time_tree`
---   calls: number of events
---   self_ticks: sum of their self times
---   total_ticks: sum of their self times with those of all that they contain
-CREATE MACRO _trace_nodes(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _trace_nodes(capture_key, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE
 timed AS MATERIALIZED (
     SELECT

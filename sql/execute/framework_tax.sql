@@ -145,14 +145,8 @@ FROM work_times AS w
 ORDER BY w.run_index;
 
 -- The rows of `framework_tax` without a baseline.
--- Columns: as in `framework_tax`
 CREATE MACRO _framework_tax_alone(
-    capture,  -- as in `framework_tax`
-    unit := NULL,  -- as in `framework_tax`
-    steps := NULL,  -- as in `framework_tax`
-    phase := NULL,  -- as in `framework_tax`
-    method := NULL,  -- as in `framework_tax`
-    runs := 'all'  -- as in `framework_tax`
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

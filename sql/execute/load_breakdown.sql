@@ -1,17 +1,5 @@
 -- The rows of `load_breakdown`, without their order, of a capture by its key.
--- Columns:
---   run_index: the run that loaded a method, or executed first
---   part: position of the component
---   component: Program::load_method; Method::init, within it; delegate init, within that; first run excess
---   events: number of events in it
---   total: end less start; for first run excess, less the median of the block's later executes, NULL if there are none
---   exclusive: total less the components nested in it; NULL for first run excess
---   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
---   unit: unit of total and exclusive
-CREATE MACRO _load_breakdown(
-    capture_key,  -- key of a capture
-    unit  -- unit of results: one that `_capture` has checked
-) AS TABLE
+CREATE MACRO _load_breakdown(capture_key, unit) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT

@@ -1,9 +1,4 @@
 -- One module of one of the methods that a capture ran, from its linked record.
--- Columns:
---   method: the method
---   module_path: the module's path, empty for the model itself
---   module_class: class of the module
---   depth: level, from 0 for the model itself
 CREATE MACRO _capture_modules(capture_key) AS TABLE
 SELECT
     g.method,
@@ -24,9 +19,6 @@ GROUP BY g.method, m.module_path;
 
 -- A module with nodes that a delegate's call runs. If no event is placed on them,
 -- their time is part of the call's, and unknown.
--- Columns:
---   method: the method
---   module_path: the nodes' innermost module
 CREATE MACRO _delegated_modules(capture_key) AS TABLE
 SELECT DISTINCT m.method, p.module_path
 FROM captures AS k

@@ -1,27 +1,5 @@
 -- The rows of `node_totals`, without their order, of a capture by its key.
--- Columns:
---   record_id: the linked record
---   graph_id: the graph
---   method: the graph's method
---   node_index: the node
---   name: its name
---   op_type: op type of the node
---   module_path: path of its module; NULL where none was kept
---   source_file: file of the user's line; NULL where none was kept
---   source_line: line in that file; NULL where none was kept
---   backend: the delegate that runs it; NULL if none does
---   calls: number of its events; of a delegate call none, if the delegate logged events of the node; NULL if unknown
---   self_time: sum of their self times; NULL if unknown
---   share_percent: self_time in percent of the executes; NULL if unknown
---   unit: unit of self_time
-CREATE MACRO _node_totals(
-    capture_key,  -- key of a capture that has a record
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _node_totals(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit, c.record_id, c.program_id

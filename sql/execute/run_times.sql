@@ -1,15 +1,4 @@
 -- One run that executed, classified as warm-up, typical or outlier.
--- Columns:
---   run_index: the run
---   block_index: its event block
---   execute: time of its executes; NULL if the time is impossible
---   tax: execute less the work; NULL if unknown
---   tax_percent: tax in percent of execute
---   is_first: whether it is the first run of its method, and enough other runs of its block follow
---   is_typical: whether it is typical of its block
---   is_outlier: whether it is neither the first run nor typical
---   middle: median of the typical runs of its block and phase
---   unit: unit of execute, tax and middle
 CREATE MACRO _classified_runs(
     capture_key,  -- key of a capture
     unit,  -- unit of results: one that `_capture` has checked

@@ -1,20 +1,6 @@
 -- The executes of one run, compared with those of the typical runs of its event
 -- block.
--- Columns:
---   scope: scope of the run
---   block_index: its event block
---   run_index: the run
---   phase: its phase
---   execute_ticks: total time of its executes, in ticks; NULL if the times of one are impossible
---   is_typical: whether the run is typical
---   is_slower: whether it is not typical, and longer than the median of the typical runs
---   is_faster: whether it is not typical, and shorter
-CREATE MACRO _compared_executes(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method  -- only runs of this method; NULL: all runs
-) AS TABLE
+CREATE MACRO _compared_executes(capture_key, steps, phase, method) AS TABLE
 WITH
 executed AS (
     SELECT
@@ -43,24 +29,7 @@ FROM executed AS x;
 
 -- The rows of `typical_runs`, without their order, of a capture by its key, and one
 -- row of all its blocks together.
--- Columns:
---   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
---   block_index: the event block; NULL, as method, in the row of all blocks
---   all_runs: number of runs with an execute
---   typical: number of typical runs
---   slower: number of runs that are not typical and longer than the median of the typical ones of their phase
---   faster: number of runs that are not typical and shorter
---   typical_execute: mean execute time of the typical runs
---   all_execute: mean execute time of all runs
---   other_percent: share of the total time in runs that are not typical, in percent
---   unit: unit of typical_execute and all_execute
-CREATE MACRO _typical_runs(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method  -- only runs of this method; NULL: all runs
-) AS TABLE
+CREATE MACRO _typical_runs(capture_key, unit, steps, phase, method) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit

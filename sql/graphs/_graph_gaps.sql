@@ -1,18 +1,6 @@
 -- One node of the edge graphs of a side of a comparison of graphs, with the
 -- difference between its value and the right one, as in `node_gaps`.
--- Columns:
---   is_base: whether the side is the baseline
---   graph_id: the graph
---   node_index: the node
---   debug_handle: the handle of the value
---   gap: value of the metric; NULL if it can't be computed
---   problem: why gap is NULL, or what is wrong with it; NULL if nothing
-CREATE MACRO _graph_gaps(
-    base_key,  -- key of the capture of base; NULL for a record without one
-    new_key,  -- key of the capture of new; NULL for a record without one
-    reference,  -- as in `compare_graphs`
-    metric  -- as in `compare_graphs`
-) AS TABLE
+CREATE MACRO _graph_gaps(base_key, new_key, reference, metric) AS TABLE
 WITH
 sides AS MATERIALIZED (SELECT base_key AS base_id, new_key AS new_id),
 reference_key AS MATERIALIZED (

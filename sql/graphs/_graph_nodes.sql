@@ -1,15 +1,4 @@
 -- One node of a record's graphs of a stage, with what nodes are matched by.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   node: key of the node in the record
---   method: method of the graph
---   subgraph: as in `op_nodes`
---   module_path: path of its module; empty where none was kept
---   op_type: op type of the node
---   outputs: element types and sizes of its outputs, as text
---   inputs: op types of the nodes whose results it takes, in order, as text
---   users: op types of the nodes that take its results, as text
 CREATE MACRO _graph_nodes(
     record_key,  -- key of a record
     graph_stage  -- stage of its graphs, in `graphs`
@@ -82,9 +71,6 @@ LEFT JOIN inputs AS i ON i.node = n.node
 LEFT JOIN users AS u ON u.node = n.node;
 
 -- One node that is matched, by equal keys and the order in the graphs.
--- Columns:
---   id: the node
---   label: id of the node of base, which both nodes of a pair have
 CREATE MACRO _paired_nodes(
     keyed,  -- nodes of both sides as a list, each with is_base, id and key
     is_strict  -- whether a key must occur equally often on both sides

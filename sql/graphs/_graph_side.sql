@@ -1,7 +1,4 @@
 -- The capture or record that an argument matches, captures first.
--- Columns:
---   capture_id: key of the capture; NULL for a record without one
---   record_id: key of the record, or of the capture's record
 CREATE MACRO _capture_or_record(
     side  -- name, hash prefix, @latest or selector of a capture, or name or hash prefix of a record
 ) AS TABLE
@@ -38,13 +35,6 @@ FROM (
 LEFT JOIN captures AS k ON k.capture_id = f.capture_id;
 
 -- One side of a comparison of graphs.
--- Columns:
---   record_id: key of the record
---   capture_id: key of the capture; NULL for a record without one
---   program_id: key of the program that shows which nodes delegates run; NULL if there is none
---   unit: unit of the capture's times; NULL for a record without one
---   is_delegated: whether nodes have the delegates that run them
---   stage: stage of the graphs, in `graphs`
 CREATE MACRO _graph_side(
     side,  -- as in `_capture_or_record`
     stage,  -- exported, edge, delegated, or one in `graphs`; NULL: delegated, or exported without edge graphs

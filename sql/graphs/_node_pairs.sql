@@ -6,14 +6,6 @@
 -- it), module (module, op and outputs, then without outputs, equally often),
 -- neighbours again (of any op), order (module and op in order), module again (module
 -- and outputs, equally often), order again (op and outputs in order).
--- Columns:
---   base_graph: graph of the node of base; NULL if there is none
---   base_node: its node_index
---   new_graph: graph of the node of new; NULL if there is none
---   new_node: its node_index
---   basis: graph (the same node), debug_handle, context, neighbours, module or order; NULL without a counterpart
---   score: share of op type, outputs, module, ops of its inputs and ops of its users that agree; NULL without a counterpart
---   origin: node_index of a counterpart that is matched with another node, by debug handle; NULL if there is none
 CREATE MACRO _node_pairs(
     base_record,  -- key of the record of base
     base_stage,  -- stage of its graphs, in `graphs`
@@ -225,10 +217,6 @@ FROM (FROM labelled AS l WHERE l.is_base) AS b
 FULL JOIN (FROM labelled AS l WHERE NOT l.is_base) AS n ON n.label = b.label;
 
 -- The counterparts of the nodes around each node, as far as they are known.
--- Columns:
---   id: the node
---   inputs: labels of the nodes whose results it takes, in order, as text, ? if unknown; empty if there is none
---   users: labels of the nodes that take its results, as text
 CREATE MACRO _labels_around(
     labels,  -- known labels as a list, each with id and label
     edges  -- edges as a list, each with from_id, to_id and position

@@ -1,9 +1,5 @@
 -- The time of a node in an execute of its method, over the typical runs of a
 -- capture. Nodes that no event ran, or for which that is unknown, have no row.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   self_time: mean self time in an execute of the method
 CREATE MACRO _times_in_graph(
     capture_key,  -- key of a capture that has a record; NULL: no rows
     unit,  -- unit of results: one that is possible for the capture
@@ -25,19 +21,6 @@ JOIN executes AS e ON e.method = n.method
 WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
 
 -- One node of a side of a comparison of graphs.
--- Columns:
---   graph_id: the graph
---   node_index: the node
---   method: method of the graph
---   subgraph: as in `op_nodes`
---   name: its name
---   op_type: op type of the node
---   module_path: path of its module; NULL where none was kept
---   dtypes: element types of its outputs, as text
---   shapes: sizes of its outputs, as text
---   backend: the delegate that runs it; NULL if none does
---   self_time: as in `_times_in_graph`
---   unit: unit of self_time
 CREATE MACRO _nodes_of_side(
     side,  -- as in `compare_graphs`
     stage,  -- as in `compare_graphs`

@@ -2,9 +2,6 @@
 -- that prefix of their hash. Table aliases begin with an underscore in this file:
 -- an argument may be a column of the caller's, and must not be captured by one of
 -- these.
--- Columns:
---   program_id: the program
---   name: its name
 CREATE MACRO _matching_programs(
     program  -- name, or at least 4 characters of a hash
 ) AS TABLE
@@ -69,10 +66,6 @@ CREATE MACRO _nearest_programs(
 
 -- The methods of a program with the requested name, or all. If there is none of
 -- that name, it is an error that lists the methods.
--- Columns:
---   program_id: the program
---   method: name of the method
---   last_step: position of its last instruction among all; 0 if it has none
 CREATE MACRO _selected_methods(
     program,  -- name or hash prefix of a program
     method  -- a method's name; NULL: all

@@ -50,12 +50,6 @@ ORDER BY
     coalesce(b.item, n.item);
 
 -- One item of a program.
--- Columns:
---   kind: op, delegate, memory or part
---   method: the method; NULL for parts of the file
---   item: name of the item
---   number: number of its occurrences
---   bytes: size in bytes; NULL for op
 CREATE MACRO _program_items(
     program  -- name or hash prefix of a program
 ) AS TABLE

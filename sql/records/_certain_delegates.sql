@@ -2,15 +2,6 @@
 -- `_node_delegates`, and how certain its call is. Nodes of one handle in several
 -- calls are in the order of the calls; only if each depends on all of the calls
 -- before is there no other order.
--- Columns:
---   method: the method
---   graph_id: the graph
---   node_index: the node
---   debug_handle: the handle that it shares with calls
---   instruction_id: the call of the delegate that runs it; NULL if none does
---   op: its op
---   is_certain: whether no other call can run it: false for all nodes of a handle if the order of calls allows several answers
---   is_inferred: whether it is a guess which of the handle's nodes are in delegates
 CREATE MACRO _certain_delegates(record_key, program_key, capture_key) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (

@@ -62,12 +62,6 @@ CREATE MACRO _delegate_op_alias(
 );
 
 -- One call of a delegate, in a method that a capture ran.
--- Columns:
---   method: the method
---   chain_index: its chain of instructions
---   instruction_id: the instruction that calls the delegate
---   backend: name of the backend
---   blob_offset: its blob, which calls may share
 CREATE MACRO _delegate_calls(capture_key) AS TABLE
 SELECT
     d.method,
@@ -88,14 +82,6 @@ WHERE k.capture_id = capture_key
 
 -- One event of a delegate, in the order in which a call ran them, with its kind.
 -- Linking aligns them with the ops of the delegate's graph and with nodes.
--- Columns:
---   block_index: its event block
---   method: the method that its block ran
---   instruction_id: the call of the delegate
---   signature_index: the event
---   class: as in `_delegate_op_class`
---   blob_offset: the blob that has the graph of the call; NULL if the linked program has none
---   is_unmapped: whether the record has the delegate, without a map from events to nodes
 CREATE MACRO _delegate_events(capture_key) AS TABLE
 SELECT
     e.block_index,
@@ -119,13 +105,6 @@ ORDER BY e.block_index, e.instruction_id, e.slot;
 
 -- One op of the graphs in the blobs of a capture's program, whatever number of calls
 -- the blob has, in order.
--- Columns:
---   blob_offset: the blob
---   op_index: position in the blob's graph
---   op: name of the op
---   class: as in `_delegate_op_class`
---   events: kinds of the events that may run it, in order: its own; for each input of a concatenation; a clamp if it limits its result
---   debug_handle: debug handle of the edge nodes that it was made from; NULL if there is none
 CREATE MACRO _classified_delegate_ops(capture_key) AS TABLE
 SELECT
     o.blob_offset,
@@ -146,16 +125,7 @@ WHERE k.capture_id = capture_key
 ORDER BY o.blob_offset, o.op_index;
 
 -- One node that a delegate's call runs, in the order of the graph.
--- Columns:
---   method: the method
---   instruction_id: the call
---   graph_id: the graph
---   node_index: the node
---   debug_handle: the handle by which the call refers to it
---   class: as in `_delegate_op_class`
-CREATE MACRO _delegate_call_nodes(
-    capture_key  -- key of a capture whose calls have nodes
-) AS TABLE
+CREATE MACRO _delegate_call_nodes(capture_key) AS TABLE
 SELECT DISTINCT
     e.method,
     e.instruction_id,

@@ -1,16 +1,6 @@
 -- One output of a record's call of a delegate, in the program's order. A call's
 -- outputs are the values of its nodes that other nodes take, or the graph returns;
 -- the export keeps the order of nodes, which is that of the call's debug handles.
--- Columns:
---   method: the method
---   instruction_id: the call
---   position: position among the outputs of the call, from 0; NULL with a problem
---   graph_id: the graph
---   node_index: the node; NULL if it is unknown which node of the handle has the output, or with a problem
---   output_index: index of the node's output; NULL as node_index
---   debug_handle: the node's handle; NULL with a problem
---   mapping: exact or inferred
---   problem: why the order of the call's outputs is unknown; NULL if nothing
 CREATE MACRO _delegate_outputs(record_key, program_key, capture_key) AS TABLE
 WITH
 nodes AS MATERIALIZED (

@@ -1,18 +1,5 @@
 -- One event of a capture's blocks that belongs to an instruction, with the method
 -- that its block ran.
--- Columns:
---   record_id: the linked record
---   signature_index: the event
---   block_index: its event block
---   slot: position in the block's list of distinct events
---   kind: operator_call, kernel, delegate_call, delegate
---   label: label of the event
---   family: its family
---   kernel_op: op of the kernel that its instruction runs, without the overload; NULL if it runs none
---   method: the method
---   chain_index: its chain of instructions
---   instruction_id: the instruction
---   delegate_id: the delegate's id as text; NULL if no delegate ran it
 CREATE MACRO _instruction_events(capture_key) AS TABLE
 SELECT
     k.record_id,
@@ -65,10 +52,6 @@ WHERE g.stage = 'edge_dialect_exported_program';
 -- handles of their instruction; events of a delegate have those that the backend's
 -- map has for their id. If the map lacks an id, it is searched for keys that are
 -- part of the id, the longest first: some backends write more than the id.
--- Columns:
---   signature_index: the event
---   position: position of the handle in the event's list
---   debug_handle: the handle
 CREATE MACRO _event_handles(capture_key) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (

@@ -1,15 +1,5 @@
 -- The place of one event in the model: the deepest module that contains all nodes
 -- that it runs, and the source line that all of them come from.
--- Columns:
---   signature_index: the event, in `signatures`
---   op_type: op type of these nodes; NULL if they differ
---   first_op_type: op type of the first of them
---   output_shape: sizes of the first node's first output, as text; NULL if unknown
---   module_path: the module; NULL if no node has one
---   source_file: file of the user's line; NULL if the nodes come from several
---   source_line: line in that file; NULL if the nodes come from several
---   lines: number of lines that the nodes come from
---   mapping: exact or aligned
 CREATE MACRO _event_modules(capture_key) AS TABLE
 WITH
 own_nodes AS MATERIALIZED (
@@ -95,20 +85,6 @@ LEFT JOIN node_values AS v
 
 -- The nodes, module and line of one event, from a capture's linked record: a row of
 -- the table `signature_ops`, computed when the capture is linked, after its nodes.
--- Columns:
---   signature_index: the event
---   method: the method that its block ran
---   debug_handles: its debug handles, in order, with repeats; NULL if there is none
---   op_types: op types of the nodes of these handles, in the order of the handles; empty if no handle has a node
---   op_type: op type of the nodes that it runs itself; NULL if it runs none, or nodes of several op types
---   first_op_type: op type of the first node that it runs itself; NULL if it runs none
---   output_shape: sizes of that node's first output, as text
---   module_path: deepest module that contains all nodes that it runs itself; of a delegate's event without nodes, of those that its call runs
---   source_file: file of the user's line; NULL if the event comes from several lines or none
---   source_line: line in that file; NULL if the event comes from several lines or none
---   lines: number of lines of the nodes that it runs itself, or else its call
---   mapping: exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
---   backend: backend of its delegate; NULL if no delegate ran it
 CREATE MACRO _find_event_ops(capture_key) AS TABLE
 WITH
 op_types AS (

@@ -1,14 +1,5 @@
 -- One event whose outputs may be those of an op: the last instruction with the op's
 -- debug handle, as all nodes of the op come before the one with its outputs.
--- Columns:
---   signature_index: the event
---   kind: kernel, delegate_call or delegate
---   block_index: its event block
---   method: the method
---   instruction_id: the instruction
---   debug_handle: debug handle of the op
---   kernel_op: op of the kernel, as nodes name it; NULL if it is none
---   slot: position in the block's list of distinct events
 CREATE MACRO _last_events(capture_key) AS TABLE
 WITH
 instruction_events AS MATERIALIZED (
@@ -41,15 +32,6 @@ WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 -- One output of a kernel of a linked capture that is an op's, or an op of which no
 -- output of the kernel is: a row of the table `signature_outputs`, computed when a
 -- capture with logged values is linked.
--- Columns:
---   signature_index: as in `signature_outputs`
---   position: as in `signature_outputs`
---   debug_handle: as in `signature_outputs`
---   result_index: as in `signature_outputs`
---   sizes: as in `signature_outputs`
---   result_sizes: as in `signature_outputs`
---   mapping: as in `signature_outputs`
---   problem: as in `signature_outputs`
 CREATE MACRO _find_kernel_outputs(capture_key) AS TABLE
 WITH
 target AS MATERIALIZED (

@@ -2,15 +2,6 @@
 -- whose output is unknown among those of the call: a row of the table
 -- `signature_outputs`, computed when a capture with logged values is linked to a
 -- record that has delegates.
--- Columns:
---   signature_index: as in `signature_outputs`
---   position: as in `signature_outputs`
---   debug_handle: as in `signature_outputs`
---   result_index: as in `signature_outputs`
---   sizes: as in `signature_outputs`
---   result_sizes: as in `signature_outputs`
---   mapping: as in `signature_outputs`
---   problem: as in `signature_outputs`
 CREATE MACRO _find_delegate_outputs(capture_key) AS TABLE
 WITH
 target AS MATERIALIZED (

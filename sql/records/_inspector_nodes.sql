@@ -3,14 +3,6 @@
 -- record, use the first method named forward; framework and user events have those
 -- of instruction 0, with which they are written; a delegate's event has those of
 -- the last key in the backend's map that is a part of its id.
--- Columns:
---   block_index: the event block
---   slot: position in the block's list of distinct events
---   label: label of the event
---   method: forward, or the block's method if the record has no method of that name
---   debug_handles: its debug handles, in order, with repeats; NULL if there is none
---   backend: backend of its delegate; NULL if there is none
---   outputs: number of the delegate's outputs; NULL if the record doesn't have it
 CREATE MACRO _inspector_handles(capture_key) AS TABLE
 WITH
 target AS (
@@ -99,12 +91,6 @@ QUALIFY row_number() OVER (
 
 -- One node that the Inspector assigns an event to: a node of a graph with one of
 -- its debug handles. Three framework events have none.
--- Columns:
---   block_index: the event block
---   slot: position in the block's list of distinct events
---   position: position of the handle in the event's list, from 1
---   graph_id: the graph
---   node_index: the node
 CREATE MACRO _inspector_nodes(capture_key) AS TABLE
 WITH
 handles AS (

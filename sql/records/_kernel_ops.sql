@@ -1,9 +1,5 @@
 -- One op that the kernels of a record's program run, as far as the events of linked
 -- captures and the instructions of a program show them.
--- Columns:
---   method: the method
---   instruction_id: the instruction
---   op: op of the kernel, as nodes name it
 CREATE MACRO _kernel_ops(
     record_key,  -- key of a record
     program_key,  -- key of a program; NULL: none

@@ -6,14 +6,6 @@
 -- such nodes, the first if the kernel precedes the delegates, else the last. If
 -- more remain than delegates list, the last view_copy nodes are in no program. If
 -- kernels' ops are unknown, they are assumed to run the first and last other nodes.
--- Columns:
---   method: the method
---   graph_id: the graph
---   node_index: the node
---   debug_handle: the handle that it shares with the call
---   instruction_id: the call of the delegate that runs it; NULL if none does
---   backend: backend of that delegate; NULL if none runs it
---   basis: graph, record, kernels or handles, as in `delegation`
 CREATE MACRO _node_delegates(record_key, program_key, capture_key) AS TABLE
 WITH
 -- The number of nodes in delegates, by handle.

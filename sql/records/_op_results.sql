@@ -2,17 +2,6 @@
 -- one op share a debug handle. The op's outputs are those of the one node whose
 -- values other ops take, or the graph returns. If that node only changes the shape,
 -- the value that it takes has the same elements.
--- Columns:
---   stage: the graph's stage
---   method: the graph's method
---   graph_id: the graph
---   debug_handle: debug handle of the op
---   node_index: the node with the value
---   output_index: index of the node's output; NULL: any, and it is that of the op's output
---   result_index: index of the op's output; NULL as output_index
---   depth: number of nodes that change the shape between this value and the op's output
---   result_node: node with the op's output; NULL with a problem
---   problem: why the op's output is unknown; NULL if nothing
 CREATE MACRO _op_results(record_key) AS TABLE
 WITH RECURSIVE
 handled AS MATERIALIZED (

@@ -1,9 +1,6 @@
 -- The records that an argument matches: the one with that name, else those with
 -- that prefix of their hash. Table aliases begin with an underscore in this file,
 -- as in captures/_capture.sql.
--- Columns:
---   record_id: the record
---   name: its name
 CREATE MACRO _matching_records(
     record  -- name, or at least 4 characters of a hash
 ) AS TABLE

@@ -3,12 +3,6 @@
 -- with a node of the kernel's op or with a delegate. The methods are the linked
 -- record's; without a complete record, those of the linked program, whose kernels
 -- have the same names as the events.
--- Columns:
---   block_index: the event block
---   method: the method
---   events: number of the block's distinct kernels and delegate calls
---   fitting: number of them that fit the method
---   instructions: number of the method's instructions in the record or program
 CREATE MACRO _method_scores(capture_key) AS TABLE
 WITH
 target AS (
@@ -100,11 +94,6 @@ GROUP BY f.block_index, f.method;
 -- equally well, the shortest. Methods with the same operators are ambiguous, and
 -- blocks without operators have no method. A row of the table `linked_methods`,
 -- computed when a capture is linked.
--- Columns:
---   block_index: the event block
---   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
---   score: share of the block's distinct kernels and delegate calls that fit the best method
---   candidates: the methods that fit equally well, as text
 CREATE MACRO _find_methods(capture_key) AS TABLE
 WITH
 ranked AS (
@@ -145,9 +134,6 @@ JOIN linked_methods AS m ON m.capture_id = a.capture_id
 ORDER BY m.block_index;
 
 -- One finding about a capture and the record or program it is linked to.
--- Columns:
---   rule: foreign record, foreign program, or method unknown
---   detail: what was found
 CREATE MACRO _link_findings(
     capture_key,  -- key of a capture
     fitting  -- share of the operators below which a record is of another program

@@ -1,11 +1,4 @@
 -- One op type of a record's edge graphs, as in `delegation`, with keys only.
--- Columns:
---   method: as in `delegation`
---   op_type: as in `delegation`
---   delegated: as in `delegation`
---   not_delegated: as in `delegation`
---   backends: as in `delegation`
---   basis: as in `delegation`
 CREATE MACRO _delegation(record_key, program_key, capture_key) AS TABLE
 SELECT
     g.method,
@@ -28,13 +21,6 @@ GROUP BY g.method, p.op_type;
 
 -- One op type of a program, as in `delegation`, for a record without an edge graph: the
 -- kernels that instructions call, and the ops of the graphs in delegates' blobs.
--- Columns:
---   method: as in `delegation`
---   op_type: name of the kernel, as in its events, or of the op in the backend's graph; name of the backend if its graph can't be read
---   delegated: as in `delegation`; NULL if the backend's graph can't be read
---   not_delegated: number of instructions that call the kernel
---   backends: as in `delegation`
---   basis: program
 CREATE MACRO _program_delegation(program_key) AS TABLE
 WITH
 kernels AS (

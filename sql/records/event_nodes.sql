@@ -1,14 +1,4 @@
 -- One node of the edge graph with a debug handle of an event of a linked capture.
--- Columns:
---   signature_index: the event
---   kind: as in `_instruction_events`
---   instruction_id: as in `_instruction_events`
---   kernel_op: as in `_instruction_events`
---   position: position of the handle in the event's list
---   debug_handle: the handle
---   graph_id: the graph
---   node_index: the node
---   op: op of the node
 CREATE MACRO _nodes_of_handles(capture_key) AS TABLE
 SELECT
     e.signature_index,
@@ -30,15 +20,6 @@ JOIN _handled_nodes AS n
 -- One node of the edge graph that the record's maps assign to a kernel of a linked
 -- capture, or to its call: a row of the table `signature_nodes`, computed when the
 -- capture is linked.
--- Columns:
---   signature_index: the event
---   position: position of the node among the event's nodes, from 0
---   debug_handle: debug handle by which the event refers to the node
---   graph_id: the graph
---   node_index: the node
---   is_own: whether it is the op that the event's kernel runs; true for all nodes of an event if it runs none of them
---   mapping: always exact
---   score: always 1
 CREATE MACRO _find_kernel_nodes(capture_key) AS TABLE
 WITH
 found AS (
@@ -69,15 +50,6 @@ FROM found AS f;
 -- delegate call of a linked capture, or to an event within it: a row of the table
 -- `signature_nodes`, computed when the capture is linked to a record that has
 -- delegates.
--- Columns:
---   signature_index: the event
---   position: position of the node among the event's nodes, from 0
---   debug_handle: debug handle by which the event refers to the node
---   graph_id: the graph
---   node_index: the node
---   is_own: whether the call of the delegate runs it; true for all nodes of an event if it runs none of them
---   mapping: always exact
---   score: always 1
 CREATE MACRO _find_delegate_nodes(capture_key) AS TABLE
 WITH
 found AS (

@@ -1,10 +1,5 @@
 -- The identity of the ops of one capture, by which captures with the same ops are
 -- found. A row of the table `capture_ops`, from `op_times`.
--- Columns:
---   capture_id: the capture
---   scope: scope of all its ops; NULL if they have several
---   is_method: whether any scope is a method from a record
---   ops_hash: MD5 of the kinds, labels and instructions of its ops
 CREATE MACRO _find_capture_ops(first_key, last_key) AS TABLE
 WITH
 methods AS (

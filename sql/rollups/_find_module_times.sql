@@ -1,16 +1,6 @@
 -- The time of one module of a linked capture, run by run, with its submodules: the
 -- self times, in ticks of the host's clock, of the events within executes that
 -- belong to it. A row of the table `module_times`.
--- Columns:
---   capture_id: the capture
---   phase: only runs of this phase; NULL: all runs
---   scope: the method that ran; if unknown, the name of its runs
---   module_path: the module
---   runs: number of runs that have it
---   total_ticks: sum of its times in all runs, in ticks
---   p25: 25th percentile over runs
---   p50: median over runs
---   p90: 90th percentile over runs
 CREATE MACRO _find_module_times(first_key, last_key) AS TABLE
 WITH
 placed AS (

@@ -1,29 +1,5 @@
 -- The time of one op of a capture, run by run: the events within executes that
 -- compute, and the executes themselves. A row of the table `op_times`.
--- Columns:
---   capture_id: the capture
---   op_index: position among the ops of the capture; 0 for the executes
---   phase: only runs of this phase; NULL: all runs
---   item: identity of the op in all captures: scope, kind, module, op and order among equal ones
---   scope: the method that ran; if unknown, the name of its runs
---   kind: kernel, delegate, delegate_call, operator_call, user, framework
---   label: the event's label
---   family: label without serial numbers and wrappers
---   chain_index: chain of instructions
---   instruction_id: the instruction
---   op_type: op type of its nodes
---   module_path: module that contains it
---   place_in_module: position among the ops of its scope, module and op_type, or else family
---   place_in_kind: position among the ops of its scope, kind and family
---   value_unit: unit of the numbers below
---   is_additive: whether its times add up to the total
---   runs: number of runs that have it
---   calls: number of its calls in these runs
---   total_ticks: sum of its times in all runs, in ticks
---   p25: 25th percentile over runs
---   p50: median over runs
---   p90: 90th percentile over runs
---   resolution: value that at least half of its times are multiples of
 CREATE MACRO _find_op_times(first_key, last_key) AS TABLE
 WITH
 blocks AS (

@@ -7,10 +7,6 @@
 -- from. Runs that stopped early are not a separate program: those that called the
 -- first kernels of another block and no more, and are at most a tenth as many as
 -- its runs.
--- Columns:
---   capture_id: the capture
---   run_index: the run
---   scope: the scope
 CREATE MACRO _find_run_scopes(first_key, last_key) AS TABLE
 WITH
 blocks AS (

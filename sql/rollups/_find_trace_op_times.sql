@@ -42,15 +42,6 @@ CREATE MACRO _step_item(
 
 -- One row of `step_times` of a trace, once for all phases and once for the phase of its
 -- step, if it has one.
--- Columns:
---   capture_id: the capture
---   run_index: the step, in `runs`
---   scope: what the steps are
---   kind: kind of `step_times`
---   label: name of the op, annotation, module or kernel
---   calls: number of calls
---   ticks: time of these calls in ticks
---   phase: phase of the step; NULL: all
 CREATE MACRO _phase_step_times(capture_key) AS TABLE
 SELECT
     t.capture_id,
@@ -72,30 +63,6 @@ WHERE t.capture_id = capture_key AND r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from
 -- `step_times`.
--- Columns:
---   capture_id: the capture
---   op_index: position among the ops of the capture; 0 for the steps
---   phase: only steps of this phase; NULL: all
---   item: identity of the op in all captures
---   scope: what the steps are
---   kind: kind of `step_times`
---   label: name of the op
---   family: name of the op
---   chain_index: always -1
---   instruction_id: always NULL
---   op_type: always NULL
---   module_path: always NULL
---   place_in_module: always 1
---   place_in_kind: always 1
---   value_unit: always ticks
---   is_additive: whether its times add up to the total
---   runs: number of steps that have it
---   calls: number of its calls in these steps
---   total_ticks: sum of its times in all steps, in ticks
---   p25: 25th percentile over steps
---   p50: median over steps
---   p90: 90th percentile over steps
---   resolution: value that at least half of its times are multiples of
 CREATE MACRO _find_trace_op_times(capture_key) AS TABLE
 WITH
 numbers AS (
@@ -155,16 +122,6 @@ ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;
 
 -- The time of one module of a trace over its steps, with its submodules. A row of
 -- the table `module_times`, from `step_times`.
--- Columns:
---   capture_id: the capture
---   phase: only steps of this phase; NULL: all
---   scope: what the steps are; for times on devices followed by ` on devices`
---   module_path: the module, as the trace names it
---   runs: number of steps that have it
---   total_ticks: sum of its times in all steps, in ticks
---   p25: 25th percentile over steps
---   p50: median over steps
---   p90: 90th percentile over steps
 CREATE MACRO _find_trace_module_times(capture_key) AS TABLE
 SELECT
     p.capture_id,
@@ -183,11 +140,6 @@ ORDER BY p.capture_id, p.scope, p.label, p.phase NULLS FIRST;
 
 -- The identity of the ops of one trace. A row of the table `capture_ops`, from
 -- `op_times`.
--- Columns:
---   capture_id: the capture
---   scope: what its steps are
---   is_method: always false
---   ops_hash: MD5 of the kinds and names of its ops
 CREATE MACRO _find_trace_ops(capture_key) AS TABLE
 SELECT
     o.capture_id,

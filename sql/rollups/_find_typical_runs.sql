@@ -8,10 +8,6 @@
 -- fences exclude 8 % of the runs, Tukey's inner fences 12 %; fences around the
 -- shortest half of the runs instead of the quartiles exclude up to half of a block
 -- whose inputs take different times.
--- Columns:
---   capture_id: the capture
---   run_index: the run
---   is_typical: whether the run is typical
 CREATE MACRO _find_typical_runs(first_key, last_key) AS TABLE
 WITH
 executes AS (

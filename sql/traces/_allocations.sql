@@ -1,6 +1,4 @@
 -- The start of a trace whose memory was recorded, which may be before its first event.
--- Columns:
---   ticks: clock at the start of the recording, or at its first allocation or release if that is earlier
 CREATE MACRO _memory_start(capture_key) AS TABLE
 SELECT least(
     (SELECT r.start_ticks FROM _recording(capture_key) AS r),
@@ -9,15 +7,6 @@ SELECT least(
 
 -- One allocation or release of a trace, and until when the memory is held: an address
 -- is held until it is released, or allocated anew if the release was not seen.
--- Columns:
---   device: CPU, GPU0, ...
---   event_index: the allocation or release
---   place: position among those of the device, from 1
---   at_ticks: clock at it
---   bytes: number of bytes; negative for a release
---   total_allocated: bytes in use after it
---   until_place: position of the next one of its address; NULL if there is none
---   until_ticks: clock at that one; NULL if there is none
 CREATE MACRO _allocations(capture_key) AS TABLE
 WITH
 memory AS (

@@ -1,9 +1,5 @@
 -- The calls of an annotation of a trace as steps by which it is compared, without
 -- those within another one.
--- Columns:
---   run_index: position in time, from 0
---   start_ticks: clock at its start
---   end_ticks: clock at its end
 CREATE MACRO _annotation_steps(
     capture_key,  -- key of a capture
     step_name  -- name of the annotation

@@ -8,11 +8,6 @@
 -- of the sequence numbers. Otherwise it is the thread whose ops have most of the
 -- sequence numbers; of several such the one nearest in this order, and for an unknown
 -- number the one with the last op.
--- Columns:
---   event_index: the call
---   label: name of autograd's function, such as AddmmBackward0
---   ticks: duration in ticks
---   op_index: the op of the forward pass; NULL if there is none
 CREATE MACRO _backward_calls(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (
@@ -149,9 +144,6 @@ LEFT JOIN linked AS l ON l.event_index = o.event_index;
 
 -- One event of a trace that is in a module, with the names of the modules that
 -- contain it.
--- Columns:
---   event_index: the event
---   modules: names of the modules, the outermost first; for the call of a module with its own
 CREATE MACRO _event_module_paths(capture_key) AS TABLE
 WITH RECURSIVE
 modules AS MATERIALIZED (

@@ -25,26 +25,7 @@ CREATE MACRO _called_from(
 -- event that only calls another event of its own name is one call together with it,
 -- and the profiler's helper events are not calls. Self time and self memory of
 -- events that are not calls belong to the call that contains them.
--- Columns:
---   run_index: the run
---   event_index: the event
---   parent_run_index: run of the event that contains it
---   parent_index: that event; NULL if none contains it
---   start_ticks: clock at the start
---   duration_ticks: duration in ticks
---   self_ticks: self time in ticks, as in `_self_times`
---   torch_self_ticks: the same as torch computes it
---   is_call: whether it counts as a call
---   call_run_index: run of the call that it belongs to: its own, for a call
---   call_index: that call; NULL if no call contains it
---   call_signature: signature of that call, in `signatures`
-CREATE MACRO _calls(
-    capture_key,  -- key of a capture
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _calls(capture_key, steps, phase, method, runs) AS TABLE
 WITH RECURSIVE
 named AS (
     SELECT
@@ -145,11 +126,6 @@ CREATE MACRO _device_bytes(
 
 -- The memory that any thread allocated and released between the start and the end
 -- of one event, as torch counts it. Only for a trace that records memory.
--- Columns:
---   run_index: the run
---   event_index: the event
---   cpu_bytes: bytes allocated less bytes released, on the CPU
---   device_bytes: the same on devices
 CREATE MACRO _memory_within(capture_key) AS TABLE
 WITH
 moments AS (
@@ -193,11 +169,6 @@ ASOF LEFT JOIN running AS b ON a.start_ticks > b.at_ticks;
 
 -- One allocation or release while no thread has a CPU event. torch shows it as a
 -- separate event.
--- Columns:
---   capture_id: the capture
---   event_index: position in the file's list of events
---   cpu_bytes: bytes allocated on the CPU, below 0 for a release
---   device_bytes: the same on devices
 CREATE MACRO _memory_outside(capture_key) AS TABLE
 WITH
 spans AS (

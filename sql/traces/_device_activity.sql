@@ -13,14 +13,6 @@ CREATE MACRO _work_type(
 
 -- One interval between two successive moments of a device: starts and ends of its
 -- events and of steps. Algorithm: +1 at each start, -1 at each end, running sums.
--- Columns:
---   device: number of the device; NULL if not written
---   run_index: run of the step that contains it; NULL outside of steps, and by device
---   step: number of that step
---   ticks: length of the interval in ticks
---   computes: whether a kernel of computation runs
---   communicates: whether a kernel of communication runs
---   copies: whether a copy or fill runs
 CREATE MACRO _device_activity(
     capture_key,  -- key of a capture
     scope  -- device: from the first event to the last; step: the steps of `_device_steps`

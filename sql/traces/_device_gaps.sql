@@ -2,23 +2,6 @@
 -- start of the next. Host time is the part before the launch of the next event
 -- began: nothing was waiting to run. The rest is queued time: the next event was
 -- launched, and had not started.
--- Columns:
---   run_index: run that launched the next event
---   device: number of the device; NULL if not written
---   stream: the stream; NULL for gaps of devices, and if not written
---   start_ticks: clock at the start of the gap
---   ticks: its length in ticks
---   host_ticks: time in which the next event was not launched, in ticks
---   call_ticks: part of the queued time in which its launch had not returned, in ticks
---   next_index: the next event
---   next_label: its label
---   launch: name of the call that launched it; NULL if the trace has none
---   call_thread: thread of that call
---   process: process of the call
---   waited_label: label of the event of another stream or device that ended in the gap, and that the next event waited for by the trace's records; if waits can only be inferred, of the last to end; NULL if none did
---   waited_ticks: time from that event's end to the next event's start, in ticks
---   is_recorded: whether the trace has a record of that wait, or a call that waits for an event before the launch, and the launch came before the gap
---   latency_ticks: as in `_awaited_work`
 CREATE MACRO _device_gaps(
     capture_key,  -- key of a capture
     scope  -- device or stream
@@ -102,20 +85,6 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times
 -- of `_host_times` at the launch less those at the start of the gap.
--- Columns:
---   run_index: run that launched the next event
---   device: number of the device; NULL if not written
---   stream: the stream; NULL for gaps of devices, and if not written
---   start_ticks: clock at the start of the gap
---   ticks: its length in ticks
---   host_ticks: time in which the next event was not launched, in ticks
---   cause: as in `device_idle`
---   host_op: as in `device_idle`
---   call: as in `device_idle`
---   next_index: the next event
---   next_label: its label
---   waited_label: as in `device_idle`
---   hta_cause: as in `device_idle`
 CREATE MACRO _idle_causes(
     capture_key,  -- key of a capture
     scope,  -- device or stream

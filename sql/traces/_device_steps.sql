@@ -4,11 +4,6 @@
 -- has one step, from the first op to the last. Steps at the end whose kernels were
 -- not all recorded are excluded: those that launched nothing, and the last if it
 -- launched less than 0.8 of the previous one.
--- Columns:
---   run_index: the run
---   step: number of the step in the trace; 0 if the trace has no steps
---   start_ticks: clock at its start
---   end_ticks: clock at its end
 CREATE MACRO _device_steps(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (

@@ -1,20 +1,6 @@
 -- The device time of one event of a trace with what the event is, as `owner_index`
 -- of `device_events` attributes it. All host events, if the trace has device events, and all device events
 -- of `_launches`.
--- Columns:
---   run_index: the run
---   event_index: the event
---   slice: as `activity` of `signatures`; for work of devices kernel, copy, fill
---   label: its label
---   family: for a host event, its label without serial numbers
---   is_helper: whether it is a helper event of the profiler
---   is_on_device: whether it is a device event
---   is_owned: for a device event, whether an op or annotation launched it
---   thread_index: its thread; NULL for an op if only launching events are, and for a device event
---   start_ticks: clock at its start; for a device event at the start of the call that launched it, if the trace has one
---   self_ticks: device time of what it launched itself, in ticks
---   before_ticks: for a host event, device time that its thread launched before it, in ticks; NULL where total_ticks is
---   total_ticks: for a host event device time with that of its children, NULL for an op if only launching events are; for a device event its duration, in ticks
 CREATE MACRO _launched_times(
     capture_key,  -- key of a capture
     hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
@@ -140,13 +126,6 @@ FROM owners AS d;
 -- `device_events` attributes it: for
 -- an op or annotation, the time of the device events that it launched itself; for
 -- any CPU event, the time of all device events launched within it.
--- Columns:
---   run_index: the run
---   event_index: the event
---   self_ticks: device time of what it launched itself, in ticks
---   before_ticks: device time that its thread launched before it, in ticks
---   total_ticks: device time with that of its children, in ticks
---   unowned_ticks: for a device event, its ticks if neither an op nor an annotation launched it
 CREATE MACRO _device_times(capture_key) AS TABLE
 SELECT
     d.run_index,
@@ -161,10 +140,6 @@ WHERE NOT d.is_owned;
 -- The innermost nn.Module that contains one event of a trace; for the call of a
 -- module, the module itself. Only for traces that name modules, see
 -- `_module_signatures`.
--- Columns:
---   run_index: the run
---   event_index: the event
---   module: the module, as in `_module_signatures`
 CREATE MACRO _trace_event_modules(capture_key) AS TABLE
 WITH
 modules AS MATERIALIZED (

@@ -6,20 +6,6 @@
 -- return, waits for the event of another stream that was the last to end, if it starts
 -- within that latency after it. An event that starts so late for no such reason waited for
 -- something that the trace doesn't show.
--- Columns:
---   event_index: the device event
---   kind: kernel, copy, fill
---   label: its label
---   device: number of the device; -1 if not written
---   stream: stream it ran in; -1 if not written
---   start_ticks: clock at its start
---   end_ticks: clock at its end
---   call_index: the call that launched it; NULL if the trace has none
---   call_thread: thread of the call
---   call_ticks: clock at the call's start
---   wait: launch_delay, stream_delay, dependency, unknown_wait (since the launch, or the previous end); NULL if neither of these is known
---   from_ticks: clock when that ended, or was launched, which was waited for
---   from_event: device event that was waited for; NULL if there is none
 CREATE MACRO _device_waits(capture_key) AS TABLE
 WITH
 work AS MATERIALIZED (

@@ -1,14 +1,5 @@
 -- The time of one total, op, annotation, module or kernel in one step of a trace, on
 -- devices: of what was launched in the step, see `device_events`.
--- Columns:
---   capture_id: the capture
---   run_index: the step: its run; for an annotation its position in time, from 0
---   scope: what the steps are, followed by ` on devices`
---   kind: device_total, device_kernel, device_copy, device_fill; device_op (what the op launched itself), device_annotation and device_module (what was launched within)
---   label: name of the op, annotation, module or kernel
---   calls: number of calls; for ops, annotations and modules of those that launched something
---   ticks: time of all calls, in ticks
---   is_sample: whether the step is one of at most 30, evenly spaced
 CREATE MACRO _find_device_step_times(
     capture_key,  -- key of a capture
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps

@@ -1,10 +1,5 @@
 -- The shapes that an op of a trace was called with, in its profiler steps if it has
 -- any. A row of the table `op_shapes`.
--- Columns:
---   capture_id: the capture
---   label: name of the op
---   shapes: sizes of its inputs, as a JSON list
---   calls: number of calls with these
 CREATE MACRO _find_op_shapes(capture_key) AS TABLE
 SELECT
     a.capture_id,

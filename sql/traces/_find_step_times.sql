@@ -4,15 +4,6 @@
 -- once for the ops and runtime calls, as in `_self_times`, and once for an annotation
 -- or module of one name. The time of the profiler's helper events belongs to the
 -- events that contain them.
--- Columns:
---   capture_id: the capture
---   run_index: the step: its run; for an annotation its position in time, from 0
---   scope: what the steps are: ProfilerStep, Trace, or an annotation
---   kind: framework (the step), op, runtime, annotation, module
---   label: name of the op, runtime call, annotation or module
---   calls: number of calls
---   ticks: time of all calls, in ticks
---   is_sample: whether the step is one of at most 30, evenly spaced
 CREATE MACRO _find_step_times(
     capture_key,  -- key of a capture
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps

@@ -54,13 +54,6 @@ CREATE MACRO _only_elements(
 );
 
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
--- Columns:
---   capture_id: the trace
---   run_index: the run
---   event_index: the event
---   collective: name of the collective, such as all_reduce
---   start_ticks: clock at the start
---   elapsed_ticks: its duration in ticks
 CREATE MACRO _gloo_events(
     capture_keys  -- list of the keys of captures
 ) AS TABLE
@@ -88,18 +81,6 @@ WHERE e.elapsed_ticks >= 0
 -- One collective of `_gloo_events` with its message and process group. The event has
 -- the tensor that the process sends, and no process group: that is known if the process
 -- is in a single one.
--- Columns:
---   capture_id: the trace
---   run_index: the run
---   event_index: the event
---   collective: name of the collective, such as all_reduce
---   group_description: name or description of the process group; NULL if the process is in several
---   group_size: number of processes in the group; NULL if the process is in several
---   message_type: as in `collectives`; NULL if the trace has no shapes
---   elements: number of elements that the process sends; NULL if the trace has no shapes
---   message_bytes: as in `collectives`; NULL where unknown
---   start_ticks: clock at the start
---   elapsed_ticks: its duration in ticks
 CREATE MACRO _host_collectives(
     capture_keys  -- list of the keys of captures
 ) AS TABLE

@@ -1,7 +1,4 @@
 -- One thread that launched work on a device.
--- Columns:
---   thread_index: the thread
---   process: its process as in the file
 CREATE MACRO _launching_threads(capture_key) AS TABLE
 SELECT DISTINCT t.thread_index, h.process
 FROM _launches(capture_key) AS l
@@ -14,13 +11,6 @@ JOIN threads AS h
 
 -- One time in which a thread that launches work waits instead: for input data, for other
 -- processes, or in a call of the runtime or driver.
--- Columns:
---   process: the process as in the file
---   cause: data_loading, communication, or as in `_call_cause`
---   call: name of the call; NULL for data_loading and communication
---   waits: whether it is a call that returns only when work of a device has ended
---   start_ticks: clock at the start
---   end_ticks: clock at the end
 CREATE MACRO _host_waits(capture_key) AS TABLE
 SELECT
     p.process,
@@ -42,15 +32,6 @@ WHERE s.is_data_loader
 -- The state of a process from one moment to the next, by what a thread of it that
 -- launches work does instead: how long it did so until then, and whether it goes on.
 -- Algorithm: +1 at each start, -1 at each end, running sums.
--- Columns:
---   process: the process as in the file
---   cause: as in `_host_waits`
---   call: name of the calls; NULL for all of the cause
---   at_ticks: clock at the moment
---   is_open: 1 if a thread waits for that cause from then on, else 0
---   is_waiting: whether it waits in a call that returns only when work of a device has ended
---   ticks: time until the moment in which a thread waited for that cause, in ticks
---   since_ticks: clock when a thread last began to wait for that cause; NULL if none did
 CREATE MACRO _host_times(capture_key) AS TABLE
 WITH
 waits AS MATERIALIZED (
@@ -106,10 +87,6 @@ WINDOW so_far AS (PARTITION BY s.process, s.cause, s.call ORDER BY s.at_ticks);
 -- The innermost op or annotation of a thread that launches work, from one moment to
 -- the next. Algorithm: the number of open events after each start and end; the
 -- innermost is the last to start at that depth.
--- Columns:
---   thread_index: the thread
---   at_ticks: clock at the moment
---   label: label of the op or annotation from then on, ProfilerStep* for steps; NULL if the thread is in none
 CREATE MACRO _innermost_owners(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.

@@ -1,11 +1,4 @@
 -- One trace of a rank: a capture with the label rank.
--- Columns:
---   capture_id: the capture
---   name: its name
---   time_scale: unit of one tick
---   rank: its label rank, a number
---   job: its label job; NULL if it has none
---   unit: the requested unit of time
 CREATE MACRO _job_ranks(
     selector,  -- name, hash prefix or selector of captures; NULL: all captures
     unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)

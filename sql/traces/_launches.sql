@@ -1,26 +1,5 @@
 -- One kernel, copy or fill of a trace with the call that launched it, see `call_index`
 -- of `device_events`. One call, such as that of a CUDA graph, may launch many.
--- Columns:
---   run_index: run of the device's event
---   event_index: the device's event
---   label: its label
---   kernel_family: as in `signatures`
---   uses_matrix_units: as in `signatures`
---   kind: kernel, copy, fill
---   correlation_id: id that it shares with its call; NULL if there is none
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   device_ticks: end less start, in ticks
---   device: number of the device; NULL if not written
---   stream: stream it ran in; NULL if not written
---   op_index: as in `device_events`
---   owner_index: as in `device_events`
---   call_index: the call; NULL if the trace has none
---   call_start_ticks: clock at the call's start
---   call_end_ticks: clock at its end
---   call_thread: thread of the call
---   process: process of the call
---   launch_ticks: clock at the call's start, or at its own if the trace has no such call
 CREATE MACRO _launches(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.

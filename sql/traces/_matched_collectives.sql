@@ -13,11 +13,6 @@ CREATE MACRO _ends_together(
 -- matched among them: by the step, the process group, the name of the collective, and its number among
 -- those of the step. A collective counts if all ranks that ran any of its group in
 -- the trace ran it, equally often in the step.
--- Columns:
---   job: the traces' label job, empty if they have none
---   process_group: name of the process group
---   capture_id: the trace
---   ticks: end of the kernel less the median end among the ranks, in ticks
 CREATE MACRO _matched_collectives(selector) AS TABLE
 WITH
 ranks AS MATERIALIZED (

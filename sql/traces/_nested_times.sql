@@ -1,12 +1,6 @@
 -- What a trace spent its time in, by the events that contain it: for traces without
 -- modules. The time of nodes that would be too narrow to see belongs to those around
 -- them.
--- Columns:
---   node_index: the node, as in `time_tree`
---   path: names of the events that contain it and its own, the outermost first, separated by the character 31
---   calls: as in `time_tree`
---   self_time: its time without that of its children that have a row
---   unit: the requested unit of time
 CREATE MACRO _nested_times(
     capture,  -- name, hash prefix, @latest or selector
     unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)

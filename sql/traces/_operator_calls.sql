@@ -1,30 +1,5 @@
 -- One call of an op, module or step of a trace, with its times on the host and on
 -- devices.
--- Columns:
---   run_index: the run
---   event_index: the call
---   innermost_index: the innermost node of the call
---   label: its label
---   kind: as in `_operator_tree`
---   parent_index: the node that contains it; NULL if none does
---   is_operator: whether it is an op, as `_is_operator`
---   thread_index: its thread
---   start_ticks: clock at the start
---   host_ticks: end less start, in ticks
---   host_self_ticks: its part of the time of its thread without child ops, modules and runtime calls
---   device_before_ticks: device time of what ops of its thread launched before it, in ticks
---   device_ticks: device time of what it and its descendants launched, in ticks
---   device_self_ticks: device time of what it launched, in ticks
---   tensor_before_ticks: device_before_ticks of kernels that use tensor cores
---   tensor_ticks: device_ticks of kernels that use tensor cores
---   tensor_self_ticks: device_self_ticks of kernels that use tensor cores
---   unknown_before_ticks: device_before_ticks of kernels of which that is unknown
---   unknown_ticks: device_ticks of kernels of which that is unknown
---   unknown_self_ticks: device_self_ticks of kernels of which that is unknown
---   kernel_self_ticks: device_self_ticks of all kernels
---   kernels: these kernels, as event_index; NULL if it launched none
---   is_eligible: whether tensor cores could run it, or a descendant
---   is_lowest_eligible: whether they could run it, and no descendant
 CREATE MACRO _operator_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (

@@ -13,19 +13,6 @@ CREATE MACRO _is_operator(
 
 -- One op, module or step of a trace, in a tree per thread, without the Python
 -- functions, annotations and runtime calls between them.
--- Columns:
---   run_index: the run
---   event_index: the event
---   label: its label
---   kind: op, python, step, module, annotation (of communication)
---   is_data_loader: whether it waits for input data
---   thread_index: its thread
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   counted_ticks: its part of the time of its thread, as in `_self_times`
---   parent_index: its parent; NULL if there is none
---   call_index: the node that it is one call with: ops that only call another of their name are; else itself
---   is_innermost: whether it is the innermost node of that call
 CREATE MACRO _operator_tree(capture_key) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (

@@ -38,16 +38,6 @@ CREATE MACRO _pass_place(
 );
 
 -- One host event of a trace with a pass, see `_pass_place`.
--- Columns:
---   event_index: the event
---   label: its label
---   kind: op, annotation, module
---   place: 1 backward, 2 optimizer, 3 data_loading, 4 forward
---   thread_index: its thread
---   sequence_number: id that an op shares with its backward op; NULL if there is none
---   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
---   start_ticks: clock at the start
---   end_ticks: clock at the end
 CREATE MACRO _pass_slices(capture_key) AS TABLE
 WITH
 hosts AS MATERIALIZED (
@@ -88,11 +78,6 @@ WHERE p.place IS NOT NULL;
 
 -- The time of one thread of a trace up to which events of a pass last that have begun
 -- so far: a later event within it is part of the pass.
--- Columns:
---   thread_index: the thread
---   place: as in `_pass_place`
---   start_ticks: clock at the start of an event of the pass
---   end_ticks: clock at the latest end of the events that began until then
 CREATE MACRO _pass_covers(capture_key) AS TABLE
 SELECT
     b.thread_index,
@@ -109,11 +94,6 @@ FROM (
 
 -- One step of a trace as the host has it; a trace without steps has one, from its
 -- first op to its last. A step that several threads wrote is one.
--- Columns:
---   run_index: the run
---   step: number of the step in the trace; 0 if the trace has no steps
---   start_ticks: clock at its start
---   end_ticks: clock at its end
 CREATE MACRO _host_steps(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (

@@ -1,17 +1,4 @@
 -- One part of the critical path of a trace with the op that it belongs to.
--- Columns:
---   kind: as in `critical_path`
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   event_index: as in `_path_parts`
---   label: its label
---   thread_index: as in `_path_parts`
---   op_index: the op that contains it or that launched it; NULL if there is none
---   call: name of the call of the runtime or driver in which the host was; NULL outside of calls
---   call_kind: what that call is for, as `purpose` of `signatures`; NULL outside of calls, and if it isn't known
---   cause: as in `_call_cause`; NULL outside of calls
---   begin_ticks: clock at the start of the path
---   until_ticks: clock at its end
 CREATE MACRO _path_elements(capture_key, step, step_name) AS TABLE
 WITH
 parts AS MATERIALIZED (

@@ -8,18 +8,6 @@
 -- or, if it waits for a CUDA event, with the one that `_wait_records` names. A copy waits
 -- for itself. Only threads that launch work hand over, and only to or from a thread of
 -- the backward pass: most of what it runs is of the backward pass.
--- Columns:
---   node: twice the index of the event, plus 1 if the moment is its end
---   event_index: the device event, the call that returned, or the event that began
---   kind: launch_delay, stream_delay, dependency, unknown_wait, synchronization, handover; NULL if nothing is known that was waited for
---   start_ticks: clock at the start of a device event, else at the moment
---   end_ticks: clock at the moment
---   from_ticks: clock when that ended, or was launched, which was waited for
---   from_event: device event that was waited for; NULL if there is none
---   from_thread: thread that was waited for, or that launched the event; NULL if there is none
---   call_index: call that launched a device event; NULL if there is none
---   is_host: whether it is a moment of a thread of the host
---   thread_index: the thread; NULL for device events
 CREATE MACRO _path_moments(
     capture_key,  -- key of a capture
     last_thread  -- thread in which the path ends

@@ -3,17 +3,6 @@
 -- Each has one predecessor: what it waited for. Before a node there are up to three
 -- stretches of time: of the device event itself, of the wait for what came before,
 -- and of the thread that then ran, from its own last wait on.
--- Columns:
---   node: twice the index of the event, plus 1 if the moment is its end; -1 at the end
---   event_index: the event; NULL at the end
---   kind: as in `_path_moments`; NULL at the end
---   start_ticks: clock at the start of a device event, else at the moment
---   end_ticks: clock at the moment
---   from_ticks: clock when that ended which it waited for; NULL if nothing is known
---   thread_index: thread that ran before; NULL if a device event did
---   host_ticks: clock of the last wait of that thread; NULL if there is none
---   call_index: call that launched a device event; NULL if there is none
---   before: the node before; NULL if there is none
 CREATE MACRO _path_nodes(
     capture_key,  -- key of a capture
     begin_ticks,  -- clock at the start of the requested part
@@ -74,7 +63,6 @@ FROM arrived AS a;
 -- The nodes of `_path_nodes` on the path that ends in node -1. Algorithm: pointer
 -- doubling, as a walk of one node at a time takes a round for each. In round k each
 -- node knows the one 2**k before it; those of marked nodes get marked.
--- Columns: as in `_path_nodes`
 CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
@@ -103,18 +91,8 @@ QUALIFY r.round = max(r.round) OVER ();
 
 -- One stretch of time on the critical path of a part of a trace. Stretches follow
 -- each other without a gap, from its start to its end.
--- Columns:
---   kind: as in `critical_path`, host also for time in no event
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   event_index: the device event, the call that waited, or the event that began; NULL for host
---   call_index: call that launched a device event; NULL if there is none
---   thread_index: the thread; NULL if kind is not host
 CREATE MACRO _path_stretches(
-    capture_key,  -- key of a capture
-    begin_ticks,  -- as in `_path_nodes`
-    until_ticks,  -- as in `_path_nodes`
-    last_thread  -- as in `_path_nodes`
+    capture_key, begin_ticks, until_ticks, last_thread
 ) AS TABLE
 WITH
 walk AS MATERIALIZED (

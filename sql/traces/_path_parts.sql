@@ -4,15 +4,6 @@
 -- waited for during most of the time until then.
 -- Algorithm: after each start the innermost event is that which starts, after each
 -- end its parent; stretches of the path begin and end among these moments.
--- Columns:
---   kind: device, host, or as in `_path_nodes`
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   event_index: the event; of a delay, the one that started late; NULL if there is none
---   call_index: call that launched a device event; NULL if there is none
---   thread_index: the thread; NULL if kind is not host
---   begin_ticks: clock at the start of the path
---   until_ticks: clock at its end
 CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
 WITH
 part AS MATERIALIZED (

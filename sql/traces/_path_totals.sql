@@ -1,11 +1,4 @@
 -- One part of the critical path of a trace with what its time counts for.
--- Columns:
---   op: as in `critical_ops`
---   call: as in `_path_elements`
---   cause: as in `_path_elements`
---   kernel: label of the kernel, copy or fill; NULL for other parts
---   is_host: whether it is on the host
---   ticks: its time in ticks
 CREATE MACRO _path_shares(capture_key, step, step_name) AS TABLE
 WITH
 families AS MATERIALIZED (
@@ -27,14 +20,6 @@ LEFT JOIN event_ticks AS e
 LEFT JOIN families AS f ON f.signature_index = e.signature_index;
 
 -- The time of one op on the critical path of a trace.
--- Columns:
---   op: as in `critical_ops`
---   ticks: time on the path in ticks
---   host_ticks: part of it on the host, in ticks
---   device_ticks: part of it in events of devices, in ticks
---   call: as in `critical_ops`
---   kernel: as in `critical_ops`
---   parts: number of parts of the path
 CREATE MACRO _path_totals(capture_key, step, step_name) AS TABLE
 WITH
 by_event AS (

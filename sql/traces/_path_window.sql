@@ -1,10 +1,6 @@
 -- The part of a trace whose critical path is requested: from which moment to which,
 -- and the thread in which the path ends if the last to end is not a device event.
 -- Empty for a trace without ops.
--- Columns:
---   start_ticks: clock at its start
---   end_ticks: clock at its end: when the last host or device event of it ended
---   thread_index: thread of the last host event of it
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
 slices AS MATERIALIZED (

@@ -1,34 +1,7 @@
 -- One event of the recorded runs with the row of `key_averages` that it belongs to,
 -- and what it adds to it.
--- Columns:
---   row_index: first signature of the events with the name and kind of its call; NULL if it belongs to no call
---   shapes: as in `key_averages`
---   stack: as in `key_averages`
---   module: as in `key_averages`
---   thread_index: its thread; NULL for events of an ETDump
---   is_call: whether it counts as a call
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   duration_ticks: duration in ticks
---   self_ticks: self time in ticks
---   torch_self_ticks: the same as torch computes it
---   self_device_ticks: device time of what it launched itself, in ticks
---   device_ticks: device time with that of its children, in ticks
---   before_ticks: device time that its thread launched before it, in ticks
---   after_ticks: before_ticks with its device_ticks
---   unowned_ticks: device time of its own that belongs to no row, in ticks
---   self_memory: bytes allocated less bytes released on the CPU, without children
---   memory: the same with children
---   self_device_memory: as self_memory, for devices
---   device_memory: as memory, for devices
 CREATE MACRO _placed_calls(
-    capture_key,  -- key of a capture
-    parted_by,  -- as `by` of `key_averages`
-    stack_depth,  -- as in `key_averages`
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
+    capture_key, parted_by, stack_depth, steps, phase, method, runs
 ) AS TABLE
 WITH
 calls AS MATERIALIZED (

@@ -1,17 +1,5 @@
 -- One step of one rank of a job in ticks, see `rank_steps`. If no trace of the job has
 -- steps, each trace is one step.
--- Columns:
---   job: the traces' label job; NULL if they have none
---   step: number of the step in the trace; NULL for a whole trace
---   rank: the trace's label rank
---   capture: the trace's name
---   ticks: time from the start of the step to its end on the host, in ticks
---   computation_ticks: time of the kernels of computation that it launched, in ticks
---   communication_ticks: time of the kernels of communication that it launched, or without kernels of the collectives of gloo, in ticks
---   waited_ticks: communication less the least of the step's ranks, in ticks; NULL if none communicated
---   waits_for: as in `rank_steps`
---   time_scale: unit of one tick
---   unit: the requested unit of time
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
 WITH
 ranks AS MATERIALIZED (

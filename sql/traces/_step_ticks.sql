@@ -1,11 +1,5 @@
 -- The ticks of one step in one category; each moment counts for the first category
 -- that applies, in the order of `step_breakdown`.
--- Columns:
---   run_index: the run
---   step: number of the step
---   step_ticks: duration of the step in ticks
---   place: number of the category in that order, from 1; 8 is Other
---   ticks: time in that category, in ticks
 CREATE MACRO _step_ticks(capture_key) AS TABLE
 WITH
 slices AS MATERIALIZED (

@@ -2,12 +2,6 @@
 -- waiting events of a stream, as in `queue_lengths`, and the sum of the bandwidths of
 -- the copies or fills of one name that run at once, as in HolisticTraceAnalysis. Of
 -- several changes at once, the last.
--- Columns:
---   process: process of the device's events, as the trace names it
---   counter: Queue length, or Memory bandwidth (GB/s)
---   series: the device, and the stream or the name of the copies
---   at_ticks: clock at the change
---   value: the value from then on
 CREATE MACRO _trace_counters(capture_key) AS TABLE
 WITH
 processes AS (

@@ -11,9 +11,6 @@ CREATE MACRO _module_name(
 );
 
 -- Names of the calls of modules in a trace.
--- Columns:
---   signature_index: signature of the calls
---   module: as in `_module_name`
 CREATE MACRO _module_signatures(capture_key) AS TABLE
 SELECT s.signature_index, _module_name(s.label) AS module
 FROM (SELECT capture_key AS capture_id) AS a
@@ -30,26 +27,6 @@ CREATE MACRO _step_number(
 
 -- One op, step, annotation, module or call of a trace, or work of a device, with all
 -- that views of traces ask of it: DuckDB reads only the columns that a query uses.
--- Columns:
---   run_index: the run
---   event_index: the event, unique within its capture
---   label: its label
---   kernel_family: as in `signatures`
---   uses_matrix_units: as in `signatures`
---   kind: as `activity` of `signatures`: kernel, copy, fill, call, op, step, annotation, module (also annotations of Lightning), python
---   purpose: as in `signatures`
---   waits: as in `signatures`
---   is_data_loader: whether it waits for input data
---   is_communication: whether it is communication on the host
---   thread_index: its thread
---   correlation_id: id that a call shares with its launches; NULL if there is none
---   sequence_number: id that an op shares with its backward op; NULL if there is none
---   forward_thread: profiler's number of the thread of the forward op; NULL if there is none
---   parent_index: event of the same thread that contains it; NULL if none does
---   node_index: as in `trace_events`
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   counted_ticks: its part of the time of its thread, as in `_self_times`
 CREATE MACRO _trace_slices(capture_key) AS TABLE
 WITH
 -- Few rows, materialized without the capture: with a condition on it between them,
@@ -102,9 +79,6 @@ JOIN (
 WHERE e.elapsed_ticks >= 0;
 
 -- The number of one step of a trace, of those that several threads wrote the smallest.
--- Columns:
---   run_index: the run
---   step: number of the step in the trace; NULL if its label has none
 CREATE MACRO _step_numbers(capture_key) AS TABLE
 SELECT s.run_index, min(_step_number(s.label)) AS step
 FROM _trace_slices(capture_key) AS s
@@ -113,9 +87,6 @@ GROUP BY s.run_index;
 
 -- Start and end of the recording of a trace, by its events; annotations count if
 -- they are steps or communication.
--- Columns:
---   start_ticks: clock at the start of the first event
---   end_ticks: clock at the end of the last event
 CREATE MACRO _recording(capture_key) AS TABLE
 SELECT
     min(e.start_ticks) AS start_ticks,

@@ -2,14 +2,6 @@
 -- Sync) or of a stream (Stream Wait Event), with the call that waits and the time when
 -- the CUDA event was recorded. A CUDA event stands for all that was launched in its
 -- stream before.
--- Columns:
---   label: Event Sync, Stream Wait Event
---   call_index: the call that waits, such as cudaStreamWaitEvent
---   call_ticks: clock at its start
---   device: number of the device; -1 if not written
---   stream: the stream that waits; -1 if the host does
---   wait_stream: the stream that the CUDA event was recorded in
---   record_ticks: clock at the start of the call that recorded it
 CREATE MACRO _wait_records(capture_key) AS TABLE
 WITH
 records AS MATERIALIZED (
@@ -61,13 +53,6 @@ ASOF JOIN calls AS w
 -- in its stream. Such a call names neither the stream that waits nor that which it waits
 -- for, so that the event may have waited for any that was launched in another stream
 -- before the call: of each stream the last of these, or the last that had ended.
--- Columns:
---   event_index: the device event
---   start_ticks: clock at its start
---   device: number of its device; -1 if not written
---   from_event: the last of those events to end before the start; NULL if there is none
---   from_ticks: clock at its end
---   from_label: its label
 CREATE MACRO _called_waits(capture_key) AS TABLE
 WITH
 calls AS MATERIALIZED (
@@ -182,26 +167,6 @@ GROUP BY a.event_index, a.start_ticks, a.device_key;
 -- that is launched in it, for the last that was launched in the other stream before the
 -- record. Without records, it is that of `_called_waits`, if the event started within the
 -- device's latency after it.
--- Columns:
---   run_index: run that launched it
---   event_index: the event
---   label: its label
---   kind: kernel, copy, fill
---   device: number of the device; NULL if not written
---   stream: stream it ran in; NULL if not written
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   call_index: the call that launched it; NULL if the trace has none
---   call_start_ticks: clock at the call's start
---   call_end_ticks: clock at its end
---   call_thread: thread of the call
---   process: process of the call
---   recorded_event: the event that its stream waited for; NULL if none is known
---   recorded_ticks: clock at the end of that event
---   recorded_label: label of that event
---   is_record: whether it is known from a record of the trace
---   is_inferred: whether a wait can only be inferred from times: the trace has neither records nor calls for waits, or the event's launch was not recorded, or is the first in its stream, or that of a CUDA graph
---   latency_ticks: in how many ticks the device starts an event that nothing holds back: twice the median of such times, 10 us at least and if fewer than five are known, 100 us at most. They are those from the launch of a kernel that found the device idle to its start, and, if the trace has no records of waits, those from the end of an event to the start of one that waited for it by `_called_waits`; of both medians the greater counts
 CREATE MACRO _awaited_work(capture_key) AS TABLE
 WITH
 records AS MATERIALIZED (

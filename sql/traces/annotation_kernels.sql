@@ -1,8 +1,5 @@
 -- The innermost annotation around the launch of one device event of a trace, on the
 -- thread of the launch. Events without one have no row.
--- Columns:
---   event_index: the device event
---   annotation_index: the annotation; steps are annotations
 CREATE MACRO _launch_annotations(capture_key) AS TABLE
 SELECT l.event_index, t.annotation_index
 FROM _launches(capture_key) AS l

@@ -3,11 +3,6 @@
 -- else of the stream between them. torch.compile may fuse such a chain into one kernel,
 -- which reads and writes memory once; that its ops depend on each other is not known.
 -- Kernels of torch.compile, of normalizations and of other libraries end a chain.
--- Columns:
---   event_index: the kernel
---   chain: number of the chain
---   number: position in the chain, from 1
---   ticks: duration in ticks
 CREATE MACRO _chained_kernels(capture_key) AS TABLE
 WITH
 work AS (
@@ -61,13 +56,6 @@ WHERE n.is_fusable
 QUALIFY count(*) OVER (PARTITION BY n.chain) > 1;
 
 -- The rows of `fusable_chains` in ticks, of a capture by its key.
--- Columns:
---   sequence: as in `fusable_chains`
---   kernels: as in `fusable_chains`
---   calls: as in `fusable_chains`
---   ticks: sum of the durations of its kernels in ticks
---   saved_ticks: ticks less the longest kernel of each time that it ran
---   share: saved_ticks in percent of all kernels, copies and fills
 CREATE MACRO _fusable_chains(capture_key) AS TABLE
 WITH
 owners AS MATERIALIZED (

@@ -1,11 +1,4 @@
 -- One kernel of a device of a trace.
--- Columns:
---   device: number of the device
---   start_ticks: clock at the start
---   end_ticks: clock at the end
---   uses_matrix_units: as in `signatures`
---   blocks_per_sm: blocks per streaming multiprocessor; NULL if not above 0 or not written
---   occupancy_percent: estimated achieved occupancy; NULL if negative or not written
 CREATE MACRO _device_kernels(capture_key) AS TABLE
 SELECT
     d.device,
@@ -24,13 +17,6 @@ WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
 
 -- One interval between two successive times: starts and ends of a device's kernels,
 -- and the requested times.
--- Columns:
---   device: number of the device
---   start_ticks: clock at the start of the interval
---   ticks: length of the interval in ticks
---   kernels: number of kernels that run during all of it
---   sized: number of these with known blocks per multiprocessor
---   sm_efficiency: estimated share of the multiprocessors that have a block, at most 1
 CREATE MACRO _device_intervals(
     capture_key,  -- key of a capture
     part_at  -- list of further ticks at which intervals are split
@@ -92,12 +78,6 @@ FROM stretches AS s
 WHERE s.ticks > 0;
 
 -- The utilization of one device from the first step of a trace to the end of the last.
--- Columns:
---   device: number of the device
---   start_ticks: clock at the start of the first step
---   end_ticks: clock at the end of the last
---   utilization_percent: share of that time in which it ran a kernel
---   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 CREATE MACRO _device_utilization(capture_key) AS TABLE
 WITH
 bounds AS MATERIALIZED (

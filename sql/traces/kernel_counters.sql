@@ -20,16 +20,6 @@ CREATE MACRO _operations_counted(
 -- the first is that of the first launch, and so on, if there are as many ranges as
 -- launches (calls of cudaLaunchKernel and of names that begin so), all of one device.
 -- The ranges of several devices are in no known order.
--- Columns:
---   event_index: the range
---   label: its label, the name of the kernel
---   device: process of the range, which is the number of the device
---   start_ticks: clock at the start
---   elapsed_ticks: its duration in ticks
---   place: its number, in the order of time
---   run_index: run of the launch; NULL if the launch is unknown
---   call_op_index: the innermost op that contains the launch; NULL if there is none
---   reason: why the launch is unknown; NULL if it is known
 CREATE MACRO _counted_kernels(capture_key) AS TABLE
 WITH
 -- Without the capture, as in `_trace_slices`.

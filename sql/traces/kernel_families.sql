@@ -1,12 +1,4 @@
 -- The kernels, copies and fills of a trace by family, in ticks.
--- Columns:
---   family: as in `kernel_families`
---   names: as in `kernel_families`
---   calls: as in `kernel_families`
---   ticks: sum of their durations in ticks
---   tensor_ticks: part of it in kernels that use tensor cores
---   unknown_ticks: part of it in kernels of unknown names
---   top_event: as in `kernel_families`
 CREATE MACRO _family_ticks(capture_key, steps, phase) AS TABLE
 WITH
 by_label AS (

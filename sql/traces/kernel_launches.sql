@@ -1,17 +1,4 @@
 -- The events of one device of a trace that have a recorded launch, with times.
--- Columns:
---   run_index: run that launched it
---   event_index: the event
---   label: its label
---   device: number of the device; NULL if not written
---   stream: the stream; NULL if not written
---   start_ticks: clock at the start
---   ticks: its duration in ticks
---   call_index: the call
---   call: label of the call
---   call_start_ticks: clock at the call's start
---   call_ticks: duration of the call in ticks
---   launched: number of device events that the call launched
 CREATE MACRO _launched_work(capture_key) AS TABLE
 SELECT
     w.run_index,
@@ -31,10 +18,6 @@ JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
 
 -- The label of each event of a capture. The capture is chosen before the join, so that
 -- a query that looks labels up reads no other capture.
--- Columns:
---   event_index: the event, unique within its capture
---   label: its label
---   family: its label without what differs from call to call
 CREATE MACRO _event_labels(capture_key) AS TABLE
 SELECT e.event_index, s.label, s.family
 FROM (

@@ -1,13 +1,5 @@
 -- What one op of a trace holds on one device at the end of one step, of what was
 -- allocated during the recording; see `held_memory`.
--- Columns:
---   device: CPU, GPU0, ...
---   op: innermost op or module of the thread at the allocation; NULL if there is none
---   run_index: run of the step
---   step: number of the step in the trace; 0 if the trace has no steps
---   number: position of the step by its end, from 1
---   allocations: number of allocations that are held
---   bytes: sum of their sizes in bytes
 CREATE MACRO _held_memory(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (

@@ -1,9 +1,6 @@
 -- One module of a trace's model and its path in the linked record of an ETDump of
 -- the same model: torch numbers the modules of a class in the order of their first
 -- call, which is also their order in the record.
--- Columns:
---   module: the module as named in the trace: Linear_0
---   module_path: its path in the record
 CREATE MACRO _module_paths(capture_key) AS TABLE
 WITH
 first_calls AS (

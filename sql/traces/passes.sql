@@ -1,8 +1,5 @@
 -- The time between two moments of a trace, at which steps begin or end, if a step
 -- contains it. Steps may overlap.
--- Columns:
---   start_ticks: clock at the first moment
---   end_ticks: clock at the second
 CREATE MACRO _step_spans(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (
@@ -29,10 +26,6 @@ SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 
 -- The time on the host of one pass in one span of `_step_spans`. Each moment counts
 -- once.
--- Columns:
---   span_ticks: clock at the start of the span
---   place: as in `_pass_place`; 5 for the rest of the step
---   ticks: time in ticks
 CREATE MACRO _host_passes(capture_key) AS TABLE
 WITH
 spans AS MATERIALIZED (
@@ -82,11 +75,6 @@ GROUP BY b.start_ticks, t.place;
 
 -- The pass that launched one device event of a trace: the first of backward,
 -- optimizer, data_loading and forward that contains the launch on its thread.
--- Columns:
---   event_index: the device event
---   launch_ticks: clock at the start of the call that launched it, or at its own if the trace has no such call
---   ticks: duration of the event in ticks
---   place: as in `_pass_place`; 5 if no pass launched it
 CREATE MACRO _device_passes(capture_key) AS TABLE
 WITH
 launched AS MATERIALIZED (

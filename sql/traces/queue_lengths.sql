@@ -1,13 +1,5 @@
 -- One change of the number of device events of a stream that were launched and have
 -- not started.
--- Columns:
---   device: number of the device; NULL if not written
---   stream: the stream; NULL if not written
---   at_ticks: clock at the change
---   place: position among the changes of the stream, from 1
---   change: 1 for a launch, -1 for a start
---   length: number of waiting events from then on
---   ticks: time until the next change of the stream, in ticks; 0 for the last
 CREATE MACRO _queue_changes(capture_key) AS TABLE
 WITH
 -- An event can't start before it is launched: then the clocks differ, and it never

@@ -1,16 +1,5 @@
 -- The rows of `step_breakdown`, unordered, for the key of a capture.
--- Columns:
---   run_index: the run
---   step: number of the step in the trace; 0 if the trace has no steps
---   place: position of the category
---   category: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec or Other
---   time: time of the step in that category
---   share_percent: time in percent of the step; NULL for an empty step
---   unit: the requested unit of time
-CREATE MACRO _step_breakdown(
-    capture_key,  -- key of a capture
-    unit  -- unit of results: one that `_capture` has checked
-) AS TABLE
+CREATE MACRO _step_breakdown(capture_key, unit) AS TABLE
 SELECT
     t.run_index,
     t.step,
@@ -68,18 +57,7 @@ FROM _step_breakdown(
 ORDER BY b.run_index, b.place;
 
 -- The rows of `average_step`, unordered, for the key of a capture.
--- Columns:
---   category: a category of `step_breakdown`; Step is the sum of all, the mean step time
---   steps: number of steps
---   time: mean time over the steps
---   share_percent: time in percent of the mean step; NULL if that is empty
---   unit: the requested unit of time
-CREATE MACRO _average_step(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase  -- only runs of this phase; NULL: all runs
-) AS TABLE
+CREATE MACRO _average_step(capture_key, unit, steps, phase) AS TABLE
 WITH
 broken AS MATERIALIZED (
     SELECT b.*

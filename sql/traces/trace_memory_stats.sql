@@ -12,9 +12,6 @@ CREATE MACRO _memory_device(
 
 -- The call in which one allocation or release of a trace happened: the innermost
 -- call of its thread that had begun and not yet ended.
--- Columns:
---   event_index: the allocation or release
---   call_index: the call, in `_operator_calls`; NULL if there is none
 CREATE MACRO _memory_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (

@@ -1,11 +1,4 @@
 -- The rows of `trace_recommendations`, unordered, for the key of a capture.
--- Columns:
---   place: number of the rule, by which rows are ordered
---   rule: as in `trace_recommendations`
---   device: as in `trace_recommendations`
---   finding: as in `trace_recommendations`
---   evidence: as in `trace_recommendations`
---   remedy: as in `trace_recommendations`
 CREATE MACRO _trace_recommendations(
     capture_key,  -- key of a capture
     data_loader_percent := 5,  -- as in `trace_recommendations`

@@ -1,26 +1,6 @@
 -- The difference between the values of two captures for one debug handle, as in
 -- `numeric_gap`.
--- Columns:
---   method: the method
---   debug_handle: the handle of the op of the exported program
---   output_index: index of the op's output, from 0
---   base_op: label of the event, or name of the reference's node, that produced it in base; NULL if base has none
---   new_op: the same in new; NULL if new has none
---   metric: the requested metric
---   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
---   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
---   problem: why gap is NULL, or what is wrong with it; NULL if nothing
---   elements: number of elements compared
---   base_sizes: sizes in base; NULL for a number
---   new_sizes: sizes in new; NULL for a number
---   module_path: module that contains the op; NULL where unknown
---   source_file: file of the user's line; NULL where unknown
---   source_line: line in that file; NULL where unknown
-CREATE MACRO _numeric_gap(
-    base_key,  -- key of the capture assumed to be right; NULL: it has no values
-    new_key,  -- key of the capture to be judged; NULL: it has no values
-    metric  -- as in `numeric_gap`
-) AS TABLE
+CREATE MACRO _numeric_gap(base_key, new_key, metric) AS TABLE
 WITH
 matched AS (
     SELECT

@@ -1,8 +1,5 @@
 -- One finding about a capture's logged values: tensors that the debug buffer
 -- doesn't contain, or ops whose values differ between the runs of a block.
--- Columns:
---   rule: short debug buffer, or values differ
---   detail: what was found
 CREATE MACRO _value_findings(
     capture_key,  -- key of a capture
     buffer_bytes  -- size of the debug buffer in bytes

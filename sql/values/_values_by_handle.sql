@@ -2,21 +2,6 @@
 -- the first run that has a value: an output of the event that the table
 -- `signature_outputs` names, from its last occurrence in the run. In a reference, a
 -- value is that of its node. An op whose value is unknown has a row with the reason.
--- Columns:
---   method: the method
---   debug_handle: the handle
---   debug_handles: all handles of the event
---   output_index: index of the op's output, from 0
---   op_name: label of the event, or name of the node, that produced it
---   scalar_type: element type of a tensor; NULL for a number
---   sizes: sizes of a tensor, as the op returns it; NULL for a number
---   elements: the elements in row-major order, or the number; NULL if they are unknown or weren't kept
---   is_known: whether the debug buffer contains them
---   mapping: exact or inferred, as in `signature_outputs`; NULL with a problem
---   problem: why the value is unknown; NULL if nothing
---   module_path: module of the node of that handle; NULL where unknown
---   source_file: file of the user's line; NULL where unknown
---   source_line: line in that file; NULL where unknown
 CREATE MACRO _values_by_handle(capture_key) AS TABLE
 WITH
 target AS MATERIALIZED (

@@ -1,20 +1,6 @@
 -- One value that a capture's runtime logged, with the event that produced it.
 -- Values with the same instruction and delegate id belong to one call, unless an
 -- event with these is between them.
--- Columns:
---   run_index: the run
---   event_index: position of the value's entry in the run
---   value_index: position in the list that was logged
---   block_index: the run's event block
---   method: the method that ran; NULL where unknown
---   signature_index: the event that produced it, in `signatures`; NULL if none was timed
---   owner_kind: kernel, delegate_call or delegate; NULL if none was timed
---   op_name: label of the event, or the name in the file
---   instruction_id: the instruction; NULL where none is named
---   role: program output, output, input, or argument, as in `logged_values`
---   position: position among the values of its call and role, from 0
---   outputs: number of outputs of its call; NULL where unknown
---   debug_handles: debug handles of the event; NULL if there is none
 CREATE MACRO _values_with_events(capture_key) AS TABLE
 WITH
 -- Materialized, as the key may be a subquery, which would run several times.

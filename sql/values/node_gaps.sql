@@ -1,19 +1,5 @@
 -- One node of the edge graphs of a capture's record, with the difference between its
 -- value and that of another capture, as in `node_gaps`.
--- Columns:
---   graph_id: the graph
---   node_index: the node, in `op_nodes`
---   method: the graph's method
---   name: its name
---   op_type: op type of the node
---   module_path: path of its module; NULL where none was kept
---   debug_handle: the handle of the value
---   output_index: index of the op's output, from 0
---   metric: the requested metric
---   mapping: exact if only one logged value of each side can be the op's, inferred if that of a side is the likeliest of several; NULL if gap is
---   gap: value of the metric; NULL if it can't be computed, NaN if elements are NaN on one side only
---   problem: why gap is NULL, or what is wrong with it; NULL if nothing
---   elements: number of elements compared
 CREATE MACRO _node_gaps(base_key, new_key, metric) AS TABLE
 WITH
 last_nodes AS (
