@@ -112,6 +112,7 @@ LARGE = {
         "etq.storage",
         "etq.maintenance.schema_5",
         "etq.maintenance.schema_6",
+        "etq.maintenance.schema_7",
         "etq.maintenance.stored_slices",
         "etq.inspector",
         "etq.export.rows",
