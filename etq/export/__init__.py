@@ -73,6 +73,8 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
     if target.format != "torch_trace" and options.pop("counters", False):
         raise QueryError(f"{target.name} is not a PyTorch trace: only traces have counters; leave out counters")
     try:
+        if "phase" in options:  # a view without rows to compare with doesn't check it
+            warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
         yield from _writer(to, target.format)(warehouse, target, options)
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
