@@ -47,7 +47,8 @@ COMMANDS: Final = {
         "lake": "lake", "mcp": "agents",
     },
     "Anything else": {
-        "serve": "serve", "sql": "sql", "views": "sql", "transpile": "spark", "demo": "sql", "completion": "completion",
+        "serve": "serve", "show": "show", "sql": "sql", "views": "sql",
+        "transpile": "spark", "demo": "sql", "completion": "completion",
     },
 }  # fmt: skip
 _MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
@@ -92,7 +93,7 @@ class _Group(click.Group):
 
             name = error.command_name.replace("-", "_")
             if name in objects() and objects()[name].is_public:
-                message = f"No such command {error.command_name!r}, but in SQL there is {name}: see etq views {name}"
+                message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULE_OF, ctx=context) from None

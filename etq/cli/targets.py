@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -32,16 +32,19 @@ class FileOptions:
     pte: str | None = None
 
 
-def file_options(command: Command) -> Command:
-    """Add options for a file; captures in a warehouse have them from their ingest."""
-    for option in (
-        click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
-        click.option(
+def file_options(command: Command, without: Collection[str] = ()) -> Command:
+    """Add options for a file, but those `without`; captures in a warehouse have them from their ingest."""
+    for name, option in {
+        "etrecord": click.option("--etrecord", metavar="FILE", help="For a file: the ETRecord of its program."),
+        "clock_bits": click.option(
             "--clock-bits", type=click.Choice(["32", "64"]), help="For a file: width of the clock's counter in bits."
         ),
-        click.option("--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"),
-    ):
-        command = option(command)
+        "time_scale": click.option(
+            "--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"
+        ),
+    }.items():
+        if name not in without:
+            command = option(command)
     return classes_option(command)
 
 

@@ -73,7 +73,7 @@ def test_the_list_of_commands_has_whole_sentences() -> None:
 def test_a_view_without_a_command(command: str) -> None:
     output = run_etq(command).output
     view = command.replace("-", "_")
-    assert f"No such command '{command}', but in SQL there is {view}: see etq views {view}" in " ".join(output.split())
+    assert f"No such command '{command}'; {view} is a view: etq show {view}" in " ".join(output.split())
     assert run_etq("views", view).exit_code == 0
 
 

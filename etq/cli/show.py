@@ -1,0 +1,97 @@
+"""`etq show VIEW`: any table or view, with its parameters as arguments and options; all is read from the catalogue."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+
+from etq import catalog
+from etq.cli import main
+from etq.cli.options import output_options, warehouse_option
+from etq.cli.showing import show_view
+from etq.cli.targets import file_options, pop_file_options
+from etq.errors import EtqError
+from etq.render.writers import write
+
+_KINDS = ("table", "view", "table macro")
+
+
+class _Views(click.Group):
+    """A command for each table and view."""
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(each.name for each in catalog.public_objects() if each.kind in _KINDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        view = catalog.public_object(name)
+        if view.kind not in _KINDS:
+            raise EtqError(f"{name} is a function: call it in etq sql, as etq views {name} describes")
+        return _command(view)
+
+
+@main.command(cls=_Views, subcommand_metavar="VIEW [CAPTURE]... [OPTIONS]")
+def show() -> None:
+    """Show the rows of any table or view. Its parameters are options.
+
+    etq views lists them, and etq views NAME describes the columns of one.
+
+    \b
+    etq show op_totals run --by instance
+    etq show delegate_totals run.etdp --unit ms
+    etq show compare_captures run_41 run_42
+    etq show op_totals --help
+    """
+
+
+def _command(view: catalog.SqlObject) -> click.Command:
+    """Return the command that prints a view: parameters without a default are arguments, the others are options."""
+    names = [each.name for each in view.parameters]
+    is_of_file = names[:1] == ["capture"] and all(each.default for each in view.parameters[1:])
+
+    def command(db: str, format: str | None, output: str | None, force: bool, **given: Any) -> None:
+        values = {each.name: _value(each, given.pop(each.name)) for each in view.parameters}
+        values = {name: value for name, value in values.items() if value is not None}
+        if is_of_file:
+            capture = given["capture"] = str(values.pop("capture"))
+            read_options = pop_file_options(given)
+            show_view(view.name, capture, db, (format, output, force), read_options, **values)
+            return
+        from etq.warehouse.warehouse import open
+
+        arguments = ", ".join(
+            f"${each.name}" if each.default is None else f'"{each.name}" := ${each.name}'
+            for each in view.parameters
+            if each.name in values
+        )
+        call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
+        with open(db, read_only=True) as warehouse:
+            write(warehouse, f"FROM {call}", format, output, force=force, **values)
+
+    command.__doc__ = f"{view.text}\n\nColumns: {', '.join(each.name for each in view.columns)}."
+    decorated = output_options(warehouse_option(file_options(command, names) if is_of_file else command))
+    for each in reversed(view.parameters):
+        if each.default is None:
+            decorated = click.argument(each.name)(decorated)
+        else:
+            decorated = click.option(f"--{each.name.replace('_', '-')}", each.name, help=_help(each))(decorated)
+    return click.command(view.name, help=command.__doc__, short_help=view.text.split(". ")[0])(decorated)
+
+
+def _help(parameter: catalog.Column) -> str:
+    default = "" if parameter.default == "NULL" else f"  [default: {(parameter.default or '').strip(chr(39))}]"
+    return f"{parameter.text}{default}"
+
+
+def _value(parameter: catalog.Column, text: str | None) -> Any:
+    """Return what a parameter's text stands for: a number, a list or true and false as in JSON, else the text itself.
+
+    A parameter whose default is a text, and one without a default, has texts alone.
+    """
+    if text is None or parameter.default is None or parameter.default.startswith("'"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
