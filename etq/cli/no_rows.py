@@ -80,15 +80,12 @@ _OF_OPTIONS: Final = {
 
 @contextmanager
 def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterator[None]:
-    """If an error is raised because a PyTorch trace has no record or program, name the view that applies to traces."""
+    """If a view for ETDumps fails for a PyTorch trace, name the view that applies to traces."""
     try:
         yield
-    except QueryError as error:
+    except QueryError:
         query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-        is_lacking = " has no record, " in str(error) or " is a PyTorch trace; " in str(error)
-        if not is_lacking or view not in _OF_TRACES:
-            raise
-        if warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
+        if view not in _OF_TRACES or warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
             raise
         raise EtqError(not_of_traces(view)) from None
 

@@ -87,7 +87,9 @@ def sql(
         try:
             write_each(warehouse, query, format, output, force=force)
         except QueryError as error:
-            if "disabled by configuration" in str(error) and not external_access:
+            from duckdb import PermissionException
+
+            if isinstance(error.__cause__, PermissionException) and not external_access:
                 raise QueryError(f"{error}; allow it with --external-access") from error
             raise
 
