@@ -43,7 +43,7 @@ def _prof_result(data: Any, path: str, clock_bits: int | None) -> Reading:
 
 
 @dataclass(frozen=True)
-class Format:
+class CaptureFormat:
     """A format of profiling files."""
 
     is_of: Callable[[Any], bool]  # whether a file's bytes begin as files of this format do
@@ -52,9 +52,9 @@ class Format:
 
 
 FORMATS: Final = {
-    "etdump": Format(is_etdump, _etdump, (".etdp",)),
-    "torch_trace": Format(is_json, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
-    "prof_result": Format(is_prof_result, _prof_result, (".prof_result.bin",)),
+    "etdump": CaptureFormat(is_etdump, _etdump, (".etdp",)),
+    "torch_trace": CaptureFormat(is_json, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
+    "prof_result": CaptureFormat(is_prof_result, _prof_result, (".prof_result.bin",)),
 }
 
 

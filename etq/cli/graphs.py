@@ -136,10 +136,10 @@ def _write_graph(
 ) -> None:
     """Write the graph as a page (form None), JSON, SVG or node data."""
     from etq.report import graph_json_of, graph_node_data_of, graph_page_of, graph_svg_of
-    from etq.report.graph_more import More
+    from etq.report.graph_extras import GraphExtras
     from etq.report.single import OPTIONS, VIEWS
 
-    known = (*OPTIONS, "unit", *(each.name for each in dataclasses.fields(More)))
+    known = (*OPTIONS, "unit", *(each.name for each in dataclasses.fields(GraphExtras)))
     if options["gap"] is not None and is_file(capture, db):
         raise click.UsageError("--gap needs two captures of a warehouse: ingest the file")
     # A file has no metrics, from which the peaks could be taken: without these options it has no roofline.

@@ -87,9 +87,9 @@ def sql(
         try:
             write_each(warehouse, query, format, output, force=force)
         except QueryError as error:
-            from duckdb import PermissionException
+            from etq.database.connection import is_without_access
 
-            if isinstance(error.__cause__, PermissionException) and not external_access:
+            if is_without_access(error.__cause__) and not external_access:
                 raise QueryError(f"{error}; allow it with --external-access") from error
             raise
 

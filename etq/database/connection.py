@@ -265,6 +265,11 @@ def _connected(path: str, read_only: bool, is_new: bool, config: Mapping[str, st
         return duckdb.connect(file, config={**made_new})
 
 
+def is_without_access(error: BaseException | None) -> bool:
+    """Whether a query failed because it needs a file, or the network, which the connection has no access to."""
+    return isinstance(error, duckdb.PermissionException)
+
+
 def is_lake_path(path: str) -> bool:
     """Whether a path or address is not that of a file: what is there may be a lake."""
     return "://" in path or os.path.isdir(path)

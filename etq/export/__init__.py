@@ -24,7 +24,7 @@ SCHEDULE: Final = ("steps", "phase")
 
 
 @dataclass(frozen=True)
-class Format:
+class ExportFormat:
     """A format. Its module in this package, and the function in it, have the format's name with _ for -."""
 
     text: str  # one line of description
@@ -33,7 +33,7 @@ class Format:
 
 
 FORMATS: Final = {
-    "chrome": Format(
+    "chrome": ExportFormat(
         "trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again",
         (
             *("timeline", "event_ops", "labels", "_selected_runs", "threads", "trace_events", "op_arguments"),
@@ -41,17 +41,17 @@ FORMATS: Final = {
         ),
         ("runs", "counters"),
     ),
-    "speedscope": Format(
+    "speedscope": ExportFormat(
         "profile for https://www.speedscope.app: flame charts, one a run",
         ("timeline", "event_ops", "labels"),
         ("runs",),
     ),
-    "hud": Format(
+    "hud": ExportFormat(
         "records of PyTorch's benchmark database: latency, loading and metrics, labels as their names",
         ("_benchmark_metrics", "op_totals", "labels", "delegates"),
         ("by",),
     ),
-    "model-explorer": Format(
+    "model-explorer": ExportFormat(
         "node data for Model Explorer: times over the model's graph; needs a linked record",
         ("_graph_times", "labels"),
         ("method", "graph", "unit"),

@@ -18,7 +18,7 @@ from etq.lake.state import read
 from etq.lake.stores import temporary_folder, writing
 from etq.lake.tables import Lake
 from etq.lake.writing import MOST_CONTENTS, Load, parts, write
-from etq.storage.bulk import File, store_many
+from etq.storage.bulk import FileToStore, store_many
 from etq.storage.capture import Links, Options, in_little_memory
 from etq.storage.sources import Source
 from etq.warehouse.warehouse import Warehouse, open
@@ -96,7 +96,7 @@ def _write(
     known: list[str] = []
     paths: list[str] = []
 
-    def files_to_store() -> Iterator[File | EtqError]:
+    def files_to_store() -> Iterator[FileToStore | EtqError]:
         for path, content in files_given:
             source = Source(content, path)
             if source.sha256 in held:
@@ -104,7 +104,7 @@ def _write(
                 continue
             paths.append(path)
             try:
-                file: File | EtqError = File(source, replace(job.options, discovered=find(path)))
+                file: FileToStore | EtqError = FileToStore(source, replace(job.options, discovered=find(path)))
             except EtqError as error:
                 file = error
             yield file

@@ -12,7 +12,7 @@ from mcp import MCPError
 from etq.errors import EtqError
 from etq.mcp.answers import Settings
 from etq.mcp.limits import encoded
-from etq.mcp.pool import Pool
+from etq.mcp.pool import CallPool
 from etq.mcp.prompts import PROMPTS
 from etq.mcp.resources import GLOSSARY, SCHEMA, resource
 from etq.mcp.tools import BY_NAME, TOOLS, result_schema
@@ -21,7 +21,7 @@ from etq.mcp.tools import BY_NAME, TOOLS, result_schema
 class Handlers:
     """Answers the requests of a client. The first parameter of each is the request's context, which none needs."""
 
-    def __init__(self, pool: Pool, settings: Settings) -> None:
+    def __init__(self, pool: CallPool, settings: Settings) -> None:
         self._pool, self._settings = pool, settings
 
     @asynccontextmanager

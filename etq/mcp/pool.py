@@ -22,7 +22,7 @@ SECONDS: Final = 120.0
 LONGEST_LINE: Final = 2**24
 
 
-class Pool:
+class CallPool:
     """Processes of `etq.mcp.worker`."""
 
     def __init__(self, seconds: float = SECONDS) -> None:

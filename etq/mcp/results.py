@@ -252,7 +252,7 @@ class Description:
 
 
 @dataclass(frozen=True)
-class Answer:
+class QueryRows:
     """The result of a query: names of columns, and rows in their order."""
 
     columns: list[str]

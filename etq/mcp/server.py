@@ -38,10 +38,10 @@ def server_of(db: str, allowed: Sequence[str], seconds: float | None = None) -> 
         from etq.mcp.handlers import Handlers
     except ImportError as error:
         raise EtqError(NO_MCP) from error
-    from etq.mcp.pool import SECONDS, Pool
+    from etq.mcp.pool import SECONDS, CallPool
 
     settings: Settings = {"db": db, "allowed": [str(Path(each).resolve()) for each in allowed]}
-    handlers = Handlers(Pool(SECONDS if seconds is None else seconds), settings)
+    handlers = Handlers(CallPool(SECONDS if seconds is None else seconds), settings)
     return Server(
         "etq",
         version=VERSION,

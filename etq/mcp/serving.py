@@ -95,12 +95,14 @@ def serve_http(db: str, allowed: list[str], host: str, port: int) -> None:
 
 
 def guarded(server: Server[Any], host: str, token: str | None) -> App:
-    """Return the server as an application that refuses requests as `Guard` does."""
+    """Return the server as an application that refuses requests as `RequestGuard` does."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     # The guard checks more strictly, before anything of the request is read.
     unchecked = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-    return Guard(server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked), host, token)
+    return RequestGuard(
+        server.streamable_http_app(streamable_http_path=PATH, transport_security=unchecked), host, token
+    )
 
 
 def is_loopback(host: str) -> bool:
@@ -113,7 +115,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class Guard:
+class RequestGuard:
     """Refuses requests that other sites' pages cause, and those without the token.
 
     The name in `Host` must be an address, localhost, the host served at or this machine's name: a name that an attacker

@@ -74,7 +74,7 @@ TOOLS: Final = (
             "limit": {**_ROWS, "description": "Number of rows to return.", "default": 100},
         },
         ("sql",),
-        results.Answer,
+        results.QueryRows,
         "call describe with the name of a view for its columns and parameters, or without one for all views; "
         "if it took too long, select fewer captures or rows",
     ),

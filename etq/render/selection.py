@@ -27,7 +27,7 @@ class Selection:
         """Return a query for the selected rows of another query. Raises `EtqError` for an unknown column."""
         if self == Selection():
             return query
-        from etq.database.zones import subquery
+        from etq.database.results import subquery
 
         if self.sort_by is not None:
             relation = warehouse.sql(f"FROM {subquery(query)} LIMIT 0", **parameters)

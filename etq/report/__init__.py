@@ -21,7 +21,7 @@ from etq.database.publishing import new_file
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
-    from etq.report.graph_more import More
+    from etq.report.graph_extras import GraphExtras
     from etq.report.page import Report
     from etq.warehouse.warehouse import Capture, Warehouse
 
@@ -157,17 +157,17 @@ def graph_svg_of(
     return graph_files.svg_of(warehouse, capture, unit, _more(warehouse, options), options, overlay, levels)
 
 
-def _more(warehouse: Warehouse, options: dict[str, Any]) -> More:
+def _more(warehouse: Warehouse, options: dict[str, Any]) -> GraphExtras:
     """Remove the options of a graph alone, and return them."""
     from etq.report import single
-    from etq.report.graph_more import More
+    from etq.report.graph_extras import GraphExtras
 
-    known = [each.name for each in fields(More)]
+    known = [each.name for each in fields(GraphExtras)]
     _check(options, (*single.OPTIONS, *known))
     found = {name: options.pop(name) for name in known if name in options}
     if found.get("gap") is not None:
         found["gap"] = warehouse.capture(found["gap"]).sha256
-    return More(**found)
+    return GraphExtras(**found)
 
 
 def graphs_page_of(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from etq.analysis.delegates import UNALIGNED, are_unaligned
-from etq.report.graph_more import rows_of
+from etq.report.graph_extras import rows_of
 from etq.report.target import Target
 
 # The views and tables that they need besides those of the graph.

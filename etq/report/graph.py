@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from etq.report import delegates
 from etq.report.columns import Table, table
-from etq.report.graph_more import NOTHING_MORE, More, bounded, more_values, rows_of
+from etq.report.graph_extras import NOTHING_MORE, GraphExtras, bounded, more_values, rows_of
 from etq.report.nested import nested_edges
 from etq.report.overlays import METRICS
 from etq.report.target import Target
@@ -152,7 +152,7 @@ LEVELS: Final = """
 """
 
 
-def graph_tables(target: Target, more: More = NOTHING_MORE) -> dict[str, Table]:
+def graph_tables(target: Target, more: GraphExtras = NOTHING_MORE) -> dict[str, Table]:
     """Return the tables of the section: those of `graph_rows`, gaps that are not finite as `UNBOUNDED` and `NAN`."""
     tables = graph_rows(target, more, with_delegates=True)
     for name in ("nodes", "groups") if tables and more.gap is not None else ():
@@ -162,7 +162,7 @@ def graph_tables(target: Target, more: More = NOTHING_MORE) -> dict[str, Table]:
     return {name: table(*each) for name, each in tables.items()}
 
 
-def graph_rows(target: Target, more: More = NOTHING_MORE, *, with_delegates: bool = False) -> dict[str, Rows]:
+def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegates: bool = False) -> dict[str, Rows]:
     """Return the names of columns, and rows, of nodes, groups, edges and bends; nothing without a record.
 
     A group is a module, a nested graph, a node with its nested graphs, or a whole graph (without a parent). Nodes and

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from etq.errors import EtqError
 from etq.report import graph_section
 from etq.report.graph import graph_rows
-from etq.report.graph_more import NOTHING_MORE, More
+from etq.report.graph_extras import NOTHING_MORE, GraphExtras
 from etq.report.graph_texts import cut, short, shown, style, text_width, writable
 from etq.report.overlays import OVERLAYS, WORDS, Overlay
 from etq.report.placing import TITLE, Line, Places
@@ -35,7 +35,9 @@ NARROWEST: Final = 480
 LEGEND_LINE: Final = 20
 
 
-def json_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, more: More, options: dict[str, Any]) -> str:
+def json_of(
+    warehouse: Warehouse, capture: str | Capture, unit: str | None, more: GraphExtras, options: dict[str, Any]
+) -> str:
     """Return the graph as JSON, as `graph_json_of` documents it."""
     graph = Graph.of(warehouse, capture, unit, options, more, with_delegates=True)
     target = graph.target
@@ -74,7 +76,7 @@ def svg_of(
     warehouse: Warehouse,
     capture: str | Capture,
     unit: str | None,
-    more: More,
+    more: GraphExtras,
     options: dict[str, Any],
     overlay: str,
     levels: int | None,
@@ -105,7 +107,7 @@ class Graph:
         capture: str | Capture,
         unit: str | None,
         options: dict[str, Any],
-        more: More = NOTHING_MORE,
+        more: GraphExtras = NOTHING_MORE,
         *,
         with_delegates: bool = False,
     ) -> Graph:

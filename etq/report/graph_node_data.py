@@ -11,8 +11,8 @@ import math
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
+from etq.report.graph_extras import GraphExtras
 from etq.report.graph_files import Graph, Picture
-from etq.report.graph_more import More
 from etq.report.graph_texts import palette
 from etq.report.overlays import Overlay
 
@@ -35,7 +35,7 @@ def node_data_of(
     warehouse: Warehouse,
     capture: str | Capture,
     unit: str | None,
-    more: More,
+    more: GraphExtras,
     options: dict[str, Any],
     overlay: str,
 ) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
 from etq.report.columns import Table, table
-from etq.report.graph_more import bounded
+from etq.report.graph_extras import bounded
 from etq.report.nested import nested_edges
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Report, Section

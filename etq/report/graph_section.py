@@ -7,7 +7,7 @@ from typing import Final
 
 from etq.report import delegates
 from etq.report.graph import EXPORTED, RECORD, graph_tables
-from etq.report.graph_more import NOTHING_MORE, More, rows_of
+from etq.report.graph_extras import NOTHING_MORE, GraphExtras, rows_of
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Section
 from etq.report.target import Target, without_record
@@ -17,7 +17,7 @@ EXPORTED_NOTE: Final = (
 )
 
 
-def graph(target: Target, more: More = NOTHING_MORE) -> Section | None:
+def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section | None:
     """Return the section with the program's graph: ops in their modules, with times and costs."""
     if target.is_trace:
         return None

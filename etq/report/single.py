@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
-from etq.report import graph, graph_more, graph_section, memory, traces
+from etq.report import graph, graph_extras, graph_section, memory, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
@@ -75,7 +75,7 @@ def graph_of(
     warehouse: Warehouse,
     capture: str | Capture,
     unit: str | None,
-    more: graph_more.More,
+    more: graph_extras.GraphExtras,
     method: str | None = None,
     runs: str = "typical",
 ) -> Report:

@@ -21,7 +21,7 @@ import duckdb
 
 from etq.database.connection import is_lake_path
 from etq.database.functions import register_for
-from etq.database.zones import Answer
+from etq.database.results import QueryResult
 from etq.errors import EtqError, WarehouseError, message_of
 from etq.sandbox.results import encoded
 
@@ -140,7 +140,7 @@ def _answer(
     kinds = [_kind(each) for each in statements]
     if kinds != ["SELECT"]:
         raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
-    answer = Answer(connection, query, parameters)
+    answer = QueryResult(connection, query, parameters)
     parts: list[bytes] = []
     size = 0
     while rows := answer.next(ROWS_AT_ONCE):

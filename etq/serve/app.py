@@ -17,11 +17,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from etq.serve.answers import Answer, of_data, of_error
-from etq.serve.guard import Access, Guard
+from etq.serve.guard import Access, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
-from etq.serve.pool import Pool
-from etq.serve.state import State
+from etq.serve.payloads import Payload, of_data, of_error
+from etq.serve.pool import QuestionPool
+from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
 from etq.version import VERSION
 
@@ -50,17 +50,17 @@ class Kept:
     """Answers that were given, the latest ones, up to a size. Of keys, which may be long, only hashes are kept."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._answers: OrderedDict[str, Payload] = OrderedDict()
         self._size = 0
 
-    def get(self, key: str) -> Answer | None:
+    def get(self, key: str) -> Payload | None:
         """Return an answer; None if it isn't kept."""
         place = digest(key)
         if (found := self._answers.get(place)) is not None:
             self._answers.move_to_end(place)
         return found
 
-    def put(self, key: str, answer: Answer) -> None:
+    def put(self, key: str, answer: Payload) -> None:
         """Keep an answer; the oldest ones are dropped."""
         if len(answer.body) > MOST_OF_ONE:
             return
@@ -73,9 +73,9 @@ class Kept:
             self._size -= len(self._answers.popitem(last=False)[1].body) + OVERHEAD
 
 
-def application(path: str, access: Access, pool: Pool | None = None) -> ASGIApp:
+def application(path: str, access: Access, pool: QuestionPool | None = None) -> ASGIApp:
     """Return the application of a warehouse at a path, for those who have access."""
-    served = _Served(path, pool or Pool(path))
+    served = _Served(path, pool or QuestionPool(path))
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -93,20 +93,20 @@ def application(path: str, access: Access, pool: Pool | None = None) -> ASGIApp:
         Route("/data/state", served.state),
         *(Route(f"/data/{name}", served.data(name)) for name in DATA),
     ]
-    return Guard(Starlette(routes=routes, lifespan=lifespan), access)
+    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
 
 
 class _Served:
     """The endpoints of one warehouse."""
 
-    def __init__(self, path: str, pool: Pool) -> None:
+    def __init__(self, path: str, pool: QuestionPool) -> None:
         self.pool = pool
         self._path = path
-        self._state = State(path)
+        self._state = WarehouseState(path)
         self._kept = Kept()
         # Questions that are being answered, and how many wait for the answer.
-        self._running: dict[str, asyncio.Task[Answer]] = {}
-        self._waiting: Counter[asyncio.Task[Answer]] = Counter()
+        self._running: dict[str, asyncio.Task[Payload]] = {}
+        self._waiting: Counter[asyncio.Task[Payload]] = Counter()
         self._assets = {each.name: each for each in assets().values()}
         self._compressed = {name: gzip.compress(each.body, 6, mtime=0) for name, each in self._assets.items()}
 
@@ -175,7 +175,7 @@ class _Served:
 
     async def _asked(
         self, request: Request, key: str, question: str, arguments: dict[str, str], state: str | None
-    ) -> Answer | None:
+    ) -> Payload | None:
         """Return the answer of the pool; None if the client went away."""
         gone = asyncio.ensure_future(_disconnected(request))
         client = client_of(request.client.host if request.client is not None else None)
@@ -191,7 +191,7 @@ class _Served:
     @contextmanager
     def _shared(
         self, key: str, question: str, arguments: dict[str, str], state: str | None, client: str = ""
-    ) -> Iterator[asyncio.Task[Answer]]:
+    ) -> Iterator[asyncio.Task[Payload]]:
         """Provide the work on a question, one for all who ask it at the same time; it ends when none of them waits."""
         work = self._running.get(key)
         if work is None:
@@ -212,7 +212,7 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def _response(request: Request, answer: Answer, tag: str | None) -> Response:
+def _response(request: Request, answer: Payload, tag: str | None) -> Response:
     headers = _headers(tag)
     if answer.status == 503:
         headers["retry-after"] = RETRY_SECONDS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlencode
 
 from etq.listening import host_of, is_address
-from etq.serve.answers import of_error
+from etq.serve.payloads import of_error
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -79,7 +79,7 @@ class Access:
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
 
 
-class Guard:
+class AccessGuard:
     """The outermost application: refuses requests, or hands them on."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:

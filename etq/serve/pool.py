@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from etq import processes
-from etq.serve.answers import Answer, of_error
+from etq.serve.payloads import Payload, of_error
 from etq.serve.turns import Turns
 
 # Questions at once, of one client one less, and questions that wait for their turn.
@@ -22,7 +22,7 @@ SECONDS: Final = 60.0
 LENGTHS: Final = struct.Struct("<II")
 
 
-class Pool:
+class QuestionPool:
     """Up to `workers` processes, which are started when they are needed, and replaced when they end."""
 
     def __init__(self, path: str, workers: int = WORKERS, waiting: int = WAITING, seconds: float = SECONDS) -> None:
@@ -33,7 +33,7 @@ class Pool:
         self._idle: list[asyncio.subprocess.Process] = []
         self._all: set[asyncio.subprocess.Process] = set()
 
-    async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None, client: str = "") -> Answer:
+    async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None, client: str = "") -> Payload:
         """Return the answer to a client's question; if the caller is cancelled, the process that works on it is ended.
 
         Raises `BusyError` if too many questions wait, or this one has waited for too long.
@@ -50,7 +50,7 @@ class Pool:
         """End all processes."""
         await asyncio.gather(*(self._end(each) for each in [*self._all]))
 
-    async def _asked(self, question: str, arguments: Mapping[str, Any], state: str | None) -> Answer:
+    async def _asked(self, question: str, arguments: Mapping[str, Any], state: str | None) -> Payload:
         request = msgspec.json.encode([question, arguments, state, self._seconds])
         while True:
             process = self._idle.pop() if self._idle else None
@@ -92,10 +92,10 @@ class Pool:
         await process.wait()
 
 
-async def _exchange(process: asyncio.subprocess.Process, request: bytes) -> Answer:
+async def _exchange(process: asyncio.subprocess.Process, request: bytes) -> Payload:
     assert process.stdin is not None and process.stdout is not None
     process.stdin.write(struct.pack("<I", len(request)) + request)
     await process.stdin.drain()
     head, body = LENGTHS.unpack(await process.stdout.readexactly(LENGTHS.size))
     status, type, is_compressed, file = msgspec.json.decode(await process.stdout.readexactly(head))
-    return Answer(status, type, await process.stdout.readexactly(body), is_compressed, file)
+    return Payload(status, type, await process.stdout.readexactly(body), is_compressed, file)

@@ -11,7 +11,7 @@ from etq.errors import EtqError, QueryError, WarehouseError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.serve.answers import Answer, of_data
+from etq.serve.payloads import Payload, of_data
 from etq.serve.results import check_format, result_of
 from etq.warehouse.warehouse import Warehouse
 
@@ -22,7 +22,7 @@ Arguments = Mapping[str, str]
 class Question:
     """A question: the function that answers it, of an open warehouse or of the warehouse's path."""
 
-    of: Callable[[Any, Arguments], Answer]
+    of: Callable[[Any, Arguments], Payload]
     needs_warehouse: bool = True
 
 
@@ -39,7 +39,7 @@ PLACES: Final = """
 """
 
 
-def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
+def _captures(warehouse: Warehouse, _: Arguments) -> Payload:
     """All captures, in the order of ingest, and for each label its values and the places of their captures."""
     rows = columns_of(
         warehouse,
@@ -71,7 +71,7 @@ def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
     return of_data({"rows": rows.as_data(), "labels": coded})
 
 
-def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
+def _counts(warehouse: Warehouse, _: Arguments) -> Payload:
     """The number of runs and of findings of all captures, in the order of ingest."""
     query = """
         SELECT s.name, s.runs, s.findings
@@ -82,7 +82,7 @@ def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
     return of_data({"rows": columns_of(warehouse, query).as_data()})
 
 
-def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
+def _matches(warehouse: Warehouse, arguments: Arguments) -> Payload:
     """The places of the captures that a selector matches, in the list of all. Raises `QueryError` if none matches."""
     query = f"""
         SELECT p.place
@@ -94,7 +94,7 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     return of_data({"places": [place for (place,) in rows]})
 
 
-def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
+def _series(warehouse: Warehouse, arguments: Arguments) -> Payload:
     """The execute time of each capture, also in its series, in order, and lasting changes, as `trend` has them."""
     options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
     if "over" not in options:
@@ -140,7 +140,7 @@ def _default_order(warehouse: Warehouse) -> str:
     return "build" if has_build else "captured_at"
 
 
-def _report(warehouse: Warehouse, arguments: Arguments) -> Answer:
+def _report(warehouse: Warehouse, arguments: Arguments) -> Payload:
     """The report of one capture, or a part of it, and the methods that can be chosen."""
     options: dict[str, Any] = {name: arguments[name] for name in ("method", "runs") if arguments.get(name)}
     part = arguments.get("part") or None
@@ -155,7 +155,7 @@ def _report(warehouse: Warehouse, arguments: Arguments) -> Answer:
     return of_data({**report, "capture": capture.name, "sha256": capture.sha256[:12], "methods": methods})
 
 
-def _difference(warehouse: Warehouse, arguments: Arguments) -> Answer:
+def _difference(warehouse: Warehouse, arguments: Arguments) -> Payload:
     """The report of two sides."""
     sides = [arguments.get("base", ""), arguments.get("new", "")]
     for name, side in zip(("base", "new"), sides, strict=True):
@@ -168,7 +168,7 @@ def _difference(warehouse: Warehouse, arguments: Arguments) -> Answer:
     return of_data(report_of(warehouse, sides, **options).as_data())
 
 
-def _trends(warehouse: Warehouse, arguments: Arguments) -> Answer:
+def _trends(warehouse: Warehouse, arguments: Arguments) -> Payload:
     """The report of series."""
     options: dict[str, Any] = {
         name: arguments[name] for name in ("over", "by", "unit", "phase", "since") if arguments.get(name)
@@ -199,7 +199,7 @@ def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def _schema(_: str, __: Arguments) -> Answer:
+def _schema(_: str, __: Arguments) -> Payload:
     """The public tables, views and macros, with their documentation."""
     return of_data(
         [
@@ -215,7 +215,7 @@ def _schema(_: str, __: Arguments) -> Answer:
     )
 
 
-def _sql(path: str, arguments: Arguments) -> Answer:
+def _sql(path: str, arguments: Arguments) -> Payload:
     from etq.sandbox.client import ask
 
     format = arguments.get("format", "json")

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from etq.errors import EtqError
 from etq.report.columns import table
-from etq.serve.answers import Answer, of_data
+from etq.serve.payloads import Payload, of_data
 
 # The rows that a page shows; files have all.
 MOST_ROWS: Final = 10_000
@@ -18,7 +18,7 @@ MOST_EXACT: Final = 2**53 - 1
 Rows = Sequence[tuple[Any, ...]]
 
 
-def result_of(columns: Sequence[str], rows: Rows, format: str) -> Answer:
+def result_of(columns: Sequence[str], rows: Rows, format: str) -> Payload:
     """Return rows in a format: json (the first `MOST_ROWS`, and how many there are), csv, parquet or arrow.
 
     In csv, an apostrophe is before texts that begin like formulas: spreadsheets open what browsers download.
@@ -31,7 +31,7 @@ def result_of(columns: Sequence[str], rows: Rows, format: str) -> Answer:
         return of_data({"rows": table(columns, shown).as_data(), "kinds": kinds, "count": len(rows)})
     check_format(format)
     type, write = _FILES[format]
-    return Answer(200, type, write(columns, rows), file=f"result.{format}")
+    return Payload(200, type, write(columns, rows), file=f"result.{format}")
 
 
 def check_format(format: str) -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from etq.database.connection import check_path, expanded, is_lake_path
 from etq.errors import EtqError
 from etq.listening import bound
+from etq.serve.freed_memory import give_back
 from etq.serve.guard import Access
-from etq.serve.memory import give_back
 from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:

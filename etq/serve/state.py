@@ -16,7 +16,7 @@ from etq.errors import EtqError
 REMOTE_SECONDS: Final = 5.0
 
 
-class State:
+class WarehouseState:
     """The state of a file or of a lake."""
 
     def __init__(self, path: str) -> None:

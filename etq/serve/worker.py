@@ -20,8 +20,8 @@ import msgspec
 from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
-from etq.serve.answers import Answer, of_error
-from etq.serve.memory import give_back, keep_little
+from etq.serve.freed_memory import give_back, keep_little
+from etq.serve.payloads import Payload, of_error
 from etq.serve.pool import LENGTHS
 from etq.serve.questions import QUESTIONS, status_of
 from etq.warehouse.warehouse import Warehouse, open
@@ -34,7 +34,7 @@ QUERY_MEMORY: Final = "1GiB"
 TOO_LARGE: Final = "the question takes too much memory; choose fewer captures, by a selector such as device=pixel8"
 
 
-class Source:
+class ServedWarehouse:
     """The warehouse, which is opened for each question."""
 
     def __init__(self, path: str) -> None:
@@ -42,7 +42,7 @@ class Source:
         self._lake: tuple[str | None, Warehouse] | None = None
         self._opened = ExitStack()
 
-    def answer(self, question: str, arguments: dict[str, Any], state: str | None) -> Answer:
+    def answer(self, question: str, arguments: dict[str, Any], state: str | None) -> Payload:
         """Return the answer to a question, also if it is an error; `close` closes what it opened."""
         ask = QUESTIONS[question]
         try:
@@ -85,7 +85,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the one that asks decides
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     lock_timeout.set(WAIT)
-    source = Source(sys.argv[1])
+    source = ServedWarehouse(sys.argv[1])
     stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print must not be taken for an answer
     while len(length := stdin.read(4)) == 4:

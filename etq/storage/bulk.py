@@ -38,7 +38,7 @@ Tables: TypeAlias = "list[tuple[str, Rows]]"
 
 
 @dataclass(frozen=True)
-class File:
+class FileToStore:
     """A file to store, with its options and the annotations found for it."""
 
     source: Source
@@ -49,25 +49,25 @@ class File:
 class Batch:
     """Files that are stored together, and what was read from them: by hash, or, of a large trace, by a process."""
 
-    files: Sequence[File | EtqError]
+    files: Sequence[FileToStore | EtqError]
     tables: Mapping[str, Future[Tables]]
     process: OtherProcess | None = None
 
 
 def files_of(
     sources: Iterable[str | os.PathLike[str] | bytes], options: Options, find: Callable[[str | None], Discovered]
-) -> Iterator[File | EtqError]:
+) -> Iterator[FileToStore | EtqError]:
     """Yield each file with its options and the annotations found for its path, or the reason why it can't be read."""
     for each in sources:
         try:
             discovered = find(None if isinstance(each, bytes) else os.fspath(each))
-            yield File(source_of(each), replace(options, discovered=discovered))
+            yield FileToStore(source_of(each), replace(options, discovered=discovered))
         except EtqError as error:
             yield error
 
 
 def store_many(
-    connection: duckdb.DuckDBPyConnection, files: Iterable[File | EtqError], links: Links
+    connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore | EtqError], links: Links
 ) -> Iterator[list[Outcome]]:
     """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
 
@@ -102,10 +102,10 @@ def _store_next(connection: duckdb.DuckDBPyConnection, waiting: deque[Batch], li
     return outcomes
 
 
-def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError]) -> OtherProcess | None:
+def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[FileToStore | EtqError]) -> OtherProcess | None:
     """Start a process that reads a batch's only file, if it is a large trace of new content."""
     match files:
-        case [File() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
+        case [FileToStore() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
             if not _known(connection, [file]):
                 # Without processes or room for files, as the system's limits have it, the file is read here.
                 with suppress(OSError):
@@ -114,16 +114,16 @@ def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[File | E
 
 
 def _read_ahead(
-    connection: duckdb.DuckDBPyConnection, files: Sequence[File | EtqError], pool: Executor
+    connection: duckdb.DuckDBPyConnection, files: Sequence[FileToStore | EtqError], pool: Executor
 ) -> dict[str, Future[Tables]]:
     """Start reading the files that share a transaction and whose content is new; return the results to come,
     by hash.
     """
-    readable = [each for each in files if isinstance(each, File)]
+    readable = [each for each in files if isinstance(each, FileToStore)]
     if len(readable) < 2:
         return {}
     known = _known(connection, readable)
-    new: dict[str, File] = {}
+    new: dict[str, FileToStore] = {}
     for each in readable:
         if each.source.sha256 not in known:
             # If several files have the same content, an error names the first of them.
@@ -131,12 +131,12 @@ def _read_ahead(
     return {sha256: pool.submit(_read, each) for sha256, each in new.items()}
 
 
-def _read(file: File) -> Tables:
+def _read(file: FileToStore) -> Tables:
     return list(read_capture(file.source.content, file.source.uri, file.options.clock_bits))
 
 
-def _batches(files: Iterable[File | EtqError]) -> Iterator[list[File | EtqError]]:
-    gathered: list[File | EtqError] = []
+def _batches(files: Iterable[FileToStore | EtqError]) -> Iterator[list[FileToStore | EtqError]]:
+    gathered: list[FileToStore | EtqError] = []
     total = 0
     for each in files:
         size = 0 if isinstance(each, EtqError) else _unpacked_bytes(each.source)
@@ -162,7 +162,7 @@ def _unpacked_bytes(source: Source) -> int:
 def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: Links) -> list[Outcome]:
     """Return the outcomes of files. New ones share a transaction; each known one has its own, if anything changes."""
     outcomes: dict[int, Outcome] = {at: each for at, each in enumerate(batch.files) if isinstance(each, EtqError)}
-    readable = {at: each for at, each in enumerate(batch.files) if isinstance(each, File)}
+    readable = {at: each for at, each in enumerate(batch.files) if isinstance(each, FileToStore)}
     if len(readable) > 1:
         known = _known(connection, readable.values())
         new: dict[str, int] = {}
@@ -206,7 +206,7 @@ class _Stored:
         )
 
 
-def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> dict[str, _Stored]:
+def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) -> dict[str, _Stored]:
     """Return the captures that the warehouse already has for the files' contents, by hash."""
     query = f"""
         SELECT
@@ -233,7 +233,7 @@ def _known(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> dict
 
 
 def _store_alone(
-    connection: duckdb.DuckDBPyConnection, file: File, links: Links, process: OtherProcess | None
+    connection: duckdb.DuckDBPyConnection, file: FileToStore, links: Links, process: OtherProcess | None
 ) -> Outcome:
     reading = None if process is None else process.tables()
     try:
@@ -246,7 +246,7 @@ def _store_alone(
 
 def _store_new(
     connection: duckdb.DuckDBPyConnection,
-    files: Mapping[int, File],
+    files: Mapping[int, FileToStore],
     tables: Mapping[str, Future[Tables]],
     links: Links,
 ) -> dict[int, Outcome]:
@@ -274,7 +274,7 @@ def _store_new(
     return outcomes
 
 
-def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[File]) -> set[str]:
+def _taken(connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore]) -> set[str]:
     """Return which of the names that the files may get are already names of captures."""
     names = [name for each in files for name in _names(each.source)]
     query = "SELECT c.name FROM captures AS c WHERE c.name IN (SELECT unnest($names::VARCHAR[]))"

@@ -25,7 +25,7 @@ from etq.database.database import Database
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, on_notice
-from etq.database.zones import Answer
+from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
 from etq.warehouse.nearest import explained as explained_selector
@@ -203,7 +203,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = Answer(self._connection_for(query), query, _values(parameters))
+                answer = QueryResult(self._connection_for(query), query, _values(parameters))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -218,7 +218,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = Answer(self._connection_for(query), query, _values(parameters))
+                answer = QueryResult(self._connection_for(query), query, _values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
             raise self._query_error(error) from error

@@ -16,7 +16,7 @@ import pytest
 import etq
 from etq.errors import EtqError
 from etq.mcp.limits import encoded, fitted
-from etq.mcp.serving import Guard, is_loopback
+from etq.mcp.serving import RequestGuard, is_loopback
 from tests.agents.conftest import http_server
 from tests.agents.test_tools import SLOW
 
@@ -39,7 +39,7 @@ def status(headers: dict[str, str], token: str | None = None, host: str = "127.0
         sent.append(message)
 
     listed = [(key.lower().encode(), value.encode("latin-1")) for key, value in headers.items()]
-    anyio.run(Guard(app, host, token), {"type": "http", "headers": listed}, receive, send)
+    anyio.run(RequestGuard(app, host, token), {"type": "http", "headers": listed}, receive, send)
     return int(sent[0]["status"])
 
 
@@ -147,7 +147,7 @@ def test_a_call_that_takes_too_long_ends(warehouse_path: str) -> None:
 def test_a_process_that_ended_while_idle_is_replaced(warehouse_path: str) -> None:
     import anyio
 
-    from etq.mcp.pool import Pool
+    from etq.mcp.pool import CallPool
 
     request = {
         "tool": "describe",
@@ -156,7 +156,7 @@ def test_a_process_that_ended_while_idle_is_replaced(warehouse_path: str) -> Non
     }
 
     async def answers() -> list[Any]:
-        pool = Pool()
+        pool = CallPool()
         try:
             first = await pool.answer(request)
             [idle] = pool._idle

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import etq.report
+from etq.report.graph_extras import GraphExtras
 from etq.report.graph_files import Graph, Picture
-from etq.report.graph_more import More
 from etq.report.placing import Places
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
@@ -143,7 +143,7 @@ def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> Non
     with judged_warehouse() as warehouse:
         path = tmp_path / "graph.html"
         path.write_text(etq.report.graph_page_of(warehouse, "run", runs="all", **MORE), encoding="utf-8")
-        graph = Graph.of(warehouse, "run", None, {"runs": "all"}, More(**MORE))
+        graph = Graph.of(warehouse, "run", None, {"runs": "all"}, GraphExtras(**MORE))
     opened(browser, path)
     press(browser, "graph-open")
     overlays = [each for each in graph.overlays if each.needs]

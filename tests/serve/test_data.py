@@ -18,7 +18,7 @@ import pytest
 import etq
 from etq.report import report_of, trends_report_of
 from etq.serve import worker
-from etq.serve.answers import JSON, Answer
+from etq.serve.payloads import JSON, Payload
 from etq.serve.results import result_of
 from etq.warehouse.focus import focused
 from tests.serve.server import Server, serving
@@ -232,13 +232,13 @@ class Counted:
 
     close = start
 
-    async def ask(self, question: str, arguments: dict[str, str], state: str | None, client: str = "") -> Answer:
+    async def ask(self, question: str, arguments: dict[str, str], state: str | None, client: str = "") -> Payload:
         self.asked.append(question)
         try:
             await self.may_answer.wait()
         finally:
             self.ended.append(question)
-        return Answer(200, JSON, question.encode())
+        return Payload(200, JSON, question.encode())
 
 
 def test_equal_requests_share_one_answer(server: Server) -> None:
@@ -358,13 +358,13 @@ def test_answers_that_are_kept_are_bounded() -> None:
     kept = Kept()
     most = MOST_KEPT // OVERHEAD
     for number in range(most + 5000):
-        kept.put(str(number), Answer(200, JSON, b""))
+        kept.put(str(number), Payload(200, JSON, b""))
     assert kept.get("4999") is None and kept.get("5000") is not None
-    kept.put("0", Answer(200, JSON, b"0" * (MOST_KEPT // 4)))
+    kept.put("0", Payload(200, JSON, b"0" * (MOST_KEPT // 4)))
     assert kept.get(str(5000 + most // 5)) is None and kept.get(str(most)) is not None
     tracemalloc.start()
     for number in range(1000):
-        kept.put(f"{number}{' ' * 10_000}", Answer(200, JSON, b""))
+        kept.put(f"{number}{' ' * 10_000}", Payload(200, JSON, b""))
     assert tracemalloc.get_traced_memory()[0] < 1_000_000
     tracemalloc.stop()
 
@@ -381,7 +381,7 @@ def test_queries_beyond_the_memory_limit_suggest_fewer_captures(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "QUERY_MEMORY", "1MB")
-    source = worker.Source(str(server.path))
+    source = worker.ServedWarehouse(str(server.path))
     try:
         answer = source.answer("trends", {}, None)
     finally:

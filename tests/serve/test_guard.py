@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import etq
-from etq.serve.guard import Access, Guard
-from etq.serve.pool import Pool
+from etq.serve.guard import Access, AccessGuard
+from etq.serve.pool import QuestionPool
 from etq.serve.turns import BusyError
 from tests.serve.server import Server, serving
 from tests.sql.test_trends import capture
@@ -38,7 +38,7 @@ def asked(access: Access, path: str = "/", method: str = "GET", **headers: str) 
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
              "headers": named}  # fmt: skip
-    asyncio.run(Guard(app, access)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(AccessGuard(app, access)(scope, None, send))  # type: ignore[arg-type]
     return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
 
 
@@ -95,7 +95,7 @@ def test_two_hosts_are_none() -> None:
 
     scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"",
              "headers": [(b"host", b"evil.example"), (b"host", b"localhost")]}  # fmt: skip
-    asyncio.run(Guard(app, LOOPBACK)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(AccessGuard(app, LOOPBACK)(scope, None, send))  # type: ignore[arg-type]
     assert sent[0]["status"] == 421
 
 
@@ -170,7 +170,7 @@ def test_queries_are_canceled(tmp_path: Path) -> None:
     slow = {"query": "SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range = 7"}
 
     async def work() -> None:
-        pool = Pool(str(path), workers=1, waiting=0)
+        pool = QuestionPool(str(path), workers=1, waiting=0)
         first = asyncio.create_task(pool.ask("sql", slow, None))
         await asyncio.sleep(0.3)
         with pytest.raises(BusyError, match="questions wait already; ask again"):
@@ -181,7 +181,7 @@ def test_queries_are_canceled(tmp_path: Path) -> None:
         answer = await pool.ask("captures", {}, None)
         assert answer.status == 200
         await pool.close()
-        pool = Pool(str(path), workers=1, seconds=0.5)
+        pool = QuestionPool(str(path), workers=1, seconds=0.5)
         late = await pool.ask("sql", slow, None)
         assert late.status in (500, 504), late
         await pool.close()

@@ -10,7 +10,7 @@ import pytest
 import etq
 import etq.report
 from etq.errors import EtqError
-from etq.report.graph_more import NAN, UNBOUNDED
+from etq.report.graph_extras import NAN, UNBOUNDED
 from etq.report.graph_pair import LISTED, pair_of
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES

@@ -12,7 +12,7 @@ import pytest
 import etq
 import etq.report
 from etq.report import delegates, graph_section
-from etq.report.graph_more import NOTHING_MORE, rows_of
+from etq.report.graph_extras import NOTHING_MORE, rows_of
 from etq.report.single import graph_of
 from etq.report.target import target_of
 from tests import program_builders as programs

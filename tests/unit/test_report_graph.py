@@ -15,7 +15,7 @@ import etq.report
 from etq.errors import EtqError
 from etq.report import graph_section, single
 from etq.report.columns import Table
-from etq.report.graph_more import NAN, UNBOUNDED, More
+from etq.report.graph_extras import NAN, UNBOUNDED, GraphExtras
 from etq.report.overlays import METRICS, OVERLAYS
 from etq.report.target import target_of
 from etq.report.tree import MOST_LEVELS, Tree
@@ -226,7 +226,7 @@ MORE: Final[dict[str, Any]] = {"gap": "right", "peak_flops": 20e9, "peak_bandwid
 @pytest.mark.long
 def test_more_values(judged: Warehouse) -> None:
     """Gaps, planned memory and roofline distances are those of the views; a module has their sum or the worst."""
-    section = single.graph_of(judged, "run", None, More(**MORE), runs="all").sections[0]
+    section = single.graph_of(judged, "run", None, GraphExtras(**MORE), runs="all").sections[0]
     assert section.note is not None and "Gaps are differences from the values of right." in section.note
     nodes, groups = dicts(section.tables["nodes"]), dicts(section.tables["groups"])
     peaks = "peak_flops := 20e9, peak_bandwidth := 15e9"

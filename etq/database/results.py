@@ -20,7 +20,7 @@ def subquery(query: str) -> str:
     return f"(\n{query}\n)"
 
 
-class Answer:
+class QueryResult:
     """The result of a query. Times with a zone are `datetime`s with an offset;
     within lists and structs they are texts.
     """

@@ -14,7 +14,7 @@ LEAST_COMPRESSED: Final = 1000
 
 
 @dataclass(frozen=True)
-class Answer:
+class Payload:
     """An answer: `body` is compressed by gzip if `is_compressed`; `file` is the name under which it is saved."""
 
     status: int
@@ -24,18 +24,18 @@ class Answer:
     file: str | None = None
 
 
-def of_data(data: Any, status: int = 200) -> Answer:
+def of_data(data: Any, status: int = 200) -> Payload:
     """Return an answer of JSON. NaN and infinities become null, lone surrogates question marks."""
     try:
         text = msgspec.json.encode(data)
     except UnicodeEncodeError:
         text = msgspec.json.encode(_encodable(data))
     if len(text) < LEAST_COMPRESSED:
-        return Answer(status, JSON, text)
-    return Answer(status, JSON, gzip.compress(text, 4, mtime=0), True)
+        return Payload(status, JSON, text)
+    return Payload(status, JSON, gzip.compress(text, 4, mtime=0), True)
 
 
-def of_error(message: str, status: int) -> Answer:
+def of_error(message: str, status: int) -> Payload:
     """Return an answer that has only an error message, which pages show."""
     return of_data({"error": message}, status)
 

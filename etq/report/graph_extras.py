@@ -17,7 +17,7 @@ NAN: Final = 1.5e308
 
 
 @dataclass(frozen=True)
-class More:
+class GraphExtras:
     """What a graph has besides the values of its capture.
 
     gap             the capture whose values are assumed to be right: its nodes have the gaps to it
@@ -30,7 +30,7 @@ class More:
     peak_bandwidth: float | None = None
 
 
-NOTHING_MORE: Final = More()
+NOTHING_MORE: Final = GraphExtras()
 
 MEMORY: Final = """
     SELECT
@@ -87,7 +87,7 @@ WITH_GROUPS: Final = """
 """
 
 
-def more_values(target: Target, more: More) -> Iterator[tuple[list[str], dict[Any, Any], dict[Any, Any]]]:
+def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], dict[Any, Any], dict[Any, Any]]]:
     """Yield what nodes and groups have besides: names of columns, values by (graph, node) and by (graph, path)."""
     worst = {metric: f"max(e.{metric})" for metric in METRICS}
     worst |= {metric: f"-max(-e.{metric})" for metric in ("snr", "cosine")}
@@ -122,7 +122,7 @@ def more_values(target: Target, more: More) -> Iterator[tuple[list[str], dict[An
         yield names[3:], values, of_groups
 
 
-def _check_gaps(target: Target, more: More, rows: list[tuple[Any, ...]]) -> None:
+def _check_gaps(target: Target, more: GraphExtras, rows: list[tuple[Any, ...]]) -> None:
     """Raise `EtqError` with the cause if no row has a gap: the last value of a row is its problem."""
     if any(value is not None for row in rows for value in row[:-1]):
         return
