@@ -17,7 +17,7 @@ _CAPTURES: Final = """
 """
 _ANNOTATIONS: Final = """
     SELECT DISTINCT s.label FROM signatures AS s
-    WHERE s.capture_id = $key AND s.category = 'user_annotation' AND NOT starts_with(s.label, 'ProfilerStep#')
+    WHERE s.capture_id = $key AND s.activity = 'annotation'
     ORDER BY s.label
 """
 
