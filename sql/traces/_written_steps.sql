@@ -1,4 +1,10 @@
--- One step that a trace has, as the host has it.
+-- One step of a trace that has steps, as the host has it.
+-- Columns:
+--   capture_id: the capture
+--   run_index: the run
+--   step: number of the step
+--   start_ticks: start of its annotation
+--   end_ticks: end of its annotation
 CREATE VIEW _written_steps AS
 SELECT
     s.capture_id,
