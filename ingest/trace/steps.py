@@ -141,7 +141,7 @@ def _with_work(slices: _Slices, steps: _Steps, call: Whole) -> tuple[Whole, Whol
         is_work[launched] = False
         before = slices.end[is_work & (slices.end < slices.start[of_first].min())]
         if len(before):
-            start, end = np.maximum(start, before.max()), np.maximum(end, before.max())
+            start = np.maximum(start, before.max())
     end = np.maximum.accumulate(end)
     start[1:] = np.maximum(start[1:], end[:-1])
     launches = np.bincount(at, minlength=count)

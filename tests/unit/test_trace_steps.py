@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,7 +96,8 @@ def test_the_times_of_steps(
     devices: list[tuple[str, tuple[int, int], int | None]],
 ) -> None:
     """Each moment counts for the first category that applies; the moments are asked one by one."""
-    made, ran = [], []
+    made: list[dict[str, Any]] = []
+    ran: list[tuple[str, int, int]] = []
     for start, length in lengths.items():
         made.append(event("user_annotation", f"ProfilerStep#{start}", start, start + length))
     for column, (start, length) in hosts:
@@ -107,12 +110,12 @@ def test_the_times_of_steps(
             launches.append((at, start, start + length))
         else:
             unlaunched.append(start + length)
-        ids = {"device": 0, "stream": number, "correlation": number}
-        made.append(event(*DEVICE[column], start, start + length, number, **ids))
+        work = event(*DEVICE[column], start, start + length, number, correlation=number, device=0, stream=number)
+        made.append(work)
         ran.append((column, start, start + length))
     if any(DEVICE[column][0] == "kernel" for column, *_ in devices):  # then gloo's is an op as others
-        ran[: len(hosts)] = [
-            (column.replace("communication", "cpu_exec"), *span) for column, *span in ran[: len(hosts)]
+        ran = [(each[0].replace("communication", "cpu_exec"), *each[1:]) for each in ran[: len(hosts)]] + ran[
+            len(hosts) :
         ]
     rows = [
         row
@@ -139,3 +142,18 @@ def test_the_times_of_steps(
             expected[next((column for column in columns if column in running), "other_ticks")] += 1000
         assert (row["start_ticks"], row["end_ticks"]) == (window[0] * 1000, window[1] * 1000)
         assert {column: row[column] for column in columns} == expected
+
+
+@pytest.mark.parametrize(("launches", "is_whole"), [((5, 4), True), ((5, 3), False), ((6, 5), True), ((0, 1), True)])
+def test_a_last_step_with_less_than_four_fifths_of_the_launches_was_cut_off(
+    launches: tuple[int, int], is_whole: bool
+) -> None:
+    made = []
+    for step, count in enumerate(launches):
+        made.append(event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 50))
+        for at in range(100 * step, 100 * step + count):
+            made.append(event("cuda_runtime", "cudaLaunchKernel", at, at, correlation=at + 1))
+            made.append(event("kernel", "gemm", at, at + 2, 7, correlation=at + 1, device=0, stream=7))
+    read = read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made")
+    [rows] = [batch.to_pylist() for name, batch in read if name == "trace_steps"]
+    assert [row["end_ticks"] is not None for row in rows] == [True, is_whole]
