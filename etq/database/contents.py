@@ -11,7 +11,7 @@ passed, with properties that change whenever a file does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -112,7 +112,7 @@ def check_earlier(
     for kind, name in _of_main(connection):
         if name.lower() in added:
             raise _taken(path, kind, name)
-    _check_rest(connection, path, None, _objects(connection, None).others)
+    _check_rest(connection, path, None, _objects(connection, None).others, lacks=added)
 
 
 def check_names(connection: duckdb.DuckDBPyConnection, path: str) -> None:
@@ -148,12 +148,13 @@ def _check_rest(
     others: Iterable[tuple[str, str, str]],
     *,
     only_etq: bool = False,
+    lacks: Container[str] = (),
 ) -> None:
     """Raise `WarehouseError` for others' objects and rows that queries can't be made on."""
     _check_others(connection, path, others, only_etq=only_etq)
     _check_keys(connection, path, database)
     prefix = "main." if database is None else f"{database}.main."
-    check_rows(connection, path, prefix)
+    check_rows(connection, path, prefix, lacks)
 
 
 def _check_others(

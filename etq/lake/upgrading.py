@@ -21,7 +21,7 @@ from etq.lake.state import Change, State, change, read
 from etq.lake.stores import temporary_folder, writing
 from etq.lake.tables import KINDS, Lake, delta_schema, tables_of
 from etq.lake.writing import Load, discard, files_of, rows_of, write, write_root
-from etq.maintenance.upgrading import migrate, migrations_since, tables_before
+from etq.maintenance.upgrading import migrate, migrations_since, new_tables, tables_before
 from etq.version import SCHEMA_VERSION
 
 # What captures refer to.
@@ -92,7 +92,7 @@ def _upgraded(state: State, load: str) -> Load:
         for statement in tables_before(migrations).values():
             connection.execute(statement)
         _insert(connection, state, load)
-        check_rows(connection, str(state.lake), "main.")
+        check_rows(connection, str(state.lake), "main.", new_tables(migrations))
         migrate(connection, str(state.lake), migrations)
         keys = [key for (key,) in connection.execute("SELECT capture_id FROM captures ORDER BY ALL").fetchall()]
         return write(connection, state.lake, "capture", keys)

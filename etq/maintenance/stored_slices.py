@@ -17,9 +17,9 @@ from etq.ingest.trace.classes import Class, classified
 _SLICES: Final = """
     SELECT e.*, coalesce(p.row, -1) AS parent
     FROM (
-        SELECT e.event_index AS at, e.signature_index AS kind, t.thread_index AS thread, h.process_index AS process,
-            e.start_ticks AS start, e.elapsed_ticks AS elapsed, coalesce(t.correlation_id, -1) AS correlation,
-            coalesce(t.external_id, -1) AS external, e.parent_index,
+        SELECT e.event_index AS at, e.run_index AS run, e.signature_index AS kind, t.thread_index AS thread,
+            h.process_index AS process, e.start_ticks AS start, e.elapsed_ticks AS elapsed,
+            coalesce(t.correlation_id, -1) AS correlation, coalesce(t.external_id, -1) AS external, e.parent_index,
             coalesce(e.parent_run_index, e.run_index) AS parent_run
         FROM event_ticks AS e
         JOIN trace_events AS t
@@ -69,6 +69,7 @@ class StoredSlices(NamedTuple):
     classes: list[Class]
     kind: Whole
     at: Whole
+    run: Whole
     thread: Whole
     process: Whole
     start: Whole
@@ -92,6 +93,15 @@ def stored_slices(connection: duckdb.DuckDBPyConnection, capture_id: int) -> Sto
     found = connection.execute(_SLICES, {"capture_id": capture_id}).fetchnumpy()
     arrays = (found[name].astype(np.int64) for name in StoredSlices._fields[2:])
     return StoredSlices(kinds, classified(kinds), *arrays)
+
+
+def stored_classes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> list[Class]:
+    """Return what the slices of each kind are, of a trace in a warehouse of schema 6 or later."""
+    query = """
+        SELECT activity, on_device, purpose, waits, kernel_family, uses_matrix_units FROM signatures
+        WHERE capture_id = ? ORDER BY signature_index
+    """
+    return [Class(*row) for row in connection.execute(query, [capture_id]).fetchall()]
 
 
 def traces_of(connection: duckdb.DuckDBPyConnection) -> list[int]:

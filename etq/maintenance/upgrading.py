@@ -68,7 +68,7 @@ def upgrade_open(connection: duckdb.DuckDBPyConnection, path: str, *, keep_old: 
     """
     [(version,)] = connection.execute("SELECT schema_version FROM main.warehouse").fetchall()
     migrations = migrations_since(version)
-    contents.check_earlier(connection, path, tables_before(migrations), _new_tables(migrations))
+    contents.check_earlier(connection, path, tables_before(migrations), new_tables(migrations))
     source = Path(path).resolve()
     copy: Path | None = None
 
@@ -119,13 +119,14 @@ def migrations_since(version: int) -> list[Migration]:
     return [_MIGRATIONS[each] for each in range(version, SCHEMA_VERSION)]
 
 
-def _new_tables(migrations: Sequence[Migration]) -> frozenset[str]:
+def new_tables(migrations: Sequence[Migration]) -> frozenset[str]:
+    """Return the tables that these migrations add."""
     return frozenset().union(*(each.tables for each in migrations))
 
 
 def tables_before(migrations: Sequence[Migration]) -> dict[str, str]:
     """Return the statements that make the tables before these migrations, by name, as DuckDB shows them."""
-    new = _new_tables(migrations)
+    new = new_tables(migrations)
     with duckdb.connect(":memory:") as connection:
         for table in catalog.tables():
             if table.name not in new:

@@ -34,8 +34,6 @@ Arguments = Sequence[str | None]
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_trace_slices": [[]],
     "_launches": [[]],
-    "_device_steps": [[]],
-    "_step_ticks": [[]],
     "_operator_tree": [[]],
     "_operator_calls": [[]],
     "_awaited_work": [[]],
@@ -48,8 +46,8 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 }
 # Those of the advice about a trace.
 _OF_ADVICE: Final = (
-    *("_trace_slices", "_launches", "_device_steps", "_step_ticks"),
-    *("_operator_calls", "_awaited_work", "_path_elements", "_host_times", "_innermost_owners"),
+    *("_trace_slices", "_launches", "_operator_calls", "_awaited_work", "_path_elements", "_host_times"),
+    "_innermost_owners",
 )
 _ADVICE: Final = "_advice_of_trace"
 

@@ -22,6 +22,7 @@ from etq.ingest.trace.launches import around_of
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
+from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
@@ -53,6 +54,9 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     yield "threads", _threads(columns)
     for rows in _trace_events(columns, slices, order):
         yield "trace_events", rows
+    steps = step_rows(slices.kinds, classes, slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
+    if steps.num_rows:
+        yield "trace_steps", steps
     readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
     yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
     of_devices = order[slices.is_device[order]]

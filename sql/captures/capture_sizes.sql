@@ -85,6 +85,9 @@ segments AS (
     UNION ALL
     SELECT 'trace_memory' AS table_name, s.*
     FROM pragma_storage_info('trace_memory') AS s
+    UNION ALL
+    SELECT 'trace_steps' AS table_name, s.*
+    FROM pragma_storage_info('trace_steps') AS s
 ),
 blocks AS (
     SELECT b.block_size
@@ -185,6 +188,8 @@ capture_rows AS (
         SELECT 'trace_events' AS table_name, t.capture_id FROM trace_events AS t
         UNION ALL
         SELECT 'trace_memory' AS table_name, t.capture_id FROM trace_memory AS t
+        UNION ALL
+        SELECT 'trace_steps' AS table_name, t.capture_id FROM trace_steps AS t
     ) AS r
     GROUP BY r.table_name, r.capture_id
 ),

@@ -25,6 +25,26 @@ CREATE TABLE trace_events (
     annotation_index INTEGER  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
 );
 
+-- One step of a trace, or the whole of a trace without steps, see `step_breakdown`;
+-- a step that several threads wrote is one. Pruning keeps it.
+CREATE TABLE trace_steps (
+    capture_id INTEGER NOT NULL,  -- the capture
+    run_index INTEGER NOT NULL,  -- the run
+    step INTEGER,  -- number of the step, by its label; 0 if the trace has no steps; NULL if the label has none
+    host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
+    host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
+    start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for those at the end of a trace whose kernels were not all recorded: that launched nothing, or, the last, less than 0.8 of the one before
+    end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL as start_ticks
+    kernel_ticks BIGINT,  -- ticks in which kernels ran, other than of communication; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL as start_ticks
+    memcpy_ticks BIGINT,  -- ticks in which copies ran
+    memset_ticks BIGINT,  -- ticks in which fills ran
+    communication_ticks BIGINT,  -- ticks in which kernels of communication ran; on the host, if the trace has no kernels
+    runtime_ticks BIGINT,  -- ticks in which calls of a runtime or driver ran
+    data_loader_ticks BIGINT,  -- ticks in which DataLoaders ran
+    cpu_exec_ticks BIGINT,  -- ticks in which ops ran, or Python functions of an old layout
+    other_ticks BIGINT  -- ticks in which none of these ran
+);
+
 -- The inputs of an op of a trace, as in the file: JSON lists with one entry per
 -- argument.
 CREATE TABLE op_arguments (

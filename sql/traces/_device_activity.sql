@@ -15,7 +15,7 @@ CREATE MACRO _work_type(
 -- events and of steps. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _device_activity(
     capture_key,  -- key of a capture
-    scope  -- device: from the first event to the last; step: the steps of `_device_steps`
+    scope  -- device: from the first event to the last; step: the steps of `step_breakdown`
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
@@ -33,9 +33,11 @@ work AS MATERIALIZED (
     END
 ),
 steps AS MATERIALIZED (
-    SELECT s.*
-    FROM _device_steps(capture_key) AS s
+    SELECT s.run_index, s.step, s.start_ticks, s.end_ticks
+    FROM trace_steps AS s
     WHERE scope = 'step'
+        AND s.capture_id = capture_key
+        AND s.start_ticks IS NOT NULL
 ),
 edges AS (
     SELECT w.device, w.start_ticks AS at_ticks, w.type, 1 AS change FROM work AS w

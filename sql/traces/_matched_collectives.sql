@@ -20,30 +20,22 @@ ranks AS MATERIALIZED (
     FROM _job_ranks(selector, NULL) AS r
 ),
 known AS MATERIALIZED (
-    SELECT
-        s.capture_id,
-        s.signature_index,
-        s.activity AS kind,
-        _step_number(s.label) AS step
+    SELECT s.capture_id, s.signature_index
     FROM ranks AS k
     JOIN signatures AS s ON s.capture_id = k.capture_id
-    WHERE s.activity = 'step'
-        OR s.activity = 'kernel'
-        AND s.kernel_family = 'communication'
+    WHERE s.activity = 'kernel' AND s.kernel_family = 'communication'
 ),
 chosen AS MATERIALIZED (
-    SELECT e.capture_id, e.run_index, e.event_index, k.kind, k.step, e.start_ticks,
+    SELECT
+        e.capture_id,
+        e.run_index,
+        e.event_index,
+        e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM known AS k
     JOIN event_ticks AS e
         ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
     WHERE e.elapsed_ticks >= 0
-),
-steps AS (
-    SELECT c.capture_id, c.run_index, min(c.step) AS step
-    FROM chosen AS c
-    WHERE c.kind = 'step'
-    GROUP BY c.capture_id, c.run_index
 ),
 -- Those of gloo with the same number of elements; several threads may run them.
 named AS (
@@ -61,8 +53,7 @@ named AS (
         ON d.capture_id = c.capture_id
         AND d.run_index = c.run_index
         AND d.event_index = c.event_index
-    WHERE c.kind = 'kernel'
-        AND d.process_group IS NOT NULL
+    WHERE d.process_group IS NOT NULL
         AND _ends_together(d.collective)
     UNION ALL
     SELECT
@@ -97,7 +88,7 @@ calls AS (
         ) AS calls
     FROM named AS c
     JOIN ranks AS k ON k.capture_id = c.capture_id
-    LEFT JOIN steps AS s
+    LEFT JOIN _written_steps AS s
         ON s.capture_id = c.capture_id AND s.run_index = c.run_index
 ),
 -- The first end is subtracted before numbers become fractions: a clock's ticks since

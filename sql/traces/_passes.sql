@@ -95,22 +95,10 @@ FROM (
 -- One step of a trace as the host has it; a trace without steps has one, from its
 -- first op to its last. A step that several threads wrote is one.
 CREATE MACRO _host_steps(capture_key) AS TABLE
-WITH
-slices AS MATERIALIZED (
-    SELECT s.run_index, s.label, s.kind, s.start_ticks, s.end_ticks
-    FROM _trace_slices(capture_key) AS s
-    WHERE s.kind IN ('step', 'op')
-)
 SELECT
     s.run_index,
-    min(_step_number(s.label)) AS step,
-    min(s.start_ticks) AS start_ticks,
-    max(s.end_ticks) AS end_ticks
-FROM slices AS s
-WHERE s.kind = 'step'
-GROUP BY s.run_index
-UNION ALL
-SELECT min(s.run_index), 0, min(s.start_ticks), max(s.end_ticks)
-FROM slices AS s
-WHERE NOT EXISTS (FROM slices AS w WHERE w.kind = 'step')
-HAVING count(*) > 0;
+    s.step,
+    s.host_start_ticks AS start_ticks,
+    s.host_end_ticks AS end_ticks
+FROM trace_steps AS s
+WHERE s.capture_id = capture_key AND s.host_start_ticks IS NOT NULL;

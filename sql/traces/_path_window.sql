@@ -12,8 +12,8 @@ slices AS MATERIALIZED (
 -- A step of several threads is one.
 steps AS (
     SELECT min(d.start_ticks) AS start_ticks, max(d.end_ticks) AS end_ticks
-    FROM _device_steps(capture_key) AS d
-    WHERE step_name IS NULL AND d.step = step
+    FROM trace_steps AS d
+    WHERE d.capture_id = capture_key AND step_name IS NULL AND d.step = step
 ),
 calls AS (
     SELECT n.start_ticks, n.end_ticks

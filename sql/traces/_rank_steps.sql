@@ -6,19 +6,9 @@ ranks AS MATERIALIZED (
     SELECT r.* FROM _job_ranks(selector, unit) AS r
 ),
 profiler_steps AS MATERIALIZED (
-    SELECT
-        k.capture_id,
-        e.run_index,
-        _step_number(s.label) AS step,
-        max(e.elapsed_ticks) AS ticks
+    SELECT w.capture_id, w.run_index, w.step, w.end_ticks - w.start_ticks AS ticks
     FROM ranks AS k
-    JOIN signatures AS s
-        ON s.capture_id = k.capture_id
-        AND s.activity = 'step'
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    WHERE e.elapsed_ticks >= 0
-    GROUP BY k.capture_id, e.run_index, step
+    JOIN _written_steps AS w ON w.capture_id = k.capture_id
 ),
 steps AS (
     SELECT p.capture_id, p.run_index, p.step, p.ticks FROM profiler_steps AS p

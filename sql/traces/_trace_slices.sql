@@ -17,14 +17,6 @@ FROM (SELECT capture_key AS capture_id) AS a
 JOIN signatures AS s ON s.capture_id = a.capture_id
 WHERE s.activity = 'module' OR s.purpose = 'module';
 
--- The number of the step that a label names, as in `ProfilerStep#3`; NULL if it names
--- none.
-CREATE MACRO _step_number(
-    label  -- label of an event
-) AS (
-    try_cast(string_split(label, '#')[2] AS INTEGER)
-);
-
 -- One op, step, annotation, module or call of a trace, or work of a device, with all
 -- that views of traces ask of it: DuckDB reads only the columns that a query uses.
 CREATE MACRO _trace_slices(capture_key) AS TABLE
@@ -77,13 +69,6 @@ JOIN (
     SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
 ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
-
--- The number of one step of a trace, of those that several threads wrote the smallest.
-CREATE MACRO _step_numbers(capture_key) AS TABLE
-SELECT s.run_index, min(_step_number(s.label)) AS step
-FROM _trace_slices(capture_key) AS s
-WHERE s.kind = 'step'
-GROUP BY s.run_index;
 
 -- Start and end of the recording of a trace, by its events; annotations count if
 -- they are steps or communication.

@@ -54,7 +54,9 @@ causes AS MATERIALIZED (
     ) AS i
 ),
 steps AS (
-    SELECT n.* FROM _step_numbers((SELECT a.capture_id FROM target AS a)) AS n
+    SELECT w.run_index, w.step
+    FROM _written_steps AS w
+    WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 )
 SELECT
     i.device,

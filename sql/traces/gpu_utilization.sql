@@ -84,7 +84,8 @@ bounds AS MATERIALIZED (
     SELECT
         min(d.start_ticks) AS start_ticks,
         arg_max(d.end_ticks, d.start_ticks) AS end_ticks
-    FROM _device_steps(capture_key) AS d
+    FROM trace_steps AS d
+    WHERE d.capture_id = capture_key
 )
 SELECT
     s.device,

@@ -43,12 +43,9 @@ held AS (
         AND (l.until_place IS NULL OR l.until_place > p.place)
 ),
 steps AS (
-    SELECT
-        s.start_ticks,
-        s.end_ticks,
-        _step_number(s.label) AS step
-    FROM _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
-    WHERE s.kind = 'step'
+    SELECT w.start_ticks, w.end_ticks, w.step
+    FROM _written_steps AS w
+    WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 owned AS (
     SELECT

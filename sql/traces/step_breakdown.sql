@@ -13,7 +13,20 @@ SELECT
     a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
 JOIN captures AS c ON c.capture_id = a.capture_id
-CROSS JOIN _step_ticks(capture_key) AS t;
+JOIN (
+    SELECT
+        s.capture_id,
+        s.run_index,
+        s.step,
+        s.end_ticks - s.start_ticks AS step_ticks,
+        unnest([1, 2, 3, 4, 5, 6, 7, 8]) AS place,
+        unnest([
+            s.kernel_ticks, s.memcpy_ticks, s.memset_ticks, s.communication_ticks,
+            s.runtime_ticks, s.data_loader_ticks, s.cpu_exec_ticks, s.other_ticks
+        ]) AS ticks
+    FROM trace_steps AS s
+    WHERE s.start_ticks IS NOT NULL
+) AS t ON t.capture_id = a.capture_id;
 
 -- The time of one step of a trace in one category, as in the overview of
 -- torch-tb-profiler. Each moment of a step counts once, for the first category that

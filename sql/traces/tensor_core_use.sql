@@ -40,7 +40,9 @@ eligible AS (
     WHERE c.is_lowest_eligible
 ),
 steps AS (
-    SELECT n.* FROM _step_numbers((SELECT a.capture_id FROM target AS a)) AS n
+    SELECT w.run_index, w.step
+    FROM _written_steps AS w
+    WHERE w.capture_id = (SELECT a.capture_id FROM target AS a)
 ),
 work AS (
     SELECT

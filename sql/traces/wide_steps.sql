@@ -22,25 +22,12 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
 ),
-summed AS (
-    SELECT
-        t.run_index,
-        t.step,
-        max(t.step_ticks) AS total,
-        max(CASE t.place WHEN 1 THEN t.ticks END) AS kernel,
-        max(CASE t.place WHEN 2 THEN t.ticks END) AS memcpy,
-        max(CASE t.place WHEN 3 THEN t.ticks END) AS memset,
-        max(CASE t.place WHEN 4 THEN t.ticks END) AS communication,
-        max(CASE t.place WHEN 5 THEN t.ticks END) AS runtime,
-        max(CASE t.place WHEN 6 THEN t.ticks END) AS data_loader,
-        max(CASE t.place WHEN 7 THEN t.ticks END) AS cpu_exec,
-        max(CASE t.place WHEN 8 THEN t.ticks END) AS other
-    FROM _step_ticks((SELECT a.capture_id FROM target AS a)) AS t
-    GROUP BY t.run_index, t.step
-),
 -- As in `_find_typical_runs`.
 measured AS (
-    SELECT s.*, ln(greatest(s.total, 1)::DOUBLE) AS log_ticks FROM summed AS s
+    SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks
+    FROM target AS a
+    JOIN trace_steps AS s ON s.capture_id = a.capture_id
+    WHERE s.start_ticks IS NOT NULL
 ),
 quartiles AS (
     SELECT
@@ -53,15 +40,15 @@ quartiles AS (
 SELECT
     s.run_index,
     s.step,
-    _in_unit(s.total, a.time_scale, a.unit) AS total,
-    _in_unit(s.kernel, a.time_scale, a.unit) AS kernel,
-    _in_unit(s.memcpy, a.time_scale, a.unit) AS memcpy,
-    _in_unit(s.memset, a.time_scale, a.unit) AS memset,
-    _in_unit(s.communication, a.time_scale, a.unit) AS communication,
-    _in_unit(s.runtime, a.time_scale, a.unit) AS runtime,
-    _in_unit(s.data_loader, a.time_scale, a.unit) AS data_loader,
-    _in_unit(s.cpu_exec, a.time_scale, a.unit) AS cpu_exec,
-    _in_unit(s.other, a.time_scale, a.unit) AS other,
+    _in_unit(s.end_ticks - s.start_ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.kernel_ticks, a.time_scale, a.unit) AS kernel,
+    _in_unit(s.memcpy_ticks, a.time_scale, a.unit) AS memcpy,
+    _in_unit(s.memset_ticks, a.time_scale, a.unit) AS memset,
+    _in_unit(s.communication_ticks, a.time_scale, a.unit) AS communication,
+    _in_unit(s.runtime_ticks, a.time_scale, a.unit) AS runtime,
+    _in_unit(s.data_loader_ticks, a.time_scale, a.unit) AS data_loader,
+    _in_unit(s.cpu_exec_ticks, a.time_scale, a.unit) AS cpu_exec,
+    _in_unit(s.other_ticks, a.time_scale, a.unit) AS other,
     coalesce(
         s.log_ticks > q.upper + greatest(3 * (q.upper - q.lower), ln(1.1)), false
     ) AS is_slow,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,3 +34,126 @@ def test_the_step_of_an_event(steps: list[tuple[int, int]], launches: list[tuple
         around = [place for place, (start, end) in enumerate(spans) if start <= at <= end]
         place = len(spans) + 2 * number
         assert runs[place] == runs[place + 1] == max(around, default=len(spans))
+
+
+# Category and name of events of the host, by their columns in `trace_steps`.
+HOST = {
+    "runtime_ticks": ("cuda_runtime", "cudaDeviceSynchronize"),
+    "data_loader_ticks": ("user_annotation", "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"),
+    "cpu_exec_ticks": ("cpu_op", "aten::add"),
+    "communication_ticks": ("cpu_op", "gloo:all_reduce"),
+}
+DEVICE = {
+    "kernel_ticks": ("kernel", "gemm"),
+    "communication_ticks": ("kernel", "ncclDevKernel_AllReduce_Sum_f32"),
+    "memcpy_ticks": ("gpu_memcpy", "Memcpy HtoD"),
+    "memset_ticks": ("gpu_memset", "Memset"),
+}
+FIRST = ("kernel_ticks", "communication_ticks", "memcpy_ticks", "memset_ticks", "runtime_ticks", "data_loader_ticks")
+SPANS = st.tuples(MOMENTS, MOMENTS)
+
+
+def windows(
+    steps: dict[int, int], launches: list[tuple[int, int, int]], unlaunched: list[int]
+) -> list[tuple[int, int] | None]:
+    """Start and end of each step, None for those that were cut off. `steps` has ends by start, `launches` the moment of
+    the call, start and end of the work; `unlaunched` the ends of the other work.
+    """
+    work: dict[int, list[tuple[int, int]]] = {start: [] for start in steps}
+    others = [*unlaunched]
+    for at, start, end in launches:
+        begun = [step for step in steps if step <= at]
+        if begun and at <= steps[max(begun)]:
+            work[max(begun)].append((start, end))
+        else:
+            others.append(end)
+    counts = [len(work[start]) for start in sorted(steps)]
+    if not any(counts):
+        return [(start, steps[start]) for start in sorted(steps)]
+    reached = None
+    if of_first := work[min(steps)]:
+        reached = max((end for end in others if end < min(of_first)[0]), default=None)
+    found: list[tuple[int, int] | None] = []
+    for start in sorted(steps):
+        begin = start if reached is None else max(start, reached)
+        reached = max([begin, steps[start], *(end for _, end in work[start])])
+        found.append((begin, reached))
+    last = max(place for place, count in enumerate(counts) if count)
+    if last and counts[last] < 0.8 * counts[last - 1]:
+        last -= 1
+    return found[: last + 1] + [None] * (len(found) - last - 1)
+
+
+@examples(200)
+@given(
+    st.dictionaries(MOMENTS, MOMENTS, max_size=6),
+    st.lists(st.tuples(st.sampled_from(sorted(HOST)), SPANS), max_size=8),
+    st.lists(st.tuples(st.sampled_from(sorted(DEVICE)), SPANS, MOMENTS | st.none()), max_size=8),
+)
+def test_the_times_of_steps(
+    lengths: dict[int, int],
+    hosts: list[tuple[str, tuple[int, int]]],
+    devices: list[tuple[str, tuple[int, int], int | None]],
+) -> None:
+    """Each moment counts for the first category that applies; the moments are asked one by one."""
+    made: list[dict[str, Any]] = []
+    ran: list[tuple[str, int, int]] = []
+    for start, length in lengths.items():
+        made.append(event("user_annotation", f"ProfilerStep#{start}", start, start + length))
+    for column, (start, length) in hosts:
+        made.append(event(*HOST[column], start, start + length, 2))
+        ran.append((column, start, start + length))
+    launches, unlaunched = [], []
+    for number, (column, (start, length), at) in enumerate(devices, 1):
+        if at is not None:
+            made.append(event("cuda_runtime", "cudaLaunchKernel", at, at, 3, correlation=number))
+            launches.append((at, start, start + length))
+        else:
+            unlaunched.append(start + length)
+        work = event(*DEVICE[column], start, start + length, number, correlation=number, device=0, stream=number)
+        made.append(work)
+        ran.append((column, start, start + length))
+    if any(DEVICE[column][0] == "kernel" for column, *_ in devices):  # then gloo's is an op as others
+        ran = [(each[0].replace("communication", "cpu_exec"), *each[1:]) for each in ran[: len(hosts)]] + ran[
+            len(hosts) :
+        ]
+    rows = [
+        row
+        for name, batch in read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made")
+        if name == "trace_steps"
+        for row in batch.to_pylist()
+    ]
+    steps = {start: start + length for start, length in lengths.items()}
+    if not steps:
+        ops = [span for (column, _), (_, *span) in zip(hosts, ran, strict=False) if HOST[column][0] == "cpu_op"]
+        steps = {min(start for start, _ in ops): max(end for _, end in ops)} if ops else {}
+    assert [(row["host_start_ticks"], row["host_end_ticks"]) for row in rows] == [
+        (start * 1000, end * 1000) for start, end in sorted(steps.items())
+    ]
+    assert [row["step"] for row in rows] == (sorted(lengths) or [0] * len(steps))
+    for row, window in zip(rows, windows(steps, launches, unlaunched), strict=True):
+        columns = (*FIRST, "cpu_exec_ticks", "other_ticks")
+        if window is None:
+            assert [row[column] for column in ("start_ticks", "end_ticks", *columns)] == [None] * 10
+            continue
+        expected = dict.fromkeys(columns, 0)
+        for moment in range(*window):
+            running = {column for column, start, end in ran if start <= moment < end}
+            expected[next((column for column in columns if column in running), "other_ticks")] += 1000
+        assert (row["start_ticks"], row["end_ticks"]) == (window[0] * 1000, window[1] * 1000)
+        assert {column: row[column] for column in columns} == expected
+
+
+@pytest.mark.parametrize(("launches", "is_whole"), [((5, 4), True), ((5, 3), False), ((6, 5), True), ((0, 1), True)])
+def test_a_last_step_with_less_than_four_fifths_of_the_launches_was_cut_off(
+    launches: tuple[int, int], is_whole: bool
+) -> None:
+    made = []
+    for step, count in enumerate(launches):
+        made.append(event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 50))
+        for at in range(100 * step, 100 * step + count):
+            made.append(event("cuda_runtime", "cudaLaunchKernel", at, at, correlation=at + 1))
+            made.append(event("kernel", "gemm", at, at + 2, 7, correlation=at + 1, device=0, stream=7))
+    read = read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made")
+    [rows] = [batch.to_pylist() for name, batch in read if name == "trace_steps"]
+    assert [row["end_ticks"] is not None for row in rows] == [True, is_whole]

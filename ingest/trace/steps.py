@@ -1,0 +1,198 @@
+"""The steps of a trace: how long each lasts, on the host and with the work that it launched, and what ran meanwhile."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from etq.ingest.arrow import batch, numbers
+from etq.ingest.trace.classes import Class
+from etq.ingest.trace.scanner import NONE
+
+Whole = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+# The categories of `step_breakdown`: each moment counts for the first that applies.
+_CATEGORIES: Final = ("kernel", "communication", "memcpy", "memset", "runtime", "data_loader", "cpu_exec")
+_OF_ACTIVITIES: Final = {
+    **{"kernel": "kernel", "copy": "memcpy", "fill": "memset", "call": "runtime"},
+    **{"op": "cpu_exec", "python": "cpu_exec"},
+}
+_NUMBER: Final = re.compile(r"[^#]*#\s*([+-]?[0-9]{1,10})\s*(#|$)")
+# In the place of a number that is not known, or has more than 32 bits.
+_UNKNOWN: Final = 2**31
+
+
+class _Slices(NamedTuple):
+    """Slices as arrays [n]; what the slices of each kind are."""
+
+    classes: Sequence[Class]
+    kind: Whole
+    start: Whole
+    end: Whole
+
+    def are(self, *activities: str) -> Flags:
+        found: Flags = np.array([_activity(each) in activities for each in self.classes], np.bool_)[self.kind]
+        return found
+
+
+class _Steps(NamedTuple):
+    """Steps in the order of their starts, as arrays [steps]."""
+
+    run: Whole
+    number: Whole
+    start: Whole
+    end: Whole
+
+
+def step_rows(
+    kinds: Sequence[tuple[str, str]],
+    classes: Sequence[Class],
+    kind: Whole,
+    run: Whole,
+    start: Whole,
+    elapsed: Whole,
+    call: Whole,
+) -> pa.RecordBatch:
+    """Return the table `trace_steps`.
+
+    `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
+    `call` [n] is the row of the call that launched it, -1 for none.
+    """
+    if (elapsed < 0).any():  # these count nowhere
+        classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)
+    slices = _Slices(classes, kind, start, start + elapsed)
+    names = zip(kinds, slices.classes, strict=False)
+    number = np.array([*(_number(name) if each.activity == "step" else 0 for (_, name), each in names), 0], np.int64)
+    is_step = slices.are("step")
+    if is_step.any():
+        host = steps = _steps(slices, number, is_step, run)
+    else:
+        run = np.zeros(len(run), np.int64)
+        host, steps = (_steps(slices, number, slices.are(*these), run) for these in (("op",), ("op", "python")))
+    start, end, is_whole = _with_work(slices, steps, call)
+    no_host = np.full(len(steps.run), not len(host.run))
+    if no_host.any():
+        host = steps
+    return batch(
+        {
+            "run_index": numbers(steps.run.astype(np.int32)),
+            "step": numbers(steps.number.astype(np.int32), steps.number == _UNKNOWN),
+            "host_start_ticks": numbers(host.start, no_host),
+            "host_end_ticks": numbers(host.end, no_host),
+            "start_ticks": numbers(start, ~is_whole),
+            "end_ticks": numbers(end, ~is_whole),
+            **{f"{name}_ticks": numbers(ticks, ~is_whole) for name, ticks in _categories(slices, start, end)},
+        }
+    )
+
+
+def _activity(each: Class) -> str:
+    return "module" if each.purpose == "module" else each.activity
+
+
+def _number(name: str) -> int:
+    """Return the number that the name of a step has, as in `ProfilerStep#3`."""
+    found = _NUMBER.match(name)
+    number = _UNKNOWN if found is None else int(found[1])
+    return number if -_UNKNOWN <= number < _UNKNOWN else _UNKNOWN
+
+
+def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _Steps:
+    """Return the steps that these slices [n] make: one for each run, with the least number that their kinds have."""
+    rows = np.flatnonzero(are_within)
+    rows = rows[np.argsort(run[rows], kind="stable")]
+    runs, first = np.unique(run[rows], return_index=True)
+    if not len(rows):
+        return _Steps(runs, runs, runs, runs)
+    found = _Steps(
+        runs,
+        np.minimum.reduceat(number[slices.kind[rows]], first),
+        np.minimum.reduceat(slices.start[rows], first),
+        np.maximum.reduceat(slices.end[rows], first),
+    )
+    order = np.lexsort((runs, found.start))
+    return _Steps(*(each[order] for each in found))
+
+
+def _with_work(slices: _Slices, steps: _Steps, call: Whole) -> tuple[Whole, Whole, Flags]:
+    """Return the start and end of each step, and whether its kernels were recorded, as torch-tb-profiler has them.
+
+    A step lasts from the end of the previous one to the end of the last event of a device that it launched. Those at
+    the end that launched nothing were cut off, and the last if it launched less than 0.8 of the one before.
+    """
+    count = len(steps.run)
+    is_work = slices.are("kernel", "copy", "fill")
+    launched = np.flatnonzero(is_work & (call != NONE))
+    at = np.searchsorted(steps.start, slices.start[call[launched]], side="right") - 1
+    launched, at = launched[at != NONE], at[at != NONE]
+    is_within = slices.end[call[launched]] <= steps.end[at]
+    launched, at = launched[is_within], at[is_within]
+    if not len(launched):
+        return steps.start, steps.end, np.ones(count, np.bool_)
+    start, end = steps.start.copy(), steps.end.copy()
+    np.maximum.at(end, at, slices.end[launched])
+    if len(of_first := launched[at == 0]):
+        # What was launched before the steps may still run when they begin.
+        is_work[launched] = False
+        before = slices.end[is_work & (slices.end < slices.start[of_first].min())]
+        if len(before):
+            start = np.maximum(start, before.max())
+    end = np.maximum.accumulate(end)
+    start[1:] = np.maximum(start[1:], end[:-1])
+    launches = np.bincount(at, minlength=count)
+    last = int(at.max())
+    is_cut = last > 0 and launches[last - 1] * 8 > launches[last] * 10
+    return start, end, np.arange(count) <= last - is_cut
+
+
+def _categories(slices: _Slices, start: Whole, end: Whole) -> Iterator[tuple[str, Whole]]:
+    """Yield the categories, and the ticks of each within these steps [steps]."""
+    has_kernels = bool(slices.are("kernel").any())
+    places = {name: place for place, name in enumerate((*_CATEGORIES, None))}
+    place = np.array([places[_category(each, has_kernels)] for each in slices.classes], np.int8)[slices.kind]
+    starts = ends = np.zeros(0, np.int64)
+    before = np.zeros(len(start), np.int64)
+    for number, name in enumerate(_CATEGORIES):
+        rows = place == number
+        starts, ends = _joined(np.concatenate([starts, slices.start[rows]]), np.concatenate([ends, slices.end[rows]]))
+        so_far = _until(starts, ends, end) - _until(starts, ends, start)
+        yield name, so_far - before
+        before = so_far
+    yield "other", end - start - before
+
+
+def _category(each: Class, has_kernels: bool) -> str | None:
+    """Return the category of the slices of a class; None for those that have none."""
+    activity = _activity(each)
+    if activity == "kernel" and each.kernel_family == "communication":
+        return "communication"
+    if activity in ("op", "python", "annotation"):
+        if each.purpose == "data_loading":
+            return "data_loader"
+        # On the host it counts only where no device communicates.
+        if each.purpose == "communication" and not has_kernels:
+            return "communication"
+    return _OF_ACTIVITIES.get(activity)
+
+
+def _joined(starts: Whole, ends: Whole) -> tuple[Whole, Whole]:
+    """Return starts and ends, in order, of the times in which any of these slices [n] runs."""
+    starts, ends = np.sort(starts), np.sort(ends)
+    # As many have ended as have started.
+    is_gap = starts[1:] > ends[:-1]
+    return starts[np.concatenate([[True], is_gap])[: len(starts)]], ends[np.concatenate([is_gap, [True]])[: len(ends)]]
+
+
+def _until(starts: Whole, ends: Whole, moments: Whole) -> Whole:
+    """Return how much of the times between these starts and ends, in order, lies before each of the moments."""
+    if not len(starts):
+        return np.zeros(len(moments), np.int64)
+    lengths = ends - starts
+    at = np.searchsorted(starts, moments, side="right") - 1
+    found = (np.cumsum(lengths) - lengths)[at] + np.minimum(moments, ends[at]) - starts[at]
+    return np.where(at == NONE, 0, found)
