@@ -94,6 +94,13 @@ def stored_slices(connection: duckdb.DuckDBPyConnection, capture_id: int) -> Sto
     return StoredSlices(kinds, classified(kinds), *arrays)
 
 
+def stored_classes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> list[Class]:
+    """Return what the slices of each kind are, as a trace of schema 6 or later has it."""
+    columns = ", ".join(f's."{name}"' for name in Class._fields)
+    query = f"SELECT {columns} FROM signatures AS s WHERE s.capture_id = ? ORDER BY s.signature_index"
+    return [Class(*row) for row in connection.execute(query, [capture_id]).fetchall()]
+
+
 def traces_of(connection: duckdb.DuckDBPyConnection) -> list[int]:
     """Return the keys of the traces of a warehouse."""
     query = "SELECT capture_id FROM captures WHERE format = 'torch_trace' ORDER BY capture_id"

@@ -38,7 +38,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_step_ticks": [[]],
     "_operator_tree": [[]],
     "_operator_calls": [[]],
-    "_awaited_work": [[]],
     "_path_elements": [[None, None]],
     "_host_times": [[]],
     "_innermost_owners": [[]],
@@ -49,7 +48,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 # Those of the advice about a trace.
 _OF_ADVICE: Final = (
     *("_trace_slices", "_launches", "_device_steps", "_step_ticks"),
-    *("_operator_calls", "_awaited_work", "_path_elements", "_host_times", "_innermost_owners"),
+    *("_operator_calls", "_path_elements", "_host_times", "_innermost_owners"),
 )
 _ADVICE: Final = "_advice_of_trace"
 
