@@ -150,7 +150,8 @@ def waits_of(trace: Trace, call: Whole, devices: OfDevices) -> Waits:
     has_records = len(records.place) > 0
     recorded = _recorded(work, records)
     is_waiting, named = _called(trace, work, has_records)
-    launched = np.bincount(work.call + 1, work.rank != NONE)[work.call + 1]  # how many events its call launched
+    # How many events its call launched that last; those without a call count as those of one.
+    launched = np.bincount(work.call + 1, work.rank != NONE)[work.call + 1]
     latency = _latencies(work, launched, named)[work.device]
     called = np.where((named != NONE) & (work.start - work.end[named] <= latency), named, NONE)
     is_unnamed = np.full(len(work.row), not has_records and not is_waiting.any())
@@ -213,9 +214,8 @@ def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole,
         return places, places
     ids = devices.wait_correlation_id[places]
     calls = np.flatnonzero(_are(trace, lambda each: each.activity == "call") & np.isin(trace.correlation, ids))
-    numbers_of = _dense(np.concatenate([trace.correlation[calls], ids]))
-    waiting = trace.start[call[devices.row[places]]]
-    found = _last_until(numbers_of[: len(calls)], trace.start[calls], numbers_of[len(calls) :], waiting)
+    of_calls, of_records = np.split(_dense(np.concatenate([trace.correlation[calls], ids])), [len(calls)])
+    found = _last_until(of_calls, trace.start[calls], of_records, trace.start[call[devices.row[places]]])
     is_found = found != NONE
     return places[is_found], trace.start[calls[found[is_found]]]
 
@@ -404,10 +404,9 @@ def _judged(work: _Work, recorded: Whole, called: Whole, is_inferred: Flags, lat
     launch = np.minimum(work.called, work.start)
     free = ends[previous]
     ready = np.maximum(launch, free)
-    is_known_ready = has_call | has_previous
     returned = np.minimum(work.returned, work.start)
     is_ahead = has_call & has_previous & (free >= launch)
-    since = np.where(is_known_ready, ready, work.start)
+    since = np.where(ready == _EARLIEST, work.start, ready)
     # Differences of two times fit 64 bits, twice their length may not.
     is_late = (work.start - since > latency) & (~has_call | (work.start - returned > returned - since))
     named = np.where(recorded != NONE, recorded, called)
