@@ -1,13 +1,14 @@
 -- One moment at which something could go on because something else had ended: the end
 -- of a device event, which had waited before its start, or a moment of a thread of
 -- the host, at which a wait ended.
--- A device event waits as `wait_kind` of `device_events` says. A thread waits in a call that synchronizes,
--- and in a copy from or to pageable memory (synchronization); and, after a time in which
--- it ran no op and no call, before the next (handover). A synchronization is with the
--- device event that was the last to end during it, of its stream if the trace has that;
--- or, if it waits for a CUDA event, with the one of the trace's record. A copy waits
--- for itself. Only threads that launch work hand over, and only to or from a thread of
--- the backward pass: most of what it runs is of the backward pass.
+-- A device event waits as `wait_kind` of `device_events` says. A thread waits in a call
+-- that synchronizes, and in a copy from or to pageable memory (synchronization); and,
+-- after a time in which it ran no op and no call, before the next (handover). A
+-- synchronization is with the device event that was the last to end during it, of its
+-- stream if the trace has that; or, if it waits for a CUDA event, with the one of the
+-- trace's record. A copy waits for itself. Only threads that launch work hand over, and
+-- only to or from a thread of the backward pass: most of what it runs is of the backward
+-- pass.
 CREATE MACRO _path_moments(
     capture_key,  -- key of a capture
     last_thread  -- thread in which the path ends
