@@ -67,12 +67,14 @@ def chosen(
     return numbers(filled[codes], is_null[codes] if is_null.any() else None)
 
 
-def flags(values: npt.NDArray[np.bool_] | Sequence[bool | None]) -> pa.Array:
-    """An array of booleans; None becomes null."""
+def flags(
+    values: npt.NDArray[np.bool_] | Sequence[bool | None], is_null: npt.NDArray[np.bool_] | None = None
+) -> pa.Array:
+    """Return an array of booleans; null for None, and where `is_null` is true."""
     bits = np.packbits(np.array(values, np.bool_), bitorder="little")
-    may_be_null = not isinstance(values, np.ndarray) or values.dtype != np.bool_
-    validity = _validity(np.array([value is None for value in values], np.bool_)) if may_be_null else None
-    return pa.Array.from_buffers(pa.bool_(), len(values), [validity, pa.py_buffer(bits)])
+    if not isinstance(values, np.ndarray) or values.dtype != np.bool_:
+        is_null = np.array([value is None for value in values], np.bool_)
+    return pa.Array.from_buffers(pa.bool_(), len(values), [_validity(is_null), pa.py_buffer(bits)])
 
 
 def texts(values: Sequence[str | None], *, is_large: bool = False) -> pa.Array:
@@ -120,6 +122,15 @@ def as_numpy(values: pa.Array | pa.ChunkedArray, dtype: type[np.generic]) -> npt
     chunks = values.chunks if isinstance(values, pa.ChunkedArray) else [values]
     parts = [np.frombuffer(each.buffers()[1], dtype, each.offset + len(each))[each.offset :] for each in chunks]
     return parts[0] if len(parts) == 1 else np.concatenate([*parts, np.zeros(0, dtype)])
+
+
+def filled(values: pa.Array, missing: int) -> npt.NDArray[np.int64]:
+    """Return the integers of an array as numbers of 64 bits, nulls as `missing`."""
+    found = as_numpy(values, values.type.to_pandas_dtype()).astype(np.int64)
+    if (validity := values.buffers()[0]) is not None:
+        bits = np.unpackbits(np.frombuffer(validity, np.uint8), count=len(values), bitorder="little")
+        found[bits == 0] = missing
+    return found
 
 
 def batch(columns: dict[str, pa.Array]) -> pa.RecordBatch:

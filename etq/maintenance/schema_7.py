@@ -5,26 +5,53 @@ from __future__ import annotations
 from typing import Final
 
 import duckdb
+import numpy as np
 
+from etq.ingest.arrow import batch, numbers
+from etq.ingest.trace import waits
 from etq.ingest.trace.launches import calls_of
 from etq.ingest.trace.steps import step_rows
 from etq.maintenance.migration import Migration
-from etq.maintenance.stored_slices import StoredSlices, stored_classes, stored_slices, traces_of
+from etq.maintenance.stored_slices import StoredSlices, Whole, stored_classes, stored_slices, traces_of, update
 from etq.storage.inserting import insert
+
+_DEVICES: Final = """
+    SELECT d.event_index, coalesce(d.device, -1) AS device, coalesce(d.stream, -1) AS stream,
+        coalesce(d.wait_stream, -1) AS wait_stream, coalesce(d.wait_correlation_id, -1) AS wait_correlation_id
+    FROM device_events AS d
+    SEMI JOIN event_ticks AS e
+        ON e.capture_id = d.capture_id AND e.run_index = d.run_index AND e.event_index = d.event_index
+    WHERE d.capture_id = ?
+"""
 
 
 def fill(connection: duckdb.DuckDBPyConnection) -> None:
     """Compute what is new of traces."""
     for capture_id in traces_of(connection):
         slices = stored_slices(connection, capture_id)._replace(classes=stored_classes(connection, capture_id))
-        _add_steps(connection, capture_id, slices)
+        call = calls_of(slices.classes, slices.kind, slices.start, slices.elapsed, slices.correlation, slices.process)
+        _add_steps(connection, capture_id, slices, call)
+        _add_waits(connection, capture_id, slices, call)
 
 
-def _add_steps(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices) -> None:
-    call = calls_of(slices.classes, slices.kind, slices.start, slices.elapsed, slices.correlation, slices.process)
+def _add_steps(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
     rows = step_rows(slices.kinds, slices.classes, slices.kind, slices.run, slices.start, slices.elapsed, call)
     if rows.num_rows:
         insert(connection, "trace_steps", capture_id, rows)
 
 
-MIGRATION: Final = Migration(fill=fill, tables=frozenset({"trace_steps"}))
+def _add_waits(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
+    found = connection.execute(_DEVICES, [capture_id]).fetchnumpy()
+    at, *given = (each.astype(np.int64) for each in found.values())
+    if not len(at):
+        return
+    devices = waits.OfDevices(np.searchsorted(slices.at, at), *given)
+    update(
+        connection,
+        f"device_events SET {', '.join(f'{name} = u.{name}' for name in waits.COLUMNS)}",
+        batch({"event_index": numbers(at), **waits.wait_columns(slices, call, devices)}),
+        f"device_events.capture_id = {capture_id:d} AND device_events.event_index = u.event_index",
+    )
+
+
+MIGRATION: Final = Migration(fill=fill, tables=frozenset({"trace_steps"}), columns={"device_events": waits.COLUMNS})

@@ -96,11 +96,9 @@ def stored_slices(connection: duckdb.DuckDBPyConnection, capture_id: int) -> Sto
 
 
 def stored_classes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> list[Class]:
-    """Return what the slices of each kind are, of a trace in a warehouse of schema 6 or later."""
-    query = """
-        SELECT activity, on_device, purpose, waits, kernel_family, uses_matrix_units FROM signatures
-        WHERE capture_id = ? ORDER BY signature_index
-    """
+    """Return what the slices of each kind are, as a trace of schema 6 or later has it."""
+    columns = ", ".join(f's."{name}"' for name in Class._fields)
+    query = f"SELECT {columns} FROM signatures AS s WHERE s.capture_id = ? ORDER BY s.signature_index"
     return [Class(*row) for row in connection.execute(query, [capture_id]).fetchall()]
 
 

@@ -36,7 +36,6 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launches": [[]],
     "_operator_tree": [[]],
     "_operator_calls": [[]],
-    "_awaited_work": [[]],
     "_path_elements": [[None, None]],
     "_host_times": [[]],
     "_innermost_owners": [[]],
@@ -46,8 +45,7 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
 }
 # Those of the advice about a trace.
 _OF_ADVICE: Final = (
-    *("_trace_slices", "_launches", "_operator_calls", "_awaited_work", "_path_elements", "_host_times"),
-    "_innermost_owners",
+    *("_trace_slices", "_launches", "_operator_calls", "_path_elements", "_host_times", "_innermost_owners"),
 )
 _ADVICE: Final = "_advice_of_trace"
 

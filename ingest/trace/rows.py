@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import LazyBatch, batch, encoded, flags, integers, numbers, texts
+from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
 from etq.ingest.trace.categories import unknown_work
 from etq.ingest.trace.classes import Class
@@ -24,6 +24,7 @@ from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import Slices
 from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.types import Entries
+from etq.ingest.trace.waits import OfDevices, wait_columns
 
 Whole = npt.NDArray[np.int64]
 _STEP: Final = "ProfilerStep#"
@@ -66,7 +67,7 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     entries.decode(*(each.part for each in (devices, memory) if len(each.part.places)))
     if len(of_devices):
         launches = _launches(slices, of_devices)
-        yield "device_events", devices.rows(entries, slices.run[of_devices], launches)
+        yield "device_events", _with_waits(devices.rows(entries, slices.run[of_devices], launches), slices, of_devices)
     ranges = of_devices[slices.is_range[of_devices]]
     if len(ranges):
         yield "event_counters", event_counters(entries, slices.at[ranges], slices.run[ranges], columns.find)
@@ -85,6 +86,13 @@ def _launches(slices: Slices, of_devices: Whole) -> dict[str, pa.Array]:
         name: numbers(slices.at[rows[of_devices]], rows[of_devices] == NONE)
         for name, rows in (("call_index", slices.call), ("op_index", owners.op), ("owner_index", owners.owner))
     }
+
+
+def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.RecordBatch:
+    """Add the columns of `device_events` that have what these slices waited for."""
+    given = OfDevices(of_devices, *(filled(rows.column(name), NONE) for name in OfDevices._fields[1:]))
+    waits = wait_columns(slices, slices.call, given)
+    return batch({**dict(zip(rows.schema.names, rows.columns, strict=True)), **waits})
 
 
 def _runs(slices: Slices) -> pa.RecordBatch:

@@ -57,11 +57,16 @@ class Slices:
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
         self.steps = self._steps()
-        self.call = calls_of(
-            self.classes, self.kind, self.start, self.elapsed, self.correlation, _processes(columns)[self.thread]
-        )
+        self._processes = _processes(columns)
+        self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
         self.run = self._runs()
         self.parent, self.overlap = self._nested(slack)
+
+    @property
+    def process(self) -> Whole:
+        """A number of the process of each slice."""
+        found: Whole = self._processes[self.thread]
+        return found
 
     @property
     def owners(self) -> Owners:

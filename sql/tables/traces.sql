@@ -84,7 +84,13 @@ CREATE TABLE device_events (
     wait_correlation_id BIGINT,  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
     call_index INTEGER,  -- the call that launched it: of a runtime or driver, with the same correlation id, and of the same process if calls of the event's process have such ids; the last that starts no later than it, or else the first; NULL if the trace has none
     op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; NULL if there is none
-    owner_index INTEGER  -- the op or annotation (steps are annotations) that is nearest, found in the same way; NULL if there is neither
+    owner_index INTEGER,  -- the op or annotation (steps are annotations) that is nearest, found in the same way; NULL if there is neither
+    wait_kind VARCHAR,  -- for what a kernel, copy or fill that lasts had waited before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); for the record of a wait of the host for a CUDA event, synchronization; NULL if it isn't known, and for other events
+    wait_index INTEGER,  -- the kernel, copy or fill for which it waited, until its end; NULL if it waited for its launch, and if there is none
+    recorded_index INTEGER,  -- the event of another stream for which its stream waited by the trace's records (cuda_sync), before this event; NULL if there is none
+    called_index INTEGER,  -- the event of another stream for which its stream may have waited by a call that lets streams wait (hipStreamWaitEvent), if it started within the device's latency after it, in traces without such records; NULL if there is none
+    is_inferred BOOLEAN,  -- whether what it waited for can only be inferred from times; NULL for events that aren't kernels, copies or fills
+    latency_ticks BIGINT  -- the longest time, in nanoseconds, that its device needs to start what nothing holds back: twice the median that was measured, 10000 at least, 100000 at most; NULL for events that aren't kernels, copies or fills
 );
 
 -- One counter of an event of a trace: what CUPTI counted in the range of a kernel.

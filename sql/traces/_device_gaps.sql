@@ -17,7 +17,7 @@ work AS MATERIALIZED (
                     'by must be device or stream, not ' || coalesce(scope, 'NULL')
                 )
         END AS place
-    FROM _awaited_work(capture_key) AS w
+    FROM _launches(capture_key) AS w
 ),
 ordered AS (
     SELECT
@@ -32,11 +32,13 @@ ordered AS (
 gaps AS (
     SELECT
         o.*,
-        coalesce(
-            o.recorded_ticks > o.idle_ticks AND o.recorded_ticks <= o.start_ticks,
-            false
-        ) AS is_awaited
+        n.label AS named_label,
+        n.end_ticks AS named_ticks,
+        coalesce(n.end_ticks > o.idle_ticks AND n.end_ticks <= o.start_ticks, false)
+            AS is_awaited
     FROM ordered AS o
+    LEFT JOIN work AS n
+        ON n.event_index = coalesce(o.recorded_index, o.called_index)
     WHERE o.start_ticks > o.idle_ticks
 ),
 -- An event of the gap's own stream or device that ends within it has no length.
@@ -68,15 +70,16 @@ SELECT
     g.call_thread,
     g.process,
     CASE
-        WHEN g.is_awaited THEN g.recorded_label
+        WHEN g.is_awaited THEN g.named_label
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks THEN e.label
     END AS waited_label,
     CASE
-        WHEN g.is_awaited THEN g.start_ticks - g.recorded_ticks
+        WHEN g.is_awaited THEN g.start_ticks - g.named_ticks
         WHEN g.is_inferred AND e.end_ticks > g.idle_ticks
             THEN g.start_ticks - e.end_ticks
     END AS waited_ticks,
-    g.is_awaited AND (g.is_record OR g.call_start_ticks <= g.idle_ticks)
+    g.is_awaited
+    AND (g.recorded_index IS NOT NULL OR g.call_start_ticks <= g.idle_ticks)
         AS is_recorded,
     g.latency_ticks
 FROM gaps AS g
@@ -88,7 +91,7 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 CREATE MACRO _idle_causes(
     capture_key,  -- key of a capture
     scope,  -- device or stream
-    launch_ticks,  -- longest launch delay, in ticks; NULL for that of `_awaited_work`
+    launch_ticks,  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
     kernel_wait_ticks  -- gap from which on it is not kernel_wait, in ticks
 ) AS TABLE
 WITH

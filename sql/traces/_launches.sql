@@ -53,7 +53,13 @@ SELECT
     c.end_ticks AS call_end_ticks,
     c.thread_index AS call_thread,
     c.process,
-    coalesce(c.start_ticks, e.start_ticks) AS launch_ticks
+    coalesce(c.start_ticks, e.start_ticks) AS launch_ticks,
+    d.wait_kind,
+    d.wait_index,
+    d.recorded_index,
+    d.called_index,
+    d.is_inferred,
+    d.latency_ticks
 FROM (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
 JOIN (
     SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key

@@ -1,20 +1,24 @@
 -- One moment at which something could go on because something else had ended: the end
 -- of a device event, which had waited before its start, or a moment of a thread of
 -- the host, at which a wait ended.
--- A device event waits as in `_device_waits`. A thread waits in a call that synchronizes,
--- and in a copy from or to pageable memory (synchronization); and, after a time in which
--- it ran no op and no call, before the next (handover). A synchronization is with the
--- device event that was the last to end during it, of its stream if the trace has that;
--- or, if it waits for a CUDA event, with the one that `_wait_records` names. A copy waits
--- for itself. Only threads that launch work hand over, and only to or from a thread of
--- the backward pass: most of what it runs is of the backward pass.
+-- A device event waits as `wait_kind` of `device_events` says. A thread waits in a call
+-- that synchronizes, and in a copy from or to pageable memory (synchronization); and,
+-- after a time in which it ran no op and no call, before the next (handover). A
+-- synchronization is with the device event that was the last to end during it, of its
+-- stream if the trace has that; or, if it waits for a CUDA event, with the one of the
+-- trace's record. A copy waits for itself. Only threads that launch work hand over, and
+-- only to or from a thread of the backward pass: most of what it runs is of the backward
+-- pass.
 CREATE MACRO _path_moments(
     capture_key,  -- key of a capture
     last_thread  -- thread in which the path ends
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
-    SELECT w.* FROM _device_waits(capture_key) AS w
+    SELECT
+        w.* REPLACE (coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream)
+    FROM _launches(capture_key) AS w
+    WHERE w.end_ticks > w.start_ticks
 ),
 ended_in_stream AS MATERIALIZED (
     SELECT w.device, w.stream, w.end_ticks, max(w.event_index) AS event_index
@@ -68,32 +72,16 @@ calls AS MATERIALIZED (
     LEFT JOIN streams AS m ON m.correlation_id = s.correlation_id
     WHERE s.kind = 'call' AND s.waits
 ),
--- The last event that was launched before the record of the CUDA event.
+-- By records of waits for CUDA events.
 recorded AS MATERIALIZED (
     SELECT
-        r.call_index,
+        d.call_index,
         max(w.end_ticks) AS end_ticks,
         arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
-    FROM (
-        SELECT r.*
-        FROM _wait_records(capture_key) AS r
-        WHERE r.label = 'Event Sync'
-    ) AS r
-    ASOF JOIN (
-        SELECT
-            w.device,
-            w.stream,
-            w.call_ticks,
-            max(w.end_ticks) AS end_ticks,
-            arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
-        FROM work AS w
-        WHERE w.call_index IS NOT NULL
-        GROUP BY w.device, w.stream, w.call_ticks
-    ) AS w
-        ON w.device = r.device
-        AND w.stream = r.wait_stream
-        AND r.record_ticks >= w.call_ticks
-    GROUP BY r.call_index
+    FROM (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    JOIN work AS w ON w.event_index = d.wait_index
+    WHERE d.wait_kind = 'synchronization'
+    GROUP BY d.call_index
 ),
 synchronized AS (
     SELECT c.*, e.end_ticks AS from_ticks, e.event_index AS from_event
@@ -210,19 +198,22 @@ waits AS (
 SELECT
     2 * j.event_index::BIGINT + 1 AS node,
     j.event_index,
-    j.wait AS kind,
+    j.wait_kind AS kind,
     j.start_ticks,
     j.end_ticks,
-    j.from_ticks,
-    j.from_event,
     CASE
-        WHEN j.wait = 'launch_delay' OR j.wait = 'unknown_wait' AND j.from_event IS NULL
-            THEN j.call_thread
+        WHEN j.wait_index IS NOT NULL THEN w.end_ticks
+        WHEN j.wait_kind IS NOT NULL THEN least(j.call_start_ticks, j.start_ticks)
+    END AS from_ticks,
+    j.wait_index AS from_event,
+    CASE
+        WHEN j.wait_kind IS NOT NULL AND j.wait_index IS NULL THEN j.call_thread
     END AS from_thread,
     j.call_index,
     false AS is_host,
     NULL::INTEGER AS thread_index
 FROM work AS j
+LEFT JOIN work AS w ON w.event_index = j.wait_index
 UNION ALL
 SELECT
     w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks,

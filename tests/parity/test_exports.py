@@ -180,8 +180,12 @@ STORED = {
             t.process, t.thread, t.process_name, t.thread_name,
             x.external_id, x.correlation_id, x.sequence_number, x.forward_thread, x.call_stack,
             o.* EXCLUDE (capture_id, run_index, event_index),
-            d.* EXCLUDE (capture_id, run_index, event_index, call_index, op_index, owner_index),
-            call.label, call.start_ticks, op.label, op.start_ticks, owner.label, owner.start_ticks
+            d.* EXCLUDE (
+                capture_id, run_index, event_index, call_index, op_index, owner_index,
+                wait_index, recorded_index, called_index
+            ),
+            call.label, call.start_ticks, op.label, op.start_ticks, owner.label, owner.start_ticks,
+            wait.label, wait.start_ticks, recorded.label, recorded.start_ticks, called.label, called.start_ticks
         FROM events AS e
         JOIN trace_events AS x USING (capture_id, run_index, event_index)
         JOIN threads AS t USING (capture_id, thread_index)
@@ -192,6 +196,9 @@ STORED = {
         LEFT JOIN events AS call ON call.capture_id = $id AND call.event_index = d.call_index
         LEFT JOIN events AS op ON op.capture_id = $id AND op.event_index = d.op_index
         LEFT JOIN events AS owner ON owner.capture_id = $id AND owner.event_index = d.owner_index
+        LEFT JOIN events AS wait ON wait.capture_id = $id AND wait.event_index = d.wait_index
+        LEFT JOIN events AS recorded ON recorded.capture_id = $id AND recorded.event_index = d.recorded_index
+        LEFT JOIN events AS called ON called.capture_id = $id AND called.event_index = d.called_index
         WHERE e.capture_id = $id
     """,
     "memory": """
