@@ -59,7 +59,7 @@ def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
         "spark.sql.warehouse.dir": folder,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "FATAL",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         "spark.sql.session.timeZone": "UTC",
     }

@@ -182,7 +182,7 @@ def _answers_for(job: Job, captures: Sequence[Chosen]) -> Iterator[pa.RecordBatc
                     names = pa.array([each.name] * len(batch), pa.string())
                     yield pa.RecordBatch.from_arrays([names, *batch.columns], ["capture_name", *batch.schema.names])
             except QueryError as error:
-                raise QueryError(f"{each.name}: {error}") from error
+                raise QueryError(f"{each.name}, seen alone: {error}") from error
 
 
 @contextmanager

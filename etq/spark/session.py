@@ -18,6 +18,8 @@ from etq.spark.lake import read_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+# What Java says of a task that failed as often as Spark repeats it.
+_FAILED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+(?:Exception|Error): )?(.*)")
 # The last line of what Python says of an error, in an executor.
 _RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.*)$", re.MULTILINE)
 
@@ -73,9 +75,11 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def message(error: Exception) -> str:
-    """Return Spark's message in one line; for an error that an executor's Python raised, only that error's."""
+    """Return Spark's message in one line; of a task that failed, only why."""
     text = str(error)
     if "Traceback" in text and (raised := _RAISED.findall(text)):
         return str(raised[-1])
+    if failed := _FAILED.search(text):
+        return failed[1]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)
