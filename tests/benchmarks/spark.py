@@ -4,7 +4,7 @@
 
 A worker is a JVM of Spark that starts an executor, which is another, and the Python in which DuckDB answers. Its memory
 is the most that these took together, without what they share; its bytes are those that its Python read, of files and
-from the executor. Answers are compared with those of DuckDB on a warehouse that has the same captures.
+from the executor. Answers are compared with those of DuckDB in one process.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from tests.spark.cluster import cluster
 MEGABYTES = 1536  # of a worker
 OF_EACH = (
     "FROM op_totals($capture)",
-    "FROM event_times($capture)",
+    "SELECT count(*), sum(e.exclusive) FROM event_times($capture) AS e",
     "SELECT count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t",
 )
-OF_ALL = ("FROM regressions('device=fleet', over := 'number')", "FROM compare_ops('model=0', 'model=1')")
+OF_ALL = ("FROM regressions('device=fleet', over := 'place')", "FROM compare_ops('half=0', 'half=1')")
 SETTINGS = {
     "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
     "spark.executor.memory": "512m", "spark.sql.session.timeZone": "UTC",
@@ -63,21 +63,25 @@ class Measured:
     differing: int
 
 
-def made(folder: Path, number: int) -> tuple[Path, Path]:
-    """A warehouse of so many captures, and the same as a lake."""
+def made(folder: Path, number: int) -> Path:
+    """A lake of so many captures: those of one program before those of the other, as if it had become slower."""
     make_captures(CAPTURES / "fleet", folder / "dumps", number)
-    files = sorted((folder / "dumps").iterdir())
+    programs = [path.parent.name for path in sorted((CAPTURES / "fleet").glob("*/*.etdp"))]
+    files = sorted((folder / "dumps").iterdir(), key=lambda path: programs[int(path.stem) % len(programs)])
+    for place, path in enumerate(files):
+        path.rename(folder / f"{place:06}.etdp")
     with etq.open(folder / "lab.duckdb") as warehouse:
-        for model in (0, 1):
-            labels = {"device": "fleet", "model": str(model)}
-            warehouse.ingest_many(files[model::2], labels=labels, label_from="{number}.etdp")
+        for half in (0, 1):
+            some = [folder / f"{place:06}.etdp" for place in range(half, number, 2)]
+            labels = {"device": "fleet", "half": str(half)}
+            warehouse.ingest_many(some, labels=labels, label_from="{place}.etdp")
     etq.lake.export(folder / "lake", folder / "lab.duckdb")
-    return folder / "lab.duckdb", folder / "lake"
+    return folder / "lake"
 
 
 def measured(folder: Path, number: int) -> tuple[list[Measured], list[Worker]]:
     """What questions about so many captures take."""
-    warehouse, lake = made(folder, number)
+    lake = made(folder, number)
     with cluster(folder, MEGABYTES) as (master, daemons):
         workers, ended = [Worker() for _ in daemons], Event()
         watching = Thread(target=_watch, args=([each.pid for each in daemons], workers, ended))
@@ -98,7 +102,7 @@ def measured(folder: Path, number: int) -> tuple[list[Measured], list[Worker]]:
             ended.set()
             watching.join()
     answers = pickle.loads((folder / "answers").read_bytes())
-    return [*_compared(warehouse, answers)], workers
+    return [*_compared(lake, answers)], workers
 
 
 def ask(master: str, lake: str, output: str) -> None:
@@ -122,7 +126,7 @@ def ask(master: str, lake: str, output: str) -> None:
 
 
 def _compared(path: Path, answers: Sequence[tuple[str, float, list[Any]]]) -> Iterator[Measured]:
-    with etq.open(path, read_only=True) as warehouse:
+    with etq.open(path) as warehouse:
         names = [name for (name,) in warehouse.rows("SELECT c.name FROM captures AS c")[1]]
         for query, seconds, rows in answers:
             if query in OF_ALL:
