@@ -89,7 +89,6 @@ LARGE = {
         "etq.render.notebook",
         "etq.render.writers",
         "etq.export",
-        "etq.spark.columns",
         "etq.spark.queries",
     ),
     "pyarrow": (
