@@ -1,9 +1,8 @@
 """The SQL of etq as data: every table, view and macro under `etq.sql`, with the documentation from its file.
 
 A file has one topic. Each object consists of a comment, which documents it, and a CREATE statement up to a line that
-ends in `;`. The comment has one or more paragraphs; for objects that only DuckDB supports, a line
-`Engines: duckdb (why)`; and for views and table macros either `Columns:` followed by a line `  name: text` per column,
-or a last line `Columns: as in `x``, where x is above in the same file.
+ends in `;`. The comment has one or more paragraphs, and for views and table macros either `Columns:`
+followed by a line `  name: text` per column, or a last line `Columns: as in `x``, where x is above in the same file.
 Columns of tables and parameters of macros have one line each, which ends in a comment. A private macro may have several
 parameters in a line, also in that of its CREATE, without comments, and no columns.
 """
@@ -29,7 +28,6 @@ _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _HEADER: Final = re.compile(r"^CREATE MACRO _\w+\(((?:(?!--)[^()])*)\) AS (?:TABLE|\()$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
-_ENGINES: Final = re.compile(r"^Engines: duckdb \((.+)\)$")
 _WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
 
 
@@ -56,12 +54,6 @@ class SqlObject:
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
-    engines_reason: str | None = None  # why other engines than DuckDB don't support it; None if they do
-
-    @property
-    def engines(self) -> tuple[str, ...]:
-        """The engines that support the object."""
-        return ("duckdb", "spark") if self.engines_reason is None else ("duckdb",)
 
     @property
     def is_public(self) -> bool:
@@ -249,7 +241,6 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
     if not comment:
         raise ValueError(f"{place}: {match[2]} has no comment above it")
     word, name = match.groups()
-    reason, comment = _engines_reason(comment, place)
     listed = comment.index("Columns:") if "Columns:" in comment else len(comment)
     text = " ".join(comment[:listed])
     columns = tuple(_documented_column(line, place) for line in comment[listed + 1 :])
@@ -257,7 +248,7 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
         columns = tuple(_column(line, place) for line in lines[1:-1])
         return SqlObject(name, "table", file, text, columns, (), statement)
     if word == "VIEW":
-        return SqlObject(name, "view", file, text, columns, (), statement, reason)
+        return SqlObject(name, "view", file, text, columns, (), statement)
     end = next((index for index, line in enumerate(lines) if ") AS" in line and line[0] in "C)"), None)
     if end is None:
         raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` after the parameters of {name}")
@@ -266,17 +257,7 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
     else:
         parameters = tuple(_parameter(line, place) for line in lines[1:end])
     kind: Kind = "table macro" if lines[end].endswith(") AS TABLE") else "scalar macro"
-    return SqlObject(name, kind, file, text, columns, parameters, statement, reason)
-
-
-def _engines_reason(comment: list[str], place: str) -> tuple[str | None, list[str]]:
-    """Return why only DuckDB supports an object (None if others do too), and the comment without that line."""
-    lines = [line for line in comment if line.startswith("Engines:")]
-    if not lines:
-        return None, comment
-    if len(lines) > 1 or (match := _ENGINES.match(lines[0])) is None:
-        raise ValueError(f"{place}: expected one line `Engines: duckdb (why)`, found {lines[-1]!r}")
-    return match[1], [line for line in comment if line not in lines]
+    return SqlObject(name, kind, file, text, columns, parameters, statement)
 
 
 def _column(line: str, place: str) -> Column:

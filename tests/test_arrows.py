@@ -89,6 +89,7 @@ LARGE = {
         "etq.render.notebook",
         "etq.render.writers",
         "etq.export",
+        "etq.spark.queries",
     ),
     "pyarrow": (
         "etq.ingest",
@@ -103,6 +104,7 @@ LARGE = {
         "etq.render.writers",
         "etq.serve.results",
         "etq.spark.ingestion",
+        "etq.spark.queries",
     ),
     "numpy": (
         "etq.ingest",
@@ -130,7 +132,6 @@ LARGE = {
     "pyspark": ("etq.spark",),
     "starlette": ("etq.serve.app", "etq.serve.running"),
     "uvicorn": ("etq.mcp.serving", "etq.serve.connections", "etq.serve.running"),
-    "sqlglot": ("etq.spark",),
     "torch": ("etq.torch.operators", "etq.torch.reference", "etq.inspector.references"),
     "executorch": ("etq.torch.reference", "etq.inspector.references"),
 }

@@ -100,11 +100,10 @@ def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
         "",
         "## All views and macros",
         "",
-        "| name | what a row is, or what it returns | Spark |",
-        "|---|---|---|",
+        "| name | what a row is, or what it returns |",
+        "|---|---|",
         *(
-            f"| [`{each.name}`]({_slug(_topic(each))}.md#{each.name}) | {_cell(_sentence(each.text))} | "
-            f"{'yes' if 'spark' in each.engines else 'no'} |"
+            f"| [`{each.name}`]({_slug(_topic(each))}.md#{each.name}) | {_cell(_sentence(each.text))} |"
             for each in sorted(views, key=lambda each: each.name)
         ),
         "",
@@ -201,8 +200,6 @@ def _object(each: SqlObject) -> str:
         ]
         lines += ["```text", _signature(each.name, arguments), "```", ""]
     lines += [_prose(each.text, each.name), ""]
-    if each.engines_reason is not None:
-        lines += [f"DuckDB only: {_prose(each.engines_reason, each.name)}.", ""]
     if each.parameters:
         lines += _listed("parameter", each.parameters, each.name)
     if each.columns:

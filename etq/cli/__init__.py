@@ -47,8 +47,7 @@ COMMANDS: Final = {
         "lake": "lake", "mcp": "agents",
     },
     "Anything else": {
-        "serve": "serve", "show": "show", "sql": "sql", "views": "sql",
-        "transpile": "spark", "demo": "sql", "completion": "completion",
+        "serve": "serve", "show": "show", "sql": "sql", "views": "sql", "demo": "sql", "completion": "completion",
     },
 }  # fmt: skip
 _MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}

@@ -54,7 +54,7 @@ def completed(
     type: click.ParamType[Any], context: click.Context, parameter: click.Parameter, begun: str
 ) -> list[CompletionItem[str]]:
     """Return the completions of an argument or option that begins with a text; file names if no name fits."""
-    if (context.info_name, parameter.name) in (("views", "name"), ("transpile", "view")):
+    if (context.info_name, parameter.name) == ("views", "name"):
         from etq import catalog
 
         known = [each.name for each in catalog.public_objects()]
@@ -67,7 +67,7 @@ def completed(
 
 def _warehouse_of(context: click.Context) -> str:
     """Return the warehouse that the command line names, or the default one."""
-    return context.params.get("db") or os.environ.get("ETQ_DB") or DEFAULT_WAREHOUSE
+    return context.params.get("lake") or context.params.get("db") or os.environ.get("ETQ_DB") or DEFAULT_WAREHOUSE
 
 
 def _found(path: str, queries: tuple[str, ...]) -> list[str]:

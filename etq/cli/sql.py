@@ -28,6 +28,11 @@ _LONGEST: Final = 2**24
     help="Engine that runs the query.  [default: duckdb]",
 )
 @click.option("--lake", metavar="DIR", help="With --engine spark: the lake to query.")
+@click.option(
+    "--captures",
+    metavar="SELECTOR",
+    help="With --engine spark: run the query for each of these captures, for which $capture stands.",
+)
 @click.option("--external-access", is_flag=True, help="Allow the query to read and write other files.")
 @click.option(
     "--safe",
@@ -41,6 +46,7 @@ def sql(
     file: str | None,
     engine: str,
     lake: str | None,
+    captures: str | None,
     external_access: bool,
     safe: bool,
     db: str,
@@ -56,24 +62,27 @@ def sql(
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
     etq sql -f questions.sql --db lab.duckdb
-    etq sql "FROM op_totals('run', unit := 'us')" --engine spark --lake fleet
+    etq sql "FROM regressions('device=pixel8')" --engine spark --lake fleet
+    etq sql 'FROM op_totals($capture)' --captures model=mlp --engine spark --lake fleet
     etq sql --external-access "FROM captures JOIN 'devices.csv' USING (name)"
     etq sql --safe "SELECT count(*) FROM events" --seconds 2 --megabytes 256
     """
     if (engine == "spark") != (lake is not None):
         raise click.UsageError("--engine spark and --lake DIR go together")
     seconds, megabytes = query_seconds.get(), query_megabytes.get()
-    if lake is not None and (seconds is not None or megabytes is not None):
-        raise click.UsageError("--seconds and --megabytes need DuckDB; they can't be used with --engine spark")
+    if lake is None and captures is not None:
+        raise click.UsageError("--captures needs --engine spark")
+    if lake is not None and seconds is not None:
+        raise click.UsageError("--seconds can't be used with --engine spark")
     if external_access and (safe or lake is not None):
         raise click.UsageError("--external-access can't be used with --safe or --engine spark")
     query = _query(query, file)
     if lake is not None:
         if safe:
-            raise click.UsageError("--safe needs DuckDB; it can't be used with --engine spark")
+            raise click.UsageError("--safe can't be used with --engine spark")
         from etq.spark.local import rows_of
 
-        write_rows(*rows_of(lake, query), format, output, force=force)
+        write_rows(*rows_of(lake, query, captures, megabytes), format, output, force=force)
         return
     if safe:
         from etq.sandbox.client import MEGABYTES, SECONDS, ask
@@ -152,8 +161,6 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
     target = catalog.public_object(name)
     if format in (None, "table") and output is None:
         click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, 100)}\n")
-        why = "" if target.engines_reason is None else f" alone: {target.engines_reason}"
-        click.echo(click.wrap_text(f"Engines: {', '.join(target.engines)}{why}", 100) + "\n")
     listed = [("parameter", each) for each in target.parameters] + [("column", each) for each in target.columns]
     rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
     columns = ["", "name", "type" if target.kind == "table" else "default", "meaning"]

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import Parameter, Signature
 from itertools import pairwise
-from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
@@ -186,26 +185,6 @@ _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 
-def in_rows(each: Function) -> Callable[..., list[tuple[Any, ...]]]:
-    """Return a function of lists of rows, as other engines call it."""
-
-    def called(*arguments: Any) -> list[tuple[Any, ...]]:
-        given = []
-        for argument, kind in zip(arguments, each.arguments, strict=True):
-            if isinstance(kind, Mapping):
-                columns = zip(*argument, strict=True) if argument else ((),) * len(kind)
-                given.append(
-                    {name: _array(values, type_) for (name, type_), values in zip(kind.items(), columns, strict=True)}
-                )
-            else:
-                given.append(argument)
-        found = each.loaded()(*given)
-        rows = zip(*(found.get(name, ()) for name in each.returns), strict=True)
-        return [tuple(_python_value(value) for value in row) for row in rows]
-
-    return called
-
-
 def _array(values: Sequence[Any], kind: str) -> Any:
     """Return values of a column as an array; of lists, an array of each."""
     import numpy as np
@@ -213,12 +192,6 @@ def _array(values: Sequence[Any], kind: str) -> Any:
     if kind.endswith("[]"):
         return [np.array(each, _KINDS[kind[:-2]]) for each in values]
     return np.array(values, _KINDS[kind])
-
-
-def _python_value(value: Any) -> Any:
-    """A value of numpy as Python's own; NaN is NULL."""
-    value = value.item() if hasattr(value, "item") else value
-    return None if isinstance(value, float) and isnan(value) else value
 
 
 def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:

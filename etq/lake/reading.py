@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -29,33 +29,55 @@ _ROW_BYTES: Final = 500
 MEASURING: Final = 1 << 31
 # What DuckDB takes for a pattern in the path of a file.
 _PATTERN: Final = re.compile(r"[*?\[]")
+# The variable of a connection that holds the key of the only capture that it sees.
+_ONLY: Final = "etq_capture_id"
 
 
 def connect(
-    lake: Lake, state: State | None = None, version: int | None = None, *, external_access: bool = True
+    lake: Lake,
+    state: State | None = None,
+    version: int | None = None,
+    *,
+    external_access: bool = True,
+    of_one_capture: bool = False,
+    config: Mapping[str, str] | None = None,
 ) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables, views and macros, as the lake is now, or was at a version or `state`.
 
-    Without `external_access`, queries can read no other files than the lake's of then.
+    Without `external_access`, queries can read no other files than the lake's of then. `of_one_capture` leaves out the
+    rows of all captures but the one that `see_only` names. `config` has more settings of DuckDB.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
     state = state or read(lake, version)
-    connection = duckdb.connect(":memory:", config=settings())
+    connection = duckdb.connect(":memory:", config={**settings(), **(config or {})})
     with _closed_at_errors(connection, lake):
         schema.create(connection)
-        _create_views(connection, state)
-        connection.execute("DROP VIEW _table_bytes")
-        names = ", ".join(map(quoted, state.files))
-        sizes = ", ".join(str(sum(each.bytes for each in state.of(name))) for name in state.files)
-        connection.execute(
-            f"CREATE VIEW _table_bytes AS "
-            f"SELECT unnest([{names}]::VARCHAR[]) AS table_name, unnest([{sizes}]::BIGINT[]) AS bytes"
-        )
+        _create_views(connection, state, of_one_capture=of_one_capture)
+        sizes = _sizes_of_none() if of_one_capture else _sizes(state)
+        connection.execute(f"DROP VIEW _table_bytes; CREATE VIEW _table_bytes AS {sizes}")
         if not external_access:
             allow_only_files(connection, state)
             withdraw_access(connection)
     return connection
+
+
+def see_only(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Choose the capture whose rows a connection `of_one_capture` has."""
+    connection.execute(f"SET VARIABLE {_ONLY} = {capture_id:d}")
+
+
+def _sizes(state: State) -> str:
+    """A query for the bytes of each table's files."""
+    names = ", ".join(map(quoted, state.files))
+    sizes = ", ".join(str(sum(each.bytes for each in state.of(name))) for name in state.files)
+    return f"SELECT unnest([{names}]::VARCHAR[]) AS table_name, unnest([{sizes}]::BIGINT[]) AS bytes"
+
+
+def _sizes_of_none() -> str:
+    """A query in place of `_sizes` where other captures, which share the files, aren't seen."""
+    what = "sizes of captures are shares of all captures' rows, and only one capture is seen here"
+    return f"SELECT ''::VARCHAR AS table_name, error({quoted(what)})::BIGINT AS bytes"
 
 
 def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> None:
@@ -79,13 +101,17 @@ def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _create_views(connection: duckdb.DuckDBPyConnection, state: State) -> None:
+def _create_views(connection: duckdb.DuckDBPyConnection, state: State, *, of_one_capture: bool = False) -> None:
     """Replace the tables in which the lake has rows by views of its files."""
     files = attach(connection, state)
     if files is not None:
         files.is_empty = True
     for name in state.files:
-        connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {rows_of(state, name)}")
+        rows = rows_of(state, name)
+        if of_one_capture and kind_of(name) == "capture":
+            # DuckDB knows the variable's value when it plans, and skips row groups of other captures.
+            rows = f"SELECT t.* FROM ({rows}) AS t WHERE t.capture_id = getvariable('{_ONLY}')"
+        connection.execute(f"DROP TABLE {name}; CREATE VIEW {name} AS {rows}")
     if files is not None:
         files.is_empty = False
 

@@ -49,6 +49,14 @@ class State:
         chosen = [each for each in self.of(table) if (True if is_root else loads.get(each.load)) is whole]
         return [self.lake.uri(table, each.path) for each in chosen]
 
+    def only(self, kind: str, loads: Collection[str]) -> State:
+        """This without the files of other loads of a kind."""
+        files = {
+            table: [each for each in found if kind_of(table) != kind or each.load in loads]
+            for table, found in self.files.items()
+        }
+        return State(self.lake, self.version, {table: found for table, found in files.items() if found})
+
     def changed(
         self, kind: str, added: Sequence[File], without: Collection[str], rows: Files, others: Files | None = None
     ) -> State:

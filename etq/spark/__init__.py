@@ -1,16 +1,17 @@
-"""etq's questions on Apache Spark: the tables are a lake, and the SQL is that of the views in DuckDB.
+"""etq's questions on Apache Spark: executors answer them with DuckDB, on the files of a lake.
 
     import etq.spark
 
     etq.spark.ingest(spark, "s3a://lab/captures/*/*.etdp", "s3a://lab/lake", label_from="{model}/{build}.etdp")
-    etq.spark.register(spark, "s3a://lab/lake")
-    etq.spark.sql(spark, "FROM op_totals('run', unit := 'us') LIMIT 5").show()
+    etq.spark.sql(spark, "FROM regressions('device=pixel8', over := 'build')", "s3a://lab/lake").show()
+    etq.spark.sql(spark, "FROM op_totals($capture)", "s3a://lab/lake", captures="model=mlp").show()
+    etq.spark.register(spark, "s3a://lab/lake")  # the tables, for Spark's own SQL
 
-Queries are in DuckDB's SQL. `etq views NAME` shows which engines answer a view. Needs `pip install 'etq[lake,spark]'`.
+Needs `pip install 'etq[lake,spark]'`, also where the executors run.
 """
 
 from etq.spark.ingestion import Ingested, ingest
-from etq.spark.session import register, sql
-from etq.spark.transpiling import engines, spark_sql
+from etq.spark.queries import sql
+from etq.spark.session import register
 
-__all__ = ["Ingested", "engines", "ingest", "register", "spark_sql", "sql"]
+__all__ = ["Ingested", "ingest", "register", "sql"]

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -24,7 +23,7 @@ from etq.lake import adding, staging
 from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob, published
 from etq.lake.tables import Lake
 from etq.lake.writing import Load, discard_of_prefix
-from etq.spark.session import failures, message
+from etq.spark.session import failures, message, without_warnings
 from etq.storage.capture import Options
 from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
 from etq.warehouse.warehouse import Warehouse
@@ -158,13 +157,12 @@ def _add_linked(lake: Lake, etrecord: Any, pte: Any) -> None:
 
 @contextmanager
 def _settings(spark: SparkSession) -> Iterator[None]:
-    """Set how a session reads files, and silence its warnings about pandas, which isn't used here."""
+    """Set how a session reads files."""
     before = {name: spark.conf.get(name, None) for name in _SETTINGS}
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        with without_warnings():
             yield
     finally:
         for name, value in before.items():

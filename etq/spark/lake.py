@@ -5,14 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import sqlglot
-from sqlglot import exp
-
 from etq.catalog import SqlObject
 from etq.errors import WarehouseError
 from etq.lake.state import State
-from etq.lake.tables import kind_of
-from etq.spark.dialect import EtqDuckDB, EtqSpark
+from etq.lake.tables import column_types, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -31,7 +27,7 @@ def read_table(spark: SparkSession, state: State, table: SqlObject) -> DataFrame
     try:
         whole, parts = (state.paths(table.name, whole=each) if kind_of(table.name) else [] for each in (True, False))
         rows = spark.read.parquet(*map(_address, whole)).select(*columns) if whole else None
-        frame = spark.sql(_empty(table)) if rows is None else rows
+        frame = _empty(spark, table) if rows is None else rows
         if parts:
             keys = [f"{kind_of(table.name)}_id", "load_id"]
             held = _of_loads(spark, state, f"{kind_of(table.name)}s", state.paths(f"{kind_of(table.name)}s")).select(
@@ -55,10 +51,11 @@ def _address(path: str) -> str:
     return path if "://" in path else Path(path).as_uri().replace("%3D", "=")
 
 
-def _empty(table: SqlObject) -> str:
-    """A query that has the table's columns and no rows."""
-    statement = sqlglot.parse_one(table.statement, read=EtqDuckDB)
-    columns = [
-        exp.cast(exp.null(), each.args["kind"]).as_(each.this.copy()) for each in statement.find_all(exp.ColumnDef)
-    ]
-    return exp.select(*columns).where(exp.false()).sql(EtqSpark)
+def _empty(spark: SparkSession, table: SqlObject) -> DataFrame:
+    """A table without rows."""
+    from pyspark.sql.types import StructType
+
+    types = column_types(table.name)
+    # Delta Lake names types as Spark does.
+    fields = [{"name": each.name, "type": types[each.name], "nullable": True, "metadata": {}} for each in table.columns]
+    return spark.createDataFrame([], StructType.fromJson({"type": "struct", "fields": fields}))

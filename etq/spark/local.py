@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-import warnings
 from decimal import Decimal
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from etq import processes
 from etq.errors import EtqError
-from etq.spark.session import register, rows, sql
+from etq.spark.queries import MEGABYTES, sql
+from etq.spark.session import rows, without_warnings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the columns and rows of a query's result.
+def rows_of(
+    lake: str, query: str, captures: str | None = None, megabytes: int | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the columns and rows of a query's result; those for several captures by their names.
 
     Raises EtqError if pyspark, Java or the lake is missing; QueryError as `etq.spark.sql` does.
     """
@@ -26,9 +31,9 @@ def rows_of(lake: str, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
     with tempfile.TemporaryDirectory(prefix="etq-") as folder:
         spark = _session(folder)
         try:
-            register(spark, lake)
-            frame = sql(spark, query)
-            return frame.columns, [tuple(_plain(value) for value in row) for row in rows(frame)]
+            frame = sql(spark, query, lake, captures=captures, megabytes=megabytes or MEGABYTES)
+            found = [tuple(_plain(value) for value in row) for row in rows(frame)]
+            return frame.columns, found if captures is None else sorted(found, key=itemgetter(0))
         finally:
             spark.stop()
 
@@ -37,8 +42,7 @@ def _session(folder: str) -> SparkSession:
     """Return a quiet session on all cores, without web page.
     Other settings are those of `$SPARK_CONF_DIR` and `$SPARK_HOME`.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+    with without_warnings():
         try:
             from pyspark.sql import SparkSession
         except ImportError:
@@ -48,11 +52,14 @@ def _session(folder: str) -> SparkSession:
 
 def _started(builder: SparkSession.Builder, folder: str) -> SparkSession:
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    # Executors answer with this Python and this etq.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ["PYTHONPATH"] = processes.search_path()
     settings = {
         "spark.sql.warehouse.dir": folder,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.log.level": "ERROR",
+        "spark.log.level": "FATAL",
         "spark.sql.shuffle.partitions": str(os.cpu_count() or 1),
         "spark.sql.session.timeZone": "UTC",
     }

@@ -1,29 +1,27 @@
-"""Queries in a Spark session."""
+"""A lake's tables in a Spark session, and what Spark's errors say."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Mapping
-from itertools import count
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from sqlglot import exp
-
 from etq import catalog
-from etq.database.functions import FUNCTIONS, PREFIX, in_rows
 from etq.errors import QueryError
 from etq.lake.state import read
 from etq.lake.tables import Lake
 from etq.spark.lake import read_table
-from etq.spark.transpiling import engines, portable, to_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_TYPES: Final = {"VARCHAR": "STRING"}
-_QUERIES: Final = count(1)  # makes the names that a query adds to the session unique
+# What Java says of a task that failed as often as Spark repeats it.
+_FAILED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+(?:Exception|Error): )?(.*)")
+# The last line of what Python says of an error, in an executor.
+_RAISED: Final = re.compile(r"^(?:[\w.]+\.)?\w*(?:Error|Exception): (.*)$", re.MULTILINE)
 
 
 def register(
@@ -33,7 +31,7 @@ def register(
     version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
-    """Make the base tables of a lake, and the views that take no parameters, temporary views of a session.
+    """Make the base tables of a lake temporary views of a session, for Spark's own SQL.
 
     They are those of the lake as it is now, or was at a version: register it again to see what was added since.
 
@@ -46,51 +44,6 @@ def register(
     state = read(Lake.at(lake, storage_options), version)
     for table in catalog.tables():
         read_table(spark, state, table).createOrReplaceTempView(table.name)
-    for view in catalog.public_objects():
-        if view.kind == "view" and "spark" in engines(view.name):
-            sql(spark, f"FROM {view.name}").createOrReplaceTempView(view.name)
-
-
-def sql(spark: SparkSession, query: str) -> DataFrame:
-    """Return the result of a query in DuckDB's SQL, which may use all portable views.
-
-    DuckDB evaluates a common table expression once even if the query reads it several times; Spark would plan and
-    evaluate every use. So the rows of such expressions are computed before this returns, and kept in the executors
-    until the DataFrame is deleted.
-
-    Raises QueryError for a query that can't be parsed, has no equivalent in Spark, or fails.
-    """
-    tree = portable(query)
-    if any(each.name.startswith(PREFIX) for each in tree.find_all(exp.Anonymous)):
-        _register_functions(spark)
-    clause = tree.args.get("with_")
-    tree.set("with_", None)
-    named: list[exp.CTE] = [] if clause is None else clause.expressions
-    uses = Counter(table.name for part in (*named, tree) for table in part.find_all(exp.Table))
-    prefix = f"_etq_{next(_QUERIES)}_"
-    names = {each.alias: prefix + each.alias for each in named}
-    created: list[str] = []
-    try:
-        for each in named:
-            frame = spark.sql(_standing_alone(each, names))
-            if uses[each.alias] > 1 and not each.meta.get("is_view"):
-                # With new columns: in a join of both, Spark confuses those of a checkpoint with those of its source.
-                frame = frame.localCheckpoint(eager=False).toDF(*frame.columns)
-            frame.createOrReplaceTempView(names[each.alias])
-            created.append(names[each.alias])
-        return spark.sql(to_text(_renamed(tree, names)))
-    except failures() as error:
-        raise QueryError(message(error)) from None
-    finally:
-        for name in created:
-            spark.catalog.dropTempView(name)
-
-
-def _register_functions(spark: SparkSession) -> None:
-    """Register the functions that decide verdicts: the executors' Python needs etq for them."""
-    for each in FUNCTIONS:
-        fields = ", ".join(f"{name}: {_TYPES.get(kind, kind)}" for name, kind in each.returns.items())
-        spark.udf.register(each.name, in_rows(each), f"array<struct<{fields}>>")
 
 
 def rows(frame: DataFrame) -> list[Any]:
@@ -102,25 +55,12 @@ def rows(frame: DataFrame) -> list[Any]:
     return collected
 
 
-def _standing_alone(each: exp.CTE, names: dict[str, str]) -> str:
-    """Return the statement of one common table expression; a recursive expression stays a common table expression."""
-    body = each.this
-    if any(table.name == each.alias for table in body.find_all(exp.Table)):
-        others = {old: new for old, new in names.items() if old != each.alias}
-        query = exp.select("*").from_(exp.to_table(each.alias))
-        query.set("with_", exp.With(expressions=[_renamed(each, others)], recursive=True))
-        return to_text(query)
-    return to_text(_renamed(body, names))
-
-
-def _renamed(tree: exp.Expr, names: dict[str, str]) -> exp.Expr:
-    """Return a tree with renamed tables."""
-    for table in tree.find_all(exp.Table):
-        if table.name in names and not table.db:
-            if not table.alias:
-                table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name)))
-            table.set("this", exp.to_identifier(names[table.name]))
-    return tree
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """Silence Spark's warnings about pandas, which isn't used here."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
+        yield
 
 
 def failures() -> tuple[type[Exception], ...]:
@@ -135,9 +75,11 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def message(error: Exception) -> str:
-    """Return Spark's message in one line; for an error that a view raises, only the view's text."""
+    """Return Spark's message in one line; of a task that failed, only why."""
     text = str(error)
-    if raised := re.search(r"\[USER_RAISED_EXCEPTION\] (.*?) SQLSTATE: P0001", text, re.DOTALL):
-        return " ".join(raised[1].split())
+    if "Traceback" in text and (raised := _RAISED.findall(text)):
+        return str(raised[-1])
+    if failed := _FAILED.search(text):
+        return failed[1]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if line.startswith("[")), lines[0] if lines else type(error).__name__)

@@ -1,5 +1,4 @@
 -- The captures that share a value of a label: their number and time range.
--- Engines: duckdb (a list of selectors is matched by a subquery of a subquery that sees each, which Spark refuses)
 -- Columns:
 --   value: the label's value; NULL for captures without it
 --   captures: number of captures

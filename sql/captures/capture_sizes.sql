@@ -123,7 +123,6 @@ GROUP BY p.table_name;
 -- rows times the table's size. The sizes of tables are measured by the file's
 -- blocks; free space, records and programs belong to no capture, and data written
 -- since the last checkpoint isn't counted.
--- Engines: duckdb (it reads how DuckDB stores its file)
 -- Columns:
 --   capture_id: the capture
 --   name: its name

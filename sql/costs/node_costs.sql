@@ -69,7 +69,6 @@ FROM counted AS c;
 -- One node of the graphs of a record, with the cost of one call by its shapes:
 -- operations and bytes that go through memory, before any run. The edge graph is
 -- that before delegates take parts of it.
--- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   graph_id: the graph
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
@@ -118,7 +117,6 @@ ORDER BY p.graph_id, p.node_index;
 
 -- One op type of the graphs of a record, with the total cost of its nodes, each
 -- called once. The edge graph is that before delegates take parts of it.
--- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   stage: the graph's stage: exported_program, edge_dialect_exported_program, ...
 --   method: its method

@@ -5,7 +5,6 @@
 -- values that they pass to each other. Ops that a delegate fuses into others, such
 -- as relu, cost nothing on their own if its events are separate rows. Needs a
 -- linked record; without peaks, there are still rates and intensity.
--- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   op: op type of its nodes; for a delegate's call the backend; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
@@ -72,7 +71,6 @@ ORDER BY
 -- One node of the edge graphs of the methods that a capture ran, with how far its
 -- events are from the limits of the device, as in `roofline`: of the kernels and the
 -- delegates' events that run only this node. Needs a linked record and the peaks.
--- Engines: duckdb (it casts JSON to lists, and lists to text, which Spark casts otherwise)
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

@@ -88,8 +88,7 @@ ORDER BY u.block_index, u.slot, u.occurrence, u.quantile;
 CREATE MACRO _are_quantiles(
     quantiles  -- list of numbers between 0 and 1
 ) AS (
-    -- Spark needs a constant, and takes no lambda as one. A list with NULL has it in its
-    -- text.
+    -- A list with NULL has it in its text.
     coalesce(
         list_min(quantiles) >= 0
         AND list_max(quantiles) <= 1

@@ -3,7 +3,6 @@
 -- after a name (QNN) is a field, and a single byte (NXP Neutron's function code) is
 -- a number; other metadata is kept as it is. Metadata that differs between runs has
 -- a row for each value.
--- Engines: duckdb (Spark doesn't distinguish texts from other bytes, nor find JSON's keys by pointers)
 -- Columns:
 --   block_index: the event block
 --   slot: position in the block's list of distinct events

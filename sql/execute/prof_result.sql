@@ -21,7 +21,6 @@ CREATE MACRO _exact_quotient(
 -- ms, divided by 1000000 and 1000, ms and cycles are kept, and all are rounded to 4
 -- decimal places. `iterations` and `event_times` have them in any unit, not
 -- rounded.
--- Engines: duckdb (it rounds as C's printf does, by the exact binary value, and Java's format doesn't)
 -- Columns:
 --   block: the block's name
 --   entry: position of the entry in the block
@@ -102,7 +101,6 @@ ORDER BY
 -- entries of Method::execute, the old parser takes the greater of their lists of
 -- durations, which is decided by their first iterations; here it is the longest one
 -- of each iteration.
--- Engines: duckdb (it rounds as C's printf does, by the exact binary value, and Java's format doesn't)
 -- Columns:
 --   block: the block's name; blocks without Method::execute, or without work, have no rows
 --   iteration: position among the blocks of that name, from 0

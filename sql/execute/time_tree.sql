@@ -9,7 +9,6 @@
 -- the time of its events on the host, all threads together: by event, those of one
 -- name within those of one name. Values on another clock, or that are not times,
 -- are excluded: see `op_totals`.
--- Engines: duckdb (a recursive query numbers nodes by a window at each step, which Spark refuses)
 -- Columns:
 --   node_index: key of the node, from 0, which is the total; each node is followed by its descendants, the largest child first, names in parentheses last
 --   parent_index: the node's parent; NULL for the total

@@ -81,7 +81,6 @@ LEFT JOIN _times_in_graph(
 -- nodes of two records by module, op, outputs and the nodes around them, in order.
 -- Captures have times, see `node_totals`; records have none. Captures with values
 -- have gaps, see `node_gaps`: of both sides to a reference, or of new to base.
--- Engines: duckdb (its turns of matching build on each other, which Spark plans for minutes)
 -- Columns:
 --   method: the method
 --   change: same, changed, added, removed, split (a node made from one that has another counterpart) or merged (a node whose counterpart was made from several)

@@ -3,7 +3,6 @@
 -- begins at its instruction. Nodes that share an instruction with others, as most in
 -- a delegate do, and those without one have no row. Needs a linked record; the result
 -- is empty without a linked program.
--- Engines: duckdb (Spark looks for a program also where none is linked, which is an error)
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

@@ -53,7 +53,6 @@ JOIN op_nodes AS p
 -- value and that of another capture, as in `numeric_gap`. The value of a debug handle
 -- is that of the last node that has it. A node with several values has the worst gap.
 -- Nodes without values have no row.
--- Engines: duckdb (Spark takes minutes to plan the graphs around numeric_gap)
 -- Columns:
 --   graph_id: the graph
 --   node_index: the node, in `op_nodes`

@@ -58,7 +58,6 @@ NOT_CALLED: Final = {
     "reference": "runs a model, with torch",
     "remove": "writes the warehouse",
     "sql": "takes any query; the views are asked by it",
-    "transpile": "prints SQL; reads no capture",
     "views": "prints the catalog; reads no capture",
 }
 # Views that no input made here is for.

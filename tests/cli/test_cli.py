@@ -355,7 +355,9 @@ def test_a_dash_is_standard_output(lab: str) -> None:
     "arguments",
     [
         ("sql", "SELECT 1", "--seconds", "1", "--engine", "spark", "--lake", "fleet"),
-        ("sql", "SELECT 1", "--megabytes", "64", "--engine", "spark", "--lake", "fleet"),
+        ("sql", "SELECT 1", "--captures", "run"),
+        ("sql", "SELECT 1", "--engine", "spark"),
+        ("sql", "SELECT 1", "--lake", "fleet"),
         ("ops", "run", "--skip-first", "-1"),
     ],
 )
@@ -383,11 +385,3 @@ def test_limits_of_nothing_are_refused(lab: str) -> None:
     for limit in ("--seconds", "--megabytes"):
         refused = run_etq("sql", "--safe", "SELECT 1", limit, "0", "--db", lab)
         assert refused.exit_code == 2 and "0 is not in the range" in refused.stderr
-
-
-def test_transpiling_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "etq.spark.transpiling", raising=False)
-    monkeypatch.setitem(sys.modules, "sqlglot", None)
-    result = run_etq("transpile", "op_totals")
-    assert result.exit_code == 1
-    assert result.stderr == "Error: statements of Spark SQL need sqlglot: pip install 'etq[spark]'\n"

@@ -74,7 +74,7 @@ def complete(lab: Path, monkeypatch: pytest.MonkeyPatch) -> object:
         ("etq lake ex", ["export"]),
         ("etq views op_t", ["op_times", "op_totals", "op_trends"]),
         ("etq views op_to", ["op_totals"]),
-        ("etq transpile compare_o", ["compare_ops"]),
+        ("etq views compare_o", ["compare_ops"]),
         # The shell itself lists files.
         ("etq inspect ", ["file,"]),
         ("etq ingest --metrics t", ["file,t"]),

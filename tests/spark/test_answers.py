@@ -1,4 +1,4 @@
-"""Spark answers every portable view as DuckDB does: whole numbers and texts exactly, others to 1e-12."""
+"""Spark answers every view as DuckDB does, and its own SQL reads the tables."""
 
 from __future__ import annotations
 
@@ -21,27 +21,29 @@ from etq import catalog, processes
 from etq.errors import QueryError, WarehouseError, message_of
 from etq.lake.state import read
 from etq.lake.tables import Lake
+from etq.spark import queries
 from etq.spark.lake import read_table
 from etq.spark.session import rows
 from tests.conftest import CAPTURES
+from tests.lake.moto_server import made, serving
+from tests.spark import dying
 from tests.spark.answers import differences
 from tests.spark.questions import ALL_KINDS, asked, calls
 
 pytestmark = pytest.mark.long
-# Spark takes seconds for each question: the last one of every tenth view, or all with ETQ_ALL_KINDS=1.
-PORTABLE = [each for each in asked() if "spark" in each.engines][:: 1 if ALL_KINDS else 10]
-QUESTIONS = [call for each in PORTABLE for call in calls(each)[0 if ALL_KINDS else -1 :]]
+# The last question about each view, or all with ETQ_ALL_KINDS=1.
+QUESTIONS = [call for each in asked() for call in calls(each)[0 if ALL_KINDS else -1 :]]
 
 
 Answer = tuple[list[str], list[Any]]
 
 
 @pytest.fixture(scope="module")
-def answers(request: pytest.FixtureRequest, spark: Any) -> Iterator[Mapping[str, Future[Answer]]]:
-    """Spark's answers to the questions that are asked in this run. Most of each is planning, which takes one core."""
+def answers(request: pytest.FixtureRequest, spark: Any, lake: Path) -> Iterator[Mapping[str, Future[Answer]]]:
+    """Spark's answers to the questions that are asked in this run."""
 
     def ask(call: str) -> Answer:
-        frame = etq.spark.sql(spark, f"FROM {call}")
+        frame = etq.spark.sql(spark, f"FROM {call}", lake)
         return frame.columns, rows(frame)
 
     called = {item.callspec.params.get("call") for item in request.session.items if hasattr(item, "callspec")}
@@ -57,7 +59,7 @@ def test_spark_answers_as_duckdb_does(
     try:
         expected = duck_on_lake.execute(f"FROM {call}")
     except duckdb.Error as error:
-        with pytest.raises(QueryError) as raised:  # in making the rows that are kept, or the last ones
+        with pytest.raises(QueryError) as raised:
             answers[call].result()
         assert str(raised.value) == message_of(error)
         return
@@ -67,32 +69,114 @@ def test_spark_answers_as_duckdb_does(
     assert differences(expected.fetchall(), found) == []
 
 
-def test_queries_around_a_view(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
+def test_a_query_around_a_view(spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
     query = """WITH ops AS (FROM op_totals('mlp', unit := 'us'))
         SELECT o.op, o.total / (SELECT sum(p.total) FROM ops AS p) AS part FROM ops AS o
-        WHERE o.kind = 'kernel' ORDER BY o.total DESC, o.op LIMIT 3"""
+        WHERE o.kind = 'kernel' ORDER BY o.total DESC, o.op LIMIT 3; -- the first"""
     expected = duck_on_lake.execute(query).fetchall()
-    assert differences(expected, etq.spark.sql(spark, query).collect()) == [] and len(expected) == 3
+    assert differences(expected, etq.spark.sql(spark, query, lake).collect()) == [] and len(expected) == 3
 
 
-def test_views_without_parameters_are_views_of_the_session(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
-    query = "SELECT name, runs, events, labels FROM capture_summary ORDER BY name"
+@pytest.mark.parametrize("selector", ["device=fleet", "side=mlp,half=0", "@latest", "mlp"])
+def test_a_query_for_each_of_many_captures(
+    selector: str, spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection
+) -> None:
+    names = duck_on_lake.execute("SELECT m.name FROM _matching_captures(?) AS m", [selector]).fetchall()
+    expected = {
+        name: duck_on_lake.execute("FROM run_times($capture)", {"capture": name}).fetchall() for (name,) in names
+    }
+    frame = etq.spark.sql(spark, "FROM run_times($capture)", lake, captures=selector)
+    assert frame.columns[:2] == ["capture_name", duck_on_lake.execute("FROM run_times('mlp')").description[0][0]]
+    found: dict[str, list[Any]] = {name: [] for (name,) in names}
+    for row in rows(frame):
+        found[row[0]].append(row[1:])
+    assert [name for name in found if differences(expected[name], found[name])] == []
+    assert frame.where("capture_name = 'mlp_0'").count() == len(expected.get("mlp_0", [])), "a DataFrame as others"
+
+
+def test_values_of_all_types(spark: Any, lake: Path) -> None:
+    query = """
+        SELECT 170141183460469231::HUGEINT * 100 AS a, 18446744073709551615::UBIGINT AS b, 'x'::ENUM('x') AS c,
+            INTERVAL 1 DAY AS d, TIMESTAMP '2020-01-01 12:00:00.000001' AS e, {'x': [1], 'y': 'text'} AS f, NULL AS g,
+            MAP {'x': 1.5::DECIMAL(4, 1)} AS h, 'nan'::FLOAT AS i, '\\xaa'::BLOB AS j, DATE '2020-02-29' AS k,
+            TIMESTAMPTZ '2020-01-01 12:00:00+01' AS l, 1 AS l, [NULL, 2.5] AS m, NULL::BOOLEAN AS n
+    """
+    [row] = rows(etq.spark.sql(spark, query, lake))
+    assert [str(value) for value in row] == [
+        "17014118346046923100", "18446744073709551615", "x", "1 day", "2020-01-01 12:00:00.000001",
+        "Row(x=[1], y='text')", "None", "{'x': Decimal('1.5')}", "nan", "b'\\xaa'", "2020-02-29", "2020-01-01 11:00:00",
+        "1", "[None, Decimal('2.5')]", "None",
+    ]  # fmt: skip
+
+
+def test_errors_are_one_line(spark: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for query, captures, message in (
+        ("FROM op_totals('side=mlp')", None, "side=mlp matches 8 captures (mlp_0, mlp_1, mlp_2, ...); name one"),
+        ("FROM op_totals('side=mpl')", None, "no capture matches side=mpl: none has side=mpl; the nearest are mlp"),
+        ("FROM op_totals($capture)", "side=mpl", "no capture matches side=mpl: none has side=mpl; the nearest are mlp"),
+        ("SELECT error('too ' || $capture[:0] || 'many')", "mlp_1", "mlp_1, seen alone: too many"),
+        (
+            "FROM op_total($capture)",
+            "mlp_1",
+            'Table Function with name op_total does not exist! Did you mean "op_totals"?',
+        ),
+        ("FROM op_totals('mlp'", None, "syntax error at or near \"'mlp'\""),
+    ):
+        with pytest.raises(QueryError) as raised:
+            rows(etq.spark.sql(spark, query, lake, captures=captures))
+        assert str(raised.value) == message
+    monkeypatch.setattr(queries, "work", dying.killed)
+    with pytest.raises(QueryError, match=r"^Python worker exited unexpectedly[^\n]*$"):
+        rows(etq.spark.sql(spark, "SELECT 1", lake))
+
+
+def test_lakes_that_are_refused(spark: Any, lake: Path, tmp_path: Path) -> None:
+    with pytest.raises(WarehouseError, match="not a lake"):
+        etq.spark.sql(spark, "SELECT 1", tmp_path)
+    shutil.copytree(lake, tmp_path / "lake")
+    [labels] = (tmp_path / "lake").glob("labels/load_id=*/[!s]*.parquet")
+    labels.unlink()
+    labels.symlink_to("/etc/passwd")
+    for ask in (etq.spark.register, lambda *place: etq.spark.sql(place[0], "FROM labels", place[1])):
+        with pytest.raises(WarehouseError, match="link"):
+            ask(spark, tmp_path / "lake")
+
+
+def test_an_earlier_version_of_a_lake(spark: Any, tmp_path: Path) -> None:
+    """A result is of the lake as it was, whatever is added before it is read."""
+    lake, files = tmp_path / "lake", sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:2]
+    etq.lake.add(lake, lambda warehouse: warehouse.ingest(files[0]))
+    query = "SELECT count(*) FROM captures"
+    before = etq.spark.sql(spark, query, lake)
+    etq.lake.add(lake, lambda warehouse: warehouse.ingest(files[1]))
+    assert [row[0] for row in before.collect()] == [1]
+    version = read(Lake.at(lake)).version
+    asked = [etq.spark.sql(spark, query, lake, version=each) for each in (version - 1, version)]
+    assert [frame.first()[0] for frame in asked] == [1, 2]
+
+
+def test_options_of_an_object_store_reach_executors(spark: Any, lab: Path) -> None:
+    with serving() as endpoint:
+        place, options = "s3://lab/fleet", made(endpoint, "lab")
+        with etq.open() as warehouse:
+            warehouse.ingest_many(sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:3], labels={"model": "mlp"})
+            etq.lake.export(place, warehouse, storage_options=options)
+            expected = warehouse.rows("SELECT c.name FROM captures AS c ORDER BY ALL")[1]
+        query = "SELECT count(*) FROM op_totals($capture)"
+        frame = etq.spark.sql(spark, query, place, captures="model=mlp", storage_options=options)
+        assert sorted((row[0],) for row in rows(frame)) == expected
+        assert rows(etq.spark.sql(spark, "SELECT count(*) FROM labels", place, storage_options=options)) == [(3,)]
+
+
+def test_tables_are_views_of_the_session(spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
+    """For Spark's own SQL; a question adds nothing to them."""
+    query = """SELECT c.name, count(*) FROM captures AS c JOIN event_ticks AS t ON t.capture_id = c.capture_id
+        GROUP BY c.name ORDER BY c.name"""
     assert differences(duck_on_lake.execute(query).fetchall(), spark.sql(query).collect()) == []
-
-
-def test_nothing_is_left_in_the_session(spark: Any) -> None:
-    before = spark.sql("SHOW TABLES").collect()
-    etq.spark.sql(spark, "FROM op_totals('mlp')").collect()
-    with pytest.raises(QueryError):
-        rows(etq.spark.sql(spark, "FROM op_totals('no such capture')"))
-    assert spark.sql("SHOW TABLES").collect() == before != []
-
-
-def test_a_statement_stands_alone(duck_on_lake: duckdb.DuckDBPyConnection, spark: Any) -> None:
-    """What `etq transpile` prints, in any session that has the tables."""
-    query = etq.spark.spark_sql("FROM memory_totals($capture)")
-    found = spark.sql(query, args={"capture": "memory"}).collect()
-    assert differences(duck_on_lake.execute("FROM memory_totals('memory')").fetchall(), found) == [] and found
+    tables = [each.name for each in catalog.tables()]
+    assert sorted(row.tableName for row in spark.sql("SHOW TABLES").collect()) == sorted(tables)
+    for table in tables:
+        assert spark.table(table).columns == [column.name for column in catalog.objects()[table].columns]
 
 
 def test_replaced_and_left_over_files_are_not_read(tmp_path: Path, spark: Any) -> None:
@@ -118,8 +202,15 @@ def test_replaced_and_left_over_files_are_not_read(tmp_path: Path, spark: Any) -
 
 def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:
     """In a separate process, as this process has a session already."""
-    query = "SELECT o.op, o.total_ticks FROM op_totals('mlp') AS o"
-    command = [sys.executable, "-m", "etq", "sql", query, "--engine", "spark", "--lake", str(lake), "--format", "json"]
+    query = "SELECT o.op, o.total_ticks FROM op_totals($capture) AS o"
+    command = [
+        sys.executable, "-m", "etq", "sql", query, "--engine", "spark", "--lake", str(lake), "--captures", "half=0",
+        "--format", "json",
+    ]  # fmt: skip
     ran = subprocess.run(command, capture_output=True, text=True, check=True, env=processes.environment())
-    expected = [{"op": op, "total_ticks": ticks} for op, ticks in duck_on_lake.execute(query).fetchall()]
+    expected = [
+        {"capture_name": name, "op": op, "total_ticks": ticks}
+        for name in ("mlp_0", "mlp_2", "mlp_4", "mlp_6")
+        for op, ticks in duck_on_lake.execute(query, {"capture": name}).fetchall()
+    ]
     assert json.loads(ran.stdout) == expected and "FutureWarning" not in ran.stderr

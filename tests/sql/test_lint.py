@@ -255,11 +255,5 @@ def test_a_malformed_file_is_reported_with_its_line() -> None:
         list(catalog.parse("CREATE VIEW y AS\nSELECT 1;\n", "t/x.sql"))
     with pytest.raises(ValueError, match=r"expected `    name TYPE,  -- text`, found '    a INTEGER'"):
         list(catalog.parse("-- Text.\nCREATE TABLE y (\n    a INTEGER\n);\n", "t/x.sql"))
-    with pytest.raises(
-        ValueError, match=r"^t/x.sql:3: expected one line `Engines: duckdb \(why\)`, found 'Engines: spark'"
-    ):
-        list(catalog.parse("-- Text.\n-- Engines: spark\nCREATE VIEW y AS\nSELECT 1;\n", "t/x.sql"))
-    [view] = catalog.parse("-- Text.\n-- Engines: duckdb (it can)\nCREATE VIEW y AS\nSELECT 1;\n", "t/x.sql")
-    assert (view.text, view.engines, view.engines_reason) == ("Text.", ("duckdb",), "it can")
     with pytest.raises(ValueError, match="doesn't end in a line with `;`"):
         list(catalog.parse("-- Text.\nCREATE VIEW y AS\nSELECT 1\n", "t/x.sql"))

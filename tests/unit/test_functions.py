@@ -8,13 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duckdb
-import numpy as np
 import pytest
 
 import etq
 from etq import catalog
 from etq.database import functions
-from etq.database.functions import FUNCTIONS, in_rows
 from tests.builders import dump, framework, kernel, run
 
 METRICS = "FROM compare_metrics('side=base', 'side=new')"
@@ -72,11 +70,3 @@ def test_an_interpreter_ends_in_silence(lab: Path) -> None:
     code = f"import etq; w = etq.open({str(lab)!r}, read_only=True); print(len(w.rows({METRICS!r})[1]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("1\n", "")
-
-
-def test_rows_of_other_engines_are_the_same() -> None:
-    [align] = [each for each in FUNCTIONS if each.name == "needs_etq_to_align"]
-    rows = [(program, place, str(program), name, False, 1.0) for program in (1, 2) for place, name in enumerate("abc")]
-    assert in_rows(align)(rows) == [(program, place, f"{'abc'[place]}|1") for program in (1, 2) for place in range(3)]
-    assert in_rows(align)(None) == []
-    assert functions._python_value(np.float64("nan")) is None

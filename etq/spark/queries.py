@@ -1,0 +1,207 @@
+"""etq's SQL on Spark: executors answer it with DuckDB, on the files of a lake."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import duckdb
+
+from etq.database.functions import register_for
+from etq.database.results import subquery
+from etq.errors import QueryError, message_of
+from etq.lake.reading import connect, read_parquet, see_only
+from etq.lake.state import State, read
+from etq.lake.stores import temporary_folder
+from etq.lake.tables import Lake
+from etq.spark.columns import cells, schema
+from etq.spark.session import without_warnings
+from etq.warehouse.nearest import explained
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+# The most captures of a task. A task opens the lake, which takes as long as a query or two.
+_AT_ONCE: Final = 20
+_ROWS_AT_ONCE: Final = 10_000
+MEGABYTES: Final = 512
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A capture of a lake, and the load that wrote its rows."""
+
+    load: str
+    capture_id: int
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """What each task of a query needs: the query, and the lake as it was then.
+
+    captures  those for which the query runs, by task; None if it runs once, on the whole lake
+    """
+
+    query: str
+    state: State
+    captures: Sequence[Sequence[Chosen]] | None
+    megabytes: int
+
+
+def sql(
+    spark: SparkSession,
+    query: str,
+    lake: str | os.PathLike[str],
+    *,
+    captures: str | None = None,
+    version: int | None = None,
+    storage_options: Mapping[str, str] | None = None,
+    megabytes: int = MEGABYTES,
+) -> DataFrame:
+    """Return the result of a query in etq's SQL, as DuckDB answers it, which Spark's executors run.
+
+    By default, one task answers the query, on the whole lake: for views of one capture, and for those that compare
+    captures, which read small tables. With `captures`, tasks run it once for each of these captures, as if the lake
+    had no other:
+
+        etq.spark.sql(spark, "FROM op_totals($capture, unit := 'us')", "fleet", captures="model=mlp")
+
+    lake             a folder that all of Spark's processes see, or an address of an object store, as s3a://lab/fleet
+    captures         a selector, or a name; $capture in the query stands for each. A first column, capture_name, has
+                     the name. A capture's rows are in the order of the query
+    version          of the lake: that of its table `captures` to read, instead of the latest
+    storage_options  options of the object store, as `deltalake` takes them; otherwise those of each process's
+                     environment
+    megabytes        the most memory that DuckDB takes in a task; what needs more goes to the executor's disk
+
+    Executors need etq[lake,spark]. The result is of the lake as it is when this is called, and computed when it is
+    read: again each time, unless it is cached.
+
+    Raises QueryError for a query that isn't one SELECT or is wrong, and for a selector that no capture matches;
+    WarehouseError for what isn't a lake. Errors of the data occur when the result is read.
+    """
+    state = read(Lake.at(lake, storage_options), version)
+    with closing(connect(state.lake, state, external_access=False)) as connection:
+        try:
+            named = _parameters(query, of_captures=captures is not None)
+            chosen = None if captures is None else _by_task(_chosen(connection, state, captures), _cores(spark))
+            register_for(connection, query)
+            result = connection.sql(query, params=dict.fromkeys(named, "") or None)
+        except duckdb.Error as error:
+            raise QueryError(explained(connection, message_of(error))) from error
+        columns = schema(result.columns, result.types)
+        if casts := cells(result.types):
+            query = f"SELECT {casts} FROM {subquery(query)}"
+    if chosen is not None:
+        columns = f"capture_name STRING, {columns}"
+    tasks = 1 if chosen is None else len(chosen)
+    with without_warnings():
+        return spark.range(0, tasks, 1, tasks).mapInArrow(partial(work, Job(query, state, chosen, megabytes)), columns)
+
+
+def _parameters(query: str, *, of_captures: bool) -> set[str]:
+    """The parameters of a query, which may have one: capture. Raises `QueryError` for others, and other statements."""
+    statements = duckdb.extract_statements(query)
+    if len(statements) != 1 or not _is_select(statements[0]):
+        raise QueryError("expected one query: a SELECT, or FROM")
+    named = {*statements[0].named_parameters}
+    if unknown := named - ({"capture"} if of_captures else set()):
+        known = "only $capture has a value" if of_captures else "choose the captures for which $capture stands"
+        raise QueryError(f"${min(unknown)} has no value: {known}")
+    return named
+
+
+def _is_select(statement: duckdb.Statement) -> bool:
+    try:
+        return bool(statement.type == duckdb.StatementType.SELECT)
+    except ValueError:  # Of a kind that the database's Python knows no name of.
+        return False
+
+
+def _chosen(connection: duckdb.DuckDBPyConnection, state: State, selector: str) -> list[Chosen]:
+    """The captures that a selector matches, those of a load one after the other. Raises `QueryError` for none."""
+    found: list[Chosen] = []
+    if state.of("captures"):
+        rows = connection.execute(
+            f"""
+            SELECT k.load_id, k.capture_id, k.name, k.sha256
+            FROM {read_parquet(state.paths("captures"), of_loads=True)} AS k
+            SEMI JOIN _matching_captures($selector) AS m USING (capture_id)
+            ORDER BY ALL
+            """,
+            {"selector": selector},
+        )
+        found = [Chosen(*row) for row in rows.fetchall()]
+    if not found:
+        query = "SELECT r.missing FROM _resolved_captures($selector) AS r"
+        [(missing,)] = connection.execute(query, {"selector": selector}).fetchall()
+        raise QueryError(explained(connection, missing))
+    return found
+
+
+def _by_task(chosen: Sequence[Chosen], cores: int) -> list[Sequence[Chosen]]:
+    """Captures by task: neighbours, whose rows are in the same files, and enough tasks for all cores."""
+    size = max(1, min(_AT_ONCE, len(chosen) // (2 * cores)))
+    return [chosen[start : start + size] for start in range(0, len(chosen), size)]
+
+
+def _cores(spark: SparkSession) -> int:
+    context = getattr(spark, "sparkContext", None)  # Spark Connect has none.
+    return 1 if context is None else int(context.defaultParallelism)
+
+
+def work(job: Job, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Answer the query for the tasks whose numbers are given; runs in an executor. Raises `QueryError`."""
+    for batch in batches:
+        for place in batch.column(0).to_pylist():
+            yield from _answers(job) if job.captures is None else _answers_for(job, job.captures[place])
+
+
+def _answers(job: Job) -> Iterator[pa.RecordBatch]:
+    with _opened(job, job.state) as connection:
+        yield from _rows(connection, job.query, None)
+
+
+def _answers_for(job: Job, captures: Sequence[Chosen]) -> Iterator[pa.RecordBatch]:
+    """The rows for each capture, with its name."""
+    import pyarrow as pa
+
+    named = _parameters(job.query, of_captures=True)
+    with _opened(job, job.state.only("capture", {each.load for each in captures}), of_one_capture=True) as connection:
+        for each in captures:
+            see_only(connection, each.capture_id)
+            try:
+                for batch in _rows(connection, job.query, dict.fromkeys(named, each.sha256) or None):
+                    names = pa.array([each.name] * len(batch), pa.string())
+                    yield pa.RecordBatch.from_arrays([names, *batch.columns], ["capture_name", *batch.schema.names])
+            except QueryError as error:
+                raise QueryError(f"{each.name}, seen alone: {error}") from error
+
+
+@contextmanager
+def _opened(job: Job, state: State, *, of_one_capture: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection that takes no more than a task's share of an executor."""
+    with temporary_folder() as folder:
+        config = {"memory_limit": f"{job.megabytes}MiB", "temp_directory": folder, "threads": "1"}
+        connection = connect(state.lake, state, external_access=False, of_one_capture=of_one_capture, config=config)
+        with closing(connection):
+            register_for(connection, job.query)
+            yield connection
+
+
+def _rows(
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: dict[str, str] | None
+) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    try:
+        yield from connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise QueryError(explained(connection, message_of(error))) from error

@@ -1,0 +1,187 @@
+"""etq's SQL for many captures on a cluster of two workers, each of at most 1.5 GB: time, and bytes by worker.
+
+    python -m tests.benchmarks.spark [CAPTURES]    # 2,000 by default
+
+A worker is a JVM of Spark that starts an executor, which is another, and the Python in which DuckDB answers. Its memory
+is the most that these took together, without what they share; its bytes are those that its Python read, of files and
+from the executor. Answers are compared with those of DuckDB in one process.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from threading import Event, Thread
+from typing import Any
+
+import etq
+import etq.lake
+from etq import processes
+from tests.benchmarks.make_captures import make_captures
+from tests.conftest import CAPTURES
+from tests.spark.answers import differences
+from tests.spark.cluster import cluster
+
+MEGABYTES = 1536  # of a worker
+OF_EACH = (
+    "FROM op_totals($capture)",
+    "SELECT count(*), sum(e.exclusive) FROM event_times($capture) AS e",
+    "SELECT count(*), sum(t.elapsed_ticks)::BIGINT FROM event_ticks AS t",
+)
+OF_ALL = ("FROM regressions('device=fleet', over := 'place')", "FROM compare_ops('half=0', 'half=1')")
+SETTINGS = {
+    "spark.ui.enabled": "false", "spark.driver.host": "127.0.0.1", "spark.log.level": "ERROR",
+    "spark.executor.memory": "512m", "spark.sql.session.timeZone": "UTC",
+}  # fmt: skip
+
+
+@dataclass
+class Worker:
+    """What the processes of a worker took: of Python the bytes read, by process, and of all the most memory."""
+
+    read: dict[int, int] = field(default_factory=dict)
+    most: int = 0
+
+
+@dataclass
+class Measured:
+    """A query's answer: the seconds until its rows were there, their number, and in how many captures they differ."""
+
+    query: str
+    seconds: float
+    rows: int
+    differing: int
+
+
+def made(folder: Path, number: int) -> Path:
+    """A lake of so many captures: those of one program before those of the other, as if it had become slower."""
+    make_captures(CAPTURES / "fleet", folder / "dumps", number)
+    programs = [path.parent.name for path in sorted((CAPTURES / "fleet").glob("*/*.etdp"))]
+    files = sorted((folder / "dumps").iterdir(), key=lambda path: programs[int(path.stem) % len(programs)])
+    for place, path in enumerate(files):
+        path.rename(folder / f"{place:06}.etdp")
+    with etq.open(folder / "lab.duckdb") as warehouse:
+        for half in (0, 1):
+            some = [folder / f"{place:06}.etdp" for place in range(half, number, 2)]
+            labels = {"device": "fleet", "half": str(half)}
+            warehouse.ingest_many(some, labels=labels, label_from="{place}.etdp")
+    etq.lake.export(folder / "lake", folder / "lab.duckdb")
+    return folder / "lake"
+
+
+def measured(folder: Path, number: int) -> tuple[list[Measured], list[Worker]]:
+    """What questions about so many captures take."""
+    lake = made(folder, number)
+    with cluster(folder, MEGABYTES) as (master, daemons):
+        workers, ended = [Worker() for _ in daemons], Event()
+        watching = Thread(target=_watch, args=([each.pid for each in daemons], workers, ended))
+        watching.start()
+        try:
+            command = [
+                sys.executable,
+                "-m",
+                "tests.benchmarks.spark",
+                "ask",
+                master,
+                str(lake),
+                str(folder / "answers"),
+            ]
+            environment = processes.environment(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+            subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE)
+        finally:
+            ended.set()
+            watching.join()
+    answers = pickle.loads((folder / "answers").read_bytes())
+    return [*_compared(lake, answers)], workers
+
+
+def ask(master: str, lake: str, output: str) -> None:
+    """Ask all questions, and write the rows of each, and the seconds that they took."""
+    from pyspark.sql import SparkSession
+
+    import etq.spark
+
+    builder = SparkSession.builder.master(master)
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    answers = []
+    for query in (*OF_EACH, *OF_ALL):
+        begin = time.perf_counter()
+        frame = etq.spark.sql(spark, query, lake, captures="device=fleet" if query in OF_EACH else None)
+        rows = [tuple(row) for row in frame.collect()]
+        answers.append((query, time.perf_counter() - begin, rows))
+    Path(output).write_bytes(pickle.dumps(answers))
+    spark.stop()
+
+
+def _compared(path: Path, answers: Sequence[tuple[str, float, list[Any]]]) -> Iterator[Measured]:
+    with etq.open(path) as warehouse:
+        names = [name for (name,) in warehouse.rows("SELECT c.name FROM captures AS c")[1]]
+        for query, seconds, rows in answers:
+            if query in OF_ALL:
+                found: Mapping[str, list[Any]] = {"": rows}
+                expected = {"": warehouse.rows(query)[1]}
+            else:
+                found = {name: [row[1:] for row in of_one] for name, of_one in groupby(rows, lambda row: str(row[0]))}
+                alone = query if "$capture" in query else f"{query} WHERE t.capture_id = _any_capture_id($capture)"
+                expected = {name: warehouse.rows(alone, capture=name)[1] for name in names}
+            wrong = [name for name in expected if differences(expected[name], found.get(name, []))]
+            yield Measured(query, seconds, len(rows), len(wrong) + len(found.keys() - expected.keys()))
+
+
+def _watch(roots: Sequence[int], workers: Sequence[Worker], ended: Event) -> None:
+    """Note what the processes of workers take, several times a second."""
+    while not ended.wait(0.2):
+        parents = {}
+        for entry in Path("/proc").iterdir():
+            with suppress(OSError, ValueError):
+                parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+        for root, worker in zip(roots, workers, strict=True):
+            total = 0
+            for process in parents:
+                if not _is_below(process, root, parents):
+                    continue
+                with suppress(OSError):
+                    total += _number(process, "smaps_rollup", "Pss:") * 1024
+                    if "python" in str(Path(f"/proc/{process}/exe").readlink()):
+                        worker.read[process] = _number(process, "io", "rchar:")
+            worker.most = max(worker.most, total)
+
+
+def _is_below(process: int, root: int, parents: Mapping[int, int]) -> bool:
+    while process not in (root, 0, 1):
+        process = parents.get(process, 0)
+    return process == root
+
+
+def _number(process: int, file: str, name: str) -> int:
+    lines = Path(f"/proc/{process}/{file}").read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith(name)), 0)
+
+
+def main() -> None:
+    """Print what it takes."""
+    number = int(sys.argv[1]) if len(sys.argv) > 1 else 2_000
+    with tempfile.TemporaryDirectory() as folder:
+        found, workers = measured(Path(folder), number)
+    for each in found:
+        print(f"{each.seconds:8.1f} s  {each.rows:9,} rows  {each.differing} differ  {each.query}")
+    for place, worker in enumerate(workers, 1):
+        read = sum(worker.read.values())
+        print(f"worker {place}: {worker.most / 1e6:,.0f} MB of memory, {read / 1e6:,.0f} MB read")
+    print(json.dumps({"captures": number, "cores": os.cpu_count()}))
+
+
+if __name__ == "__main__":
+    ask(*sys.argv[2:]) if sys.argv[1:2] == ["ask"] else main()
