@@ -15,8 +15,8 @@ from etq.database.rows import in_circles
 from etq.errors import WarehouseError, message_of, printable, shortened
 from etq.ingest.memory import shown
 from etq.lake.reading import MEASURING, check_root, measuring, read_parquet, stated
-from etq.lake.state import State, live, read
-from etq.lake.tables import KINDS, File, Lake
+from etq.lake.state import LakeState, live, read
+from etq.lake.tables import KINDS, DataFile, Lake
 from etq.lake.writing import KEY
 
 # What an element of a list takes that is read.
@@ -63,7 +63,7 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     return faults
 
 
-def _fault(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: File, is_there: bool) -> str | None:
+def _fault(connection: duckdb.DuckDBPyConnection, uri: str, table: str, file: DataFile, is_there: bool) -> str | None:
     """The problem of a file."""
     if not is_there:
         return "missing"
@@ -92,7 +92,7 @@ def _too_large(uri: str) -> WarehouseError:
     return WarehouseError(f"{uri}: to check it would take more than {shown(MEASURING)} of memory; split the lake")
 
 
-def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:
+def _twice(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Iterator[Fault]:
     """Contents and names that are there twice, and keys that are not the content's."""
     for kind in KINDS:
         if not (paths := state.paths(f"{kind}s")):
@@ -108,7 +108,7 @@ def _twice(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Faul
                 yield Fault(state.lake.uri(f"{kind}s"), printable(shortened(f"{value} {what}")))
 
 
-def _circles(connection: duckdb.DuckDBPyConnection, state: State) -> Iterator[Fault]:
+def _circles(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Iterator[Fault]:
     """Events that contain each other. A load has all events of its captures."""
     files = sorted(state.of("event_ticks"), key=lambda file: file.load)
     for load, of_load in groupby(files, key=lambda file: file.load):

@@ -15,9 +15,9 @@ import duckdb
 from etq.lake import links, stores
 from etq.lake.publishing import publish
 from etq.lake.reading import attach
-from etq.lake.state import Change, State, change, dropped, live, read
+from etq.lake.state import Change, LakeState, change, dropped, live, read
 from etq.lake.stores import writing
-from etq.lake.tables import FILE_PATH, KINDS, File, Lake, tables_of
+from etq.lake.tables import FILE_PATH, KINDS, DataFile, Lake, tables_of
 from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, files_of, merge, rows_of, write_root
 
 # A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
@@ -58,11 +58,11 @@ def compact(
         return before, _number(read(lake))
 
 
-def _number(state: State) -> int:
+def _number(state: LakeState) -> int:
     return sum(len(state.loads(kind)) for kind in KINDS)
 
 
-def _groups(state: State, kind: str, listed: Mapping[str, Sequence[File]]) -> Iterator[list[str]]:
+def _groups(state: LakeState, kind: str, listed: Mapping[str, Sequence[DataFile]]) -> Iterator[list[str]]:
     """Loads that are to be one: small ones, and those of which the lake has a part, or files that logs don't list."""
     contents = _rows(state, f"{kind}s")
     events = _rows(state, *(EVENTS if kind == "capture" else ()))
@@ -82,7 +82,7 @@ def _groups(state: State, kind: str, listed: Mapping[str, Sequence[File]]) -> It
             yield group
 
 
-def _rows(state: State, *tables: str) -> dict[str, int]:
+def _rows(state: LakeState, *tables: str) -> dict[str, int]:
     """The number of rows of each load."""
     rows: dict[str, int] = {}
     for file in (file for table in tables for file in state.of(table)):
@@ -90,7 +90,7 @@ def _rows(state: State, *tables: str) -> dict[str, int]:
     return rows
 
 
-def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group: list[str]) -> bool:
+def _merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, group: list[str]) -> bool:
     """Put one load in the place of several, unless another writer changes these meanwhile."""
     lake, root = state.lake, f"{kind}s"
     begin = read(lake, root=root).version
@@ -100,7 +100,7 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, group
     files = write_root(lake, kind, rows_of([load]))
     was = {each.path for each in state.of(root) if each.load in group}
 
-    def plan(now: State) -> Change | None:
+    def plan(now: LakeState) -> Change | None:
         is_dropped = load.id in dropped(now, root, begin)
         if is_dropped or {each.path for each in now.of(root) if each.load in group} != was:
             return None  # The rows that were written are dropped in time.
@@ -114,7 +114,7 @@ def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) 
     before = time.time() - leave_seconds
     dead: dict[str, set[str]] = {}
 
-    def plan(state: State) -> Change | None:
+    def plan(state: LakeState) -> Change | None:
         named = state.loads(kind)
         for table, files in live(lake, kind).items():
             old = {each.load for each in files if each.load in merged or each.written < before}

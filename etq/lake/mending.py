@@ -12,9 +12,9 @@ from etq.errors import WarehouseError
 from etq.lake.checking import check
 from etq.lake.publishing import publish
 from etq.lake.reading import attach, check_root, read_parquet
-from etq.lake.state import Change, State, change, dropped, live, read
+from etq.lake.state import Change, LakeState, change, dropped, live, read
 from etq.lake.stores import writing
-from etq.lake.tables import KINDS, File, Lake, kind_of, tables_of
+from etq.lake.tables import KINDS, DataFile, Lake, kind_of, tables_of
 
 
 def restore(
@@ -38,7 +38,7 @@ def restore(
 
         seen = before
 
-        def plan(now: State) -> Change | None:
+        def plan(now: LakeState) -> Change | None:
             nonlocal seen
             seen = now
             if dropped(now, "captures", before.version) & then.loads("capture").keys():
@@ -47,7 +47,7 @@ def restore(
                 )
             return _replaced(now, then, then.of("captures"), now.of("captures"))
 
-        def back(now: State) -> Change | None:
+        def back(now: LakeState) -> Change | None:
             return _replaced(now, seen, seen.of("captures"), then.of("captures"))
 
         if change(lake, "capture", plan):
@@ -60,7 +60,9 @@ def restore(
         return _count(before), _count(read(lake))
 
 
-def _replaced(now: State, source: State, wanted: Sequence[File], unwanted: Sequence[File]) -> Change | None:
+def _replaced(
+    now: LakeState, source: LakeState, wanted: Sequence[DataFile], unwanted: Sequence[DataFile]
+) -> Change | None:
     """Have the `wanted` files of captures, which `source` has, in the place of those `unwanted` that it hasn't."""
     added, gone = _without(wanted, now.of("captures")), _without(unwanted, wanted)
     loads = {each.load for each in (*added, *gone)}
@@ -68,7 +70,7 @@ def _replaced(now: State, source: State, wanted: Sequence[File], unwanted: Seque
     return Change(added, loads, now.changed("capture", added, loads, rows)) if loads else None
 
 
-def _check_there(state: State) -> None:
+def _check_there(state: LakeState) -> None:
     """Raise `WarehouseError` if a file of the captures of a version is missing."""
     there = state.lake.listed()
     for table in tables_of("capture"):
@@ -92,7 +94,7 @@ def repair(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] |
         for kind in KINDS:
             loads = {fault.load for fault in faults if kind_of(fault.table) == kind}
 
-            def plan(now: State, kind: str = kind, loads: set[str] = loads) -> Change | None:
+            def plan(now: LakeState, kind: str = kind, loads: set[str] = loads) -> Change | None:
                 found = now.loads(kind).keys() & loads
                 return Change([], found, now.changed(kind, [], found, {})) if found else None
 
@@ -104,17 +106,17 @@ def repair(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] |
         return _names(state, {fault.load for fault in faults})
 
 
-def _without(files: Sequence[File], others: Sequence[File]) -> list[File]:
+def _without(files: Sequence[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
     """The files that others don't have."""
     paths = {each.path for each in others}
     return [each for each in files if each.path not in paths]
 
 
-def _count(state: State) -> int:
+def _count(state: LakeState) -> int:
     return sum(each.rows for each in state.of("captures"))
 
 
-def _names(state: State, loads: set[str]) -> list[str]:
+def _names(state: LakeState, loads: set[str]) -> list[str]:
     """The names of the captures of loads, of those whose names can be read."""
     names: list[str] = []
     with duckdb.connect(":memory:") as connection:

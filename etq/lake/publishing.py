@@ -19,8 +19,8 @@ import duckdb
 
 from etq.errors import WarehouseError, displayed
 from etq.lake.reading import attach, check_root, read_parquet
-from etq.lake.state import Change, State, change, dropped, read
-from etq.lake.tables import KINDS, File, Lake, tables_of
+from etq.lake.state import Change, LakeState, change, dropped, read
+from etq.lake.tables import KINDS, DataFile, Lake, tables_of
 from etq.lake.writing import Load, discard, files_of, rows_of, write_root
 from etq.maintenance.merge import longer_names
 from etq.storage.naming import names_for
@@ -49,7 +49,7 @@ class Content:
 _Naming = Callable[[Sequence[Content], Mapping[str, str]], dict[str, str]]
 
 
-def known_of(state: State, kind: str) -> dict[str, Content]:
+def known_of(state: LakeState, kind: str) -> dict[str, Content]:
     """The contents that the root table of a kind names, by SHA-256."""
     if not (paths := state.paths(f"{kind}s")):
         return {}
@@ -111,7 +111,7 @@ def _commit(
     """Add the contents of a kind that the lake lacks, or all if they `replace` those of the lake, to its root table."""
     added = Added(0, 0, 0)
 
-    def plan(state: State) -> Change | None:
+    def plan(state: LakeState) -> Change | None:
         nonlocal added
         known = known_of(state, kind)
         chosen = _chosen(contents, {} if replace else known)
@@ -136,7 +136,7 @@ def _rows(
     loads: Sequence[Load],
     chosen: Mapping[str, Content],
     names: Mapping[str, str],
-    state: State,
+    state: LakeState,
     touched: Collection[str],
 ) -> Any:
     """The rows of chosen contents, under these names, and those that stay of the loads `touched`, as Arrow."""
@@ -154,7 +154,7 @@ def _rows(
         return connection.sql(query).to_arrow_table()
 
 
-def files_of_others(lake: Lake) -> dict[str, Sequence[File]]:
+def files_of_others(lake: Lake) -> dict[str, Sequence[DataFile]]:
     """The files of programs and records: some may have been added that `captures` doesn't note."""
     states = {kind: read(lake, root=f"{kind}s") for kind in KINDS[:-1]}
     return {table: state.of(table) for kind, state in states.items() for table in tables_of(kind)}

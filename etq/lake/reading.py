@@ -16,8 +16,8 @@ from etq.database.connection import settings, withdraw_access
 from etq.database.limits import within
 from etq.errors import WarehouseError, message_of
 from etq.ingest import memory
-from etq.lake.state import State, read
-from etq.lake.tables import File, Lake, kind_of
+from etq.lake.state import LakeState, read
+from etq.lake.tables import DataFile, Lake, kind_of
 
 if TYPE_CHECKING:
     from etq.lake.remote import LakeFiles
@@ -35,7 +35,7 @@ _ONLY: Final = "etq_capture_id"
 
 def connect(
     lake: Lake,
-    state: State | None = None,
+    state: LakeState | None = None,
     version: int | None = None,
     *,
     external_access: bool = True,
@@ -67,7 +67,7 @@ def see_only(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
     connection.execute(f"SET VARIABLE {_ONLY} = {capture_id:d}")
 
 
-def _sizes(state: State) -> str:
+def _sizes(state: LakeState) -> str:
     """A query for the bytes of each table's files."""
     names = ", ".join(map(quoted, state.files))
     sizes = ", ".join(str(sum(each.bytes for each in state.of(name))) for name in state.files)
@@ -80,7 +80,7 @@ def _sizes_of_none() -> str:
     return f"SELECT ''::VARCHAR AS table_name, error({quoted(what)})::BIGINT AS bytes"
 
 
-def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> None:
+def allow_only_files(connection: duckdb.DuckDBPyConnection, state: LakeState) -> None:
     """Make the lake's files those that can be read without external access."""
     if state.lake.is_remote:  # where nothing else is found, see `LakeFiles`
         connection.execute(f"SET allowed_directories = [{quoted(f'{state.lake.url}/')}]")
@@ -91,7 +91,7 @@ def allow_only_files(connection: duckdb.DuckDBPyConnection, state: State) -> Non
     connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, listed))}]")
 
 
-def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
+def connect_tables(state: LakeState) -> duckdb.DuckDBPyConnection:
     """A connection that has the lake's tables alone, which is there sooner. Raises as `connect` does."""
     connection = duckdb.connect(":memory:")
     with _closed_at_errors(connection, state.lake):
@@ -101,7 +101,7 @@ def connect_tables(state: State) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _create_views(connection: duckdb.DuckDBPyConnection, state: State, *, of_one_capture: bool = False) -> None:
+def _create_views(connection: duckdb.DuckDBPyConnection, state: LakeState, *, of_one_capture: bool = False) -> None:
     """Replace the tables in which the lake has rows by views of its files."""
     files = attach(connection, state)
     if files is not None:
@@ -116,7 +116,7 @@ def _create_views(connection: duckdb.DuckDBPyConnection, state: State, *, of_one
         files.is_empty = False
 
 
-def attach(connection: duckdb.DuckDBPyConnection, state: State) -> LakeFiles | None:
+def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> LakeFiles | None:
     """Have a connection read the files of a lake; those of an object store through `LakeFiles`."""
     connection.execute("SET parquet_metadata_cache = true")
     if not state.lake.is_remote:
@@ -131,7 +131,7 @@ def attach(connection: duckdb.DuckDBPyConnection, state: State) -> LakeFiles | N
     return files
 
 
-def rows_of(state: State, table: str) -> str:
+def rows_of(state: LakeState, table: str) -> str:
     """A query for the lake's rows of a table; empty if it has none.
 
     Rows of loads that were never finished, and of captures that others replaced, are left out. For an object store,
@@ -156,7 +156,7 @@ def rows_of(state: State, table: str) -> str:
 
 
 @contextmanager
-def measuring(state: State) -> Iterator[duckdb.DuckDBPyConnection]:
+def measuring(state: LakeState) -> Iterator[duckdb.DuckDBPyConnection]:
     """Provide a connection that reads the lake's files in limited memory. Raises `WarehouseError` where it fails."""
     with duckdb.connect(":memory:", config=within(MEASURING)) as connection:
         try:
@@ -184,7 +184,7 @@ def stated(connection: duckdb.DuckDBPyConnection, paths: list[str]) -> tuple[int
     return size, elements
 
 
-def check_root(state: State, kind: str, files: Sequence[File]) -> None:
+def check_root(state: LakeState, kind: str, files: Sequence[DataFile]) -> None:
     """Raise `WarehouseError` if files of a root table have other numbers of rows than the lake notes, or more text than
     is read into memory: a small file may have any number of equal rows and long texts.
     """

@@ -17,7 +17,7 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.errors import WarehouseError
 from etq.lake.library import reason
-from etq.lake.state import State
+from etq.lake.state import LakeState
 from etq.lake.stores import temporary_folder
 
 # Files up to this size are fetched whole, by one request, which takes less time than several for parts; of larger ones,
@@ -38,7 +38,7 @@ class LakeFiles(AbstractFileSystem):  # type: ignore[misc]
 
     cachable = False
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: LakeState) -> None:
         super().__init__()
         self.requests = self.fetched = 0
         scheme, _, self._root = f"{state.lake.url}/".partition("://")

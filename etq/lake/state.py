@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from etq.errors import WarehouseError
 from etq.lake import links
 from etq.lake.notes import Note
-from etq.lake.tables import FILE_PATH, KINDS, ConflictError, File, Files, Lake, files_of, kind_of, tables_of
+from etq.lake.tables import FILE_PATH, KINDS, ConflictError, DataFile, Files, Lake, files_of, kind_of, tables_of
 from etq.version import OLDEST_LAKE, SCHEMA_VERSION
 
 
-class State:
+class LakeState:
     """The content of a lake, or of one of its kinds, at a version of the root table.
 
     files     the files of each table that has rows
@@ -27,7 +27,7 @@ class State:
         self.lake, self.version, self.files, self.is_noted, self.schema = lake, version, files, is_noted, schema
         self._loads: dict[str, dict[str, bool]] = {}
 
-    def of(self, table: str) -> Sequence[File]:
+    def of(self, table: str) -> Sequence[DataFile]:
         """The files of a table."""
         return self.files.get(table, [])
 
@@ -49,17 +49,17 @@ class State:
         chosen = [each for each in self.of(table) if (True if is_root else loads.get(each.load)) is whole]
         return [self.lake.uri(table, each.path) for each in chosen]
 
-    def only(self, kind: str, loads: Collection[str]) -> State:
+    def only(self, kind: str, loads: Collection[str]) -> LakeState:
         """This without the files of other loads of a kind."""
         files = {
             table: [each for each in found if kind_of(table) != kind or each.load in loads]
             for table, found in self.files.items()
         }
-        return State(self.lake, self.version, {table: found for table, found in files.items() if found})
+        return LakeState(self.lake, self.version, {table: found for table, found in files.items() if found})
 
     def changed(
-        self, kind: str, added: Sequence[File], without: Collection[str], rows: Files, others: Files | None = None
-    ) -> State:
+        self, kind: str, added: Sequence[DataFile], without: Collection[str], rows: Files, others: Files | None = None
+    ) -> LakeState:
         """This with files added to the root table of a kind in the place of the loads `without`, and what that names.
 
         rows    the files of added loads in other tables
@@ -68,11 +68,11 @@ class State:
         root = f"{kind}s"
         roots = [*(each for each in self.of(root) if each.load not in without), *added]
         named = {each.load for each in roots}
-        found: dict[str, Sequence[File]] = {**self.files, **(others or {}), root: roots}
+        found: dict[str, Sequence[DataFile]] = {**self.files, **(others or {}), root: roots}
         for table in tables_of(kind)[:-1]:
             both = [*self.of(table), *rows.get(table, [])]
             found[table] = [each for each in both if each.load in named]
-        return State(self.lake, self.version + 1, {table: files for table, files in found.items() if files})
+        return LakeState(self.lake, self.version + 1, {table: files for table, files in found.items() if files})
 
     def note(self, dropped: Sequence[str] = ()) -> Note:
         """What a commit notes of these files."""
@@ -84,7 +84,7 @@ class State:
         return note
 
 
-def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> State:
+def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> LakeState:
     """The content of a lake now, or at a version; or what another root table names.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged one.
@@ -102,13 +102,13 @@ def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> S
         if (note := lake.read_commit(*commits[each]).note) is not None:
             _check_schema(lake, note.schema)
             files = _files(lake.uri(commits[each][0]), note)
-            return State(lake, number, files, is_noted=each == number, schema=note.schema)
+            return LakeState(lake, number, files, is_noted=each == number, schema=note.schema)
     if version is not None:
         raise WarehouseError(f"{lake}: what version {version} holds was noted in a log that was cleaned since")
     found = live(lake) if commits else {}
     named = {kind: {each.load for each in found.get(f"{kind}s", [])} for kind in KINDS}
     files = {table: [each for each in found[table] if each.load in named[str(kind_of(table))]] for table in found}
-    return State(lake, number, {table: files[table] for table in files if files[table]}, is_noted=not commits)
+    return LakeState(lake, number, {table: files[table] for table in files if files[table]}, is_noted=not commits)
 
 
 def _check_schema(lake: Lake, schema: int) -> None:
@@ -124,7 +124,7 @@ def _check_schema(lake: Lake, schema: int) -> None:
     raise WarehouseError(f"{lake}: made by {what} version of etq (schema {schema}; this is {SCHEMA_VERSION}); {remedy}")
 
 
-def dropped(state: State, root: str, since: int) -> set[str]:
+def dropped(state: LakeState, root: str, since: int) -> set[str]:
     """The loads that were given up by commits of a root table after a version."""
     if state.version <= since:
         return set()
@@ -137,13 +137,13 @@ def dropped(state: State, root: str, since: int) -> set[str]:
 class Change:
     """What a commit of a root table adds and takes out, and what the lake then holds."""
 
-    added: Sequence[File]
+    added: Sequence[DataFile]
     without: Collection[str]
-    after: State
+    after: LakeState
     dropped: Sequence[str] = ()
 
 
-def change(lake: Lake, kind: str, plan: Callable[[State], Change | None]) -> bool:
+def change(lake: Lake, kind: str, plan: Callable[[LakeState], Change | None]) -> bool:
     """Commit to the root table of a kind what `plan` makes of its state, again and again if other writers are faster.
 
     Returns whether there was anything to commit. Raises `WarehouseError` if it can't be written.
@@ -160,11 +160,11 @@ def change(lake: Lake, kind: str, plan: Callable[[State], Change | None]) -> boo
             return True
 
 
-def live(lake: Lake, *kinds: str) -> dict[str, list[File]]:
+def live(lake: Lake, *kinds: str) -> dict[str, list[DataFile]]:
     """The files that the logs of all tables list now, or of those of kinds: also what the lake doesn't name."""
     names = [name for name in lake.tables() if kind_of(name) in (kinds or KINDS)]
 
-    def files(name: str) -> list[File]:
+    def files(name: str) -> list[DataFile]:
         # A writer that was killed may have written files of a table that it had not created.
         table = lake.find_table(name)
         return [] if table is None else files_of(table)
@@ -172,12 +172,12 @@ def live(lake: Lake, *kinds: str) -> dict[str, list[File]]:
     return dict(zip(names, lake.each(files, names), strict=True))
 
 
-def _files(commit: str, note: Note) -> dict[str, list[File]]:
+def _files(commit: str, note: Note) -> dict[str, list[DataFile]]:
     """The files that the commit at a path notes.
 
     Raises `WarehouseError` for files that aren't in a load's folder of a table.
     """
-    files: dict[str, list[File]] = {}
+    files: dict[str, list[DataFile]] = {}
     known = {*tables_of(*KINDS)}
     for load, tables in note.files.items():
         for table, named in tables.items():
@@ -185,5 +185,5 @@ def _files(commit: str, note: Note) -> dict[str, list[File]]:
                 path = f"load_id={load}/{name}"
                 if table not in known or not FILE_PATH.fullmatch(path):
                     raise WarehouseError(f"{commit}: the log is damaged: a file is called {table}/{path}")
-                files.setdefault(table, []).append(File(path, rows, size))
+                files.setdefault(table, []).append(DataFile(path, rows, size))
     return files

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Files = Mapping[str, Sequence["File"]]  # of each table
+Files = Mapping[str, Sequence["DataFile"]]  # of each table
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
 _PRIMITIVES: Final = {
@@ -66,7 +66,7 @@ class _LastCheckpoint(msgspec.Struct):
     version: int
 
 
-class File(msgspec.Struct, frozen=True):
+class DataFile(msgspec.Struct, frozen=True):
     """A Parquet file of a table: its path in the table's folder, and the range of its keys where known."""
 
     path: str
@@ -346,7 +346,7 @@ class Lake:
     def commit(
         self,
         table: str,
-        added: Sequence[File],
+        added: Sequence[DataFile],
         without: Collection[str] = (),
         *,
         seen: DeltaTable | None = None,
@@ -434,17 +434,17 @@ def delta_schema(table: str) -> Any:
     return deltalake().Schema.from_json(msgspec.json.encode({"type": "struct", "fields": fields}).decode())
 
 
-def files_of(table: DeltaTable) -> list[File]:
+def files_of(table: DeltaTable) -> list[DataFile]:
     """The files that a table's log lists. Raises `WarehouseError` if one isn't in a load's folder of the table."""
     listed = table.get_add_actions(flatten=True)
     columns = [listed.column(name).to_pylist() for name in ("path", "num_records", "size_bytes", "modification_time")]
     for path in columns[0]:
         if not FILE_PATH.fullmatch(path):
             raise WarehouseError(f"{table.table_uri}: its log is damaged: a file is called {path!r}")
-    return [File(path, rows, size, written=at / 1e3) for path, rows, size, at in zip(*columns, strict=True)]
+    return [DataFile(path, rows, size, written=at / 1e3) for path, rows, size, at in zip(*columns, strict=True)]
 
 
-def _action(file: File, key: str) -> Any:
+def _action(file: DataFile, key: str) -> Any:
     from deltalake.transaction import AddAction
 
     stats: dict[str, Any] = {"numRecords": file.rows}

@@ -17,7 +17,7 @@ from etq.database.rows import check_rows
 from etq.errors import WarehouseError
 from etq.lake.publishing import files_of_others
 from etq.lake.reading import attach, check_root, read_parquet
-from etq.lake.state import Change, State, change, read
+from etq.lake.state import Change, LakeState, change, read
 from etq.lake.stores import temporary_folder, writing
 from etq.lake.tables import KINDS, Lake, delta_schema, tables_of
 from etq.lake.writing import Load, discard, files_of, rows_of, write, write_root
@@ -60,7 +60,7 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
         return sum(each.rows for each in before.of("captures"))
 
 
-def _replaced(before: State, now: State, loads: list[Load]) -> Change:
+def _replaced(before: LakeState, now: LakeState, loads: list[Load]) -> Change:
     """The new loads in the place of all former ones."""
     _check_same(before, now)
     files = write_root(now.lake, "capture", rows_of(loads)) if loads else []
@@ -68,7 +68,7 @@ def _replaced(before: State, now: State, loads: list[Load]) -> Change:
     return Change(files, gone, now.changed("capture", files, gone, files_of(loads), files_of_others(now.lake)))
 
 
-def _check_same(before: State, now: State) -> None:
+def _check_same(before: LakeState, now: LakeState) -> None:
     if now.of("captures") != before.of("captures"):
         raise WarehouseError(f"{now.lake}: others wrote to it meanwhile; upgrade it again, alone")
 
@@ -84,7 +84,7 @@ def _add_columns(lake: Lake) -> None:
             lake.result(lambda: table.alter.add_columns(missing))  # noqa: B023 - called at once
 
 
-def _upgraded(state: State, load: str) -> Load:
+def _upgraded(state: LakeState, load: str) -> Load:
     """Write what a load holds of the lake as a load of today."""
     migrations = migrations_since(state.schema)
     with temporary_folder() as folder, duckdb.connect(str(Path(folder) / "part.duckdb")) as connection:
@@ -98,7 +98,7 @@ def _upgraded(state: State, load: str) -> Load:
         return write(connection, state.lake, "capture", keys)
 
 
-def _insert(connection: duckdb.DuckDBPyConnection, state: State, load: str) -> None:
+def _insert(connection: duckdb.DuckDBPyConnection, state: LakeState, load: str) -> None:
     """Insert the rows of a load, and the records and programs that it refers to, with the keys of a warehouse."""
 
     def source(table: str, *, of_load: bool) -> str | None:

@@ -16,8 +16,8 @@ from etq.errors import WarehouseError, message_of
 from etq.lake import stores
 from etq.lake.library import reason
 from etq.lake.reading import check_root, read_parquet
-from etq.lake.state import State
-from etq.lake.tables import File, Lake, tables_of
+from etq.lake.state import LakeState
+from etq.lake.tables import DataFile, Lake, tables_of
 
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
 # rewrite one.
@@ -38,7 +38,7 @@ class Load(msgspec.Struct, frozen=True):
     id: str
     kind: str
     rows: bytes
-    files: dict[str, File]
+    files: dict[str, DataFile]
 
 
 def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int]) -> Iterator[list[int]]:
@@ -89,7 +89,7 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
         connection.execute("DROP TABLE _chosen")
 
 
-def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads: Sequence[str]) -> Load:
+def merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, loads: Sequence[str]) -> Load:
     """Write what these loads hold of the lake as one load, sorted by key."""
     roots = [each for each in state.of(f"{kind}s") if each.load in loads]
     check_root(state, kind, roots)
@@ -109,7 +109,7 @@ def merge(connection: duckdb.DuckDBPyConnection, state: State, kind: str, loads:
     return _load(connection, state.lake, kind, sum(each.rows for each in roots), query)
 
 
-def files_of(loads: Sequence[Load]) -> dict[str, list[File]]:
+def files_of(loads: Sequence[Load]) -> dict[str, list[DataFile]]:
     """The files of loads in each table but the roots."""
     tables = dict.fromkeys(table for load in loads for table in load.files)
     return {table: [load.files[table] for load in loads if table in load.files] for table in tables}
@@ -167,7 +167,7 @@ def rows_of(loads: Sequence[Load]) -> Any:
     return pa.concat_tables(rows.append_column("load_id", each) for rows, each in zip(tables, names, strict=True))
 
 
-def write_root(lake: Lake, kind: str, rows: Any) -> list[File]:
+def write_root(lake: Lake, kind: str, rows: Any) -> list[DataFile]:
     """Write rows of a root table, as an Arrow table: a file for each load."""
     with duckdb.connect(":memory:") as connection:
         connection.register("rows", rows)
@@ -177,11 +177,11 @@ def write_root(lake: Lake, kind: str, rows: Any) -> list[File]:
         return [each for each in files if each is not None]
 
 
-def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> File | None:
+def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> DataFile | None:
     """Write rows to a file, unless there are none."""
     path = f"load_id={load}/{secrets.token_hex(8)}.parquet"
     key = catalog.objects()[table].columns[0].name
-    written: list[File] = []
+    written: list[DataFile] = []
 
     def make(target: str) -> bool:
         [(has_access,)] = connection.execute("SELECT current_setting('enable_external_access')").fetchall()
@@ -192,7 +192,7 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
                 rows, size, statistics = _copy(other, "FROM rows", target)
         if rows:
             smallest, largest = (int(statistics[f'"{key}"'][each]) for each in ("min", "max"))
-            written.append(File(path, rows, size, smallest, largest))
+            written.append(DataFile(path, rows, size, smallest, largest))
         return bool(rows)
 
     try:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 from etq.catalog import SqlObject
 from etq.errors import WarehouseError
-from etq.lake.state import State
+from etq.lake.state import LakeState
 from etq.lake.tables import column_types, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def read_table(spark: SparkSession, state: State, table: SqlObject) -> DataFrame:
+def read_table(spark: SparkSession, state: LakeState, table: SqlObject) -> DataFrame:
     """A base table of a lake, as it was when its logs were read.
 
     Of loads that were never finished, and of captures that others replaced, rows are left out.
@@ -42,7 +42,7 @@ def read_table(spark: SparkSession, state: State, table: SqlObject) -> DataFrame
         raise WarehouseError(f"{place}: not a table {table.name} of a lake: {str(error).splitlines()[0]}") from None
 
 
-def _of_loads(spark: SparkSession, state: State, table: str, paths: list[str]) -> DataFrame:
+def _of_loads(spark: SparkSession, state: LakeState, table: str, paths: list[str]) -> DataFrame:
     """Rows of files, with the column load_id, from their folders' names."""
     return spark.read.option("basePath", _address(state.lake.uri(table))).parquet(*map(_address, paths))
 

@@ -15,7 +15,7 @@ from etq.database.functions import register_for
 from etq.database.results import subquery
 from etq.errors import QueryError, message_of
 from etq.lake.reading import connect, read_parquet, see_only
-from etq.lake.state import State, read
+from etq.lake.state import LakeState, read
 from etq.lake.stores import temporary_folder
 from etq.lake.tables import Lake
 from etq.spark.columns import cells, schema
@@ -50,7 +50,7 @@ class Job:
     """
 
     query: str
-    state: State
+    state: LakeState
     captures: Sequence[Sequence[Chosen]] | None
     megabytes: int
 
@@ -125,7 +125,7 @@ def _is_select(statement: duckdb.Statement) -> bool:
         return False
 
 
-def _chosen(connection: duckdb.DuckDBPyConnection, state: State, selector: str) -> list[Chosen]:
+def _chosen(connection: duckdb.DuckDBPyConnection, state: LakeState, selector: str) -> list[Chosen]:
     """The captures that a selector matches, those of a load one after the other. Raises `QueryError` for none."""
     found: list[Chosen] = []
     if state.of("captures"):
@@ -186,7 +186,7 @@ def _answers_for(job: Job, captures: Sequence[Chosen]) -> Iterator[pa.RecordBatc
 
 
 @contextmanager
-def _opened(job: Job, state: State, *, of_one_capture: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
+def _opened(job: Job, state: LakeState, *, of_one_capture: bool = False) -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection that takes no more than a task's share of an executor."""
     with temporary_folder() as folder:
         config = {"memory_limit": f"{job.megabytes}MiB", "temp_directory": folder, "threads": "1"}

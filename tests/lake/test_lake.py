@@ -264,11 +264,12 @@ def test_a_large_load_is_not_written_again_for_small_ones() -> None:
         """The sizes of the loads that are put together, of a lake with loads of these numbers of captures."""
         files = {
             table: [
-                tables.File(f"load_id={place:x}-{size}/x.parquet", size * rows, 1) for place, size in enumerate(sizes)
+                tables.DataFile(f"load_id={place:x}-{size}/x.parquet", size * rows, 1)
+                for place, size in enumerate(sizes)
             ]
             for table, rows in (("captures", 1), ("event_ticks", 500))
         }
-        found = _groups(state.State(Lake.at("lake"), 1, files), "capture", files)
+        found = _groups(state.LakeState(Lake.at("lake"), 1, files), "capture", files)
         return [[int(load.split("-")[1]) for load in group] for group in found]
 
     assert groups(1, 2, 3) == [[1, 2, 3]] and groups(10) == []

@@ -23,7 +23,7 @@ from etq import catalog
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
 from etq.lake import Added, check, compact, export, is_lake, reading, repair, restore
-from etq.lake.state import State, read
+from etq.lake.state import LakeState, read
 from etq.lake.tables import Lake
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
@@ -133,7 +133,7 @@ def test_one_captures_question_takes_few_requests(
     url, options = store
     fetched, attach, made_of = [], reading.attach, list[Any]()
 
-    def noted(connection: duckdb.DuckDBPyConnection, state: State) -> Any:
+    def noted(connection: duckdb.DuckDBPyConnection, state: LakeState) -> Any:
         made_of.append(attach(connection, state))
         return made_of[-1]
 
