@@ -36,14 +36,12 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launches": [[]],
     "_device_steps": [[]],
     "_step_ticks": [[]],
-    "_operator_tree": [[]],
     "_operator_calls": [[]],
     "_awaited_work": [[]],
     "_path_elements": [[None, None]],
     "_host_times": [[]],
     "_innermost_owners": [[]],
     "_launched_times": [["all"]],
-    "_calls": [[None, None, None, "all"]],
     "_pass_slices": [[]],
 }
 # Those of the advice about a trace.
