@@ -8,8 +8,9 @@ import duckdb
 import numpy as np
 
 from etq.ingest.arrow import batch, numbers
-from etq.ingest.trace import waits
-from etq.ingest.trace.launches import calls_of
+from etq.ingest.trace import calls, waits
+from etq.ingest.trace.launches import calls_of, owners_of
+from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.steps import step_rows
 from etq.maintenance.migration import Migration
 from etq.maintenance.stored_slices import StoredSlices, Whole, stored_classes, stored_slices, traces_of, update
@@ -32,6 +33,7 @@ def fill(connection: duckdb.DuckDBPyConnection) -> None:
         call = calls_of(slices.classes, slices.kind, slices.start, slices.elapsed, slices.correlation, slices.process)
         _add_steps(connection, capture_id, slices, call)
         _add_waits(connection, capture_id, slices, call)
+        _add_calls(connection, capture_id, slices, call)
 
 
 def _add_steps(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
@@ -54,4 +56,27 @@ def _add_waits(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: S
     )
 
 
-MIGRATION: Final = Migration(fill=fill, tables=frozenset({"trace_steps"}), columns={"device_events": waits.COLUMNS})
+def _add_calls(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
+    kinds, classes, kind, parent = slices.kinds, slices.classes, slices.kind, slices.parent
+    owners = owners_of(classes, kind, call, parent, slices.external, slices.correlation)
+    found = calls.calls_and_operators(
+        kinds, classes, kind, slices.thread, slices.start, slices.elapsed, parent, call, owners
+    )
+    update(
+        connection,
+        f"trace_events SET {', '.join(f'{name} = u.{name}' for name in calls.COLUMNS)}",
+        batch(
+            {
+                "event_index": numbers(slices.at),
+                **{name: numbers(indexes, indexes == NONE) for name, indexes in found.columns(slices.at).items()},
+            }
+        ),
+        f"trace_events.capture_id = {capture_id:d} AND trace_events.event_index = u.event_index",
+    )
+
+
+MIGRATION: Final = Migration(
+    fill=fill,
+    tables=frozenset({"trace_steps"}),
+    columns={"device_events": waits.COLUMNS, "trace_events": calls.COLUMNS},
+)

@@ -34,13 +34,11 @@ Arguments = Sequence[str | None]
 OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_trace_slices": [[]],
     "_launches": [[]],
-    "_operator_tree": [[]],
     "_operator_calls": [[]],
     "_path_elements": [[None, None]],
     "_host_times": [[]],
     "_innermost_owners": [[]],
     "_launched_times": [["all"]],
-    "_calls": [[None, None, None, "all"]],
     "_pass_slices": [[]],
 }
 # Those of the advice about a trace.

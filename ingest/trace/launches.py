@@ -38,9 +38,9 @@ def calls_of(
 
     `kind` [n] is the place of each slice's class; `start`, `elapsed` [n] are ticks; `process` [n] any numbers from 0.
     """
-    is_call = _are(kind, [each.activity == "call" for each in classes]) & (correlation > 0) & (elapsed >= 0)
+    is_call = are(kind, [each.activity == "call" for each in classes]) & (correlation > 0) & (elapsed >= 0)
     calls = np.flatnonzero(is_call)
-    launched = np.flatnonzero(_are(kind, [each.on_device for each in classes]) & (correlation > 0))
+    launched = np.flatnonzero(are(kind, [each.on_device for each in classes]) & (correlation > 0))
     call = np.full(len(kind), NONE, np.int64)
     if not len(calls) or not len(launched):
         return call
@@ -90,10 +90,10 @@ def owners_of(
 
     `parent` [n] is the row of the slice that contains each, -1 for none.
     """
-    is_op = _are(kind, [each.activity == "op" for each in classes])
-    is_owner = is_op | _are(kind, [each.activity in ("annotation", "step") for each in classes])
-    op, owner = (np.where(call == NONE, NONE, _nearest(parent, is_one)[call]) for is_one in (is_op, is_owner))
-    alone = np.flatnonzero((call == NONE) & _are(kind, [each.is_work for each in classes]) & (external > 0))
+    is_op = are(kind, [each.activity == "op" for each in classes])
+    is_owner = is_op | are(kind, [each.activity in ("annotation", "step") for each in classes])
+    op, owner = (np.where(call == NONE, NONE, nearest(parent, is_one)[call]) for is_one in (is_op, is_owner))
+    alone = np.flatnonzero((call == NONE) & are(kind, [each.is_work for each in classes]) & (external > 0))
     alone = alone[external[alone] != correlation[alone]]
     if len(alone):
         op[alone], owner[alone] = (_first_of_id(external, is_one, external[alone]) for is_one in (is_op, is_owner))
@@ -106,14 +106,14 @@ def around_of(classes: Sequence[Class], kind: Whole, parent: Whole) -> Iterator[
     `parent` is as in `owners_of`.
     """
     for name, holds in _AROUND.items():
-        yield name, _nearest(parent, _are(kind, [holds(each) for each in classes]))
+        yield name, nearest(parent, are(kind, [holds(each) for each in classes]))
 
 
 def _is_module(each: Class) -> bool:
     return each.activity == "module" or each.purpose == "module"
 
 
-def _is_node(each: Class) -> bool:
+def is_node(each: Class) -> bool:
     is_communication = each.activity == "annotation" and each.purpose == "communication"
     return _is_module(each) or each.activity in ("op", "python", "step") or is_communication
 
@@ -121,13 +121,13 @@ def _is_node(each: Class) -> bool:
 _AROUND: Final[Mapping[str, Callable[[Class], bool]]] = {
     "op_index": lambda each: each.activity == "op",
     "module_index": _is_module,
-    "node_index": _is_node,
+    "node_index": is_node,
     "annotation_index": lambda each: each.activity in ("annotation", "step"),
 }
 AROUND: Final = tuple(_AROUND)
 
 
-def _nearest(parent: Whole, is_one: Flags) -> Whole:
+def nearest(parent: Whole, is_one: Flags) -> Whole:
     """Return for each row the nearest that contains it and `is_one`; -1 if there is none."""
     found = parent.copy()
     at = np.flatnonzero((found != NONE) & ~is_one[found])
@@ -160,6 +160,6 @@ def is_launched_within(call: Whole, parent: Whole, is_around: Flags) -> bool:
     return True
 
 
-def _are(kind: Whole, of_kinds: list[bool]) -> Flags:
+def are(kind: Whole, of_kinds: list[bool]) -> Flags:
     found: Flags = np.array(of_kinds, np.bool_)[kind]
     return found

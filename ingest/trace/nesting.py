@@ -44,7 +44,7 @@ def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whol
 
     The rule for parents is torch's (`_populate_cpu_children`). A slice may end after its parent by up to its `slack`.
     """
-    order = _by_start(start, end)
+    order = by_start(start, end)
     order = order[order_of(thread[order])]
     is_first = np.diff(thread[order], prepend=NONE) != 0
     # A slice that ends after another slice, or begins at its end, is not nested in it.
@@ -58,7 +58,7 @@ def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whol
 
 def overlaps(thread: Whole, start: Whole, end: Whole, parent: Whole) -> Whole:
     """Return how long before its end other slices have the time of the thread, for slices whose parents are known."""
-    order = _by_start(start, end)
+    order = by_start(start, end)
     order = order[order_of(thread[order])]
     place = np.empty(len(order) + 1, np.int64)
     place[order], place[NONE] = np.arange(len(order)), NONE
@@ -71,7 +71,7 @@ def _overlaps(order: Whole, start: Whole, end: Whole, above: Whole, is_first: np
     return overlap
 
 
-def _by_start(start: Whole, end: Whole) -> Whole:
+def by_start(start: Whole, end: Whole) -> Whole:
     """Return the order by start; of slices that start together, the longest comes first."""
     order = np.argsort(start, kind="stable")
     is_tied = np.diff(start[order]) == 0

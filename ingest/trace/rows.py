@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import EVENT_TICKS
+from etq.ingest.trace.calls import family_of
 from etq.ingest.trace.categories import unknown_work
 from etq.ingest.trace.classes import Class
 from etq.ingest.trace.columns import TraceColumns, spelled, texts_of
@@ -27,7 +28,6 @@ from etq.ingest.trace.types import Entries
 from etq.ingest.trace.waits import OfDevices, wait_columns
 
 Whole = npt.NDArray[np.int64]
-_STEP: Final = "ProfilerStep#"
 # How many rows a batch has.
 _BATCH: Final = 2**17
 
@@ -139,7 +139,7 @@ def _signatures(slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatc
             "kind": texts(["slice"] * count),
             "name": texts(names),
             "label": texts(names),
-            "family": texts(["ProfilerStep*" if name.startswith(_STEP) else name for name in names]),
+            "family": texts([family_of(name) for name in names]),
             "category": texts(categories),
             "chain_index": integers([NONE] * count, np.int64),
             "value_unit": texts(["ticks"] * count),
@@ -205,6 +205,7 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
         name: np.where(rows == NONE, NONE, slices.at[rows]).astype(np.int32)
         for name, rows in around_of(slices.classes, slices.kind, slices.parent)
     }
+    calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):
@@ -226,6 +227,6 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             found["call_stack"] = encoded(written, codes)
         else:
             found["call_stack"] = pa.nulls(len(rows), pa.string())
-        for name, indexes in around.items():
+        for name, indexes in (*around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
         yield batch(found)

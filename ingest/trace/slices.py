@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.details import BEYOND, nanoseconds
@@ -68,10 +70,16 @@ class Slices:
         found: Whole = self._processes[self.thread]
         return found
 
-    @property
+    @cached_property
     def owners(self) -> Owners:
         """The op and the owner of each event of a device."""
         return owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
+
+    @property
+    def calls(self) -> Calls:
+        """The calls that each slice belongs to."""
+        places = (self.kind, self.thread, self.start, self.elapsed, self.parent, self.call)
+        return calls_and_operators(self.kinds, self.classes, *places, self.owners)
 
     def recorded_at(self, base: int) -> int | None:
         """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the

@@ -22,7 +22,10 @@ CREATE TABLE trace_events (
     op_index INTEGER,  -- the innermost op that contains it, in its thread; NULL if none does, as for events of devices
     module_index INTEGER,  -- the innermost call of a module that contains it; NULL if none does
     node_index INTEGER,  -- the innermost op, step, module, Python function of an old layout, or annotation of communication that contains it; NULL if none does
-    annotation_index INTEGER  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
+    annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
+    call_index INTEGER,  -- the event whose call it is part of in `key_averages`: what contains it, if it is the only event in that and has its name, or is a helper event of the profiler; of several within each other the outermost; NULL if it is a call itself, or a helper that nothing contains
+    operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: of a node mostly itself, though ops that are all that an op of their name contains are one call with it; of others the call that contains or launched them; NULL if none did
+    operators_within INTEGER  -- of such a call, how many calls of its thread follow it, by start, that start before it ends; 0 for other events
 );
 
 -- One step of a trace, or the whole of a trace without steps, see `step_breakdown`;

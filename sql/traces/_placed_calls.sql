@@ -1,15 +1,101 @@
--- One event of the recorded runs with the row of `key_averages` that it belongs to,
--- and what it adds to it.
+-- The innermost lines of Python that called an op, without those that torch leaves
+-- out: how it gets into its backward pass and its tests.
+CREATE MACRO _called_from(
+    call_stack,  -- stack of the trace, the innermost line first, separated by semicolons
+    stack_depth  -- number of lines
+) AS (
+    array_to_string(
+        list_slice(
+            list_filter(
+                string_split(call_stack, ';'),
+                lambda n: n <> '' AND NOT regexp_matches(
+                    n,
+                    'autograd/__init__.*(_make_grads|backward)|torch/tensor.*backward|'
+                    || '_internal/common_utils.*prof_(callable|func_call|meth_call)'
+                )
+            ),
+            1,
+            stack_depth
+        ),
+        ';'
+    )
+);
+
+-- One event of the recorded runs with the row of `key_averages` that it belongs to, that
+-- of its call, and what it adds to it. As in torch, an event that only calls another event
+-- of its own name is one call together with it, and the profiler's helper events are not
+-- calls.
 CREATE MACRO _placed_calls(
     capture_key, parted_by, stack_depth, steps, phase, method, runs
 ) AS TABLE
 WITH
-calls AS MATERIALIZED (
-    SELECT c.*
-    FROM _calls(capture_key, steps, phase, method, runs) AS c
+named AS MATERIALIZED (
+    SELECT
+        s.signature_index,
+        coalesce(s.purpose = 'profiler', false) AS is_helper,
+        -- A number takes less memory than a text.
+        min(s.signature_index) OVER (PARTITION BY s.family) AS family_index,
+        min(s.signature_index) OVER (
+            PARTITION BY
+                s.family,
+                s.value_unit,
+                coalesce(s.on_device, false),
+                coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation'),
+                coalesce(s.category, '') = 'python_function'
+        ) AS row_index
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id
 ),
-device_times AS MATERIALIZED (
-    SELECT v.* FROM _device_times(capture_key) AS v
+timed AS MATERIALIZED (
+    SELECT
+        t.run_index,
+        t.event_index,
+        t.parent_run_index,
+        t.parent_index,
+        t.start_ticks,
+        t.duration_ticks,
+        t.self_ticks,
+        t.torch_self_ticks,
+        t.children,
+        e.thread_index,
+        e.call_index AS stored_index,
+        n.is_helper,
+        n.family_index,
+        n.row_index AS own_row
+    FROM _self_times(capture_key, steps, phase, method, runs) AS t
+    JOIN named AS n ON n.signature_index = t.signature_index
+    LEFT JOIN (
+        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
+    ) AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
+),
+-- Events that are not calls, each with its call. Self time and self memory of these
+-- belong to it. Events of a dump have no thread.
+others AS (
+    SELECT
+        t.run_index, t.event_index, c.event_index AS call_index, c.own_row AS row_index
+    FROM timed AS t
+    JOIN timed AS c ON c.event_index = t.stored_index
+    UNION ALL
+    SELECT t.run_index, t.event_index, p.event_index, p.own_row
+    FROM timed AS t
+    JOIN timed AS p
+        ON p.run_index = t.parent_run_index AND p.event_index = t.parent_index
+    WHERE t.thread_index IS NULL AND p.children = 1 AND p.family_index = t.family_index
+),
+-- An event whose call is in none of the runs is a call itself, unless it is a helper.
+calls AS (
+    SELECT
+        t.*,
+        o.event_index IS NULL AND NOT t.is_helper AS is_call,
+        coalesce(o.call_index, CASE WHEN NOT t.is_helper THEN t.event_index END)
+            AS call_index,
+        CASE
+            WHEN o.event_index IS NOT NULL THEN o.row_index
+            WHEN NOT t.is_helper THEN t.own_row
+        END AS row_index
+    FROM timed AS t
+    LEFT JOIN others AS o
+        ON o.run_index = t.run_index AND o.event_index = t.event_index
 ),
 memory AS (
     SELECT
@@ -20,7 +106,7 @@ memory AS (
         m.cpu_bytes,
         m.device_bytes
     FROM _memory_within(capture_key) AS m
-    JOIN calls AS c
+    JOIN timed AS c
         ON c.run_index = m.run_index AND c.event_index = m.event_index
 ),
 call_memory AS (
@@ -33,28 +119,14 @@ call_memory AS (
     LEFT JOIN memory AS i
         ON i.parent_run_index = m.run_index AND i.parent_index = m.event_index
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
-),
-named AS MATERIALIZED (
-    SELECT
-        s.signature_index,
-        min(s.signature_index) OVER (
-            PARTITION BY
-                s.family,
-                s.value_unit,
-                coalesce(s.on_device, false),
-                coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation'),
-                coalesce(s.category, '') = 'python_function'
-        ) AS row_index
-    FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
 )
 SELECT
-    g.row_index,
+    c.row_index,
     CASE WHEN parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
     CASE WHEN parted_by = 'stack' THEN _called_from(t.call_stack, stack_depth) END
         AS stack,
     n.module,
-    t.thread_index,
+    c.thread_index,
     c.is_call,
     c.start_ticks,
     c.start_ticks + c.duration_ticks AS end_ticks,
@@ -72,33 +144,19 @@ SELECT
     i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
 FROM calls AS c
-CROSS JOIN (SELECT capture_key AS capture_id) AS a
-LEFT JOIN named AS g ON g.signature_index = c.call_signature
 -- The planner knows that columns which are not used are empty, and doesn't read
 -- them.
-LEFT JOIN (FROM op_arguments AS i WHERE parted_by = 'shape') AS o
-    ON o.capture_id = a.capture_id
-    AND o.run_index = c.call_run_index
-    AND o.event_index = c.call_index
 LEFT JOIN (
-    SELECT
-        e.capture_id,
-        e.run_index,
-        e.event_index,
-        e.thread_index,
-        CASE WHEN parted_by = 'stack' THEN e.call_stack END AS call_stack
-    FROM trace_events AS e
-) AS t
-    ON t.capture_id = a.capture_id
-    AND t.run_index = c.call_run_index
-    AND t.event_index = c.call_index
+    FROM op_arguments AS i WHERE i.capture_id = capture_key AND parted_by = 'shape'
+) AS o ON o.event_index = c.call_index
+LEFT JOIN (
+    FROM trace_events AS i WHERE i.capture_id = capture_key AND parted_by = 'stack'
+) AS t ON t.event_index = c.call_index
 LEFT JOIN (
     FROM _trace_event_modules(capture_key) AS e
     WHERE parted_by = 'module'
-) AS n
-    ON n.run_index = c.call_run_index
-    AND n.event_index = c.call_index
-LEFT JOIN device_times AS v
+) AS n ON n.event_index = c.call_index
+LEFT JOIN _device_times(capture_key) AS v
     ON v.run_index = c.run_index AND v.event_index = c.event_index
 LEFT JOIN memory AS m
     ON m.run_index = c.run_index AND m.event_index = c.event_index

@@ -58,6 +58,8 @@ SELECT
     t.forward_thread,
     e.parent_index,
     t.node_index,
+    t.operator_index,
+    t.operators_within,
     e.start_ticks,
     e.start_ticks + e.elapsed_ticks AS end_ticks,
     e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks

@@ -43,7 +43,7 @@ changes AS (
             ORDER BY t.start_ticks, t.event_index
         ) = 1
     ) AS e
-    LEFT JOIN tree AS p ON p.event_index = e.parent_index
+    LEFT JOIN tree AS p ON p.event_index = e.above_index
 )
 SELECT m.event_index, t.call_index
 FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m
@@ -79,13 +79,11 @@ calls AS MATERIALIZED (
         t.event_index,
         t.label,
         _is_operator(t.kind, t.label, t.is_data_loader) AS is_operator,
-        p.call_index AS above_index
+        t.above_index
     FROM _operator_tree((SELECT a.capture_id FROM target AS a)) AS t
     JOIN runs AS r
         ON r.capture_id = (SELECT a.capture_id FROM target AS a)
         AND r.run_index = t.run_index
-    LEFT JOIN _operator_tree((SELECT a.capture_id FROM target AS a)) AS p
-        ON p.event_index = t.parent_index
     WHERE t.call_index = t.event_index
         AND _is_recorded(r.iteration, r.phase, steps, phase)
 ),

@@ -70,7 +70,9 @@ def test_views_have_the_same_rows(warehouse: etq.Warehouse, name: str) -> None:
     alone = answers(warehouse, name)
     with computed_once(warehouse, warehouse.capture(name)):
         assert answers(warehouse, name) == alone
-        assert "_computed_calls" in str(warehouse.connection.execute("EXPLAIN FROM key_averages(?)", [name]).fetchall())
+        assert "_computed_operator" in str(
+            warehouse.connection.execute("EXPLAIN FROM operator_table(?)", [name]).fetchall()
+        )
     assert sum(bool(rows) for rows in alone.values()) > (15 if name == "gpu" else 7)
 
 
@@ -109,7 +111,7 @@ def test_views_of_a_dump_have_the_same_rows(warehouse: etq.Warehouse, runs: str)
 def test_nothing_remains_even_after_an_error(warehouse: etq.Warehouse, *, is_temporary: bool) -> None:
     if is_temporary:
         for each in catalog.objects().values():
-            if each.name in ("_calls", "_launches"):
+            if each.name in ("_operator_calls", "_launches"):
                 warehouse.connection.execute(each.replacing(temporary=True))
     before = definitions(warehouse), warehouse.connection.execute("SHOW ALL TABLES").fetchall()
     with pytest.raises(ZeroDivisionError), computed_once(warehouse, warehouse.capture("gpu")):
@@ -123,4 +125,4 @@ def test_other_arguments_are_an_error(warehouse: etq.Warehouse) -> None:
     with computed_once(warehouse, warehouse.capture("gpu")):
         assert warehouse.rows("FROM operator_table('gpu')")[1]
         with pytest.raises(QueryError, match="other arguments"):
-            warehouse.rows("FROM key_averages('gpu', runs := 'typical')")
+            warehouse.rows("FROM critical_path('gpu', step := 1)")

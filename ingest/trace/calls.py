@@ -1,0 +1,110 @@
+"""Which call each event of a trace belongs to: an event that only calls another of its own name is one call with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from etq.ingest.trace.classes import Class
+from etq.ingest.trace.launches import Flags, Owners, Whole, are, is_node, nearest
+from etq.ingest.trace.nesting import by_start, order_of
+from etq.ingest.trace.scanner import NONE
+
+STEP: Final = "ProfilerStep#"
+COLUMNS: Final = ("call_index", "operator_index", "operators_within")
+
+
+class Calls(NamedTuple):
+    """The calls that slices belong to, as rows [n]; -1 for none; and how many calls each contains."""
+
+    call: Whole
+    operator: Whole
+    within: Whole
+
+    def columns(self, at: Whole) -> Mapping[str, Whole]:
+        """Return the columns of `trace_events`, with the places `at` [n] in the file for rows; -1 for none."""
+        call, operator = (np.where(rows == NONE, NONE, at[rows]) for rows in (self.call, self.operator))
+        return dict(zip(COLUMNS, (call, operator, self.within), strict=True))
+
+
+def family_of(name: str) -> str:
+    """Return the name that the events of all steps share; another name as it is."""
+    return "ProfilerStep*" if name.startswith(STEP) else name
+
+
+def calls_and_operators(
+    kinds: Sequence[tuple[str, str]],
+    classes: Sequence[Class],
+    kind: Whole,
+    thread: Whole,
+    start: Whole,
+    elapsed: Whole,
+    parent: Whole,
+    call: Whole,
+    owners: Owners,
+) -> Calls:
+    """Return the calls that slices, in the order of the file, belong to.
+
+    Arrays of n: `kind`, the place in `kinds` (category and name) and `classes`; `thread`, a number from 0; `start` and
+    `elapsed` in ticks; `parent`, the row of what contains each, and `call`, of what launched each; -1 for none.
+    """
+    is_call = are(kind, [each.activity == "op" and each.purpose != "module" for each in classes])
+    is_one = are(kind, [is_node(each) for each in classes]) & (elapsed >= 0)
+    node = nearest(parent, is_one)
+    above = np.where(is_one, node, NONE)
+    is_inner = _only_calls(_codes([name for _, name in kinds])[kind], above, is_call) & is_call
+    operator = np.where(is_inner, nearest(above, ~is_inner), np.where(is_one, np.arange(len(kind)), NONE))
+    # Other events of the host belong to what contains them, and those of devices to their op, or to what contains their
+    # call, or to their owner.
+    for rows in (node, owners.op, np.where(call == NONE, NONE, node[call]), owners.owner):
+        operator = np.where((operator == NONE) & (rows != NONE) & is_one[rows], operator[rows], operator)
+    operators = np.flatnonzero(is_one & ~is_inner)
+    within = np.zeros(len(kind), np.int64)
+    starts = start[operators]
+    within[operators] = _within(thread[operators].astype(np.int64), starts, starts + elapsed[operators])
+    return Calls(_calls(kinds, classes, kind, parent), operator, within)
+
+
+def _calls(kinds: Sequence[tuple[str, str]], classes: Sequence[Class], kind: Whole, parent: Whole) -> Whole:
+    is_helper = are(kind, [each.purpose == "profiler" for each in classes])
+    families = _codes([family_of(name) for _, name in kinds])[kind]
+    is_other = is_helper | _only_calls(families, parent, ~is_helper)
+    return np.where(is_other, nearest(parent, ~is_other), NONE)
+
+
+def _codes(names: Sequence[str]) -> Whole:
+    """Return a number for each name, equal for equal names."""
+    known: dict[str, int] = {}
+    return np.array([known.setdefault(name, len(known)) for name in names], np.int64)
+
+
+def _only_calls(name: Whole, above: Whole, is_merging: Flags) -> Flags:
+    """Return whether each row is all that the row `above` it contains, has its name, and that `is_merging`."""
+    within = np.flatnonzero(above != NONE)
+    outer = above[within]
+    found = np.zeros(len(above), np.bool_)
+    found[within] = (np.bincount(outer, minlength=len(above))[outer] == 1) & (name[within] == name[outer])
+    found[within] &= is_merging[outer]
+    return found
+
+
+def _within(thread: Whole, start: Whole, end: Whole) -> Whole:
+    """Return for each span how many of its thread follow it, by start and of those that start together from the longest
+    to the shortest, and start before its end.
+    """
+    if not len(start):
+        return start
+    order = by_start(start, end)
+    order = order[order_of(thread[order])]
+    first, span = int(start.min()), int(end.max()) - int(start.min()) + 1
+    if span * (int(thread.max()) + 1) < 2**62:
+        starts, ends = start - first, end - first
+    else:
+        times = np.unique(np.concatenate([start, end]), return_inverse=True)[1]
+        starts, ends, span = times[: len(start)], times[len(start) :], len(times)
+    until = np.searchsorted((thread * span + starts)[order], (thread * span + ends)[order])
+    found = np.empty(len(order), np.int64)
+    found[order] = np.maximum(until - np.arange(1, len(order) + 1), 0)
+    return found
