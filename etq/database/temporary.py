@@ -28,7 +28,7 @@ def temporary_folder(prefix: str, within: str | os.PathLike[str] | None = None) 
     """
     parent = Path(tempfile.gettempdir() if within is None else within)
     _remove_left(parent, prefix)
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{os.getpid()}-") as folder, _locked(Path(folder)):
+    with tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{os.getpid()}-") as folder, _locked(Path(folder), waits=True):
         (Path(folder) / _MARK).touch()
         yield folder
 
@@ -48,8 +48,11 @@ def _remove_left(parent: Path, prefix: str) -> None:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, which ends with the process. Raises `OSError` if another process has it."""
+def _locked(folder: Path, *, waits: bool = False) -> Iterator[None]:
+    """Hold the lock of a folder, which ends with the process.
+
+    Raises `OSError` if another process has it, or `waits`: one that looks for left folders has it for a moment.
+    """
     if sys.platform == "win32":
         yield
         return
@@ -57,7 +60,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
     opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(opened, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield
     finally:
         os.close(opened)
