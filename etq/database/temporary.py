@@ -28,7 +28,10 @@ def temporary_folder(prefix: str, within: str | os.PathLike[str] | None = None) 
     """
     parent = Path(tempfile.gettempdir() if within is None else within)
     _remove_left(parent, prefix)
-    with tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{os.getpid()}-") as folder, _locked(Path(folder), waits=True):
+    with (
+        tempfile.TemporaryDirectory(dir=parent, prefix=f"{prefix}{os.getpid()}-") as folder,
+        _locked(Path(folder), waits=True),
+    ):
         (Path(folder) / _MARK).touch()
         yield folder
 

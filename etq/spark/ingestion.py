@@ -139,7 +139,9 @@ def _ingest(
         new += taken
         known += sum(isinstance(each, Known) for each in results) + len(written) - taken
         refused += [(each.path, each.error) for each in results if isinstance(each, Rejected)]
-    return Ingested(new, known, spark.createDataFrame(refused, "path STRING, error STRING"))
+    with without_warnings():
+        errors = spark.createDataFrame(refused, "path STRING, error STRING")
+    return Ingested(new, known, errors)
 
 
 def _add_linked(lake: Lake, etrecord: Any, pte: Any) -> None:
@@ -162,8 +164,7 @@ def _settings(spark: SparkSession) -> Iterator[None]:
     for name, value in _SETTINGS.items():
         spark.conf.set(name, value)
     try:
-        with without_warnings():
-            yield
+        yield
     finally:
         for name, value in before.items():
             spark.conf.unset(name) if value is None else spark.conf.set(name, value)
@@ -184,7 +185,8 @@ def _read(spark: SparkSession, files: str | Sequence[str]) -> DataFrame:
 
 def _written(frame: DataFrame, job: StagingJob) -> list[Result]:
     """The results for files, in the order of their paths, and the loads that were written."""
-    written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
+    with without_warnings():
+        written = frame.select("path", "content").mapInArrow(partial(_work, job), _ROW)
     results = [_result(row) for row in written.collect()]
     return sorted(results, key=lambda each: "" if isinstance(each, Load) else each.path)
 

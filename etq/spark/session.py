@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
@@ -18,6 +19,7 @@ from etq.spark.lake import read_table
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+_FILTERS: Final = RLock()
 # What Java says of a task that failed as often as Spark repeats it.
 _FAILED: Final = re.compile(r"most recent failure: .*?\): (?:[\w.]+(?:Exception|Error): )?(.*)")
 # The last line of what Python says of an error, in an executor.
@@ -42,8 +44,9 @@ def register(
     Raises WarehouseError for what isn't a lake.
     """
     state = read(Lake.at(lake, storage_options), version)
-    for table in catalog.tables():
-        read_table(spark, state, table).createOrReplaceTempView(table.name)
+    with without_warnings():
+        for table in catalog.tables():
+            read_table(spark, state, table).createOrReplaceTempView(table.name)
 
 
 def rows(frame: DataFrame) -> list[Any]:
@@ -57,8 +60,8 @@ def rows(frame: DataFrame) -> list[Any]:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence Spark's warnings about pandas, which isn't used here."""
-    with warnings.catch_warnings():
+    """Silence Spark's warnings about pandas, which isn't used here. One thread at a time: Python has one list of filters."""
+    with _FILTERS, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         yield
 

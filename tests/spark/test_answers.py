@@ -42,13 +42,19 @@ Answer = tuple[list[str], list[Any]]
 def answers(request: pytest.FixtureRequest, spark: Any, lake: Path) -> Iterator[Mapping[str, Future[Answer]]]:
     """Spark's answers to the questions that are asked in this run."""
 
-    def ask(call: str) -> Answer:
-        frame = etq.spark.sql(spark, f"FROM {call}", lake)
-        return frame.columns, rows(frame)
+    def ask(pool: ThreadPoolExecutor, call: str) -> Future[Answer]:
+        # Planned in this thread: pytest and etq change Python's filters of warnings, which all threads share.
+        try:
+            frame = etq.spark.sql(spark, f"FROM {call}", lake)
+        except QueryError as error:
+            failed = Future[Answer]()
+            failed.set_exception(error)
+            return failed
+        return pool.submit(lambda: (frame.columns, rows(frame)))
 
     called = {item.callspec.params.get("call") for item in request.session.items if hasattr(item, "callspec")}
     with ThreadPoolExecutor(2) as pool:
-        yield {call: pool.submit(ask, call) for call in QUESTIONS if call in called}
+        yield {call: ask(pool, call) for call in QUESTIONS if call in called}
         pool.shutdown(cancel_futures=True)
 
 

@@ -153,11 +153,12 @@ def test_types_of_columns() -> None:
     """
     with duckdb.connect() as connection:
         result = connection.sql(query)
-    assert schema(result.columns, result.types) == (
+        names, types = result.columns, result.types
+    assert schema(names, types) == (
         "`a``b` DECIMAL(38,0), `b` DECIMAL(38,0), `c` BIGINT, `d` STRING, `e` STRING, `f` TIMESTAMP_NTZ, "
         "`g` STRUCT<`x`: ARRAY<INT>, `y z`: STRING>, `h` STRING, `i` STRING, `j` MAP<STRING, DECIMAL(4,1)>, "
         "`k` FLOAT, `l` BINARY, `l` INT"
     )
-    casts = cells(result.types)
+    casts = cells(types)
     assert casts is not None and casts.startswith("#1, #2::HUGEINT, #3::BIGINT, #4::VARCHAR, #5::VARCHAR, #6, #7, #8::")
-    assert cells(result.types[5:7]) is None
+    assert cells(types[5:7]) is None
