@@ -60,7 +60,7 @@ def rows(frame: DataFrame) -> list[Any]:
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """Silence Spark's warnings about pandas, which isn't used here. One thread at a time: Python has one list of filters."""
+    """Silence Spark's warnings about pandas, which isn't used here: one thread at a time, as they share filters."""
     with _FILTERS, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
         yield
