@@ -15,15 +15,17 @@ CREATE MACRO _path_moments(
 ) AS TABLE
 WITH
 work AS MATERIALIZED (
-    SELECT
-        w.* REPLACE (coalesce(w.device, -1) AS device, coalesce(w.stream, -1) AS stream)
-    FROM _launches(capture_key) AS w
+    SELECT w.* FROM _launches(capture_key) AS w
     WHERE w.end_ticks > w.start_ticks
 ),
 ended_in_stream AS MATERIALIZED (
-    SELECT w.device, w.stream, w.end_ticks, max(w.event_index) AS event_index
+    SELECT
+        coalesce(w.device, -1) AS device,
+        coalesce(w.stream, -1) AS stream,
+        w.end_ticks,
+        max(w.event_index) AS event_index
     FROM work AS w
-    GROUP BY w.device, w.stream, w.end_ticks
+    GROUP BY coalesce(w.device, -1), coalesce(w.stream, -1), w.end_ticks
 ),
 ended AS MATERIALIZED (
     SELECT w.end_ticks, max(w.event_index) AS event_index
