@@ -273,7 +273,8 @@ def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, 
     assert command is not None, full
     context = click.Context(command, info_name=name, parent=parent)
     yield full, context
-    if isinstance(command, click.Group):
+    # The commands of `show` are the views, which are documented with the SQL.
+    if isinstance(command, click.Group) and full != "show":
         for inner in command.list_commands(context):
             yield from _within(context, inner, f"{full} {inner}")
 

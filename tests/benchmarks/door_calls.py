@@ -57,6 +57,7 @@ NOT_CALLED: Final = {
     "prune": "writes the warehouse",
     "reference": "runs a model, with torch",
     "remove": "writes the warehouse",
+    "show": "prints any view; these are asked by sql",
     "sql": "takes any query; the views are asked by it",
     "views": "prints the catalog; reads no capture",
 }
@@ -98,7 +99,7 @@ def commands(group: click.Group = main, path: tuple[str, ...] = ()) -> Iterator[
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None
-        if isinstance(command, click.Group):
+        if isinstance(command, click.Group) and name not in NOT_CALLED:
             yield from commands(command, (*path, name))
         else:
             yield " ".join((*path, name)), command
