@@ -29,7 +29,8 @@ durations AS (
         e.duration_ticks AS ticks,
         count(*) AS number
     FROM target AS a
-    JOIN events AS e ON e.capture_id = a.capture_id
+    JOIN (SELECT i.* FROM events AS i WHERE i.capture_id = capture_key) AS e
+        ON e.capture_id = a.capture_id
     WHERE e.value_unit = 'ticks'
         AND e.clock <> 'synthetic'
         -- Events that are in no total need no precise clock.

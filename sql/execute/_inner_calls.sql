@@ -19,6 +19,14 @@ calls AS (
         SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
     ) AS t ON t.signature_index = s.signature_index
 ),
+-- Outside of the recursion, in which DuckDB would read the events of all captures.
+parents AS MATERIALIZED (
+    SELECT i.run_index, i.event_index, i.parent_index
+    FROM event_ticks AS i
+    WHERE i.capture_id = capture_key
+        AND i.parent_index IS NOT NULL
+        AND EXISTS (FROM calls AS c WHERE c.parent_index <> c.execute_index)
+),
 -- Calls that an execute doesn't contain directly, with all their parents.
 ancestors AS (
     SELECT
@@ -37,10 +45,7 @@ ancestors AS (
         k.instruction_id,
         t.parent_index
     FROM ancestors AS k
-    JOIN (
-        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.run_index = k.run_index AND t.event_index = k.above
-    WHERE t.parent_index IS NOT NULL
+    JOIN parents AS t ON t.run_index = k.run_index AND t.event_index = k.above
 )
 SELECT DISTINCT k.run_index, k.event_index
 FROM ancestors AS k

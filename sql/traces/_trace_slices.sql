@@ -36,10 +36,12 @@ classified AS MATERIALIZED (
         coalesce(s.purpose = 'communication', false) AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id
-    WHERE s.activity IN (
-            'kernel', 'copy', 'fill', 'call', 'op', 'step', 'annotation', 'module',
-            'python'
-        )
+    -- Not IN the others: DuckDB would join these words to the signatures of all captures.
+    WHERE s.activity <> 'device_wait'
+        AND s.activity <> 'device_annotation'
+        AND s.activity <> 'counter_range'
+        AND s.activity <> 'python_function'
+        AND s.activity <> 'other'
 )
 SELECT
     t.run_index,
