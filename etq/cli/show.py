@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -15,7 +15,10 @@ from etq.cli.targets import file_options, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import write
 
-_KINDS = ("table", "view", "table macro")
+_KINDS: Final = ("table", "view", "table macro")
+# Of the parameters whose default is NULL, those that are numbers. The others are lists or texts: labels of builds and
+# hash prefixes may look like numbers.
+_NUMBERS: Final = frozenset(("launch_delay_us", "min_effect", "peak_bandwidth", "peak_flops", "step"))
 
 
 class _Views(click.Group):
@@ -54,9 +57,8 @@ def _command(view: catalog.SqlObject) -> click.Command:
         values = {each.name: _value(each, given.pop(each.name)) for each in view.parameters}
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
-            capture = given["capture"] = str(values.pop("capture"))
-            read_options = pop_file_options(given)
-            show_view(view.name, capture, db, (format, output, force), read_options, **values)
+            capture = values.pop("capture")
+            show_view(view.name, capture, db, (format, output, force), pop_file_options(given), **values)
             return
         from etq.warehouse.warehouse import open
 
@@ -69,14 +71,14 @@ def _command(view: catalog.SqlObject) -> click.Command:
         with open(db, read_only=True) as warehouse:
             write(warehouse, f"FROM {call}", format, output, force=force, **values)
 
-    command.__doc__ = f"{view.text}\n\nColumns: {', '.join(each.name for each in view.columns)}."
+    text = f"{view.text}\n\nColumns: {', '.join(each.name for each in view.columns)}."
     decorated = output_options(warehouse_option(file_options(command, names) if is_of_file else command))
     for each in reversed(view.parameters):
         if each.default is None:
             decorated = click.argument(each.name)(decorated)
         else:
             decorated = click.option(f"--{each.name.replace('_', '-')}", each.name, help=_help(each))(decorated)
-    return click.command(view.name, help=command.__doc__, short_help=view.text.split(". ")[0])(decorated)
+    return click.command(view.name, help=text, short_help=view.text.split(". ")[0])(decorated)
 
 
 def _help(parameter: catalog.Column) -> str:
@@ -85,11 +87,11 @@ def _help(parameter: catalog.Column) -> str:
 
 
 def _value(parameter: catalog.Column, text: str | None) -> Any:
-    """Return what a parameter's text stands for: a number, a list or true and false as in JSON, else the text itself.
-
-    A parameter whose default is a text, and one without a default, has texts alone.
-    """
-    if text is None or parameter.default is None or parameter.default.startswith("'"):
+    """Return the value of a parameter, given as a text: a number, true, false or a list is written as in JSON."""
+    default = parameter.default
+    if text is None or default is None or default.startswith("'"):
+        return text
+    if default == "NULL" and parameter.name not in _NUMBERS and not text.startswith("["):
         return text
     try:
         return json.loads(text)

@@ -12,7 +12,7 @@ from etq.ingest.trace.launches import Flags, Owners, Whole, are, is_node, neares
 from etq.ingest.trace.nesting import by_start, order_of
 from etq.ingest.trace.scanner import NONE
 
-STEP: Final = "ProfilerStep#"
+_STEP: Final = "ProfilerStep#"
 COLUMNS: Final = ("call_index", "operator_index", "operators_within")
 
 
@@ -31,7 +31,7 @@ class Calls(NamedTuple):
 
 def family_of(name: str) -> str:
     """Return the name that the events of all steps share; another name as it is."""
-    return "ProfilerStep*" if name.startswith(STEP) else name
+    return "ProfilerStep*" if name.startswith(_STEP) else name
 
 
 def calls_and_operators(

@@ -7,15 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from etq.ingest.arrow import batch, numbers
 from etq.ingest.trace.classes import Class
+from etq.ingest.trace.launches import Flags, Whole, are
 from etq.ingest.trace.scanner import NONE
 
-Whole = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 # The categories of `step_breakdown`: each moment counts for the first that applies.
 _CATEGORIES: Final = ("kernel", "communication", "memcpy", "memset", "runtime", "data_loader", "cpu_exec")
 _OF_ACTIVITIES: Final = {
@@ -36,8 +34,7 @@ class _Slices(NamedTuple):
     end: Whole
 
     def are(self, *activities: str) -> Flags:
-        found: Flags = np.array([_activity(each) in activities for each in self.classes], np.bool_)[self.kind]
-        return found
+        return are(self.kind, [_activity(each) in activities for each in self.classes])
 
 
 class _Steps(NamedTuple):

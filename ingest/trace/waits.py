@@ -6,16 +6,14 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from etq.ingest.arrow import encoded, flags, numbers
 from etq.ingest.trace.classes import Class
+from etq.ingest.trace.launches import Flags, Whole, are
 from etq.ingest.trace.nesting import order_of
 from etq.ingest.trace.scanner import NONE
 
-Whole = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 KINDS: Final = ("dependency", "unknown_wait", "stream_delay", "launch_delay", "synchronization")
 _DEPENDENCY, _UNKNOWN, _STREAM, _LAUNCH, _SYNCHRONIZATION = range(len(KINDS))
 COLUMNS: Final = ("wait_kind", "wait_index", "recorded_index", "called_index", "is_inferred", "latency_ticks")
@@ -198,8 +196,7 @@ def _work_and_records(trace: Trace, call: Whole, devices: OfDevices) -> tuple[_W
 
 
 def _are(trace: Trace, holds: Callable[[Class], bool]) -> Flags:
-    found: Flags = np.array([holds(each) for each in trace.classes], np.bool_)[trace.kind]
-    return found
+    return are(trace.kind, [holds(each) for each in trace.classes])
 
 
 def _record_calls(trace: Trace, call: Whole, devices: OfDevices) -> tuple[Whole, Whole]:

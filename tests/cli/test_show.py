@@ -85,8 +85,10 @@ def test_each_has_a_help_with_its_parameters(each: catalog.SqlObject) -> None:
         ("schedule 1", "schedule is a function: call it in etq sql, as etq views schedule describes"),
         ("op_totals none", "no capture matches none"),
         ("op_totals run --by colour", "by must be"),
+        ("framework_tax run --baseline 12345678", "no capture matches 12345678"),
+        ("op_totals run --method 5", "no run is of method '5'"),
     ],
 )
 def test_wrong_names(db: str, arguments: str, message: str) -> None:
-    done = run_etq("show", *arguments.split(), *(["--db", db] if "op_totals" in arguments else []))
+    done = run_etq("show", *arguments.split(), *(["--db", db] if " run" in arguments or " none" in arguments else []))
     assert done.exit_code == 1 and message in done.stderr
