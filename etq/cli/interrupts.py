@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 from types import FrameType
 from typing import Final
 
@@ -68,7 +69,11 @@ def _watch(signals: int) -> None:
     while signal.SIGINT not in os.read(signals, 1):
         pass
     time.sleep(_grace)
-    # Half-written files are in temporary folders, which are removed here as at a regular exit.
+    # Half-written files are in temporary folders, which are removed here as at a regular exit. Libraries may wait for
+    # what the main thread does: DuckDB closes its connections only after a query has ended.
     sys.unraisablehook = lambda _: None
-    atexit._run_exitfuncs()
+    weakref.finalize._exitfunc()  # type: ignore[attr-defined]
+    others = threading.Thread(target=atexit._run_exitfuncs, daemon=True)
+    others.start()
+    others.join(_grace)
     os._exit(STATUS)
