@@ -43,18 +43,18 @@ _SHELL: Final = """<!DOCTYPE html>
 <body class="served" data-page="{page}" data-source="{source}">
 <a class="skip" href="#main">Skip to content</a>
 <noscript>This page draws itself with JavaScript, which is turned off.</noscript>
-<div class="top" role="banner">
+<header class="top">
 <nav class="pages" aria-label="Pages">{links}</nav>
 <span class="source muted" title="{source}">{name}</span>
-</div>
-<div id="main" tabindex="-1">
-<header id="head"></header>
+</header>
+<main id="main" tabindex="-1">
+<div id="head"></div>
 <div id="tools"></div>
 <p id="state" role="status" aria-live="polite"></p>
 <nav id="contents" aria-label="Sections"></nav>
-<main id="sections"></main>
+<div id="sections"></div>
+</main>
 <footer id="foot"></footer>
-</div>
 {scripts}
 </body>
 </html>

@@ -31,7 +31,7 @@ def text(page: WebDriver, selector: str) -> str:
 
 
 def names(page: WebDriver) -> list[str]:
-    script = "return [...document.querySelectorAll('.grid tbody tr[data-place] a')].map((each) => each.textContent)"
+    script = "return [...document.querySelectorAll('.grid tbody tr[data-place] a')].map((each) => each.title)"
     found: list[str] = page.execute_script(script)
     return found
 

@@ -351,3 +351,26 @@ def test_pages_fit(page: WebDriver, server: Server, width: int, theme: str) -> N
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_columns_are_of_labels_that_divide_captures(page: WebDriver, server: Server) -> None:
+    """Not of a label that names each capture, nor of one that all captures share, nor of values that are not there."""
+    visit(page, server, "/", series=True)
+    shown = page.execute_script("return [...document.querySelectorAll('.grid th')].map((each) => each.dataset.column)")
+    labels = page.execute_async_script(
+        "const done = arguments[0]; etq.ask('captures').then((found) => done(Object.fromEntries("
+        "Object.entries(found.labels).map(([key, { texts, at }]) => [key, [texts.length, at.filter((n) => n >= 0).length, at.length]]))))"
+    )
+    for key, (values, labelled, captures) in labels.items():
+        if f"label {key}" in shown:
+            assert values > 1 and 2 * labelled >= captures, key
+            assert values < labelled or labelled <= 8, key
+    assert "label device" in shown and "execute" in shown
+
+
+def test_keys_reach_the_table_at_once(page: WebDriver, server: Server) -> None:
+    visit(page, server, "/", series=True)
+    page.find_element("css selector", "body").send_keys(Keys.ARROW_DOWN)
+    assert page.execute_script("return document.activeElement.getAttribute('aria-rowindex')") == "3"
+    page.find_element("css selector", '.grid th[data-column="name"] button').send_keys(Keys.ENTER)
+    assert page.execute_script("return document.activeElement.closest('th')?.dataset.column") == "name"

@@ -39,6 +39,18 @@ globalThis.etq = {
     return text.length > most ? `${text.slice(0, most)}…` : text;
   },
 
+  // A text that is cut in the middle: the ends of names tell them apart.
+  middle(value, most) {
+    const text = String(value);
+    const half = Math.floor((most - 1) / 2);
+    return text.length > most ? `${text.slice(0, most - 1 - half)}…${text.slice(-half)}` : text;
+  },
+
+  // A button; its title is the name of one that has only a sign.
+  button(text, title, act, id = null) {
+    return etq.element("button", { type: "button", id, text, title, "aria-label": /[A-Za-z]/.test(text) ? null : title, onclick: act });
+  },
+
   // The name of a capture: a link where the host of the report has a page for each, `etq.linkOf(name)`.
   captureName(name) {
     return etq.linkOf && name !== null ? etq.element("a", { href: etq.linkOf(name), text: name }) : (name ?? "");

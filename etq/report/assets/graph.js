@@ -153,19 +153,18 @@ etq.section("graph", (parent, tables, facts) => {
   which.hidden = graphs.length < 2;
   const input = etq.element("input", { type: "search", placeholder: "op, name, module, file:line, handle:12", "aria-label": "Search the graph" });
   const output = etq.element("output", { class: "muted" });
-  const button = (text, title, act, id = null) => etq.element("button", { type: "button", title, "aria-label": title, text, onclick: act, id });
   const bar = etq.element("div", { class: "bar" }, which, select, input,
-    button("‹", "Previous match", () => step(-1)), button("›", "Next match", () => step(1)),
-    button("+", "Zoom in", () => view.zoom(1.4)), button("−", "Zoom out", () => view.zoom(1 / 1.4)),
-    button("Fit", "Show the whole graph", () => view.fit()),
-    button("Close all", "Close all modules", () => openTo(1), "graph-close"),
-    button("Level +", "Open one level more", () => openTo(level + 1), "graph-more"),
-    button("Level −", "Close the innermost level", () => openTo(level - 1), "graph-less"),
-    button("Open all", "Open all modules", () => openTo(places.levels), "graph-open"), output);
+    etq.button("‹", "Previous match", () => step(-1)), etq.button("›", "Next match", () => step(1)),
+    etq.button("+", "Zoom in", () => view.zoom(1.4)), etq.button("−", "Zoom out", () => view.zoom(1 / 1.4)),
+    etq.button("Fit", "Show the whole graph", () => view.fit()),
+    etq.button("Close all", "Close all modules", () => openTo(1), "graph-close"),
+    etq.button("Level +", "Open one level more", () => openTo(level + 1), "graph-more"),
+    etq.button("Level −", "Close the innermost level", () => openTo(level - 1), "graph-less"),
+    etq.button("Open all", "Open all modules", () => openTo(places.levels), "graph-open"), output);
   const frame = etq.element("div", { class: "graph" });
   const side = etq.element("div", {});
   const legend = etq.element("div");
-  const detail = etq.element("div", { class: "detail", "aria-live": "polite" });
+  const detail = etq.element("div", { class: "detail", tabindex: 0, role: "region", "aria-label": "Details", "aria-live": "polite" });
   parent.append(bar, frame);
   frame.append(side, detail);
   const view = new etq.GraphView(side, {

@@ -102,14 +102,13 @@ etq.section("graph_pair", (parent, tables, facts) => {
   const which = etq.element("select", { "aria-label": "Method", id: "pair-method" },
     ...methods.map((name) => etq.element("option", { value: name, text: name })));
   which.hidden = methods.length < 2;
-  const button = (text, title, act, id = null) => etq.element("button", { type: "button", title, "aria-label": title, text, onclick: act, id });
   const bar = etq.element("div", { class: "bar" }, select, which,
-    button("+", "Zoom in", () => base.view.zoom(1.4)), button("−", "Zoom out", () => base.view.zoom(1 / 1.4)),
-    button("Fit", "Show both graphs", () => fit()),
-    button("Close all", "Close all modules", () => openTo(1), "pair-close"),
-    button("Level +", "Open one level more", () => openTo(level + 1), "pair-more"),
-    button("Level −", "Close the innermost level", () => openTo(level - 1), "pair-less"),
-    button("Open all", "Open all modules", () => openTo(Infinity), "pair-open"));
+    etq.button("+", "Zoom in", () => base.view.zoom(1.4)), etq.button("−", "Zoom out", () => base.view.zoom(1 / 1.4)),
+    etq.button("Fit", "Show both graphs", () => fit()),
+    etq.button("Close all", "Close all modules", () => openTo(1), "pair-close"),
+    etq.button("Level +", "Open one level more", () => openTo(level + 1), "pair-more"),
+    etq.button("Level −", "Close the innermost level", () => openTo(level - 1), "pair-less"),
+    etq.button("Open all", "Open all modules", () => openTo(Infinity), "pair-open"));
   const frame = etq.element("div", { class: "graph-pair" });
   const legend = etq.element("div", { class: "graph" });
   const detail = etq.element("div", { class: "graph-pair", "aria-live": "polite" });

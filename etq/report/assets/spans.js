@@ -412,18 +412,17 @@ etq.spanTools = (parent, spans, text, summarize, ...before) => {
   };
   input.addEventListener("input", search);
   input.addEventListener("keydown", (event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1));
-  const button = (label, title, act) => etq.element("button", { type: "button", title, "aria-label": title, text: label, onclick: act });
   parent.append(
     etq.element(
       "div",
       { class: "bar" },
       ...before,
       input,
-      button("‹", "Previous match", () => step(-1)),
-      button("›", "Next match", () => step(1)),
-      button("+", "Zoom in", () => spans.zoom(1.6)),
-      button("−", "Zoom out", () => spans.zoom(1 / 1.6)),
-      button("Reset", "Show all", () => spans.reset()),
+      etq.button("‹", "Previous match", () => step(-1)),
+      etq.button("›", "Next match", () => step(1)),
+      etq.button("+", "Zoom in", () => spans.zoom(1.6)),
+      etq.button("−", "Zoom out", () => spans.zoom(1 / 1.6)),
+      etq.button("Reset", "Show all", () => spans.reset()),
       output,
     ),
   );

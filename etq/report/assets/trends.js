@@ -1,4 +1,4 @@
-// Series of captures: totals and ops, one capture after the other, and the captures from which on they changed for good.
+// Series of captures: totals and ops, one capture after the other, and the captures from which on their level changed.
 
 const where = (get) => [get("module_path"), get("instruction_id") === null ? "" : `@${get("instruction_id")}`].filter(Boolean).join(" ");
 const seriesName = (series) => series || "(all captures)";
@@ -11,7 +11,7 @@ etq.section("series", (parent, { series, changes }, facts) => {
     etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value" }, href ? etq.element("a", { href, text: value }) : value), etq.element("div", { class: "muted", text: note })));
   const changed = (what, verdict, note) => card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, count(what, verdict) ? "#regressions" : null);
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
-  changed("total", "slower", "for good, from some capture on");
+  changed("total", "slower", "their level changed, and kept");
   changed("total", "faster", "likewise");
   changed("op", "slower", "on their own, without the common shift");
   changed("op", "faster", "likewise");
@@ -27,13 +27,24 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   const groups = grouped(rows, (row) => rows.get(row, "series"));
   etq.totalTrends = { rows, groups };
   const title = etq.element("p", { class: "chart-title" });
-  const state = { points: [], marks: [] };
-  parent.append(title);
-  const draw = etq.plot(parent, (width) => totalPlot(rows, state, facts.over, width), chosenPoint(() => [rows, state.points]));
+  const state = { points: [], marks: [], lines: [] };
+  const beside = etq.element("select", { "aria-label": "Series drawn over each other", id: "beside", onchange: () => show(state.name) });
+  parent.append(etq.element("div", { class: "bar" }, title, beside));
+  const draw = etq.plot(parent, () => (state.lines.length ? linesPlot(rows, state, facts.over) : totalPlot(rows, state, facts.over)), chosenPoint(() => [rows, state.lines.length ? [] : state.points]));
   const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
   const show = (name) => {
     state.points = groups.get(name) ?? [];
-    state.marks = state.points.filter((row) => rows.get(row, "change_percent") !== null).map((row) => [rows.get(row, "position"), rows.get(row, "change_percent")]);
+    state.marks = state.points.filter((row) => rows.get(row, "change_percent") !== null).map((row) => {
+      const position = rows.get(row, "position");
+      return [position, rows.get(row, "change_percent"), changedOps(changes, name, position)];
+    });
+    const kinds = name === state.name ? beside.value : "";
+    state.name = name;
+    const keys = [...groups.keys()].length > 1 ? labelKeys(name).filter((key) => alike(groups.keys(), name, key).length > 1) : [];
+    beside.replaceChildren(...[["", "this series"], ...keys.map((key) => [key, `each ${key}`])].map(([value, text]) => etq.element("option", { value, text: etq.short(text, 60) })));
+    beside.hidden = !keys.length;
+    beside.value = keys.includes(kinds) ? kinds : "";
+    state.lines = beside.value ? alike(groups.keys(), name, beside.value).slice(0, LINES.length).map((other) => [valueOfKey(other, beside.value), groups.get(other)]) : [];
     title.textContent = etq.printable(etq.short(seriesName(name)));
     draw();
     drawCommon();
@@ -48,8 +59,10 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     { name: "first", unit, numeric: true },
     { name: "last", unit, numeric: true },
     { name: "changes", numeric: true },
-    { name: "changed_at", title: "last change at" },
-    { name: "last_change", title: "by", numeric: true, as: etq.change },
+    ...(series.list("changed_at").some((label) => label !== null) ? [
+      { name: "changed_at", title: "last change at", as: (label) => label ?? "none" },
+      { name: "last_change", title: "by", numeric: true, as: etq.change },
+    ] : []),
   ], {
     name: "series",
     choose: (row, isFirst) => {
@@ -60,6 +73,21 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     chosen: (row) => seriesName(series.get(row, "series")) === (etq.shownSeries?.() ?? (changes.length ? seriesName(changes.get(0, "series")) : null)),
   });
 });
+
+// The labels of a series, which its name has as key=value; and the series that differ from it by one label alone.
+const parts = (name) => name.split(",").filter((part) => part.includes("="));
+const labelKeys = (name) => parts(name).map((part) => part.slice(0, part.indexOf("=")));
+const without = (name, key) => parts(name).filter((part) => !part.startsWith(`${key}=`)).join();
+const alike = (names, name, key) => [...names].filter((other) => labelKeys(other).includes(key) && without(other, key) === without(name, key));
+const valueOfKey = (name, key) => parts(name).find((part) => part.startsWith(`${key}=`)).slice(key.length + 1);
+
+// The ops whose level changed with that of the total: the total's change may be found a few captures off.
+const NEAR = 2;
+function changedOps(changes, series, position) {
+  const found = changes.rows().filter((row) => changes.get(row, "what") === "op" && changes.get(row, "series") === series && Math.abs(changes.get(row, "position") - position) <= NEAR);
+  const ops = [...new Set(found.map((row) => changes.get(row, "op")))];
+  return ops.slice(0, 2).map((op) => etq.middle(op, 30)).join(", ") + (ops.length > 2 ? ` and ${ops.length - 2} more` : "");
+}
 
 // What a click on a point does, where the host of the report has pages of captures: `etq.pointChosen(capture, event)`.
 function chosenPoint(shown) {
@@ -178,38 +206,59 @@ function xOf(table, points, over) {
     const [first, last] = [table.get(row, "first_label"), table.get(row, "last_label")];
     return etq.printable(etq.short(first === last ? first : `${first} … ${last}`, 40));
   };
-  const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? etq.printable(etq.short(table.get(near(position), "first_label"), 12)) : "");
+  const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? labelText(table.get(near(position), "first_label")) : "");
+  const title = etq.printable(etq.short(over, 40));
+  const times = over === "captured_at" ? points.map((row) => momentOf(table.get(row, "first_label"))) : [];
+  const isTime = times.length > 0 && !times.some(Number.isNaN) && times.every((time, index) => index === 0 || time > times[index - 1]);
   return {
-    at,
-    axis: etq.axis(etq.printable(etq.short(over, 40)), label, { size: 34, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] }),
-    series: { label: etq.printable(etq.short(over, 40)), value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
+    at: isTime ? times : at,
+    // Between the captures before and at a position.
+    before: (position) => {
+      const index = at.indexOf(position);
+      return isTime && index > 0 ? (times[index - 1] + times[index]) / 2 : position - 0.5;
+    },
+    time: isTime,
+    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS }),
+    series: { label: title, value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
   };
 }
 
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
+const labelText = (label) => etq.printable(etq.short(label, 12));
+// The pixels between labels of an axis, so that they don't meet.
+const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
+// Seconds since 1970 of a time without zone, which is UTC; NaN of what is none.
+const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
+const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
+
 const valueOf = (show) => (_, each) => (each === null || each === undefined ? "–" : show(each));
 
-// The changes as lines across the plot, with their size.
-function markHook(marks) {
+// The changes as lines across the plot, with their size and what changed. Texts that would meet stand below each other.
+function markHook(marks, x) {
   return (plot) => {
     const pen = plot.ctx;
+    const ends = []; // where the last text of each line of texts ends
     pen.save();
     pen.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
     pen.textBaseline = "top";
     pen.textAlign = "left";
     pen.lineWidth = 1.5 * devicePixelRatio;
-    for (const [position, change] of marks) {
-      const x = plot.valToPos(position - 0.5, "x", true);
-      if (x < plot.bbox.left || x > plot.bbox.left + plot.bbox.width) continue;
+    for (const [position, change, ops] of marks) {
+      const at = plot.valToPos(x.before(position), "x", true);
+      if (at < plot.bbox.left || at > plot.bbox.left + plot.bbox.width) continue;
       pen.strokeStyle = pen.fillStyle = etq.colour(change > 0 ? "slower-4" : "faster-4");
       pen.setLineDash([4 * devicePixelRatio, 3 * devicePixelRatio]);
       pen.beginPath();
-      pen.moveTo(x, plot.bbox.top);
-      pen.lineTo(x, plot.bbox.top + plot.bbox.height);
+      pen.moveTo(at, plot.bbox.top);
+      pen.lineTo(at, plot.bbox.top + plot.bbox.height);
       pen.stroke();
-      const text = etq.change(change);
+      const text = etq.printable([etq.change(change), ops].filter(Boolean).join(" "));
       const room = pen.measureText(text).width + 6 * devicePixelRatio;
-      const isLast = x + room > plot.bbox.left + plot.bbox.width;
-      pen.fillText(text, isLast ? x - room : x + 4 * devicePixelRatio, plot.bbox.top + 2);
+      const isLast = at + room > plot.bbox.left + plot.bbox.width;
+      const left = isLast ? at - room : at + 4 * devicePixelRatio;
+      const line = (ends.findIndex((end) => end < left) + ends.length + 1) % (ends.length + 1);
+      ends[line] = left + room;
+      pen.fillText(text, left, plot.bbox.top + 2 + line * 14 * devicePixelRatio);
     }
     pen.restore();
   };
@@ -239,7 +288,8 @@ function totalPlot(table, state, over) {
   return [
     {
       height: 280,
-      scales: { x: { time: false }, y: { range: isMetric ? rangeOf(list("median"), []) : rangeOf(list("p25"), list("median")) } },
+      tzDate: utc,
+      scales: { x: { time: x.time }, y: { range: isMetric ? rangeOf(list("median"), []) : rangeOf(list("p25"), list("median")) } },
       axes: [x.axis, etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
       series: [
         x.series,
@@ -247,9 +297,53 @@ function totalPlot(table, state, over) {
         { label: "median", stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) },
       ],
       bands: [{ series: [2, 1], fill: `${etq.colour("faint")}66` }],
-      hooks: { draw: [markHook(state.marks)] },
+      hooks: { draw: [markHook(state.marks, x)] },
     },
     [x.at, list("p25"), list("median")],
+  ];
+}
+
+// The most series that are drawn over each other, and their colours.
+const LINES = ["accent", "warm", "delegate", "control", "bad", "muted", "python", "faint"];
+
+// Series over each other, each relative to its own median: they may be of devices of other speeds. Captures of the same
+// label are above each other.
+function linesPlot(table, state, over) {
+  const places = new Map();
+  for (const [, points] of state.lines) {
+    for (const row of points) {
+      const label = table.get(row, "first_label");
+      if (!places.has(label)) places.set(label, [Number(label), momentOf(table.get(row, "captured_at")), table.get(row, "position")]);
+    }
+  }
+  const by = [0, 1, 2].find((which) => [...places.values()].every((found) => Number.isFinite(found[which]))) ?? 2;
+  const labels = [...places.keys()].sort((one, other) => places.get(one)[by] - places.get(other)[by]);
+  const at = new Map(labels.map((label, index) => [label, index]));
+  const columns = state.lines.map(([, points]) => {
+    const known = points.map((row) => table.get(row, "p25") ?? table.get(row, "median"));
+    const sorted = known.filter((value) => value !== null).sort((one, other) => one - other);
+    const middle = sorted[sorted.length >> 1];
+    const column = Array(labels.length).fill(null);
+    points.forEach((row, index) => { if (known[index] !== null) column[at.get(table.get(row, "first_label"))] = 100 * (known[index] / middle - 1); });
+    return column;
+  });
+  const title = etq.printable(etq.short(over, 40));
+  const isTime = by === 1 && over === "captured_at";
+  return [
+    {
+      height: 280,
+      tzDate: utc,
+      scales: { x: { time: isTime }, y: { range: (_, low, high) => ranged(low ?? 0, high ?? 0) } },
+      axes: [
+        isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, (index) => (Number.isInteger(index) && labels[index] !== undefined ? labelText(labels[index]) : ""), { size: 34, space: roomOf(labels), incrs: STEPS }),
+        etq.axis("from its own median, %", etq.number),
+      ],
+      series: [
+        { label: title, value: (_, __, ___, index) => (index === null || index === undefined ? "–" : labelText(labels[index])) },
+        ...state.lines.map(([name], index) => ({ label: etq.printable(etq.middle(name, 30)), stroke: etq.colour(LINES[index]), width: 1.5, spanGaps: true, points: { show: labels.length <= 120, size: 4, fill: etq.colour(LINES[index]) }, value: valueOf(etq.change) })),
+      ],
+    },
+    [isTime ? labels.map((label) => places.get(label)[1]) : labels.map((_, index) => index), ...columns],
   ];
 }
 
@@ -258,7 +352,8 @@ function commonPlot(table, state, over) {
   return [
     {
       height: 150,
-      scales: { x: { time: false }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
+      tzDate: utc,
+      scales: { x: { time: x.time }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
       axes: [x.axis, etq.axis("common shift, %", (value) => etq.number(value))],
       series: [x.series, { label: "common shift, relative to the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
     },
@@ -279,7 +374,8 @@ function opPlot(state, over) {
   return [
     {
       height: 280,
-      scales: { x: { time: false }, y: { range: rangeOf([...list("normalized"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
+      tzDate: utc,
+      scales: { x: { time: x.time }, y: { range: rangeOf([...list("normalized"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
       axes: [x.axis, etq.axis(`time a run, ${etq.unit(unit)}`, etq.number)],
       series: [
         x.series,
@@ -288,7 +384,7 @@ function opPlot(state, over) {
         { label: "its own, without the common shift", stroke: etq.colour("accent"), width: 1.5, points: { show: points.length <= 120, size: 5, fill: etq.colour("accent") }, value: valueOf(show) },
       ],
       bands: isDrawnInParts ? [{ series: [3, 2], fill: `${etq.colour("faint")}44` }] : [],
-      hooks: { draw: [markHook(state.marks)] },
+      hooks: { draw: [markHook(state.marks, x)] },
     },
     [x.at, list("p25"), ...(isDrawnInParts ? [list("low"), list("high")] : []), list("normalized")],
   ];

@@ -15,9 +15,14 @@ const FIXED = {
   uri: { title: "file", width: 260 },
 };
 const SHOWN = ["execute", "trend", "change", "captured_at", "runs"];
+// Labels that divide captures, those that most teams give first; the time of a commit is in no column by default.
+const USUAL = ["model", "device", "backend", "commit", "branch"];
 const LABELS_SHOWN = 5;
+// A label with a value of its own for each capture names them, as the first column does.
+const MOST_NAMES = 8;
 const POLL = 5000;
 
+const isHash = (text) => /^[0-9a-f]{16,}$/.test(text ?? "");
 const time = (text) => (text === null ? "" : text.slice(0, 16));
 const momentOf = (micros) => (micros === null ? "" : new Date(micros / 1000).toISOString().slice(0, 16).replace("T", " "));
 
@@ -39,7 +44,12 @@ etq.pageOfCaptures = async () => {
   const input = etq.element("input", { type: "search", id: "selector", list: "selectors", placeholder: "Selector: model=mlp,device=pixel8, a name, a hash, @latest", autocomplete: "off", spellcheck: "false", "aria-label": "Selector of captures" });
   const wrong = etq.element("p", { class: "missing", role: "alert", hidden: true });
   const picked = [];
-  const page = { captures: null, series: null, counts: null, kept: null, since: null };
+  const page = {
+    captures: null, series: null, counts: null, kept: null, since: null,
+    // Whether a column of what comes after the list has no value, once it is known.
+    isEmpty: (name) => name in keys && name !== "trend" && isLoaded() && !page.captures.names.some((_, place) => keys[name](place) !== null),
+  };
+  const isLoaded = () => document.documentElement.dataset.series === "yes";
 
   const choose = (text) => {
     etq.setParameters({ where: text });
@@ -80,13 +90,18 @@ etq.pageOfCaptures = async () => {
   function chosenColumns() {
     const given = etq.parameters().columns;
     if (given !== undefined) return given.split(",").map(decodeURIComponent);
-    // Labels that few captures have, or all with the same value, come last.
-    const labels = labelColumns().filter((key) => rank(key) < 0.7).sort((one, other) => rank(one) - rank(other)).slice(0, LABELS_SHOWN);
-    return [...labels.map((key) => `label ${key}`), ...SHOWN];
+    const place = (key) => (USUAL.includes(key) ? USUAL.indexOf(key) : USUAL.length);
+    const labels = labelColumns().filter(divides).sort((one, other) => place(one) - place(other) || one.localeCompare(other)).slice(0, LABELS_SHOWN).map((key) => `label ${key}`);
+    const shown = SHOWN.filter((name) => !page.isEmpty(name));
+    return isNarrow() ? [...shown, ...labels] : [...labels, ...shown];
   }
-  function rank(key) {
+  const isNarrow = () => matchMedia("(max-width: 50rem)").matches;
+
+  // Whether a label is worth a column: most captures have it, and it tells groups of them apart.
+  function divides(key) {
     const { texts, at } = page.captures.labels.get(key);
-    return at.filter((each) => each < 0).length / at.length + (texts.length === 1 ? 0.5 : 0) + (/commit|dirty|time/.test(key) ? 0.7 : 0);
+    const labelled = at.filter((number) => number >= 0).length;
+    return texts.length > 1 && labelled * 2 >= at.length && !(texts.length === labelled && labelled > MOST_NAMES) && !/_time$|^dirty$/.test(key);
   }
 
   // Counts come after the list, of which they are the slow part.
@@ -109,22 +124,30 @@ etq.pageOfCaptures = async () => {
 
   function columns() {
     const found = [
-      { name: "pick", title: "", width: 34, sorts: false, cell: (place) => {
+      { name: "pick", title: "pick", width: 34, sorts: false, hidesTitle: true, cell: (place) => {
         const box = etq.element("input", { type: "checkbox", tabindex: -1, "aria-label": `Pick ${etq.printable(name(place))}`, onchange: () => pick(place) });
         box.checked = picked.includes(place);
         return box;
       } },
-      { name: "name", title: "capture", width: matchMedia("(max-width: 50rem)").matches ? 140 : 210, cell: (place) => etq.element("span", {},
+      { name: "name", title: "capture", width: isNarrow() ? 140 : Math.min(340, Math.max(150, 40 + 7.5 * longest())), cell: (place) => etq.element("span", {},
         page.since !== null && page.captures.table.get(place, "ingested") > page.since ? etq.element("span", { class: "fresh", title: "new since your last visit", text: "new" }) : null,
-        etq.element("a", { href: link(place), tabindex: -1, text: etq.short(name(place), 120), title: etq.printable(name(place)) })) },
+        etq.element("a", { href: link(place), tabindex: -1, text: etq.middle(name(place), isNarrow() ? 40 : 44), title: etq.printable(name(place)) })) },
     ];
     for (const each of chosenColumns()) {
       if (each.startsWith("label ")) {
         const key = each.slice(6);
-        if (page.captures.labels.has(key)) found.push({ name: each, title: key, width: Math.max(90, Math.min(170, 40 + 8 * Math.max(key.length, ...page.captures.labels.get(key).texts.slice(0, 20).map((text) => text.length)))), cell: (place) => page.captures.label(key, place) });
+        if (page.captures.labels.has(key)) found.push({ name: each, title: key, width: Math.max(90, Math.min(170, 40 + 8 * Math.max(key.length, ...page.captures.labels.get(key).texts.slice(0, 20).map((text) => shortened(text).length)))), cell: (place) => labelCell(key, place) });
       } else if (FIXED[each]) found.push({ name: each, ...FIXED[each], cell: cells[each] ?? ((place) => page.captures.table.get(place, each)) });
     }
     return found;
+  }
+
+  const longest = () => page.captures.names.reduce((most, text) => Math.max(most, text.length), 0);
+  // As git shows a commit.
+  const shortened = (text) => (isHash(text) ? text.slice(0, 10) : text);
+  function labelCell(key, place) {
+    const text = page.captures.label(key, place);
+    return isHash(text) ? etq.element("span", { text: shortened(text), title: text }) : text;
   }
 
   // The key by which a column is sorted: labels are in the order of their values, as the server has them.
@@ -256,8 +279,8 @@ etq.pageOfCaptures = async () => {
     if (page.captures.length) show({ keeps: true });
     const counts = await etq.ask("counts").catch(() => null);
     page.counts = counts && counts.rows.length === page.captures.length ? new etq.Table(counts.rows) : null;
-    if (page.captures.length) show({ keeps: true });
     document.documentElement.dataset.series = "yes";
+    if (page.captures.length) show({ keeps: true });
   }
 
   const facets = etq.element("details", { class: "side", open: matchMedia("(min-width: 50rem)").matches }, etq.element("summary", { text: "Labels" }), parts.facets);
@@ -267,6 +290,10 @@ etq.pageOfCaptures = async () => {
   parts.selector.append(input, columnChoice());
   main.append(facets, etq.element("div", { class: "listed" }, parts.selector, wrong, etq.element("div", { class: "bar" }, parts.count, parts.picked), parts.rows));
 
+  // Keys of the table work before it has the focus.
+  addEventListener("keydown", (event) => {
+    if (document.activeElement === document.body && !event.ctrlKey) grid.press(event);
+  });
   etq.onStep(() => filter());
   await etq.work("Reading captures…", async (signal) => {
     await load(signal);

@@ -40,7 +40,7 @@ etq.facets = (parent, choose) => {
         },
       }, etq.element("span", { class: "value", text: etq.short(texts[number], 60) }), etq.element("span", { class: "muted count", text: etq.number(counts[number]) }))));
     }
-    const box = etq.element("section", { class: "facet", "data-facet": key, "aria-label": `Label ${etq.printable(key)}` }, etq.element("h3", { text: etq.short(key, 60) }));
+    const box = etq.element("section", { class: "facet", "data-facet": key, "aria-label": `Label ${etq.printable(key)}` }, etq.element("h2", { text: etq.short(key, 60) }));
     if (texts.length > 30) {
       const input = etq.element("input", { type: "search", placeholder: `Search ${etq.number(texts.length)} values`, "aria-label": `Search values of ${etq.printable(key)}`, value: text || null });
       input.addEventListener("input", () => {

@@ -64,6 +64,7 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
   }
 
   function drawHead() {
+    const had = head.contains(document.activeElement) ? document.activeElement.closest("th").dataset.column : null;
     widths.replaceChildren(...columns.map((column) => {
       const made = etq.element("col");
       made.style.width = `${column.width}px`;
@@ -73,10 +74,11 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     head.replaceChildren(...columns.map((column) => {
       const direction = order?.[0] === column.name ? (order[1] ? "descending" : "ascending") : "none";
       const cell = etq.element("th", { scope: "col", class: column.numeric ? "number" : null, "data-column": column.name, "aria-sort": column.sorts === false ? null : direction });
-      cell.append(column.sorts === false ? etq.element("span", { class: "title", text: column.title })
+      cell.append(column.sorts === false ? etq.element("span", { class: column.hidesTitle ? "unseen" : "title", text: column.title })
         : etq.element("button", { type: "button", text: column.title, title: column.meaning, onclick: () => sort(column.name) }));
       return cell;
     }));
+    if (had !== null) head.querySelector(`[data-column="${CSS.escape(had)}"] button`)?.focus({ preventScroll: true });
   }
 
   function focus(at) {
@@ -95,8 +97,9 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
     waiting = true;
   });
   new ResizeObserver(() => scrolled()).observe(box);
-  body.addEventListener("keydown", (event) => {
-    if (!event.target.matches("tr") || event.altKey || event.metaKey) return;
+  // Does what a key of the table does; others are left to the page.
+  function press(event) {
+    if (event.altKey || event.metaKey || !places.length) return;
     const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: visible() - 2, PageUp: 2 - visible(), Home: -focused, End: places.length };
     if (event.key in steps) focus(focused + steps[event.key]);
     else if (event.key === "Enter") open(places[focused]);
@@ -105,7 +108,8 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
       focus(focused);
     } else return;
     event.preventDefault();
-  });
+  }
+  body.addEventListener("keydown", (event) => event.target.matches("tr") && press(event));
   body.addEventListener("focusin", (event) => {
     const row = event.target.closest("tr[data-place]");
     if (row) focused = Number(row.getAttribute("aria-rowindex")) - 2;
@@ -123,5 +127,6 @@ etq.rows = (parent, { label, open, pick, isPicked, sort }) => {
       draw();
     },
     draw,
+    press,
   };
 };

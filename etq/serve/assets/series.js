@@ -48,6 +48,14 @@ function svg(tag, attributes) {
   return made;
 }
 
+// The range of values without outliers, by Tukey's outer fences: those are drawn at the edge.
+function within(values) {
+  const sorted = [...values].sort((one, other) => one - other);
+  const at = (share) => sorted[Math.round(share * (sorted.length - 1))];
+  const [low, high, room] = [sorted[0], sorted.at(-1), 3 * (at(0.75) - at(0.25))];
+  return room > 0 ? [Math.max(low, at(0.25) - room), Math.min(high, at(0.75) + room)] : [low, high];
+}
+
 // The line of the captures around one in its series, with a dot there.
 etq.spark = (series, capture, width = WIDTH, most = AROUND) => {
   const found = series?.of.get(capture);
@@ -57,9 +65,9 @@ etq.spark = (series, capture, width = WIDTH, most = AROUND) => {
   const shown = points.slice(first, first + most);
   const values = shown.map((point) => point.value).filter((value) => value !== null);
   if (!values.length) return "";
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [low, high] = within(values);
   const x = (at) => 3 + ((width - 6) * at) / Math.max(1, shown.length - 1);
-  const y = (value) => HEIGHT - 3 - ((HEIGHT - 6) * (value - low)) / (high - low || 1);
+  const y = (value) => HEIGHT - 3 - ((HEIGHT - 6) * (Math.min(high, Math.max(low, value)) - low)) / (high - low || 1);
   const image = svg("svg", { class: "spark", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img" });
   const mine = points[found[1]];
   const text = svg("title", {});

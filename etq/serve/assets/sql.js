@@ -5,7 +5,7 @@ const EXAMPLES = [
   ["Which captures are there, by device?", () => "FROM capture_groups('device')"],
   ["What are the latest captures?", () => "SELECT name, captured_at, ingested_at\nFROM captures\nORDER BY coalesce(captured_at, ingested_at) DESC, ingested_at DESC\nLIMIT 20"],
   ["How does the execute time change over builds?", () => "SELECT series, label, capture, p25, unit, change_percent\nFROM trend()"],
-  ["What became slower for good?", () => "FROM regressions() WHERE verdict = 'slower'"],
+  ["What became slower, and stayed so?", () => "FROM regressions() WHERE verdict = 'slower'"],
   ["What differs between two captures?", (name, other) => `FROM compare_ops(${other}, ${name}) LIMIT 20`],
   ["Which runs of a capture are slow?", (name) => `FROM slow_runs(${name})`],
   ["How long does each run take?", (name) => `SELECT run_index, execute, is_outlier, unit FROM run_times(${name})`],
@@ -101,7 +101,7 @@ etq.pageOfSql = async () => {
 
   etq.onStep(follow);
   const known = etq.ask("schema").then((found) => {
-    schema = found;
+    schema = found.toSorted((one, other) => (one.kind === "table") - (other.kind === "table")); // views first
     for (const each of found) objects.set(each.name, each);
     listViews();
   }).catch((error) => docs.replaceChildren(etq.element("p", { class: "missing", text: error.message })));
