@@ -127,7 +127,7 @@ LARGE = {
     "mcp": ("etq.mcp",),
     "mcp_types": ("etq.mcp.handlers", "etq.mcp.messages"),
     "anyio": ("etq.mcp",),
-    "pydantic": ("etq.mcp.messages", "etq.mcp.tools"),
+    "pydantic": ("etq.mcp.messages",),
     "jsonschema": ("etq.mcp.handlers",),
     "pyspark": ("etq.spark",),
     "starlette": ("etq.serve.app", "etq.serve.running"),

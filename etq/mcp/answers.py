@@ -7,36 +7,21 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from etq import catalog
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
-from etq.mcp.results import (
-    Advice,
-    CaptureRow,
-    Figure,
-    Finding,
-    MetricChange,
-    ModuleChange,
-    Op,
-    OpChange,
-    Regression,
-    Row,
-    Total,
-    TraceOp,
-)
+from etq.mcp.tables import selected, table_of
 from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# How many rows of each list a result has at most.
-MOST_OPS: Final = 20
-MOST_VALUES: Final = 50
-# Characters of each text in the list of all views: the list has to fit into one result.
-MOST_OF_TEXT: Final = 90
+# How many rows of each table a result has at most, unless a call gives a limit, and values of each label.
+MOST_ROWS: Final = 10
+MOST_CAPTURES: Final = 20
+MOST_VALUES: Final = 20
 # Limits of `ask`, in seconds and megabytes, and of the files of `inspect_file`, in bytes.
 SECONDS: Final = 30.0
 MEGABYTES: Final = 256
@@ -53,7 +38,9 @@ class Settings(TypedDict):
 Result = dict[str, Any]
 
 
-def list_captures(settings: Settings, selector: str | None = None, limit: int = 50, offset: int = 0) -> Result:
+def list_captures(
+    settings: Settings, selector: str | None = None, limit: int = MOST_CAPTURES, offset: int = 0
+) -> Result:
     """Captures in the order of ingest, with the keys of labels and their values."""
     with _opened(settings) as warehouse:
         chosen = "true"
@@ -65,36 +52,42 @@ def list_captures(settings: Settings, selector: str | None = None, limit: int = 
             name for (name,) in warehouse.rows(f"SELECT c.name FROM captures AS c WHERE {chosen}", **parameters)[1]
         ]
         source = "(FROM capture_summary AS s WHERE s.name IN (SELECT unnest($names::VARCHAR[])))"
-        rows, _ = _objects(warehouse, CaptureRow, source, limit, offset=offset, names=names)
+        rows = _rows(warehouse, "capture_summary", source, names=names)
         labels = f"""
-            SELECT l.key, list(DISTINCT l.value ORDER BY l.value)[:{MOST_VALUES + 1}] AS values
+            SELECT l.key, list(DISTINCT l.value ORDER BY l.value) AS values
             FROM labels AS l JOIN captures AS c ON c.capture_id = l.capture_id
             WHERE {chosen} GROUP BY l.key ORDER BY l.key
         """
-        keys = [{"key": key, "values": values} for key, values in warehouse.rows(labels, **parameters)[1]]
-    cut = []
-    if any(len(each["values"]) > MOST_VALUES for each in keys):
-        cut = [f"labels: the first {MOST_VALUES} values of a key; for all, ask: SELECT DISTINCT key, value FROM labels"]
-        keys = [{**each, "values": each["values"][:MOST_VALUES]} for each in keys]
-    return {"captures": rows, "total": len(names), "offset": offset, "labels": keys, "cut": cut}
+        values = dict(warehouse.rows(labels, **parameters)[1])
+    cut = [f"labels: the first {MOST_VALUES} of {len(of_key)} values of {key}" for key, of_key in values.items()
+           if len(of_key) > MOST_VALUES]  # fmt: skip
+    return {
+        "captures": table_of(rows[0], rows[1][offset : offset + limit]),
+        "labels": {key: of_key[:MOST_VALUES] for key, of_key in values.items()},
+        "total": len(names),
+        "offset": offset,
+        "cut": cut,
+    }
 
 
 def describe(_: Settings, view: str | None = None) -> Result:
-    """The documentation of a table, view or macro; or the names of all, with the beginning of their documentation."""
+    """The documentation of a table, view or macro; or the names of all, by the folder that they are defined in."""
     if view is None:
-        begins = [(e, e.text.split(". ")[0].rstrip(".")) for e in catalog.public_objects()]
-        views = [
-            {"name": e.name, "kind": e.kind, "text": shorten(text, MOST_OF_TEXT, placeholder=" …")}
-            for e, text in begins
-        ]
-        nothing: Result = {"name": None, "kind": None, "text": None, "parameters": [], "columns": []}
-        return {**nothing, "views": views, "cut": []}
+        views: dict[str, list[str]] = {}
+        for target in catalog.public_objects():
+            views.setdefault(target.file.partition("/")[0], []).append(target.name)
+        return {"views": views, "cut": []}
     target = catalog.public_object(view)
-    parts = {
-        part: [{"name": e.name, "text": e.text, "type": e.type, "default": e.default} for e in listed]
-        for part, listed in (("parameters", target.parameters), ("columns", target.columns))
+    parameters = [[e.name, e.default, e.text] for e in target.parameters]
+    columns = [[e.name, e.type, e.text] for e in target.columns]
+    return {
+        "name": target.name,
+        "kind": target.kind,
+        "text": target.text,
+        "parameters": table_of(("name", "default", "text"), parameters),
+        "columns": table_of(("name", "type", "text"), columns),
+        "cut": [],
     }
-    return {"name": target.name, "kind": target.kind, "text": target.text, **parts, "views": [], "cut": []}
 
 
 def ask(settings: Settings, sql: str, limit: int = 100) -> Result:
@@ -112,7 +105,11 @@ def summary(settings: Settings, capture: str) -> Result:
         return _summary(warehouse, warehouse.capture(capture))
 
 
-def compare(settings: Settings, base: str, new: str, limit: int = MOST_OPS, allow_mismatch: bool = False) -> Result:
+# The tables of a comparison, and the views that they are from.
+PARTS: Final = {"totals": "captures", "modules": "modules", "ops": "ops", "metrics": "metrics", "findings": "findings"}
+
+
+def compare(settings: Settings, base: str, new: str, limit: int = MOST_ROWS, allow_mismatch: bool = False) -> Result:
     """Whether new is slower than base, where, and whether the difference is noise."""
     from etq.analysis.comparison import Comparison
 
@@ -121,20 +118,16 @@ def compare(settings: Settings, base: str, new: str, limit: int = MOST_OPS, allo
         comparison = Comparison(warehouse, base, new, {**options, "allow_mismatch": allow_mismatch or None})
         result: Result = {"verdicts": [line for line, _ in comparison.lines()]}
         cut = []
-        parts: dict[str, tuple[type[Row], str]] = {
-            "totals": (Total, "captures"), "modules": (ModuleChange, "modules"), "ops": (OpChange, "ops"),
-            "metrics": (MetricChange, "metrics"), "findings": (Finding, "findings"),
-        }  # fmt: skip
-        for name, (row, part) in parts.items():
+        for name, part in PARTS.items():
             if part == "modules" and not comparison.has_modules():
-                result[name] = []
                 continue
-            columns, rows = comparison.rows(part, row.columns())
-            objects = [dict(zip(columns, each, strict=True)) for each in rows]
+            columns, rows = comparison.rows(part, selected(f"compare_{part}"))
             # A verdict must not be cut off by larger differences that don't count.
-            if name in ("modules", "ops", "metrics"):
-                objects.sort(key=lambda each: each["verdict"] in (words.SAME, words.OPEN))
-            result[name] = objects[:limit]
+            if "verdict" in columns:
+                at = columns.index("verdict")
+                rows.sort(key=lambda row: row[at] in (words.SAME, words.OPEN))
+            if rows:
+                result[name] = table_of(columns, rows[:limit])
             cut += [f"{name}: the first {limit} of {len(rows)}"] if len(rows) > limit else []
     return {**result, "cut": cut}
 
@@ -144,7 +137,7 @@ def regressions(
     selector: str | None = None,
     over: str = "build",
     by: str = "model,device,backend",
-    limit: int = MOST_OPS,
+    limit: int = MOST_ROWS,
 ) -> Result:
     """Lasting changes of totals and ops in all series, the costliest first."""
     from etq.analysis.series import check_keys
@@ -153,11 +146,13 @@ def regressions(
         # A key of `by` that no label has separates nothing; the default names keys that a warehouse may lack.
         check_keys(warehouse, {"over": over, "by": None if by == "model,device,backend" else by})
         source = 'regressions($selector, "over" := $over, "by" := $by)'
-        rows, total = _objects(warehouse, Regression, source, limit, selector=selector, over=over, by=by)
-    cut = [f"regressions: the first {limit} of {total}"] if total > limit else []
-    pairs = dict.fromkeys((row["series"], row["last_good"], row["first_bad"]) for row in rows)
+        columns, rows = _rows(warehouse, "regressions", source, selector=selector, over=over, by=by)
+    shown = rows[:limit]
+    cut = [f"regressions: the first {limit} of {len(rows)}"] if len(rows) > limit else []
+    places = [columns.index(name) for name in ("series", "last_good", "first_bad")]
+    pairs = dict.fromkeys(tuple(row[place] for place in places) for row in shown)
     calls = [] if over == "captured_at" else [_comparison(over, *pair) for pair in pairs if None not in pair]
-    return {"regressions": rows, "total": total, "next": calls, "cut": cut}
+    return {"regressions": table_of(columns, shown), "total": len(rows), "next": calls, "cut": cut}
 
 
 def _comparison(over: str, series: str, last_good: str, first_bad: str) -> Result:
@@ -181,7 +176,9 @@ def inspect_file(settings: Settings, path: str) -> Result:
         raise EtqError(f"{path}: {str(error).removeprefix(f'{error.path}: ')}") from error
     with warehouse:
         result = _summary(warehouse, capture)
-    return {**result, "capture": {**result["capture"], "name": displayed(Path(path).stem)}}
+    columns, [row] = result["capture"]["columns"], result["capture"]["rows"]
+    row[columns.index("name")] = displayed(Path(path).stem)
+    return result
 
 
 def _opened(settings: Settings) -> Warehouse:
@@ -190,12 +187,10 @@ def _opened(settings: Settings) -> Warehouse:
     return open(settings["db"], read_only=True)
 
 
-def _objects(
-    warehouse: Warehouse, row: type[Row], source: str, limit: int, offset: int = 0, **parameters: Any
-) -> tuple[list[Result], int]:
-    """Return rows as objects, up to `limit` of them from `offset` on, and how many there are in all."""
-    columns, rows = warehouse.rows(f"SELECT {row.columns()} FROM {source}", **parameters)
-    return [dict(zip(columns, each, strict=True)) for each in rows[offset : offset + limit]], len(rows)
+def _rows(warehouse: Warehouse, view: str, source: str, **parameters: Any) -> tuple[list[str], list[Any]]:
+    """Return the names of the columns of a view that results have, and its rows."""
+    columns, rows = warehouse.rows(f"SELECT {selected(view)} FROM {source}", **parameters)
+    return columns, list(rows)
 
 
 def _summary(warehouse: Warehouse, capture: Capture) -> Result:
@@ -204,32 +199,29 @@ def _summary(warehouse: Warehouse, capture: Capture) -> Result:
     from etq.warehouse.formats import narrowed
 
     is_trace = capture.format == "torch_trace"
-    cut: list[str] = []
-
-    def listed(name: str, row: type[Row], source: str, most: int = MOST_OPS) -> list[Result]:
-        rows, total = _objects(warehouse, row, source, most, capture=capture.sha256)
-        cut.extend([f"{name}: the first {most} of {total}"] if total > most else [])
-        return rows
-
-    of_name = "(FROM capture_summary AS s WHERE s.sha256 = $capture[:12])"
-    [of_capture] = listed("capture", CaptureRow, of_name)
     macro, _ = narrowed("advice", capture.format, {"capture": capture.sha256})
     ops = "(FROM key_averages($capture) ORDER BY self_device_time DESC NULLS LAST, self_cpu_time DESC)"
-    others = None if is_trace else left_out(warehouse, capture.sha256, {})
-    of_findings = """(SELECT f.rule, f.detail FROM findings AS f
+    findings = """(SELECT f.rule, f.detail FROM findings AS f
         WHERE f.capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture) ORDER BY ALL)"""
-    with prepared_for(warehouse, macro.name, capture):
-        advice = listed("advice", Advice, f"{macro.name}($capture)")
-    return {
-        "capture": of_capture,
-        "headline": listed("headline", Figure, "headline($capture)"),
-        "advice": advice,
-        "ops": [] if is_trace else listed("ops", Op, "op_totals($capture)"),
-        "trace_ops": listed("trace_ops", TraceOp, ops) if is_trace else [],
-        "findings": listed("findings", Finding, of_findings),
-        "runs_left_out": None if others is None else others.text,
-        "cut": cut,
+    sources = {
+        "capture": ("capture_summary", "(FROM capture_summary AS s WHERE s.sha256 = $capture[:12])"),
+        "headline": ("headline", "headline($capture)"),
+        "advice": ("advice", f"{macro.name}($capture)"),
+        "ops": ("key_averages", ops) if is_trace else ("op_totals", "op_totals($capture)"),
+        "findings": ("compare_findings", findings),
     }
+    result: Result = {}
+    cut: list[str] = []
+    with prepared_for(warehouse, macro.name, capture):
+        for name, (view, source) in sources.items():
+            columns, rows = _rows(warehouse, view, source, capture=capture.sha256)
+            if rows:
+                result[name] = table_of(columns, rows[:MOST_ROWS])
+            cut += [f"{name}: the first {MOST_ROWS} of {len(rows)}"] if len(rows) > MOST_ROWS else []
+    others = None if is_trace else left_out(warehouse, capture.sha256, {})
+    if others is not None:
+        result["runs_left_out"] = others.text
+    return {**result, "cut": cut}
 
 
 def _content(path: str, allowed: Sequence[str]) -> bytes:
@@ -238,7 +230,7 @@ def _content(path: str, allowed: Sequence[str]) -> bytes:
     Raises `EtqError` for other files, and for what is not a file.
     """
     if not allowed:
-        raise EtqError("inspect_file reads no files: start the server with etq mcp --allow FOLDER")
+        raise EtqError("inspect_file reads no files: the server was started without a folder that it may read")
     folders = [Path(each).resolve() for each in allowed]
     if "\0" in path:
         raise EtqError(f"{path}: not a path")
@@ -261,7 +253,9 @@ def _content(path: str, allowed: Sequence[str]) -> bytes:
                 if not any(opened.is_relative_to(folder) for folder in folders):
                     continue
                 if found.st_size > LARGEST_FILE:
-                    raise EtqError(f"{path}: larger than {LARGEST_FILE} bytes; ingest it with etq ingest")
+                    raise EtqError(
+                        f"{path}: larger than {LARGEST_FILE} bytes; ask for a capture of the warehouse instead"
+                    )
                 return stream.read(found.st_size)
     raise EtqError(f"{path}: not a file in the allowed folders, which are {', '.join(map(str, folders))}")
 

@@ -11,11 +11,11 @@ from mcp import MCPError
 
 from etq.errors import EtqError
 from etq.mcp.answers import Settings
-from etq.mcp.limits import encoded
+from etq.mcp.limits import encoded, without_commands
 from etq.mcp.pool import CallPool
 from etq.mcp.prompts import PROMPTS
 from etq.mcp.resources import GLOSSARY, SCHEMA, resource
-from etq.mcp.tools import BY_NAME, TOOLS, result_schema
+from etq.mcp.tools import BY_NAME, TOOLS
 
 
 class Handlers:
@@ -44,7 +44,6 @@ class Handlers:
                     title=tool.title,
                     description=tool.text,
                     input_schema=tool.arguments_schema,
-                    output_schema=result_schema(tool.name),
                     annotations=read_only,
                 )
                 for tool in TOOLS
@@ -52,16 +51,17 @@ class Handlers:
         )
 
     async def call_tool(self, _: Any, params: Any) -> Any:
-        """Return the result of a tool, or an error with what to call next."""
+        """Return the result of a tool as JSON, or an error with what to call next."""
         error = _wrong_call(params.name, params.arguments or {})
+        called = BY_NAME.get(params.name, TOOLS[0])
         if error is None:
             request = {"tool": params.name, "settings": self._settings, "arguments": params.arguments or {}}
             answer = await self._pool.answer(request)
             if "result" in answer:
-                content = [types.TextContent(type="text", text=encoded(answer["result"]))]
-                return types.CallToolResult(content=content, structured_content=answer["result"])
-            error = {"error": answer["error"], "next": BY_NAME[params.name].remedy}
-        return types.CallToolResult(content=[types.TextContent(type="text", text=encoded(error))], is_error=True)
+                return _text(answer["result"])
+            error = answer["error"]
+        further = [{"tool": called.after_error, "arguments": {}}]
+        return _text({"error": without_commands(error), "next": further}, is_error=True)
 
     async def list_resources(self, _: Any, __: Any) -> Any:
         """Return the schema and the glossary."""
@@ -121,17 +121,20 @@ class Handlers:
         return types.GetPromptResult(description=prompt.title, messages=[message])
 
 
-def _wrong_call(name: str, arguments: dict[str, Any]) -> dict[str, str] | None:
-    """Return what is wrong with a call, and what to do; None if nothing is."""
+def _text(value: dict[str, Any], *, is_error: bool = False) -> Any:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=encoded(value))], is_error=is_error)
+
+
+def _wrong_call(name: str, arguments: dict[str, Any]) -> str | None:
+    """Return what is wrong with a call; None if nothing is."""
     from jsonschema import Draft202012Validator
 
     if name not in BY_NAME:
-        return {"error": f"no tool {name!r}", "next": f"call one of {', '.join(BY_NAME)}"}
+        return f"no tool {name!r}; tools are {', '.join(BY_NAME)}"
     tool = BY_NAME[name]
     wrong = next(iter(Draft202012Validator(tool.arguments_schema).iter_errors(arguments)), None)
     if wrong is None:
         return None
     place = "".join(f"{each}: " for each in wrong.path)
-    text = str(EtqError(f"{place}{wrong.message}"))
     parameters = ", ".join(f"{each} (required)" if each in tool.required else each for each in tool.parameters)
-    return {"error": text, "next": f"call {name} with {parameters}"}
+    return f"{EtqError(f'{place}{wrong.message}')}; call {name} with {parameters}"

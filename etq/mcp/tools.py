@@ -1,14 +1,12 @@
-"""The tools as clients see them: descriptions, schemas of arguments and results, and what to call after an error."""
+"""The tools as clients see them: descriptions, schemas of arguments, and what to call after an error."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Final
 
-from etq import catalog
-from etq.mcp import results
+from etq.mcp.answers import MOST_CAPTURES, MOST_ROWS
 
 _SELECTOR: Final = (
     "name, hash prefix, @latest, @previous, or labels as key=value,key=value; list_captures shows names and labels"
@@ -18,15 +16,14 @@ _ROWS: Final = {"type": "integer", "minimum": 1, "maximum": 1000}
 
 @dataclass(frozen=True)
 class Tool:
-    """A tool: `parameters` are JSON schemas, `result` a class of `results`, `remedy` the advice after an error."""
+    """A tool: `parameters` are JSON schemas; after an error, the tool `after_error` shows what there is."""
 
     name: str
     title: str
     text: str
     parameters: Mapping[str, Mapping[str, Any]]
     required: tuple[str, ...]
-    result: type
-    remedy: str
+    after_error: str = "list_captures"
 
     @property
     def arguments_schema(self) -> dict[str, Any]:
@@ -46,22 +43,19 @@ TOOLS: Final = (
         "List the captures of the warehouse with their labels, in the order of ingest. Start here.",
         {
             "selector": {"type": "string", "description": f"Captures to list: {_SELECTOR}. Default: all."},
-            "limit": {**_ROWS, "description": "Number of captures.", "default": 50},
+            "limit": {**_ROWS, "description": "Number of captures.", "default": MOST_CAPTURES},
             "offset": {"type": "integer", "minimum": 0, "description": "Number of captures to skip.", "default": 0},
         },
         (),
-        results.Captures,
-        "call list_captures without a selector for all names and labels",
     ),
     Tool(
         "describe",
         "Describe a view",
         "Document a table, view or macro: what a row is, parameters, columns with units and the meaning of NULL. "
-        "Without a name, list all of them.",
+        "Without a name, list the names of all.",
         {"view": {"type": "string", "description": "Name of a table, view or macro. Default: list all."}},
         (),
-        results.Description,
-        "call describe without a name for all views",
+        after_error="describe",
     ),
     Tool(
         "ask",
@@ -74,9 +68,7 @@ TOOLS: Final = (
             "limit": {**_ROWS, "description": "Number of rows to return.", "default": 100},
         },
         ("sql",),
-        results.QueryRows,
-        "call describe with the name of a view for its columns and parameters, or without one for all views; "
-        "if it took too long, select fewer captures or rows",
+        after_error="describe",
     ),
     Tool(
         "summary",
@@ -85,8 +77,6 @@ TOOLS: Final = (
         "findings about the file. Times are of typical runs.",
         {"capture": {"type": "string", "description": f"One capture: {_SELECTOR}."}},
         ("capture",),
-        results.Summary,
-        "call list_captures for names and labels; labels must match one capture",
     ),
     Tool(
         "compare",
@@ -96,7 +86,7 @@ TOOLS: Final = (
         {
             "base": {"type": "string", "description": f"Captures to compare with: {_SELECTOR}."},
             "new": {"type": "string", "description": f"Captures to judge: {_SELECTOR}."},
-            "limit": {**_ROWS, "description": "Number of rows of each list.", "default": 20},
+            "limit": {**_ROWS, "description": "Number of rows of each table.", "default": MOST_ROWS},
             "allow_mismatch": {
                 "type": "boolean",
                 "description": "Compare in spite of other profiling levels, models or conditions.",
@@ -104,8 +94,6 @@ TOOLS: Final = (
             },
         },
         ("base", "new"),
-        results.Difference,
-        "call list_captures with the selector of each side",
     ),
     Tool(
         "regressions",
@@ -124,11 +112,9 @@ TOOLS: Final = (
                 "description": "Labels that separate series, with commas between.",
                 "default": "model,device,backend",
             },
-            "limit": {**_ROWS, "description": "Number of changes.", "default": 20},
+            "limit": {**_ROWS, "description": "Number of changes.", "default": MOST_ROWS},
         },
         (),
-        results.Regressions,
-        "call list_captures for the keys of labels, and pass one as over",
     ),
     Tool(
         "inspect_file",
@@ -137,35 +123,6 @@ TOOLS: Final = (
         "Only files below the folders that the server was started with can be read; nothing is stored.",
         {"path": {"type": "string", "description": "Path of the file, absolute or below an allowed folder."}},
         ("path",),
-        results.Summary,
-        "name a file below an allowed folder, or call summary for a capture of the warehouse",
     ),
 )
 BY_NAME: Final = {each.name: each for each in TOOLS}
-
-
-@cache
-def result_schema(name: str) -> dict[str, Any]:
-    """Return the JSON schema of the result of a tool, in which columns have the documentation of their view."""
-    from pydantic import TypeAdapter
-
-    schema: dict[str, Any] = TypeAdapter(BY_NAME[name].result).json_schema()
-    for row, definition in schema.get("$defs", {}).items():
-        view = getattr(getattr(results, row), "VIEW", None)
-        if view is not None:
-            texts = {each.name: each.text for each in catalog.named(view).columns}
-            for column, field in definition["properties"].items():
-                field["description"] = texts[column]
-    plain: dict[str, Any] = _without_titles(schema)
-    return plain
-
-
-def _without_titles(schema: Any) -> Any:
-    """Return a schema without the titles that pydantic makes of names, which take room in each client's context."""
-    if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: _without_titles(value) for key, value in schema.items() if key != "title" or not isinstance(value, str)
-    }

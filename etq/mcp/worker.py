@@ -12,8 +12,8 @@ import traceback
 from typing import Any, Final
 
 from etq.errors import EtqError
-from etq.mcp.answers import TOOLS
-from etq.mcp.limits import fitted
+from etq.mcp.answers import TOOLS, Settings
+from etq.mcp.limits import MOST_AT_FIRST, MOST_CHARACTERS, fitted
 from etq.sandbox.worker import end_with_parent
 
 # Memory that the process may allocate, in bytes: what a file is unpacked to has no limit of its own.
@@ -39,7 +39,7 @@ def main(most_memory: int = MOST_MEMORY) -> None:
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Return the result of a call, which fits into the limits, or the text of its error."""
     try:
-        return {"result": fitted(TOOLS[request["tool"]](request["settings"], **request["arguments"]))}
+        return {"result": _result(request["tool"], request["settings"], request["arguments"])}
     except EtqError as error:
         return {"error": str(error)}
     except MemoryError:
@@ -47,6 +47,15 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
         return {"error": f"an error of etq itself ({type(error).__name__}); the server's log has it"}
+
+
+def _result(tool: str, settings: Settings, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return a result: a short one, unless the call says how much it wants."""
+    is_short = tool not in ("ask", "describe") and "limit" not in arguments
+    result = fitted(TOOLS[tool](settings, **arguments), MOST_AT_FIRST if is_short else MOST_CHARACTERS)
+    if tool == "list_captures" and (after := result["offset"] + len(result["captures"]["rows"])) < result["total"]:
+        result["next"] = [{"tool": tool, "arguments": {**arguments, "offset": after}}]
+    return result
 
 
 if __name__ == "__main__":

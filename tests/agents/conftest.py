@@ -89,17 +89,20 @@ class Agent:
         self.client = client
 
     def call(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """The result of a tool, which its text has as JSON, too; the SDK checks it by the tool's schema."""
+        """The result of a tool: once, as the text that a model reads."""
         result = self.portal.call(self.client.call_tool, name, arguments)
         assert not result.is_error, result.content[0].text
-        assert json.loads(result.content[0].text) == result.structured_content
-        return dict(result.structured_content)
+        assert result.structured_content is None and len(result.content) == 1
+        return dict(json.loads(result.content[0].text))
 
-    def error(self, name: str, **arguments: Any) -> dict[str, str]:
+    def error(self, name: str, **arguments: Any) -> dict[str, Any]:
         result = self.portal.call(self.client.call_tool, name, arguments)
         assert result.is_error and len(result.content) == 1
         found = json.loads(result.content[0].text)
         assert set(found) == {"error", "next"}
+        assert "etq " not in found["error"] and " --" not in found["error"]
+        for call in found["next"]:  # each can be made
+            assert not self.portal.call(self.client.call_tool, call["tool"], call["arguments"]).is_error
         return dict(found)
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -122,3 +125,9 @@ def agent(request: pytest.FixtureRequest, warehouse_path: str, folders: tuple[Pa
             client = Client(stack.enter_context(http_server(warehouse_path, *options)), mode="legacy")
         portal = stack.enter_context(start_blocking_portal())
         yield Agent(portal, stack.enter_context(portal.wrap_async_context_manager(client)))
+
+
+def rows_of(table: dict[str, Any]) -> list[dict[str, Any]]:
+    """The rows of a result's table, as objects."""
+    shared = table.get("all_rows", {})
+    return [{**shared, **dict(zip(table["columns"], row, strict=True))} for row in table["rows"]]

@@ -140,8 +140,8 @@ def test_a_call_that_takes_too_long_ends(warehouse_path: str) -> None:
         return [slow, closed]
 
     slow, closed = (json.loads(each.content[0].text) for each in anyio.run(answers))
-    assert slow["error"] == "took longer than 1 s" and "fewer captures" in slow["next"]
-    assert "--allow FOLDER" in closed["error"]
+    assert slow == {"error": "took longer than 1 s", "next": [{"tool": "describe", "arguments": {}}]}
+    assert "without a folder" in closed["error"]
 
 
 def test_a_process_that_ended_while_idle_is_replaced(warehouse_path: str) -> None:
@@ -190,11 +190,9 @@ def test_results_fit_into_limits() -> None:
     assert len(encoded(cut)) <= 3_000 and cut["b"] == [1, 2] and cut["rows"] == [None]
     assert cut["cut"] == ["before", f"a: the first {len(cut['a'])} of 100 rows, as a result has up to 3000 characters"]
     assert fitted({"a": [1], "cut": []}) == {"a": [1], "cut": []}
-    page = {"captures": ["x" * 100] * 50, "total": 90, "offset": 30, "cut": []}
-    kept = len(fitted(page, 4_000)["captures"])
-    assert 0 < kept < 50 and fitted(page, 4_000)["cut"][-1] == f"captures: pass offset {30 + kept} for the next"
-    hidden = "\u202e\x9b\U000e0041\x1b\u200b"
-    assert encoded(hidden).isascii() and encoded(hidden).isprintable() and json.loads(encoded(hidden)) == hidden
+    table = {"captures": {"columns": ["x"], "rows": [["x" * 100]] * 50}, "total": 90, "offset": 30, "cut": []}
+    rows = fitted(table, 4_000)["captures"]["rows"]
+    assert 0 < len(rows) < 50 and len(encoded(fitted(table, 4_000))) <= 4_000
 
 
 @pytest.mark.long

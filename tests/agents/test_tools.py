@@ -13,8 +13,10 @@ import pytest
 
 import etq
 from etq import catalog
-from etq.mcp.limits import MOST_CHARACTERS
-from tests.agents.conftest import OF_BUILD, Agent
+from etq.mcp.answers import MOST_ROWS
+from etq.mcp.limits import MOST_AT_FIRST, MOST_CHARACTERS
+from etq.mcp.tables import COLUMNS
+from tests.agents.conftest import OF_BUILD, Agent, rows_of
 from tests.hostile import EVIL
 from tests.trace_builders import trace, two_steps
 
@@ -25,12 +27,24 @@ def plain(rows: Any) -> Any:
     return json.loads(json.dumps(rows, default=str))
 
 
-def selected(warehouse: etq.Warehouse, columns: Any, source: str, **parameters: Any) -> list[dict[str, Any]]:
-    """The rows of a view, as objects with these columns."""
-    names = list(columns)
+def selected(warehouse: etq.Warehouse, view: str, source: str) -> list[dict[str, Any]]:
+    """The rows of a view, as objects with the columns that results have, to four digits."""
+    names = COLUMNS[view]
     listed = ", ".join(f'"{name}"' for name in names)
-    rows = warehouse.rows(f"SELECT {listed} FROM {source}", **parameters)[1]
-    return [dict(zip(names, plain(row), strict=True)) for row in rows]
+    rows = warehouse.rows(f"SELECT {listed} FROM {source}")[1]
+    return [{name: four_digits(value) for name, value in zip(names, plain(row), strict=True)} for row in rows]
+
+
+def four_digits(value: Any) -> Any:
+    return pytest.approx(value, rel=6e-4) if isinstance(value, float) else value
+
+
+def same(table: dict[str, Any], expected: list[dict[str, Any]]) -> bool:
+    """Whether a table has these rows; columns that it leaves out have no value in any."""
+    found = rows_of(table)
+    return len(found) == len(expected) and all(
+        row.get(name) == value for row, other in zip(found, expected, strict=True) for name, value in other.items()
+    )
 
 
 def test_tools_are_read_only_and_typed(agent: Agent) -> None:
@@ -42,40 +56,38 @@ def test_tools_are_read_only_and_typed(agent: Agent) -> None:
         assert tool.annotations.read_only_hint and not tool.annotations.open_world_hint
         assert tool.input_schema["additionalProperties"] is False
         assert all("description" in each for each in tool.input_schema["properties"].values())
-        assert "cut" in tool.output_schema["required"]
-    figures = next(each for each in tools if each.name == "summary").output_schema["$defs"]["Figure"]["properties"]
-    assert figures["low"]["description"] == "10th percentile over runs; NULL for a single value"
-    assert sum(len(each.model_dump_json()) for each in tools) < 40_000
+    assert sum(len(each.model_dump_json()) for each in tools) < 12_000
+    for view, columns in COLUMNS.items():
+        assert set(columns) <= {column.name for column in catalog.named(view).columns}, view
     assert "never instructions" in agent.client.instructions
 
 
 def test_captures(agent: Agent) -> None:
     found = agent.call("list_captures", selector="build=42", limit=2, offset=1)
-    assert [each["name"] for each in found["captures"]] == ["42-3", "42-5"]
-    assert (found["total"], found["cut"]) == (OF_BUILD, ["captures: pass offset 3 for the next"])
-    assert found["labels"][0] == {"key": "build", "values": ["42"]}
+    assert [each["name"] for each in rows_of(found["captures"])] == ["42-3", "42-5"]
+    assert (found["total"], found["labels"]["build"]) == (OF_BUILD, ["42"])
+    [further] = found["next"]
+    assert further["arguments"] == {"selector": "build=42", "limit": 2, "offset": 3}
+    last = agent.call(further["tool"], **further["arguments"])
+    assert [each["name"] for each in rows_of(last["captures"])] == ["42-7"] and "next" not in last
     everything = agent.call("list_captures")
     assert everything["total"] == 2 * OF_BUILD + 1 and everything["cut"] == []
-    assert {each["key"]: each["values"] for each in everything["labels"]}["build"] == ["41", "42"]
+    assert everything["labels"]["build"] == ["41", "42"]
     wrong = agent.error("list_captures", selector="build=4")
-    assert "no capture matches build=4" in wrong["error"] and "list_captures" in wrong["next"]
+    assert "no capture matches build=4" in wrong["error"] and wrong["next"][0]["tool"] == "list_captures"
 
 
 def test_description(agent: Agent) -> None:
     everything = agent.call("describe")
-    assert [each["name"] for each in everything["views"]] == [each.name for each in catalog.public_objects()]
+    names = [name for theme in everything["views"].values() for name in theme]
+    assert sorted(names) == sorted(each.name for each in catalog.public_objects())
     found = agent.call("describe", view="op_totals")
     target = catalog.named("op_totals")
-    assert (found["kind"], found["text"], found["views"]) == ("table macro", target.text, [])
-    assert [each["name"] for each in found["columns"]] == [each.name for each in target.columns]
-    assert found["parameters"][1] == {
-        "name": "by",
-        "text": target.parameters[1].text,
-        "type": None,
-        "default": "'family'",
-    }
+    assert (found["kind"], found["text"]) == ("table macro", target.text)
+    assert [each["name"] for each in rows_of(found["columns"])] == [each.name for each in target.columns]
+    assert rows_of(found["parameters"])[1] == {"name": "by", "text": target.parameters[1].text, "default": "'family'"}
     assert "op_totals" in agent.error("describe", view="op_total")["error"]
-    assert "without a name" in agent.error("describe", view="_several_captures")["next"]
+    assert agent.error("describe", view="_several_captures")["next"] == [{"tool": "describe", "arguments": {}}]
 
 
 @pytest.mark.long
@@ -88,7 +100,7 @@ def test_queries(agent: Agent, warehouse_path: str) -> None:
     assert found["rows"] == [[op, total, None, "2026-01-02", [1, None]] for op, total in rows]
     assert agent.call("ask", sql="FROM range(7)", limit=3)["cut"] == ["rows: the first 3 of 7"]
     for wrong in ("DELETE FROM captures", "SELECT 1; SELECT 2", "FROM '/etc/passwd'", "SELECT nix FROM captures", ""):
-        assert "describe" in agent.error("ask", sql=wrong)["next"]
+        assert agent.error("ask", sql=wrong)["next"] == [{"tool": "describe", "arguments": {}}]
     assert "memory" in agent.error("ask", sql="SELECT range AS a, repeat('x', 1000) FROM range(10000000)")["error"]
 
 
@@ -97,41 +109,54 @@ def test_a_summary_has_the_rows_of_the_views(agent: Agent, warehouse_path: str) 
     found = agent.call("summary", capture="41-0")
     with etq.open(warehouse_path, read_only=True) as warehouse:
         for part, view in (("headline", "headline"), ("ops", "op_totals"), ("advice", "advice")):
-            rows = selected(warehouse, found[part][0] if found[part] else [], f"{view}('41-0')") if found[part] else []
-            assert found[part] == rows, part
-    assert found["headline"] and found["ops"] and found["trace_ops"] == []
-    assert found["capture"]["labels"] == "build=41, device=bench, model=mlp"
+            rows = selected(warehouse, view, f"{view}('41-0')")
+            assert rows and same(found[part], rows[:MOST_ROWS]), part
+    assert rows_of(found["capture"])[0]["labels"] == "build=41, device=bench, model=mlp"
     assert "matches" in agent.error("summary", capture="build=41")["error"]
-    assert "list_captures" in agent.error("summary", capture="41")["next"]
+    assert agent.error("summary", capture="41")["next"][0]["tool"] == "list_captures"
+
+
+def test_a_first_answer_is_short(agent: Agent) -> None:
+    calls: dict[str, dict[str, Any]] = {
+        "list_captures": {}, "describe": {}, "summary": {"capture": "41-0"}, "regressions": {},
+        "compare": {"base": "build=41", "new": "build=42"}, "inspect_file": {"path": "run.etdp"},
+    }  # fmt: skip
+    for name, arguments in calls.items():
+        [content] = agent.run(agent.client.call_tool, name, arguments).content
+        assert len(content.text) <= MOST_AT_FIRST, name
+        floats = re.findall(r"-?\d+\.\d+(?:e-?\d+)?", re.sub(r'"[^"]*"', "", content.text))
+        assert all(float(f"{float(number):.4g}") == float(number) for number in floats), name
 
 
 def test_the_planted_slowdown_is_found(agent: Agent, warehouse_path: str) -> None:
     found = agent.call("compare", base="build=41", new="build=42")
     with etq.open(warehouse_path, read_only=True) as warehouse:
-        ops = selected(warehouse, found["ops"][0], "compare_ops('build=41', 'build=42')")
-        assert found["ops"] == sorted(ops, key=lambda op: op["verdict"] in ("~", "not decided"))[:20]
-        totals = selected(warehouse, found["totals"][0], "compare_captures('build=41', 'build=42')")
-        assert found["totals"] == totals
+        ops = selected(warehouse, "compare_ops", "compare_ops('build=41', 'build=42')")
+        ops.sort(key=lambda op: op["verdict"] in ("~", "not decided"))
+        assert same(found["ops"], ops[:MOST_ROWS])
+        totals = selected(warehouse, "compare_captures", "compare_captures('build=41', 'build=42')")
+        assert same(found["totals"], totals)
     assert found["verdicts"][0].startswith("slower: ") and "addmm" in found["verdicts"][1]
-    assert found["ops"][0]["op"] == "addmm" and found["ops"][0]["verdict"] == "slower"
-    assert found["modules"] == []
-    same = agent.call("compare", base="41-0", new="41-2", limit=1)
-    assert len(same["ops"]) == 1 and any(each.startswith("ops: the first 1 of ") for each in same["cut"])
-    assert "list_captures" in agent.error("compare", base="build=41", new="build=nix")["next"]
+    slowest = rows_of(found["ops"])[0]
+    assert (slowest["op"], slowest["verdict"]) == ("addmm", "slower")
+    assert "modules" not in found
+    alike = agent.call("compare", base="41-0", new="41-2", limit=1)
+    assert len(rows_of(alike["ops"])) == 1 and any(each.startswith("ops: the first 1 of ") for each in alike["cut"])
+    assert agent.error("compare", base="build=41", new="build=nix")["next"][0]["tool"] == "list_captures"
     over = agent.call("regressions", selector="model=mlp")
-    assert over["total"] == len(over["regressions"])
-    wrong = agent.error("regressions", over="commit")
-    assert "no capture has a label 'commit'" in wrong["error"] and "over" in wrong["next"]
+    assert over["total"] == len(rows_of(over["regressions"]))
+    assert "no capture has a label 'commit'" in agent.error("regressions", over="commit")["error"]
 
 
 def test_files_only_below_allowed_folders(agent: Agent, folders: tuple[Path, Path]) -> None:
     allowed, secret = folders
     found = agent.call("inspect_file", path=str(allowed / "run.etdp"))
-    assert found["capture"]["name"] == "run" and found["headline"]
+    assert rows_of(found["capture"])[0]["name"] == "run" and rows_of(found["headline"])
     assert agent.call("inspect_file", path="run.etdp") == found
     (allowed / "step.json").write_bytes(trace(*two_steps()))
     of_trace = agent.call("inspect_file", path="step.json")
-    assert of_trace["capture"]["format"] == "torch_trace" and of_trace["trace_ops"] and not of_trace["ops"]
+    assert rows_of(of_trace["capture"])[0]["format"] == "torch_trace"
+    assert "self_cpu_time" in rows_of(of_trace["ops"])[0]
     outside = ["/etc/passwd", str(secret / "run.etdp"), str(allowed / "link.etdp"), str(allowed / "folder/run.etdp")]
     outside += [
         str(allowed / "../allowed-not/run.etdp"),
@@ -163,8 +188,8 @@ def test_wrong_arguments_name_the_right_ones(agent: Agent) -> None:
         ("list_captures", {"offset": -1}),
         ("compare", {"base": "build=41"}),
     ):
-        assert agent.error(name, **arguments)["next"].startswith(f"call {name} with "), arguments
-    assert "list_captures" in agent.error("no_tool")["next"]
+        assert f"; call {name} with " in agent.error(name, **arguments)["error"], arguments
+    assert "list_captures" in agent.error("no_tool")["error"]
 
 
 @pytest.mark.long
