@@ -156,22 +156,11 @@ class Comparison:
     def lines(self, *, of_ops: bool = True) -> list[tuple[str, str | None]]:
         """Return what was decided as sentences, each with the verdict on a total if it is one.
 
-        What a gate fails for is first: totals, ops, then the slowest tenth of runs of both.
+        What changed is first: ops, and their slowest tenth of runs; then the totals, and theirs.
         """
-        totals = self.total_lines()
-        is_told = any(verdict in (*words.ARE_WORSE, words.UNSTABLE) for _, verdict in totals)
-        ops = self.op_line() if of_ops else None
-        tails = self.tail_lines()
-        of_op_tails = self.op_tail_line() if of_ops else None
-        failing = [(ops, None)] if ops is not None and not is_told else []
-        failing += [(line, None) for line, is_slower in tails if is_slower]
-        failing += [(of_op_tails, None)] if of_op_tails is not None else []
-        rest: list[tuple[str, str | None]] = [(line, None) for line, is_slower in tails if not is_slower]
-        if is_told:
-            return [*totals, *([] if ops is None else [(ops, None)]), *failing, *rest]
-        if failing and len(totals) == 1:
-            totals = [(f"total: {line}", verdict) for line, verdict in totals]
-        return [*failing, *totals, *rest]
+        ops = (self.op_line(), self.op_tail_line()) if of_ops else ()
+        changed: list[tuple[str, str | None]] = [(line, None) for line in ops if line is not None]
+        return [*changed, *self.total_lines(), *((line, None) for line in self.tail_lines())]
 
     def total_lines(self) -> list[tuple[str, str | None]]:
         """Return a line for each total, with its verdict."""
@@ -182,17 +171,17 @@ class Comparison:
         lines: list[tuple[str, str | None]] = []
         for _, method, verdict, change, low, high, base, new, unit, note in totals:
             finding = words.SHOWN.get(verdict, verdict)
-            text = f"{finding}" if len(totals) == 1 else f"{method}: {finding}"
+            text = f"{'total' if len(totals) == 1 else method}: {finding}"
             if change is not None:
-                text += f": {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
-                text += f", {base:.6g} to {new:.6g} {unit}"
+                text += f", {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
+                text += f", {base:.4g} to {new:.4g} {unit}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
         return lines
 
-    def tail_lines(self) -> list[tuple[str, bool]]:
-        """Return a line for each total whose slow runs have another verdict, and whether that is slower."""
+    def tail_lines(self) -> list[str]:
+        """Return a line for each total whose slow runs have another verdict."""
         return [
-            (f"slow runs of {method} are {verdict} (--quantile 0.9): {change:+.1f} %", verdict == words.SLOWER)
+            f"slow runs of {method} (quantile 0.9) are {verdict}: {change:+.1f} %"
             for method, verdict, change in self.slow_tails()
         ]
 
@@ -204,7 +193,7 @@ class Comparison:
         for name in sorted(names, key=lambda name: by_name[name][0] not in words.ARE_WORSE):
             verdict, change, base, new, unit = by_name[name]
             text = f"{name}: {words.SHOWN.get(verdict, verdict)}"
-            lines.append(text + ("" if change is None else f": {change:+.1f} %, {base:.6g} to {new:.6g}{unit}"))
+            lines.append(text + ("" if change is None else f", {change:+.1f} %, {base:.4g} to {new:.4g}{unit}"))
         return lines
 
     def startup_lines(self) -> list[str]:
@@ -220,7 +209,7 @@ class Comparison:
         for what, verdict, change, base, new, unit, note in rows:
             text = f"{what}: {words.SHOWN.get(verdict, verdict)}"
             if change is not None:
-                text += f": {change:+.1f} %, {base:.6g} to {new:.6g} {unit}"
+                text += f", {change:+.1f} %, {base:.4g} to {new:.4g} {unit}"
             lines.append(text + (f"; {note}" if note else ""))
         return lines
 
@@ -253,7 +242,7 @@ class Comparison:
         if not tails:
             return None
         ops = ", ".join(f"{op} {change:+.1f} %" for op, change in tails[:3]) + (", ..." if len(tails) > 3 else "")
-        return f"slow runs of {len(tails)} op{'s' if len(tails) > 1 else ''} are slower (--quantile 0.9): {ops}"
+        return f"slow runs of {len(tails)} op{'s' if len(tails) > 1 else ''} (quantile 0.9) are slower: {ops}"
 
     def _op_name(self) -> str:
         """The expression for the name of an op in a sentence."""

@@ -25,7 +25,7 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
     """
     known = [scope for (scope,) in warehouse.rows(query, capture=selector)[1]]
     if not known:
-        raise EtqError("no run executes a method; leave out --method, which is for ETDumps")
+        raise EtqError("no run executes a method: only ETDumps have methods")
     if method not in known:
         raise EtqError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
 
@@ -84,7 +84,9 @@ def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) ->
     )[1]
     if number == typical:
         return None
-    text = f"{typical} of {number} runs are typical and counted; the others have {share or 0:.3g} % of the time of all"
+    text = f"{typical} typical runs of {number} are counted"
     if len(blocks) == 1 and execute is not None:
-        text += f" (an execute takes {execute:.4g} {unit} on average, with them {of_all:.4g})"
+        text += f": {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with the {number - typical} others"
+    else:
+        text += f"; the {number - typical} others take {share or 0:.3g} % of the time of all"
     return LeftOut(text, slower)

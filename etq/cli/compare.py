@@ -254,6 +254,8 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
         if part == "modules" and not comparison.has_modules():
             continue
         chosen = (SHOWN_OF_TRACES if comparison.is_of_traces() else SHOWN)[part]
+        if part == "captures":  # whose notes are in the lines above
+            chosen = chosen.removesuffix(", note")
         columns, rows = comparison.rows(part, chosen, limit if part in ("modules", "ops") else None)
         # Where start-up is as before, it isn't shown.
         if rows and (part != "startup" or any(row[columns.index("verdict")] in CHANGED for row in rows)):

@@ -50,7 +50,7 @@ def _table(comparison: Comparison, part: str, most: int | None = None) -> Table:
 def _verdict(comparison: Comparison, names: tuple[str, str]) -> Section:
     tables = {"totals": _table(comparison, "captures"), "findings": _table(comparison, "findings")}
     # Verdicts on slow tails have no row of their own.
-    tails = [line for line, _ in comparison.tail_lines()]
+    tails = comparison.tail_lines()
     ops = dict(Counter(verdict for _, verdict in comparison.verdicts("ops", "op")))
     of_ops = comparison.op_tail_line()
     tails += [] if of_ops is None else [of_ops]

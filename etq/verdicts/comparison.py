@@ -262,7 +262,7 @@ class _Comparison:
             return (words.POSSIBLY + direction, words.SHARED) if single.is_shared else (direction, None)
         # The greatest difference of the history, more, would not count.
         if math.expm1(abs(single.difference) + single.worst_step) <= self._counting(item):
-            return words.SAME, None
+            return words.SAME, self._rule(item)
         return words.OPEN, words.history_differs(single.worst_step)
 
     def _of_several(self, item: _Item, test: Test) -> tuple[str, str | None]:  # noqa: PLR0911 - a verdict a line
@@ -278,13 +278,17 @@ class _Comparison:
             return words.OPEN, words.left_out(item.excluded, *interval, self.is_interleaved)
         if test.low is not None and test.high is not None and max(-test.low, test.high) <= self._counting(item):
             is_immaterial = is_large and not counts and is_certain
-            return words.SAME, words.immaterial(test.change, item.part) if is_immaterial else None
+            return words.SAME, words.immaterial(test.change, item.part) if is_immaterial else self._rule(item)
         if not counts:
             wide = words.NO_INTERVAL if test.low is None else words.wide(self._counting(item))
             return words.OPEN, wide if item.level == "total" else None
         if test.p == 1:
             return words.CANT_JUDGE, words.CONSTANT
         return words.OPEN, words.INCONSISTENT if is_certain else words.within_noise(self._captures_needed(item, test))
+
+    def _rule(self, item: _Item) -> str | None:
+        """Why a total's difference doesn't count; a comparison has too many ops to repeat it for each."""
+        return words.smallest(self._counting(item)) if item.level == "total" else None
 
     def _is_certain(self, item: _Item, test: Test) -> bool:
         p = test.p if item.level == "total" else test.q

@@ -12,12 +12,12 @@ ADDED, REMOVED, CONDITIONS_DIFFER = "added", "removed", "conditions differ"
 MORE_CALLS, FEWER_CALLS, OTHER_SHAPES = "more calls", "fewer calls", "other shapes"
 
 # What a page or a sentence shows instead of a verdict's word.
-SHOWN = {SAME: "no difference that counts"}
+SHOWN = {SAME: "about the same"}
 # Verdicts on totals as the first words of a page.
 STATED = {
     SLOWER: "New is slower",
     FASTER: "New is faster",
-    SAME: "No difference that counts",
+    SAME: "About the same",
     OPEN: "Not decided",
     POSSIBLY + SLOWER: "New is possibly slower",
     POSSIBLY + FASTER: "New is possibly faster",
@@ -142,6 +142,11 @@ def below_clock(resolution: float, ticks: float) -> str:
         f"below the clock's resolution: it counts in steps of {_length(resolution)}, and this takes {_length(ticks)}: "
         f"changes under {math.ceil(100 * resolution / ticks)} % cannot be measured"
     )
+
+
+def smallest(counting: float) -> str:
+    """By what rule a difference of the total doesn't count."""
+    return f"less than {100 * counting:.3g} % is no change"
 
 
 def immaterial(change: float, share: float) -> str:

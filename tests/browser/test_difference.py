@@ -278,7 +278,7 @@ def test_the_steps_of_two_traces(browser: WebDriver, tmp_path: Path) -> None:
     assert "New is possibly slower" in on_devices.text and "by their steps alone" in on_devices.text
     counted = browser.find_elements(By.CSS_SELECTOR, ".legend.ops > span:has(.verdict)")
     shown = [" ".join(each.text.split()) for each in counted]
-    words = {"~": "no difference that counts"}
+    words = {"~": "about the same"}
     assert sorted(shown) == sorted(f"{words.get(verdict, verdict)} {count}" for verdict, count in verdicts)
     assert "more calls 4" in shown
     titles = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "section > h2")]

@@ -61,9 +61,9 @@ def test_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = invoke("compare", "good", "slow", "--limit", "5")
     assert result.exit_code == 0, result.output
     lines = result.stdout.splitlines()
-    assert lines[0].startswith("ProfilerStep: slower: +")
-    assert lines[1].startswith("ProfilerStep on devices: slower: +")
-    assert lines[2].startswith("3 ops are slower: aten::conv2d on devices +")
+    assert lines[0].startswith("3 ops are slower: aten::conv2d on devices +")
+    assert lines[1].startswith("ProfilerStep: slower, +")
+    assert lines[2].startswith("ProfilerStep on devices: slower, +")
     assert "op            kind               verdict" in result.stdout
     assert "instruction_id" not in result.stdout
     parts = json.loads(invoke("compare", "good", "slow", "--format", "json").stdout)

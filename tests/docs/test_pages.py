@@ -93,7 +93,7 @@ def test_gate(tmp_path: Path, factor: float, status: int) -> None:
     assert ended.returncode == status, ended.stderr
     comment = (tmp_path / "comment.md").read_text()
     assert ("Regression: addmm @4" in ended.stderr) == (status == 3)
-    assert comment.startswith("**no difference that counts" if status == 0 else "**")
+    assert comment.startswith("**total: about the same" if status == 0 else "**")
     if status == 3:
         slowest = next(line for line in comment.splitlines() if line.startswith("| addmm"))
         assert "| 4 | slower | " in slowest

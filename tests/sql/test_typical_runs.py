@@ -77,7 +77,7 @@ def test_the_share_of_other_runs_is_that_of_all_blocks_together() -> None:
         assert share == 100 * (90 + 4000) / (12 * 10 + 90 + 11 * 1000 + 4000)
         left = runs.left_out(warehouse, "blocks", {"unit": "ns"})
         assert left is not None and left.text == (
-            "23 of 25 runs are typical and counted; the others have 26.9 % of the time of all"
+            "23 typical runs of 25 are counted; the 2 others take 26.9 % of the time of all"
         )
 
 
@@ -152,8 +152,7 @@ def test_commands_report_how_many_runs_are_left_out(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json"])
     assert json.loads(shown.stdout)[0]["calls"] == 80
     assert shown.stderr == (
-        "Note: 80 of 99 runs are typical and counted; the others have 62.4 % of the time of all (an execute takes "
-        "100 ns on average, with them 215.2); --runs all counts all; etq slow shows the ops that take longer in slow runs\n"
+        "Note: 80 typical runs of 99 are counted: 100 ns per execute, 215.2 ns with the 19 others; --runs all counts all; etq slow shows the ops that take longer in slow runs\n"
     )
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json", "--runs", "all"])
     assert (json.loads(shown.stdout)[0]["calls"], shown.stderr) == (99, "")

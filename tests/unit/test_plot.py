@@ -186,7 +186,7 @@ def test_verdicts_have_colours(warehouse: Warehouse) -> None:
     colours = {name.split(" ")[0]: bars_of(figure)[place][0][1] for place, name in enumerate(names_of(figure))}
     assert (colours["addmm"], colours["relu"], colours["add"]) == (RED, BLUE, GREY)
     legend = [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
-    assert {"slower", "faster", "no difference that counts", "interval"} == set(legend)
+    assert {"slower", "faster", "about the same", "interval"} == set(legend)
 
 
 @pytest.mark.long

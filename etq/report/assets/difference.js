@@ -2,17 +2,17 @@
 
 etq.section("verdict", (parent, { totals, findings }, facts) => {
   const rows = totals.rows().filter((row) => totals.get(row, "what") === "total");
-  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts));
-  for (const tail of facts.tails) parent.append(etq.element("p", { text: `Besides, ${tail}.` }));
-  parent.append(ofOps(facts.ops));
   if (facts.op_line !== null) parent.append(etq.element("p", { class: "op-line" }, etq.element("a", { href: "#changes", text: facts.op_line })));
+  for (const row of rows) parent.append(stated(totals, row, rows.length > 1, facts));
+  for (const tail of facts.tails) parent.append(etq.element("p", { text: `${tail[0].toUpperCase()}${tail.slice(1)}.` }));
+  parent.append(ofOps(facts.ops));
   parent.append(
     findings.length
-      ? etq.element("div", { class: "note caveats" }, etq.element("strong", { text: "To know before you believe it" }),
+      ? etq.element("div", { class: "note caveats" }, etq.element("strong", { text: "Limits of this comparison" }),
         etq.element("ul", { class: "findings" }, ...findings.rows().map((row) =>
           etq.element("li", { "data-rule": findings.get(row, "rule") }, etq.element("strong", { text: findings.get(row, "rule") }), etq.element("span", { text: `: ${findings.get(row, "detail")}` })),
         )))
-      : etq.element("p", { class: "muted", text: "Nothing was found that speaks against it: measured in turn, under the same conditions, by captures that agree." }),
+      : etq.element("p", { class: "muted", text: "No limits were found: the sides were measured in turns, under the same conditions, and captures of a side agree." }),
   );
   const list = etq.element("dl", { class: "facts" });
   const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
@@ -33,7 +33,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
   }
 });
 
-function stated(totals, row, hasMethods, { sample, op_line: ofOps, stated: words, is_in_turns: isInTurns }) {
+function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: isInTurns }) {
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
@@ -41,7 +41,7 @@ function stated(totals, row, hasMethods, { sample, op_line: ofOps, stated: words
   return etq.element("div", { class: `stated ${kind}`, "data-verdict": verdict, "data-method": get("method") },
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
     etq.element("div", { class: "value" },
-      etq.element("span", { text: verdict === "~" && ofOps !== null ? "No difference of the total that counts" : (words[verdict] ?? verdict ?? "") }),
+      etq.element("span", { text: words[verdict] ?? verdict ?? "" }),
       change ? etq.element("span", { class: "change", text: change }) : null,
       interval ? etq.element("span", { class: "muted interval", text: isInTurns ? interval : `spread ${interval}`, title: isInTurns ? "interval of 95 %" : `spread of the ${sample}s, without what the machine changed from side to side` }) : null),
     etq.element("div", { text: `${etq.quantity(get("base"), get("unit"))} in base (${counted(get("base_captures"), sample)}), ${etq.quantity(get("new"), get("unit"))} in new (${counted(get("new_captures"), sample)})` }),

@@ -47,7 +47,7 @@ etq.pageOfCaptures = async () => {
   const page = {
     captures: null, series: null, counts: null, kept: null, since: null,
     // Whether a column of what comes after the list has no value, once it is known.
-    isEmpty: (name) => name in keys && name !== "trend" && isLoaded() && !page.captures.names.some((_, place) => keys[name](place) !== null),
+    isEmpty: (name) => name !== "trend" && isLoaded() && !page.captures.names.some((_, place) => keyOf(name)(place) !== null),
   };
   const isLoaded = () => document.documentElement.dataset.series === "yes";
 
