@@ -181,7 +181,8 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
     if not changes.length:
         missing = (
             "No total and no op has a lasting change of its level. A change counts if it is "
-            f"{trends.min_effect:.3g} % or more, clear among all series, and has held for long enough: 8 captures for 10 %, 15 for 5 %, 25 for 3 %."
+            f"{trends.min_effect:.3g} % or more, clear among all series, and has held for long enough: 8 captures for "
+            "10 %, 15 for 5 %, 25 for 3 %."
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."

@@ -136,7 +136,7 @@ def test_the_planted_slowdown_is_found(agent: Agent, warehouse_path: str) -> Non
         assert same(found["ops"], ops[:MOST_ROWS])
         totals = selected(warehouse, "compare_captures", "compare_captures('build=41', 'build=42')")
         assert same(found["totals"], totals)
-    assert found["verdicts"][0].startswith("slower: ") and "addmm" in found["verdicts"][1]
+    assert found["verdicts"][1].startswith("total: slower, ") and "addmm" in found["verdicts"][0]
     slowest = rows_of(found["ops"])[0]
     assert (slowest["op"], slowest["verdict"]) == ("addmm", "slower")
     assert "modules" not in found
