@@ -46,9 +46,11 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
 
 
 def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
-    """Return each text in at most that width: its beginning and a mark; of texts that begin the same, what differs."""
+    """Return each text in at most that width, cut in the middle; of texts that then are the same, what differs."""
     distinct = list(dict.fromkeys(texts))
-    shown = {text: text if len(text) <= width else text[: width - 1] + mark for text in distinct}
+    end = (width - 1) // 2
+    middle = {text: f"{text[: width - 1 - end]}{mark}{text[len(text) - end :]}" for text in distinct}
+    shown = {text: text if len(text) <= width else middle[text] for text in distinct}
     groups = _same(shown)
     while groups:
         for group in groups:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
+from contextvars import ContextVar
+from datetime import date, datetime
 from itertools import chain
 from typing import Any, Final
 
@@ -13,10 +16,15 @@ from etq.render.kernel_names import cut, full_names, short_names
 from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
 from etq.verdicts import words
 
-_SHORTEST_TEXT: Final = 12
-_LONGEST_LIST: Final = 12
-# Narrower terminals show the columns that fit; in others, lines that are too long go on in the next one.
-_WIDE: Final = 80
+# Texts on a terminal are shortened to so many letters before a column is left out, those of the first and the foremost
+# columns to more; and to fewer where no more columns can be left out.
+_READABLE: Final = 16
+_READABLE_FOREMOST: Final = (
+    *("op", "name", "verdict", "change_percent", "cost", "first_bad", "total", "share_percent", "p50"),
+    *("labels", "captured_at"),
+)
+# Whether tables on terminals have all their columns, on lines that may wrap: --wide.
+wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
@@ -36,8 +44,11 @@ Rows = Sequence[Sequence[Any]]
 
 
 def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
-    """Return the rows as aligned text. On a terminal, names of kernels are folded, texts are shortened to make lines
-    fit if possible, shares have bars if there is room, and verdicts are coloured if colours are on.
+    """Return the rows as aligned text.
+
+    On a terminal, lines fit its width: names of kernels are folded, numbers of a column have the same decimals, texts
+    are shortened, and columns that don't fit are left out, and named. Shares have bars if there is room, and verdicts
+    are coloured if colours are on.
     """
     return "".join(table_parts(columns, [rows], style))
 
@@ -53,7 +64,7 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
         yield layout.lines(_of(kept, rows))
     if others := [printable(name) for at, name in enumerate(columns) if at not in kept]:
         assert style.width is not None
-        text = f"Not shown: {', '.join(others)}; in a wider terminal, and with --format csv or json"
+        text = f"Not shown: {', '.join(others)}; --wide shows all columns, --columns those that you name"
         yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
 
 
@@ -70,14 +81,21 @@ def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
-    """Return the positions of the columns to show: all; on a narrow terminal those that fit, from the left,
-    and the unit.
+    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column and the unit
+    stay. Those without a value go first, then those with the same value in all rows, those on the right, the foremost.
     """
     kept = list(range(len(columns)))
-    if style.width is None or style.width >= _WIDE:
+    if style.width is None or wide.get():
         return kept
-    while len(kept) > 1 and not _Layout([columns[at] for at in kept], _of(kept, rows), style).fits:
-        del kept[-2 if len(kept) > 2 and columns[kept[-1]] == "unit" else -1]
+    by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
+    is_empty = [all(value is None for value in values) for values in by_column]
+    varies = [len(rows) < 2 or len(set(map(repr, values))) > 1 for values in by_column]
+    order = sorted(kept, key=lambda at: (not is_empty[at], varies[at], columns[at] in _FOREMOST, -at))
+    for at in order:
+        if _Layout([columns[at] for at in kept], _of(kept, rows), style, is_readable=True).fits:
+            break
+        if at > 0 and columns[at] != "unit":
+            kept.remove(at)
     return kept
 
 
@@ -90,14 +108,26 @@ def _of(kept: Sequence[int], rows: Rows) -> Rows:
 class _Layout:
     """The columns of a table: their widths, which of them are numbers, and which one is shown with bars."""
 
-    def __init__(self, columns: Sequence[str], rows: Rows, style: TerminalStyle) -> None:
+    def __init__(self, columns: Sequence[str], rows: Rows, style: TerminalStyle, *, is_readable: bool = False) -> None:
+        """Lay columns out; `is_readable` shortens no text so far that it is hard to read."""
         self._columns = [printable(name) for name in columns]
+        self._titles = [_title(name, style) for name in self._columns]
         self._style = style
-        self._is_number = [_is_number(values) for values in zip(*rows, strict=True)] or [False] * len(columns)
-        texts = _texts(rows) or [[] for _ in columns]
-        self._widths = [_widest([name, *cells]) for name, cells in zip(self._columns, texts, strict=True)]
-        if style.width is not None:
-            _narrow(self._widths, self._is_number, self._columns, style.width)
+        by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
+        self._is_number = [bool(rows) and _is_number(values) for values in by_column]
+        self._decimals = [
+            None if style.width is None else _decimals(name, values)
+            for name, values in zip(columns, by_column, strict=True)
+        ]
+        texts = self._texts(rows) or [[] for _ in columns]
+        self._widths = [_widest([title, *cells]) for title, cells in zip(self._titles, texts, strict=True)]
+        if style.width is not None and not wide.get():
+            shortest = [_least(at, name) if is_readable else _SHORTEST for at, name in enumerate(columns)]
+            least = [
+                width if _is_fixed(values) else max(width_of(title), short)
+                for width, values, title, short in zip(self._widths, by_column, self._titles, shortest, strict=True)
+            ]
+            _narrow(self._widths, least, style.width)
         share = next((self._columns.index(name) for name in _SHARES if name in self._columns and rows), None)
         self.fits = style.width is None or sum(self._widths) + 2 * (len(self._widths) - 1) <= style.width
         room = (style.width or 0) - sum(self._widths) - 2 * len(self._widths)
@@ -106,7 +136,7 @@ class _Layout:
 
     def head(self) -> str:
         """Return the lines of the columns' names and of the rule below them."""
-        names = [[name] for name in self._columns]
+        names = [[title] for title in self._titles]
         rules = [["-" * width] for width in self._widths]
         return self._joined(names, [["bold"] * len(names)], [None]) + self._joined(
             rules, [["dim"] * len(rules)], [None]
@@ -118,11 +148,18 @@ class _Layout:
             return ""
         values = None if self._barred is None else [row[self._barred] for row in rows]
         styles = [_styles(self._columns, row) for row in rows] if self._style.has_colours else None
-        texts = _texts(rows)
+        texts = self._texts(rows)
         for index, cells in enumerate(texts):
-            if self._is_number[index] or self._style.width is None:  # only texts on a terminal are shortened
+            if (
+                self._is_number[index] or self._style.width is None or wide.get()
+            ):  # only texts on a terminal are shortened
                 self._widths[index] = max(self._widths[index], _widest(cells))
         return self._joined(texts, styles, values)
+
+    def _texts(self, rows: Rows) -> list[list[str]]:
+        """Return the cells as text, column by column."""
+        columns = zip(*rows, strict=True)
+        return [_column_texts(values, decimals) for values, decimals in zip(columns, self._decimals, strict=False)]
 
     def _joined(
         self, texts: list[list[str]], styles: list[list[str | None]] | None, shares: Sequence[object] | None
@@ -144,16 +181,39 @@ class _Layout:
         return self._style.styled(filled, "cyan") + " " * (self._bar_width - len(filled))
 
 
-def _texts(rows: Rows) -> list[list[str]]:
-    """Return the cells as text, column by column."""
-    return [_column_texts(values) for values in zip(*rows, strict=True)]
+def _title(column: str, style: TerminalStyle) -> str:
+    """Return the head of a column: on a terminal, with a sign for percent."""
+    return column if style.width is None else re.sub(r"_?percent$", " %", column).strip()
 
 
-def _column_texts(values: Sequence[Any]) -> list[str]:
+def _decimals(column: str, values: Sequence[Any]) -> int | None:
+    """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits; None for other columns."""
+    sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
+    if not sizes or not max(sizes) or not _is_number(values):
+        return None
+    if all(size.is_integer() for size in sizes):
+        return 0
+    digits = _DIGITS_OF_PERCENT if column.endswith("percent") or column == "share" else _DIGITS
+    return min(max(digits - 1 - math.floor(math.log10(max(sizes))), 0), 12)
+
+
+def _rounded(value: float | None, decimals: int) -> str:
+    """Return a number with so many decimals; one that would be shown as zero, and isn't, as less than the smallest."""
+    if value is None:
+        return ""
+    text = f"{value:.{decimals}f}"
+    if value and not float(text):
+        return f"{'<' if value > 0 else '>-'}{10.0**-decimals:.{decimals}f}"
+    return text
+
+
+def _column_texts(values: Sequence[Any], decimals: int | None = None) -> list[str]:
     """The text of each value, as by `shown`; columns of numbers and of plain texts are converted as a whole."""
     kinds = set(map(type, values)) - {type(None)}
     if kinds == {int}:
         return ["" if value is None else str(value) for value in values]
+    if decimals is not None and kinds <= {int, float}:
+        return [_rounded(value, decimals) for value in values]
     if kinds == {float}:
         return ["" if value is None else f"{value:.6g}" if -1e6 < value < 1e6 else f"{value:.0f}" for value in values]
     if kinds == {str}:
@@ -187,6 +247,11 @@ def _is_number(values: Sequence[Any]) -> bool:
     return kinds <= {int, float, type(None)}
 
 
+def _is_fixed(values: Sequence[Any]) -> bool:
+    """Whether values would be wrong if they were shortened: numbers, times, and yes and no."""
+    return {type(value) for value in values if value is not None} <= {int, float, datetime, date, bool}
+
+
 def _styles(columns: Sequence[str], row: Sequence[Any]) -> list[str | None]:
     """Return the style of each cell of a row: verdicts are coloured, and time that belongs to no op is dim."""
     styles = [_STYLES.get(name, {}).get(str(value)) for name, value in zip(columns, row, strict=True)]
@@ -201,12 +266,16 @@ def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
     return padded.replace(text, style.styled(text, name), 1) if text and name else padded
 
 
-def _narrow(widths: list[int], is_number: list[bool], columns: Sequence[str], room: int) -> None:
-    """Shorten the widest text columns until the table fits, down to a width that is still readable."""
-    texts = [index for index, number in enumerate(is_number) if not number]
-    while texts and sum(widths) + 2 * (len(widths) - 1) > room:
-        widest = max(texts, key=lambda index: widths[index])
-        if widths[widest] <= max(_SHORTEST_TEXT, len(columns[widest])):
+def _least(at: int, column: str) -> int:
+    """Return how many letters of a column can be read well."""
+    return _READABLE_FOREMOST if at == 0 or column in _FOREMOST else _READABLE
+
+
+def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:
+    """Shorten the widest columns until the table fits, down to the least width of each."""
+    while sum(widths) + 2 * (len(widths) - 1) > room:
+        widest = max(range(len(widths)), key=lambda at: (widths[at] > least[at], widths[at]))
+        if widths[widest] <= least[widest]:
             return
         widths[widest] -= 1
 
