@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
-from etq.report import graph, graph_extras, graph_section, memory, traces
+from etq.report import graph_extras, graph_section, memory, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
@@ -17,18 +17,6 @@ from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
-
-# The views that these sections need, for the warehouse in memory of a file.
-VIEWS: Final = (
-    "_advice_of_runtime", "_advice_of_trace", "average_step", "capture_summary", "delegate_coverage", "delegate_totals",
-    "delegates", "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
-    "fusable_chains", "gpu_utilization", "kernel_families",
-    "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
-    "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
-    "program_values", "programs", "records", "run_times", "signature_ops", "source_totals",
-    "timeline", "typical_runs", *graph.VIEWS, *traces.VIEWS,
-)  # fmt: skip
-
 
 # A warehouse of so many captures takes a report longer than copies of one of them.
 MANY: Final = 100

@@ -11,13 +11,6 @@ from etq.report.columns import Table
 from etq.report.page import Section
 from etq.report.target import Target
 
-# The views that these sections need, for the warehouse in memory of a file.
-VIEWS: Final = (
-    "_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown",
-    "device_idle", "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary",
-    "tensor_core_use", "wide_steps", "work_totals",
-)  # fmt: skip
-
 # The number of ops and kernels in the overview.
 TOP: Final = 8
 # The most gaps, and the most rows of memory at its peak, on a page: the largest.

@@ -10,7 +10,7 @@ from typing import Any, Final
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError
-from etq.warehouse.formats import BY_FORMAT, narrowed
+from etq.warehouse.formats import narrowed
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
@@ -57,7 +57,7 @@ class Views:
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
             called, taken = macro, passed
-            if name in BY_FORMAT and (format := self._format(captures)) is not None:
+            if macro.planned_as and (format := self._format(captures)) is not None:
                 called, taken = narrowed(name, format, passed)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             query = f"FROM {called.name}({arguments})"

@@ -9,18 +9,12 @@ import duckdb
 import pytest
 
 from etq.database.handles import Capture
-from etq.ingest.registry import FORMATS
-from etq.warehouse.formats import BY_FORMAT, narrowed
+from etq.warehouse.formats import narrowed
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump
 from tests.sql.test_advice import WORK, runs_of
 from tests.trace_builders import two_steps
 from tests.traces import Traces
-
-
-def test_each_format_has_a_macro() -> None:
-    for of_formats in BY_FORMAT.values():
-        assert of_formats.keys() == {*FORMATS, "reference"}
 
 
 @pytest.mark.long
