@@ -14,6 +14,7 @@ from typing import Final
 import duckdb
 import pyarrow as pa
 
+from etq import catalog
 from etq.database.rollups import describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.registry import is_json, read_capture
@@ -75,8 +76,9 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         return int(known[0][0])
-    for table in (EVENTS, *RARE_TABLES):  # to have it filled
-        connection.execute(f"FROM {table} LIMIT 0")
+    # To have all filled with the rows of the first file: while rows are inserted, others can't be.
+    of_captures = [table.name for table in catalog.tables() if table.columns[0].name == "capture_id"]
+    connection.execute("; ".join(f"FROM {table} LIMIT 0" for table in of_captures))
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
@@ -87,7 +89,7 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     read = _load(connection, 2, reading, source, options, lambda table, rows: _is_in_place(table, rows, zero_copy))
     for table, rows in read.items():
         connection.register(f"_{table}_2", _joined(rows))
-        if connection.execute(f"FROM {table} LIMIT 0") and table in views:
+        if table in views:
             first = f"SELECT 1 AS capture_id, * FROM _{table}_1 UNION ALL"
         else:
             first = ""

@@ -17,21 +17,6 @@ from etq.warehouse.formats import narrowed
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # Views whose names begin so take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
-# Parameter types in the stub; types of other parameters follow from their defaults.
-PYTHON_TYPES: Final = {
-    "capture": "str | Capture",
-    "baseline": "str | Capture | None = ...",
-    "record": "str | Record",
-    "program": "str | Program",
-    "base": "str | Capture",
-    "new": "str | Capture",
-    "etdump": "str | Capture",
-    "trace": "str | Capture",
-    "min_effect": "float | None = ...",
-    "step": "int | None = ...",
-    "launch_delay_us": "float | None = ...",
-    "selectors": "Sequence[str] | None = ...",
-}
 
 
 class Views:
@@ -122,47 +107,3 @@ def _python_value(default: str) -> Any:
 def _argument(macro: catalog.SqlObject, parameter: str) -> str:
     is_required = any(each.name == parameter and each.default is None for each in macro.parameters)
     return f"${parameter}" if is_required else f'"{parameter}" := ${parameter}'
-
-
-def stub() -> str:
-    """Return the text of `views.pyi`, for `python -m etq.warehouse.views > etq/warehouse/views.pyi`."""
-    lines = [
-        "# Made from the SQL files by `python -m etq.warehouse.views`; a test fails if it is stale.",
-        "from collections.abc import Sequence",
-        "",
-        "import duckdb",
-        "",
-        "from etq.catalog import SqlObject",
-        "from etq.database.handles import Capture, Program, Record",
-        "",
-        "class Views:",
-    ]
-    for macro in table_macros():
-        lines += [f"    def {macro.name}(", "        self,"]
-        lines += [f"        {each.name}: {_python_type(macro, each)}," for each in macro.parameters]
-        lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
-    lines += [
-        "",
-        "def table_macros() -> list[SqlObject]: ...",
-        "def documentation(macro: SqlObject) -> str: ...",
-        "def stub() -> str: ...",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
-    if macro.name == "compare_programs":
-        return "str | Program"
-    if macro.name == "compare_graphs" and parameter.default is None:
-        return "str | Capture | Record"
-    default = parameter.default
-    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
-        return f"{known} | None = ..." if default == "NULL" and "..." not in known else known
-    if default is None:
-        return "str"
-    beginnings = {"[": "Sequence[float]", "'": "str", "false": "bool", "0.": "float", "NULL": "str | None"}
-    return next((kind for begin, kind in beginnings.items() if default.startswith(begin)), "int") + " = ..."
-
-
-if __name__ == "__main__":
-    print(stub(), end="")
