@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from importlib import import_module
 from typing import Any, Final, NoReturn
@@ -14,7 +13,7 @@ from etq.cli.commands import COMMANDS
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
-from etq.errors import EtqError, message_of, printable, shortened
+from etq.errors import EtqError, QueryError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
 
 _COMMANDS: Final = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
@@ -92,7 +91,7 @@ def _message(error: BaseException) -> str | None:
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit
     if isinstance(error, EtqError):
-        return _about_file(str(error))
+        return _about_file(error)
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError):
@@ -114,20 +113,18 @@ def _exceeded_limit(error: BaseException | None) -> str | None:
     return None
 
 
-# The message for an unknown name.
-_NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
-
-
-def _about_file(message: str) -> str:
-    """Return the message for an unknown name, with a hint about files if the name looks like a path."""
+def _about_file(error: EtqError) -> str:
+    """Return an error's message; for an unknown name that looks like a path, with a hint about files."""
     from etq.cli.targets import looks_like_path
 
-    match = _NAMED.fullmatch(message)
-    if match is None or not looks_like_path(match[2]):
-        return message
-    if os.path.exists(match[2]):
-        return f"{match[2]}: this command takes a {match[1]} of the warehouse, not a file; ingest the file first"
-    return f"{match[2]}: no such file, and no {match[1]} of that name{match[3] or ''}"
+    unknown = error.unknown if isinstance(error, QueryError) else None
+    if unknown is None or not looks_like_path(unknown.name):
+        return str(error)
+    if os.path.exists(unknown.name):
+        return (
+            f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest the file first"
+        )
+    return f"{unknown.name}: no such file, and no {unknown.kind} of that name{unknown.near}"
 
 
 def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:

@@ -11,7 +11,7 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import settings
+from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.defining import defining
 from etq.database.handles import Capture, Program, Record
@@ -129,7 +129,7 @@ def _create(
     names: Iterable[str] = (), fill: Callable[[Collection[str]], None] = lambda tables: None
 ) -> duckdb.DuckDBPyConnection:
     """Return a connection to a database in memory, as of `defining`."""
-    return defining(duckdb.connect(":memory:", config=settings()), names, fill)
+    return defining(in_memory(), names, fill)
 
 
 class BackgroundCall(Thread, Generic[Result]):

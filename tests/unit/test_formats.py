@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from etq.database.handles import Capture
@@ -63,5 +62,6 @@ def test_errors_are_those_of_the_view(warehouse: Warehouse, given: str | Capture
 
 def test_planning_leaves_out_what_takes_the_square_of_a_views_length(warehouse: Warehouse) -> None:
     """Earlier, one planning step, which changes no answer, took half of the time of advice."""
-    left_out = "projection_pullup" if duckdb.__version__.startswith("2.0.") else ""
+    known = [name for (name,) in warehouse.rows("SELECT o.name FROM duckdb_optimizers() AS o")[1]]
+    left_out = "projection_pullup" if "projection_pullup" in known else ""
     assert warehouse.rows("SELECT current_setting('disabled_optimizers')")[1] == [(left_out,)]
