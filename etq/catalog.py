@@ -161,7 +161,8 @@ def public_objects() -> Iterator[SqlObject]:
     """Yield the public objects, ordered by kind and name."""
     kinds = ("table", "view", "table macro", "scalar macro")
     yield from sorted(
-        (each for each in objects().values() if each.is_public), key=lambda each: (kinds.index(each.kind), each.name)
+        (known for known in objects().values() if known.is_public),
+        key=lambda known: (kinds.index(known.kind), known.name),
     )
 
 
@@ -172,7 +173,7 @@ def public_object(name: str) -> SqlObject:
         return target
     import difflib
 
-    near = difflib.get_close_matches(name, [each.name for each in public_objects()])
+    near = difflib.get_close_matches(name, [known.name for known in public_objects()])
     raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 
@@ -195,7 +196,7 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
 
 def tables() -> list[SqlObject]:
     """The base tables."""
-    return [each for each in objects().values() if each.kind == "table"]
+    return [known for known in objects().values() if known.kind == "table"]
 
 
 @cache

@@ -50,7 +50,7 @@ class _Group(click.Group):
             room = formatter.width - 6 - longest
             with formatter.section(topic):
                 formatter.write_dl(
-                    [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
+                    [(name, command.get_short_help_str(room)) for name, command in commands if command is not None]
                 )
 
     def resolve_command(

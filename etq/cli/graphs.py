@@ -54,7 +54,7 @@ GAPS = "base_gap, new_gap, gap_problem"
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--overlay",
-    type=click.Choice([each.key for each in OVERLAYS]),
+    type=click.Choice([overlay.key for overlay in OVERLAYS]),
     help="With svg and model-explorer: colour by this.  [default: time]",
 )
 @click.option("--levels", type=click.IntRange(0), help="With svg: how many levels of modules are open.  [default: all]")
@@ -140,7 +140,7 @@ def _write_graph(
     from etq.report.graph_extras import GraphExtras
     from etq.report.single import OPTIONS
 
-    known = (*OPTIONS, "unit", *(each.name for each in dataclasses.fields(GraphExtras)))
+    known = (*OPTIONS, "unit", *(option.name for option in dataclasses.fields(GraphExtras)))
     if options["gap"] is not None and is_file(capture, db):
         raise click.UsageError("--gap needs two captures of a warehouse: ingest the file")
     with open_target(capture, db, pop_file_options(options), catalog.names()) as (warehouse, selector):
@@ -256,6 +256,6 @@ def _sides(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]
     first, record = open_ephemeral_record(base)
     with first as warehouse:
         other = warehouse.ingest_record(new)
-        for each in (record, *([other] if other.is_new else [])):
-            report_record_findings(warehouse, each)
+        for shown in (record, *([other] if other.is_new else [])):
+            report_record_findings(warehouse, shown)
         yield warehouse, record.name, other.name

@@ -157,7 +157,7 @@ def model_map(
 
     arguments = {} if unit is None else {"unit": unit}
     query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
-    for each in (etdump, trace):
-        check_path(each, db)
+    for side in (etdump, trace):
+        check_path(side, db)
     with open(db, read_only=True) as warehouse:
         write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **arguments)

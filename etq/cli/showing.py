@@ -111,7 +111,7 @@ def show_view(
 
 
 def _defaults(view: str) -> dict[str, str | None]:
-    return {each.name: each.default for each in catalog.named(view).parameters}
+    return {parameter.name: parameter.default for parameter in catalog.named(view).parameters}
 
 
 def _takes_typical(view: str) -> bool:
@@ -126,7 +126,7 @@ def check_runs(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) 
 
 def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
     """Return a query of a view for a terminal, without the column `method` if the capture has only one."""
-    has_column = any(each.name == "method" for each in catalog.named(view).columns)
+    has_column = any(column.name == "method" for column in catalog.named(view).columns)
     if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, selector):
         return query
     return f"SELECT * EXCLUDE (method) FROM ({query})"

@@ -29,7 +29,9 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
         read_options = pop_file_options(options)
         output = options.pop("format"), options.pop("output"), options.pop("force")
         shown: Shown = command
-        for option, instead in ((option, each.instead) for option, each in command.options.items() if each.instead):
+        for option, instead in (
+            (option, described.instead) for option, described in command.options.items() if described.instead
+        ):
             value = options.pop(option)
             if value in instead:
                 shown = instead[value]

@@ -24,8 +24,8 @@ class _DefiningConnection:
         """Create the objects of these names and what they use, and fill the tables, unless they exist."""
         if new := [name for name in names if name not in self._defined]:
             created = schema.create_only(self._connection, new, self._defined)
-            self._defined.update(each.name for each in created)
-            self._fill([each.name for each in created if each.kind == "table"])
+            self._defined.update(made.name for made in created)
+            self._fill([made.name for made in created if made.kind == "table"])
 
     def execute(self, query: str, parameters: Any = None) -> duckdb.DuckDBPyConnection:
         self.define(catalog.named_in(query))

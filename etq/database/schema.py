@@ -74,7 +74,7 @@ def create_only(
 
     An empty database gets all objects, from the template, if many are needed. Returns the objects that were created.
     """
-    needed = [each for each in catalog.needed_for(names) if each.name not in existing]
+    needed = [definition for definition in catalog.needed_for(names) if definition.name not in existing]
     if len(needed) > _MANY and not existing:
         with template.attached(connection, create_all) as source:
             if source is not None:
@@ -86,11 +86,11 @@ def create_only(
 
 def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
     """Create all views and macros, replacing existing ones; as temporary objects if the file can't be written."""
-    made = [each for each in catalog.objects().values() if each.kind != "table"]
+    made = [known for known in catalog.objects().values() if known.kind != "table"]
     _execute_all(connection, _statements(made, temporary=temporary))
     if not temporary:
         _execute_all(connection, _drops(connection))
-        _execute_all(connection, (comment for each in made for comment in each.comments()))
+        _execute_all(connection, (comment for definition in made for comment in definition.comments()))
 
 
 def update_definitions(
@@ -187,14 +187,14 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
 def _statements(made: Iterable[catalog.SqlObject], *, temporary: bool) -> Iterator[str]:
     """Yield the statements that create these objects."""
     last: catalog.SqlObject | None = None
-    for each in made:
-        if each.kind == "table":
-            yield each.statement
-        elif each.name == _CREATED_LAST:
-            last = each
+    for definition in made:
+        if definition.kind == "table":
+            yield definition.statement
+        elif definition.name == _CREATED_LAST:
+            last = definition
             yield _PLACEHOLDER.format("TEMP MACRO" if temporary else "MACRO")
         else:
-            yield each.replacing(temporary=temporary)
+            yield definition.replacing(temporary=temporary)
     if last is not None:
         yield last.replacing(temporary=temporary)
 

@@ -73,9 +73,9 @@ def list_captures(settings: Settings, selector: str | None = None, limit: int = 
         """
         keys = [{"key": key, "values": values} for key, values in warehouse.rows(labels, **parameters)[1]]
     cut = []
-    if any(len(each["values"]) > MOST_VALUES for each in keys):
+    if any(len(key["values"]) > MOST_VALUES for key in keys):
         cut = [f"labels: the first {MOST_VALUES} values of a key; for all, ask: SELECT DISTINCT key, value FROM labels"]
-        keys = [{**each, "values": each["values"][:MOST_VALUES]} for each in keys]
+        keys = [{**key, "values": key["values"][:MOST_VALUES]} for key in keys]
     return {"captures": rows, "total": len(names), "offset": offset, "labels": keys, "cut": cut}
 
 
@@ -130,10 +130,10 @@ def compare(settings: Settings, base: str, new: str, limit: int = MOST_OPS, allo
                 result[name] = []
                 continue
             columns, rows = comparison.rows(part, row.columns())
-            objects = [dict(zip(columns, each, strict=True)) for each in rows]
+            objects = [dict(zip(columns, row_values, strict=True)) for row_values in rows]
             # A verdict must not be cut off by larger differences that don't count.
             if name in ("modules", "ops", "metrics"):
-                objects.sort(key=lambda each: each["verdict"] in (words.SAME, words.OPEN))
+                objects.sort(key=lambda change: change["verdict"] in (words.SAME, words.OPEN))
             result[name] = objects[:limit]
             cut += [f"{name}: the first {limit} of {len(rows)}"] if len(rows) > limit else []
     return {**result, "cut": cut}
@@ -238,7 +238,7 @@ def _content(path: str, allowed: Sequence[str]) -> bytes:
     """
     if not allowed:
         raise EtqError("inspect_file reads no files: start the server with etq mcp --allow FOLDER")
-    folders = [Path(each).resolve() for each in allowed]
+    folders = [Path(folder).resolve() for folder in allowed]
     if "\0" in path:
         raise EtqError(f"{path}: not a path")
     given = Path(path).expanduser()
@@ -266,5 +266,5 @@ def _content(path: str, allowed: Sequence[str]) -> bytes:
 
 
 TOOLS: Final[Mapping[str, Callable[..., Result]]] = {
-    each.__name__: each for each in (list_captures, describe, ask, summary, compare, regressions, inspect_file)
+    answer.__name__: answer for answer in (list_captures, describe, ask, summary, compare, regressions, inspect_file)
 }

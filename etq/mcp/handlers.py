@@ -131,7 +131,9 @@ def _wrong_call(name: str, arguments: dict[str, Any]) -> dict[str, str] | None:
     wrong = next(iter(Draft202012Validator(tool.arguments_schema).iter_errors(arguments)), None)
     if wrong is None:
         return None
-    place = "".join(f"{each}: " for each in wrong.path)
+    place = "".join(f"{step}: " for step in wrong.path)
     text = str(EtqError(f"{place}{wrong.message}"))
-    parameters = ", ".join(f"{each} (required)" if each in tool.required else each for each in tool.parameters)
+    parameters = ", ".join(
+        f"{parameter} (required)" if parameter in tool.required else parameter for parameter in tool.parameters
+    )
     return {"error": text, "next": f"call {name} with {parameters}"}

@@ -38,7 +38,7 @@ def fitted(result: dict[str, Any], most: int = MOST_CHARACTERS) -> dict[str, Any
         cut.append(f"{texts[0]} texts are cut after {LONGEST_TEXT} characters")
     lists = {key: value for key, value in result.items() if isinstance(value, list) and key not in ("cut", "columns")}
     sizes = {key: [len(encoded(row)) + 1 for row in rows] for key, rows in lists.items()}
-    totals = {key: sum(each) for key, each in sizes.items()}
+    totals = {key: sum(parts) for key, parts in sizes.items()}
     excess = len(encoded(result)) - (most - _RESERVED)
     kept = {key: len(rows) for key, rows in lists.items()}
     while excess > 0 and any(kept.values()):
@@ -63,9 +63,9 @@ def _plain(value: Any, texts: list[int]) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [_plain(each, texts) for each in value]
+        return [_plain(item, texts) for item in value]
     if isinstance(value, dict):
-        return {str(key)[:LONGEST_TEXT]: _plain(each, texts) for key, each in value.items()}
+        return {str(key)[:LONGEST_TEXT]: _plain(item, texts) for key, item in value.items()}
     if isinstance(value, date):
         value = value.isoformat()
     text = value.hex() if isinstance(value, bytes) else str(value)

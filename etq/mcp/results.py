@@ -15,7 +15,7 @@ class Row:
     @classmethod
     def columns(cls) -> str:
         """Return the names of the fields, as in a SELECT."""
-        return ", ".join(f'"{each.name}"' for each in fields(cls))
+        return ", ".join(f'"{field.name}"' for field in fields(cls))
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,7 @@ TOOLS: Final = (
         "name a file below an allowed folder, or call summary for a capture of the warehouse",
     ),
 )
-BY_NAME: Final = {each.name: each for each in TOOLS}
+BY_NAME: Final = {tool.name: tool for tool in TOOLS}
 
 
 @cache
@@ -153,7 +153,7 @@ def result_schema(name: str) -> dict[str, Any]:
     for row, definition in schema.get("$defs", {}).items():
         view = getattr(getattr(results, row), "VIEW", None)
         if view is not None:
-            texts = {each.name: each.text for each in catalog.named(view).columns}
+            texts = {column.name: column.text for column in catalog.named(view).columns}
             for column, field in definition["properties"].items():
                 field["description"] = texts[column]
     plain: dict[str, Any] = _without_titles(schema)
@@ -163,7 +163,7 @@ def result_schema(name: str) -> dict[str, Any]:
 def _without_titles(schema: Any) -> Any:
     """Return a schema without the titles that pydantic makes of names, which take room in each client's context."""
     if isinstance(schema, list):
-        return [_without_titles(each) for each in schema]
+        return [_without_titles(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {

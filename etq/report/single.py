@@ -43,8 +43,8 @@ def report_of(
     """
     target = target_of(warehouse, capture, unit, method, runs)
     with ExitStack() as stack:
-        for each in _prepared(target):
-            stack.enter_context(each)
+        for preparation in _prepared(target):
+            stack.enter_context(preparation)
         sections = [section for make in _sections(target, part) if (section := make(target)) is not None]
     return Report("capture", target.name, sections)
 

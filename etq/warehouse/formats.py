@@ -22,7 +22,7 @@ def narrowed(view: str, format: str, given: Mapping[str, Any]) -> tuple[catalog.
     macros = dict(target.planned_as)
     name = macros.get(format) or macros.get(None)
     macro = target if name is None else catalog.named(name)
-    known = {each.name for each in macro.parameters}
+    known = {parameter.name for parameter in macro.parameters}
     if set(given) - known - _WITHOUT_EFFECT:
         return target, dict(given)
     return macro, {parameter: value for parameter, value in given.items() if parameter in known}

@@ -39,9 +39,9 @@ def stub() -> str:
         "",
         "class Views:",
     ]
-    for macro in (each for each in catalog.public_objects() if each.kind == "table macro"):
+    for macro in (known for known in catalog.public_objects() if known.kind == "table macro"):
         lines += [f"    def {macro.name}(", "        self,"]
-        lines += [f"        {each.name}: {_python_type(macro, each)}," for each in macro.parameters]
+        lines += [f"        {parameter.name}: {_python_type(macro, parameter)}," for parameter in macro.parameters]
         lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
     lines += [
         "",

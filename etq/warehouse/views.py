@@ -69,20 +69,20 @@ class Views:
         return arguments["capture"].format if isinstance(arguments.get("capture"), Capture) else None
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(each.name for each in table_macros())})
+        return sorted({*super().__dir__(), *(macro.name for macro in table_macros())})
 
 
 def table_macros() -> list[catalog.SqlObject]:
     """Return the public table macros, ordered by name."""
-    return [each for each in catalog.public_objects() if each.kind == "table macro"]
+    return [known for known in catalog.public_objects() if known.kind == "table macro"]
 
 
 def documentation(macro: catalog.SqlObject) -> str:
     """Return a macro's documentation as a docstring."""
     lines = [macro.text, "", "Parameters:"]
-    lines += [f"    {each.name}: {each.text}" for each in macro.parameters]
+    lines += [f"    {parameter.name}: {parameter.text}" for parameter in macro.parameters]
     lines += ["", "Columns:"]
-    lines += [f"    {each.name}: {each.text}" for each in macro.columns]
+    lines += [f"    {column.name}: {column.text}" for column in macro.columns]
     return "\n".join(lines)
 
 
@@ -90,11 +90,11 @@ def _signature(macro: catalog.SqlObject) -> inspect.Signature:
     return inspect.Signature(
         [
             inspect.Parameter(
-                each.name,
+                parameter.name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=inspect.Parameter.empty if each.default is None else _python_value(each.default),
+                default=inspect.Parameter.empty if parameter.default is None else _python_value(parameter.default),
             )
-            for each in macro.parameters
+            for parameter in macro.parameters
         ]
     )
 
@@ -105,5 +105,5 @@ def _python_value(default: str) -> Any:
 
 
 def _argument(macro: catalog.SqlObject, parameter: str) -> str:
-    is_required = any(each.name == parameter and each.default is None for each in macro.parameters)
+    is_required = any(known.name == parameter and known.default is None for known in macro.parameters)
     return f"${parameter}" if is_required else f'"{parameter}" := ${parameter}'
