@@ -3,6 +3,12 @@
 A file has one topic. Each object consists of a comment, which documents it, and a CREATE statement up to a line that
 ends in `;`. The comment has one or more paragraphs, and for views and table macros either `Columns:`
 followed by a line `  name: text` per column, or a last line `Columns: as in `x``, where x is above in the same file.
+Before it may be lines on what a view is for:
+  Needs: KIND[, TABLE][; else: COMMAND]    captures of that kind, torch_trace or dump (all others), with rows of that
+                                           table; what answers the question for captures of the other kind
+  Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
+  Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
+                                           are planned in less time; they may have fewer parameters
 Columns of tables and parameters of macros have one line each, which ends in a comment. A private macro may have several
 parameters in a line, also in that of its CREATE, without comments, and no columns.
 """
@@ -16,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from etq.errors import EtqError
 
@@ -28,7 +34,12 @@ _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
 _HEADER: Final = re.compile(r"^CREATE MACRO _\w+\(((?:(?!--)[^()])*)\) AS (?:TABLE|\()$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
-_WORD: Final = re.compile(r"[A-Za-z_]\w*\(?")
+_NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
+_EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
+_PLANNED_AS: Final = "Planned as: "
+_PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
+# A word, and the bracket of a call after it. Texts and comments are found to be passed over.
+_WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
 
 
 @dataclass(frozen=True)
@@ -54,6 +65,10 @@ class SqlObject:
     columns: tuple[Column, ...]
     parameters: tuple[Column, ...]
     statement: str
+    needs: tuple[str, ...] = ()  # the kind of captures that it is for, and the table that must have rows
+    otherwise: str | None = None  # what answers the question for captures of the other kind
+    empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
+    planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
     def is_public(self) -> bool:
@@ -146,7 +161,8 @@ def public_objects() -> Iterator[SqlObject]:
     """Yield the public objects, ordered by kind and name."""
     kinds = ("table", "view", "table macro", "scalar macro")
     yield from sorted(
-        (each for each in objects().values() if each.is_public), key=lambda each: (kinds.index(each.kind), each.name)
+        (known for known in objects().values() if known.is_public),
+        key=lambda known: (kinds.index(known.kind), known.name),
     )
 
 
@@ -157,8 +173,20 @@ def public_object(name: str) -> SqlObject:
         return target
     import difflib
 
-    near = difflib.get_close_matches(name, [each.name for each in public_objects()])
+    near = difflib.get_close_matches(name, [known.name for known in public_objects()])
     raise EtqError(f"no table, view or macro {name!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
+
+
+def named_in(query: str) -> list[str]:
+    """Return the names of the objects that a statement may use: macros that it calls, and words that are tables or
+    views, unless they are in texts, in comments, or names of arguments, of parameters or of columns after a dot.
+    """
+    places = _places()
+    return [
+        name
+        for name, is_called in dict.fromkeys((word.lower(), bool(bracket)) for word, bracket in _WORD.findall(query))
+        if name in places and (is_called or not places[name][1])
+    ]
 
 
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
@@ -166,30 +194,9 @@ def needed_for(names: Iterable[str]) -> list[SqlObject]:
     return [named(name) for name in _in_order(name for name in names if name in _places())]
 
 
-def objects_of_linking() -> list[str]:
-    """Return the names of the objects that linking a capture to a record needs."""
-    of_records = list(_parsed("tables/records.sql"))
-    finders = [
-        "_find_methods",
-        "_find_kernel_nodes",
-        "_find_delegate_nodes",
-        *("_delegate_events", "_classified_delegate_ops", "_delegate_call_nodes"),
-        "_find_event_ops",
-        *("debug_values", "_find_kernel_outputs"),
-        "_find_delegate_outputs",
-        "_link_findings",
-    ]
-    return [*of_records, *finders]
-
-
-def objects_of_values() -> list[str]:
-    """Return the names of the objects that storing a debug buffer needs."""
-    return ["debug_values", "_tensor_statistics", "_value_findings"]
-
-
 def tables() -> list[SqlObject]:
     """The base tables."""
-    return [each for each in objects().values() if each.kind == "table"]
+    return [known for known in objects().values() if known.kind == "table"]
 
 
 @cache
@@ -214,7 +221,7 @@ def parse(source: str, file: str) -> Iterator[SqlObject]:
             if line.endswith(";"):
                 place = f"{file}:{number - len(statement) + 1}"
                 columns = _columns_of_another(comment, parsed, place)
-                each = _object(comment, statement, place, file)
+                each = replace(_object(comment, statement, place, file), **_purpose(comment))
                 parsed[each.name] = each if columns is None else replace(each, columns=columns)
                 yield parsed[each.name]
                 comment, statement = [], []
@@ -233,6 +240,24 @@ def _columns_of_another(comment: list[str], known: dict[str, SqlObject], place: 
     return known[match[1]].columns
 
 
+def _is_purpose(line: str) -> bool:
+    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith(_PLANNED_AS))
+
+
+def _purpose(comment: list[str]) -> dict[str, Any]:
+    """Return the fields of an object that lines of its comment state."""
+    found: dict[str, Any] = {"empty": ()}
+    for line in comment:
+        if (match := _NEEDS.match(line)) is not None:
+            found |= {"needs": tuple(match[1].split(", ")), "otherwise": match[2]}
+        elif (match := _EMPTY.match(line)) is not None:
+            found["empty"] += ((match[1], match[2]),)
+        elif line.startswith(_PLANNED_AS):
+            macros = _PLANNED.findall(line.removeprefix(_PLANNED_AS))
+            found["planned_as"] = tuple((format or None, macro) for macro, format in macros)
+    return found
+
+
 def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlObject:
     statement = "\n".join(lines)[:-1]
     match = _CREATE.match(statement)
@@ -242,7 +267,7 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
         raise ValueError(f"{place}: {match[2]} has no comment above it")
     word, name = match.groups()
     listed = comment.index("Columns:") if "Columns:" in comment else len(comment)
-    text = " ".join(comment[:listed])
+    text = " ".join(line for line in comment[:listed] if not _is_purpose(line))
     columns = tuple(_documented_column(line, place) for line in comment[listed + 1 :])
     if word == "TABLE":
         columns = tuple(_column(line, place) for line in lines[1:-1])
@@ -285,17 +310,10 @@ def _documented_column(line: str, place: str) -> Column:
 
 @cache
 def _uses(user: SqlObject) -> list[str]:
-    """Return the names of the objects that a definition mentions; includes columns that are named like an object."""
+    """Return the names of the objects that a definition may use."""
     if user.kind == "table":  # in a table's definition, only names of columns can equal another object's name
         return []
-    code = "\n".join(line.split("--")[0] for line in user.statement.splitlines())
-    places = _places()
-    words = dict.fromkeys(_WORD.findall(code))  # a macro counts only where it is called
-    return [
-        name
-        for word in words
-        if (name := word.rstrip("(")) in places and name != user.name and word.endswith("(") == places[name][1]
-    ]
+    return [name for name in named_in(user.statement) if name != user.name]
 
 
 def _in_order(names: Iterable[str]) -> list[str]:

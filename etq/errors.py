@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 # Characters that move the cursor, colour text, beep, reverse text or end the line; hidden characters; lone surrogates.
 _CONTROL: Final = re.compile(
@@ -18,6 +18,7 @@ _LONGEST: Final = 2000
 _QUOTED: Final = re.compile(rf"(?:(?<=[\s(]')|(?<=^'))[^']{{{LONGEST_NAME + 1},}}(?=')")
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n.*\n(?:\w+\.)*\w+: ", re.DOTALL)
 _NESTED: Final = re.compile(r'\{"exception_type":"\w*","exception_message":"(?:[^"\\]|\\.)*"[^{}]*\}')
+_UNKNOWN: Final = re.compile(r"no (capture|record|program) matches (.+?)(; .*)?", re.DOTALL)
 _WORD: Final = re.compile(rf"\S{{{LONGEST_NAME + 1},}}")
 
 
@@ -84,8 +85,25 @@ class WarehouseError(EtqError):
     """A warehouse can't be opened or written, or has another version."""
 
 
+class Unknown(NamedTuple):
+    """A name that nothing has: of a capture, record or program; and the nearest names, as the end of a message."""
+
+    kind: str
+    name: str
+    near: str
+
+
 class QueryError(EtqError):
-    """A query can't be answered: for example, its SQL fails or its capture doesn't exist."""
+    """A query can't be answered: for example, its SQL fails or its capture doesn't exist.
+
+    `unknown` is the name that doesn't exist, None for other errors. SQL raises errors as texts, which are read here and
+    nowhere else.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        match = _UNKNOWN.fullmatch(message)
+        self.unknown = None if match is None else Unknown(match[1], match[2], match[3] or "")
 
 
 def message_of(error: Exception) -> str:

@@ -258,7 +258,8 @@ def _cell(text: str) -> str:
 
 def commands() -> Iterator[tuple[str, click.Context]]:
     """Every command with its full name, such as `lake add`, by topic of the help."""
-    from etq.cli import COMMANDS, main
+    from etq.cli import main
+    from etq.cli.commands import COMMANDS
 
     root = click.Context(main, info_name="etq")
     for names in COMMANDS.values():
@@ -280,7 +281,8 @@ def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, 
 
 
 def _commands() -> str:
-    from etq.cli import COMMANDS, main
+    from etq.cli import main
+    from etq.cli.commands import COMMANDS
 
     root = click.Context(main, info_name="etq")
     lines = [

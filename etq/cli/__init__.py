@@ -3,54 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
 import click
 
+from etq.cli.commands import COMMANDS
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
-from etq.errors import EtqError, message_of, printable, shortened
+from etq.errors import EtqError, QueryError, message_of, printable, shortened
 from etq.render.terminal import colours_of_environment
 
-# The commands by topic, in the order of the help text, with the module of this package that defines each. A module is
-# imported when one of its commands runs.
-COMMANDS: Final = {
-    "One file or capture": {
-        "inspect": "files", "ops": "ops", "events": "views", "percentiles": "views", "flame": "flame",
-        "breakdown": "views", "tax": "views", "load": "views", "memory": "memory", "delegates": "views",
-        "slow": "views", "decode": "views", "advice": "views", "report": "report", "export": "export",
-    },
-    "With its record or program": {
-        "modules": "views", "sources": "views", "coverage": "views", "delegate-ops": "views", "graph": "graphs",
-        "graphs": "graphs", "flops": "costs", "roofline": "costs", "program": "programs",
-        "values": "values", "reference": "values", "gap": "values",
-    },
-    "PyTorch traces": {
-        "steps": "traces", "passes": "traces", "backward": "traces", "kernels": "traces", "counters": "traces",
-        "tensor-cores": "traces", "critical-path": "traces", "idle": "traces",
-        "gaps": "traces", "launches": "traces", "queues": "traces", "copies": "traces", "sequences": "traces",
-        "chains": "traces",
-        "overlap": "traces", "collectives": "traces", "stragglers": "ranks", "clocks": "ranks",
-        "peak": "traces", "leaks": "traces", "map": "ops",
-    },
-    "Many captures": {
-        "compare": "compare", "gate": "gate", "trend": "trends", "regressions": "trends", "plan": "plan",
-    },
-    "A warehouse": {
-        "ingest": "files", "link": "files", "captures": "labels", "label": "labels", "metric": "metrics",
-        "phase": "metrics", "merge": "maintenance", "backup": "maintenance", "check": "maintenance",
-        "upgrade": "maintenance", "remove": "maintenance", "prune": "maintenance", "compact": "maintenance",
-        "lake": "lake", "mcp": "agents",
-    },
-    "Anything else": {
-        "serve": "serve", "show": "show", "sql": "sql", "views": "sql", "demo": "sql", "completion": "completion",
-    },
-}  # fmt: skip
-_MODULE_OF = {command: module for commands in COMMANDS.values() for command, module in commands.items()}
+_COMMANDS: Final = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
 
 
 # The shell's completion function sets this variable.
@@ -65,21 +31,26 @@ class _Group(click.Group):
     """
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_MODULE_OF)
+        return sorted(_COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
-        if name in _MODULE_OF:
-            import_module(f"etq.cli.{_MODULE_OF[name]}")
+        command = _COMMANDS.get(name)
+        if isinstance(command, str):
+            import_module(f"etq.cli.{command}")
+        elif command is not None and name not in self.commands:
+            from etq.cli.views import command_of
+
+            self.add_command(command_of(name, command))
         return super().get_command(context, name)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        longest = max(map(len, _MODULE_OF))
+        longest = max(map(len, _COMMANDS))
         for topic, names in COMMANDS.items():
             commands = [(name.ljust(longest), self.get_command(context, name)) for name in names]
             room = formatter.width - 6 - longest
             with formatter.section(topic):
                 formatter.write_dl(
-                    [(name, each.get_short_help_str(room)) for name, each in commands if each is not None]
+                    [(name, command.get_short_help_str(room)) for name, command in commands if command is not None]
                 )
 
     def resolve_command(
@@ -95,7 +66,7 @@ class _Group(click.Group):
                 message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_MODULE_OF, ctx=context) from None
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_COMMANDS, ctx=context) from None
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -120,7 +91,7 @@ def _message(error: BaseException) -> str | None:
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit
     if isinstance(error, EtqError):
-        return _about_file(str(error))
+        return _about_file(error)
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError):
@@ -142,20 +113,18 @@ def _exceeded_limit(error: BaseException | None) -> str | None:
     return None
 
 
-# The message for an unknown name.
-_NAMED = re.compile(r"no (capture|record|program) matches (\S+?)(; .*)?")
-
-
-def _about_file(message: str) -> str:
-    """Return the message for an unknown name, with a hint about files if the name looks like a path."""
+def _about_file(error: EtqError) -> str:
+    """Return an error's message; for an unknown name that looks like a path, with a hint about files."""
     from etq.cli.targets import looks_like_path
 
-    match = _NAMED.fullmatch(message)
-    if match is None or not looks_like_path(match[2]):
-        return message
-    if os.path.exists(match[2]):
-        return f"{match[2]}: this command takes a {match[1]} of the warehouse, not a file; ingest the file first"
-    return f"{match[2]}: no such file, and no {match[1]} of that name{match[3] or ''}"
+    unknown = error.unknown if isinstance(error, QueryError) else None
+    if unknown is None or not looks_like_path(unknown.name):
+        return str(error)
+    if os.path.exists(unknown.name):
+        return (
+            f"{unknown.name}: this command takes a {unknown.kind} of the warehouse, not a file; ingest the file first"
+        )
+    return f"{unknown.name}: no such file, and no {unknown.kind} of that name{unknown.near}"
 
 
 def _show_versions(context: click.Context, _: click.Parameter, is_requested: bool) -> None:

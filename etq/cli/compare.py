@@ -156,9 +156,9 @@ def compare(
         comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
         form = format or format_of(output)
         found = find_worse(comparison, "slower" in fail_on, metrics) if {*fail_on} - {"startup"} else Worse()
-        of_startup = find_worse_startup(comparison) if "startup" in fail_on else Worse()
+        startup = find_worse_startup(comparison) if "startup" in fail_on else Worse()
         if what in (None, "all") and form in ("table", "markdown", "json"):
-            worse = [*found.worse, *of_startup.worse]
+            worse = [*found.worse, *startup.worse]
             text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
@@ -167,10 +167,10 @@ def compare(
             write_rows(*comparison.rows(str(part)), format, output, force=force)
         if fail_on:
             report_worse(found)
-            report_worse(of_startup)
+            report_worse(startup)
             is_worse = bool(found.worse or found.unstable) and bool({"slower", "total"} & {*fail_on})
-            is_unclear = any(each.unclear or each.open for each in (found, of_startup)) and "unclear" in fail_on
-            if is_worse or of_startup.worse or is_unclear:
+            is_unclear = any(judged.unclear or judged.open for judged in (found, startup)) and "unclear" in fail_on
+            if is_worse or startup.worse or is_unclear:
                 sys.exit(REGRESSION)
 
 
@@ -347,7 +347,7 @@ def find_worse(comparison: Comparison, of_ops: bool, metrics: tuple[str, ...]) -
         results += [(f"slow runs of {method}", verdict) for method, verdict, _ in comparison.slow_tails()]
         if of_ops:
             ops = comparison.verdicts("ops", comparison.op_key())
-            results += [each for each in ops if each[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
+            results += [op for op in ops if op[1] in (words.SLOWER, words.POSSIBLY + words.SLOWER)]
             results += [(f"slow runs of {op}", words.SLOWER) for op, _ in comparison.slow_op_tails()]
     return _found(results, slower)
 

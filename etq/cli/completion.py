@@ -57,11 +57,11 @@ def completed(
     if (context.info_name, parameter.name) == ("views", "name"):
         from etq import catalog
 
-        known = [each.name for each in catalog.public_objects()]
+        known = [known_object.name for known_object in catalog.public_objects()]
     else:
         is_file = parameter.metavar == "FILE"
         known = [] if is_file else _found(_warehouse_of(context), ASKED.get(parameter.name or "", ()))
-    matches = [CompletionItem(each) for each in known if each.startswith(begun) and _SAFE.fullmatch(each)]
+    matches = [CompletionItem(name) for name in known if name.startswith(begun) and _SAFE.fullmatch(name)]
     return matches or [CompletionItem(begun, type="file")]
 
 
@@ -110,7 +110,7 @@ class _Bash(BashComplete):
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)[1:] + [""] * line[-1:].isspace()
         *before, last = words or [""]
-        ends = [last.rfind(each) for each in os.environ.get("COMP_WORDBREAKS", "") if each in "=@:"]
+        ends = [last.rfind(character) for character in os.environ.get("COMP_WORDBREAKS", "") if character in "=@:"]
         self.typed = last[: max(ends, default=-1) + 1]
         return before, last
 

@@ -11,7 +11,7 @@ import click
 from etq.cli import main
 from etq.cli.no_rows import not_of_traces, note_no_rows
 from etq.cli.options import PREFIXES, output_options, peak_options, run_options, unit_option, warehouse_option
-from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
+from etq.cli.showing import check_runs, note_excluded_runs, without_method
 from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
@@ -56,7 +56,7 @@ def roofline(
     read_options = pop_file_options(options)
     arguments = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    with open_target(capture, db, views_for("roofline"), read_options) as (warehouse, selector):
+    with open_target(capture, db, read_options, ["roofline"]) as (warehouse, selector):
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         query = f"""
@@ -140,7 +140,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
     if is_record(argument):
         from etq.warehouse.ephemeral import open_ephemeral_record
 
-        warehouse, target = open_ephemeral_record(argument, ["node_costs", "op_costs"])
+        warehouse, target = open_ephemeral_record(argument)
         with warehouse:
             report_record_findings(warehouse, target)
             yield warehouse, target.sha256
@@ -150,7 +150,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
         from etq.storage.sources import source_of
 
         if is_json(source_of(argument).content):
-            raise EtqError(f"{argument}: {not_of_traces('flops')}")
+            raise EtqError(f"{argument}: {not_of_traces('roofline', 'flops')}")
         raise EtqError(f"{argument}: has no shapes; give the ETRecord of its program")
     if argument.endswith(".etrecord"):
         raise EtqError(f"{argument}: no such file")
@@ -164,7 +164,7 @@ def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
         if not rows:
             of_format = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($name)"
             if warehouse.rows(of_format, name=argument)[1] == [("torch_trace",)]:
-                raise EtqError(f"{argument}: {not_of_traces('flops')}")
+                raise EtqError(f"{argument}: {not_of_traces('roofline', 'flops')}")
             raise EtqError(
                 f"{argument} has no ETRecord, which has the shapes; link one with: etq link {argument} RECORD"
             )

@@ -60,7 +60,7 @@ def export(capture: str, to: str, output: str | None, force: bool, db: str, **op
     if output is None and sys.stdout.isatty():
         raise EtqError(f"{to} can't be shown in a terminal; name a file with -o")
     refuse_existing(path, force)
-    with open_target(capture, db, list(FORMATS[to].needs), read_options) as (warehouse, selector):
+    with open_target(capture, db, read_options) as (warehouse, selector):
         check_phase(warehouse, selector, options.get("phase"))
         runs = list(options.pop("runs")) or None
         to_file(parts(warehouse, selector, to, runs=runs, **options), path, overwrite=force)

@@ -92,8 +92,7 @@ def inspect(
         ops = OPS_TO_READ if output is None and format in (None, "table", "markdown") else "o.op_types"
         symbols = f", {ops}, o.module_path, o.source_file, o.source_line, o.mapping, o.backend"
         joined = "LEFT JOIN event_ops($capture) AS o ON o.block_index = i.block_index AND o.slot = i.slot"
-    views = ["inspector_events", "_is_recorded", *(["event_ops"] if joined else [])]
-    warehouse, capture = open_file(file, views, read_options)
+    warehouse, capture = open_file(file, read_options, ["inspector_events", *(["event_ops"] if joined else [])])
     with warehouse:
         query = f"""
         SELECT
@@ -197,7 +196,7 @@ def ingest(
     with open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
-        links = [each for each in (program, record) if each is not None]
+        links = [link for link in (program, record) if link is not None]
         if record is not None:
             report_record_findings(warehouse, record)
         if len(files) > 1:
@@ -205,8 +204,8 @@ def ingest(
             _ingest_many(warehouse, files, links, printed, ingest_options)
         else:
             printed = _Printed(warehouse, 1, bool(links) or bool(debug_buffer), verbose=verbose, quiet=quiet)
-            of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
-            _ingest_one(warehouse, files[0], links, printed, {**of_one, **ingest_options})
+            options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
+            _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
         if job is not None and not quiet:
             note_ranks(warehouse, job)
     printed.end()
@@ -220,8 +219,8 @@ def _ingest_one(
     """Ingest one file, and print the result."""
     try:
         capture = warehouse.ingest(file, **ingest_options)
-        for each in links:
-            warehouse.link(capture, each)
+        for link in links:
+            warehouse.link(capture, link)
     except EtqError as error:
         printed.result(error)
     else:

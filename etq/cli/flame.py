@@ -9,7 +9,7 @@ import click
 
 from etq.cli import main
 from etq.cli.options import file_output_options, percentage, run_options, unit_option, warehouse_option
-from etq.cli.showing import check_runs, note_excluded_runs, views_for
+from etq.cli.showing import check_runs, note_excluded_runs
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, printable
 from etq.render.terminal import PLAIN, style_of
@@ -132,7 +132,7 @@ def flame(
             raise click.UsageError("--module goes with --by module")
         by = "module"
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    with open_target(capture, db, [*views_for("time_tree"), "module_totals"], read_options) as (warehouse, selector):
+    with open_target(capture, db, read_options, ["time_tree"]) as (warehouse, selector):
         check_runs(warehouse, selector, arguments)
         _note_grouping(warehouse, selector, by)
         named = "".join(f', "{name}" := ${name}' for name in arguments)

@@ -23,8 +23,8 @@ def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
     """Return the files that arguments name, and those of folders that are left out."""
     files: list[str] = []
     left: list[Left] = []
-    for each in arguments:
-        found, others = files_of(each)
+    for argument in arguments:
+        found, others = files_of(argument)
         files += found
         left += others
     return tuple(files), left

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
-from etq.cli.showing import check_runs, note_excluded_runs, views_for
+from etq.cli.showing import check_runs, note_excluded_runs
 from etq.cli.targets import (
     check_path,
     file_options,
@@ -53,7 +54,7 @@ GAPS = "base_gap, new_gap, gap_problem"
 @click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option(
     "--overlay",
-    type=click.Choice([each.key for each in OVERLAYS]),
+    type=click.Choice([overlay.key for overlay in OVERLAYS]),
     help="With svg and model-explorer: colour by this.  [default: time]",
 )
 @click.option("--levels", type=click.IntRange(0), help="With svg: how many levels of modules are open.  [default: all]")
@@ -118,7 +119,7 @@ def graph(
 def _write_dot(capture: str, db: str, path: str | None, force: bool, options: dict[str, Any]) -> None:
     from etq.render.dot import dot_of
 
-    with open_target(capture, db, views_for("node_totals"), pop_file_options(options)) as (warehouse, selector):
+    with open_target(capture, db, pop_file_options(options), ["node_totals"]) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
         write_text(text, path, force=force, is_printable=True)
@@ -137,14 +138,12 @@ def _write_graph(
     """Write the graph as a page (form None), JSON, SVG or node data."""
     from etq.report import graph_json_of, graph_node_data_of, graph_page_of, graph_svg_of
     from etq.report.graph_extras import GraphExtras
-    from etq.report.single import OPTIONS, VIEWS
+    from etq.report.single import OPTIONS
 
-    known = (*OPTIONS, "unit", *(each.name for each in dataclasses.fields(GraphExtras)))
+    known = (*OPTIONS, "unit", *(option.name for option in dataclasses.fields(GraphExtras)))
     if options["gap"] is not None and is_file(capture, db):
         raise click.UsageError("--gap needs two captures of a warehouse: ingest the file")
-    # A file has no metrics, from which the peaks could be taken: without these options it has no roofline.
-    views = [*VIEWS, *(["node_roofline"] if options["peak_flops"] or options["peak_bandwidth"] else [])]
-    with open_target(capture, db, views, pop_file_options(options)) as (warehouse, selector):
+    with open_target(capture, db, pop_file_options(options), catalog.names()) as (warehouse, selector):
         chosen = {name: value for name, value in options.items() if value is not None}
         for name in chosen:
             if name not in known:
@@ -254,9 +253,9 @@ def _sides(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]
         return
     if not all(are_files):
         raise EtqError(f"{base} and {new}: one is a file and the other is not; name two files, or ingest the file")
-    first, record = open_ephemeral_record(base, ["compare_graphs"])
+    first, record = open_ephemeral_record(base)
     with first as warehouse:
         other = warehouse.ingest_record(new)
-        for each in (record, *([other] if other.is_new else [])):
-            report_record_findings(warehouse, each)
+        for shown in (record, *([other] if other.is_new else [])):
+            report_record_findings(warehouse, shown)
         yield warehouse, record.name, other.name

@@ -136,7 +136,7 @@ def _order(
 
 def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> None:
     """Raise `EtqError` if no capture has a label of that key."""
-    keys = [each for (each,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
+    keys = [key for (key,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
         known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
         near = nearest_words(key, [*keys, *columns])

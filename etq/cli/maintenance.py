@@ -133,9 +133,11 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     """
     with open_existing(db) as warehouse:
         resolved = {
-            each.capture_id: each for selector in captures for each in _resolved_captures(warehouse, selector, several)
+            capture.capture_id: capture
+            for selector in captures
+            for capture in _resolved_captures(warehouse, selector, several)
         }
-        _confirm("Remove", [each.name for each in resolved.values()], yes)
+        _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
         click.echo(f"{_number(len(resolved))} removed; etq compact gives the space back", err=True)
 
@@ -192,7 +194,7 @@ def prune(
     chosen: dict[str, Any] = {"selectors": list(selectors) or None, "over": over, "keep_rollups": keep_rollups}
     with open_existing(db, read_only=dry_run) as warehouse:
         resolved = warehouse.prune(keep_last, keys, dry_run=True, **chosen)
-        names = [each.name for each in resolved]
+        names = [capture.name for capture in resolved]
         if dry_run:
             for name in names:
                 click.echo(printable(name))

@@ -11,7 +11,6 @@ import click
 from etq.cli import main
 from etq.cli.no_rows import naming_other_view, note_no_rows
 from etq.cli.options import output_options, warehouse_option
-from etq.cli.showing import views_for
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import printable
 from etq.render.selection import selection
@@ -23,7 +22,6 @@ from etq.warehouse.formats import TRACE
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
-_VIEWS: Final = ("memory_totals", "peak_memory", "memory_timeline", "memory_leaks")
 _PEAKS: Final = """
     SELECT DISTINCT p.device, p.peak_bytes, p.peak_time, p.unit FROM peak_memory($capture) AS p ORDER BY p.device
 """
@@ -63,8 +61,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
     etq memory run.etdp --format json
     etq memory train.pt.trace.json.gz
     """
-    with open_target(capture, db, [view for each in _VIEWS for view in views_for(each)], FileOptions()) as target:
-        warehouse, selector = target
+    with open_target(capture, db, FileOptions()) as (warehouse, selector):
         is_trace = warehouse.capture(selector).format == TRACE
         view = "peak_memory" if is_trace else "memory_totals"
         if is_trace and (format or format_of(output)) == "table":

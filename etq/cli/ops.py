@@ -17,7 +17,7 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.cli.showing import check_runs, note_excluded_runs, views_for, without_method
+from etq.cli.showing import check_runs, note_excluded_runs, without_method
 from etq.cli.targets import check_path, file_options, open_target, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import TO_READ, format_of, write
@@ -83,8 +83,7 @@ def ops(
     """
     read_options = pop_file_options(options)
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
-    views = ["key_averages", "device_events", *views_for("op_totals")]
-    with open_target(capture, db, views, read_options) as (warehouse, selector):
+    with open_target(capture, db, read_options) as (warehouse, selector):
         is_trace = _format(warehouse, selector) == "torch_trace"
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
@@ -158,7 +157,7 @@ def model_map(
 
     arguments = {} if unit is None else {"unit": unit}
     query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
-    for each in (etdump, trace):
-        check_path(each, db)
+    for side in (etdump, trace):
+        check_path(side, db)
     with open(db, read_only=True) as warehouse:
         write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **arguments)

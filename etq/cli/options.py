@@ -168,8 +168,12 @@ def unit_option(default: str | None) -> Callable[[Command], Command]:
 
 def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select runs of a capture."""
+    return step_options(phase_option(command))
+
+
+def phase_option(command: Command) -> Command:
     text = "Only runs of that phase, as set with `etq phase`."
-    return step_options(click.option("--phase", type=click.Choice(PHASES), help=text)(command))
+    return click.option("--phase", type=click.Choice(PHASES), help=text)(command)
 
 
 def method_option(command: Command) -> Command:

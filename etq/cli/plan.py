@@ -133,7 +133,7 @@ def _check_usage(command: str | None, name: str | None, running: dict[str, Any])
     context = click.get_current_context()
     for option in running:
         if command is None and context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            flag = next(each.opts[0] for each in context.command.params if each.name == option)
+            flag = next(parameter.opts[0] for parameter in context.command.params if parameter.name == option)
             raise click.UsageError(f"{flag} goes with --run")
     if running["resume"] and name is None:
         raise click.UsageError("--resume needs --plan, the name of the plan to continue")
@@ -163,8 +163,8 @@ def _run(plan: Plan, command: str, db: str, running: dict[str, Any]) -> None:
         click.echo(printable(text), err=True)
         report_findings(warehouse, measured.capture.capture_id)
 
-    both, *each = (running.pop(name) for name in ("etrecord", "base_etrecord", "new_etrecord"))
-    records = {side: own or both for side, own in zip((plan.base, plan.new), each, strict=True) if own or both}
+    both, *of_sides = (running.pop(name) for name in ("etrecord", "base_etrecord", "new_etrecord"))
+    records = {side: own or both for side, own in zip((plan.base, plan.new), of_sides, strict=True) if own or both}
     try:
         run(plan, command, db, etrecords=records, on_capture=report, **running)
     except (EtqError, KeyboardInterrupt) as error:

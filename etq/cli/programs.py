@@ -52,7 +52,7 @@ def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse,
     from etq.warehouse.warehouse import open
 
     if os.path.exists(program):
-        warehouse, target = open_ephemeral_program(program, [view])
+        warehouse, target = open_ephemeral_program(program)
         with warehouse:
             yield warehouse, target.sha256
     elif not is_there(db) and (os.sep in program or program.endswith(".pte")):

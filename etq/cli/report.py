@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import click
 
+from etq import catalog
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import method_option, query_limits, runs_option, unit_option, warehouse_option
@@ -101,10 +102,9 @@ def _page(
 ) -> Iterator[tuple[Callable[[], str], str]]:
     """Provide a function that makes the page, and the page's subject."""
     from etq.report import page_of, trends_page_of
-    from etq.report.single import VIEWS
 
     if kind == "one capture":
-        with open_target(captures[0], db, list(VIEWS), pop_file_options(arguments)) as (warehouse, selector):
+        with open_target(captures[0], db, pop_file_options(arguments), catalog.names()) as (warehouse, selector):
             capture = warehouse.capture(selector)
             yield partial(page_of, warehouse, [capture], unit=unit, **arguments), capture.name
     elif kind == "two sides":

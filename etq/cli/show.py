@@ -25,7 +25,7 @@ class _Views(click.Group):
     """A command for each table and view."""
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(each.name for each in catalog.public_objects() if each.kind in _KINDS)
+        return sorted(known.name for known in catalog.public_objects() if known.kind in _KINDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         view = catalog.public_object(name)
@@ -50,11 +50,11 @@ def show() -> None:
 
 def _command(view: catalog.SqlObject) -> click.Command:
     """Return the command that prints a view: parameters without a default are arguments, the others are options."""
-    names = [each.name for each in view.parameters]
-    is_of_file = names[:1] == ["capture"] and all(each.default for each in view.parameters[1:])
+    names = [parameter.name for parameter in view.parameters]
+    is_of_file = names[:1] == ["capture"] and all(parameter.default for parameter in view.parameters[1:])
 
     def command(db: str, format: str | None, output: str | None, force: bool, **given: Any) -> None:
-        values = {each.name: _value(each, given.pop(each.name)) for each in view.parameters}
+        values = {parameter.name: _value(parameter, given.pop(parameter.name)) for parameter in view.parameters}
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
             capture = values.pop("capture")
@@ -63,21 +63,23 @@ def _command(view: catalog.SqlObject) -> click.Command:
         from etq.warehouse.warehouse import open
 
         arguments = ", ".join(
-            f"${each.name}" if each.default is None else f'"{each.name}" := ${each.name}'
-            for each in view.parameters
-            if each.name in values
+            f"${parameter.name}" if parameter.default is None else f'"{parameter.name}" := ${parameter.name}'
+            for parameter in view.parameters
+            if parameter.name in values
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with open(db, read_only=True) as warehouse:
             write(warehouse, f"FROM {call}", format, output, force=force, **values)
 
-    text = f"{view.text}\n\nColumns: {', '.join(each.name for each in view.columns)}."
+    text = f"{view.text}\n\nColumns: {', '.join(column.name for column in view.columns)}."
     decorated = output_options(warehouse_option(file_options(command, names) if is_of_file else command))
-    for each in reversed(view.parameters):
-        if each.default is None:
-            decorated = click.argument(each.name)(decorated)
+    for parameter in reversed(view.parameters):
+        if parameter.default is None:
+            decorated = click.argument(parameter.name)(decorated)
         else:
-            decorated = click.option(f"--{each.name.replace('_', '-')}", each.name, help=_help(each))(decorated)
+            decorated = click.option(f"--{parameter.name.replace('_', '-')}", parameter.name, help=_help(parameter))(
+                decorated
+            )
     return click.command(view.name, help=text, short_help=view.text.split(". ")[0])(decorated)
 
 

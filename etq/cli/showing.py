@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.no_rows import (
     naming_other_view,
-    needs_devices,
     note_below_clock,
     note_no_rows,
     note_unaligned,
@@ -21,7 +21,7 @@ from etq.cli.no_rows import (
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.writers import TO_READ, format_of, write
-from etq.warehouse.formats import BY_FORMAT, narrowed
+from etq.warehouse.formats import narrowed
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -76,14 +76,15 @@ def show_view(
     long          names of columns with long texts, see `write`
     """
     baseline = options.get("baseline")
-    with open_target(capture, db, views_for(view, options), read_options) as (warehouse, selector):
+    is_narrowed = bool(catalog.named(view).planned_as)
+    with open_target(capture, db, read_options, [] if is_narrowed else [view]) as (warehouse, selector):
         if baseline is not None and Path(baseline).is_file():
             options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
         check_runs(warehouse, selector, options)
         parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
         macro = view
         prepared: AbstractContextManager[None] = nullcontext()
-        if view in BY_FORMAT:
+        if is_narrowed:
             from etq.warehouse.focus import prepared_for
 
             found = warehouse.capture(selector)
@@ -109,31 +110,8 @@ def show_view(
         note_excluded_runs(warehouse, selector, view, options)
 
 
-def views_for(view: str, options: Mapping[str, Any] | None = None) -> list[str]:
-    """The views and macros of a view with these options, for any format, and those that `note_excluded_runs`,
-    `note_no_rows` and `without_method` query.
-    """
-    parameters = _defaults(view)
-    about_method = [] if "method" not in parameters else ["runs", "signatures"]
-    about_steps = ["_is_recorded", "runs"] if "steps" in parameters else []
-    given = {name: value for name, value in (options or {}).items() if value is not None}
-    macros = {narrowed(view, format, given)[0].name: None for format in BY_FORMAT.get(view, {})} or [view]
-    of_devices = ["device_events"] if needs_devices(view) else []
-    of_delegates = ["_has_unaligned_delegates", "_delegates_below_clock"] if view == "delegate_graph" else []
-    return [
-        *macros,
-        *about_method,
-        *about_steps,
-        *of_devices,
-        *of_delegates,
-        *(["typical_runs"] if _takes_typical(view) else []),
-    ]
-
-
 def _defaults(view: str) -> dict[str, str | None]:
-    from etq import catalog
-
-    return {each.name: each.default for each in catalog.named(view).parameters}
+    return {parameter.name: parameter.default for parameter in catalog.named(view).parameters}
 
 
 def _takes_typical(view: str) -> bool:
@@ -148,9 +126,7 @@ def check_runs(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) 
 
 def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
     """Return a query of a view for a terminal, without the column `method` if the capture has only one."""
-    from etq import catalog
-
-    has_column = any(each.name == "method" for each in catalog.named(view).columns)
+    has_column = any(column.name == "method" for column in catalog.named(view).columns)
     if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, selector):
         return query
     return f"SELECT * EXCLUDE (method) FROM ({query})"

@@ -155,14 +155,19 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
     from etq import catalog
 
     if name is None:
-        rows = [[each.name, each.kind, each.text.split(". ")[0].rstrip(".")] for each in catalog.public_objects()]
+        rows = [[known.name, known.kind, known.text.split(". ")[0].rstrip(".")] for known in catalog.public_objects()]
         write_rows(["name", "kind", "what a row is"], rows, format, output, force=force)
         return
     target = catalog.public_object(name)
     if format in (None, "table") and output is None:
         click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, 100)}\n")
-    listed = [("parameter", each) for each in target.parameters] + [("column", each) for each in target.columns]
-    rows = [[part, each.name, each.type or each.default or "", each.text] for part, each in listed]
+    listed = [("parameter", parameter) for parameter in target.parameters] + [
+        ("column", column) for column in target.columns
+    ]
+    rows = [
+        [part, documented.name, documented.type or documented.default or "", documented.text]
+        for part, documented in listed
+    ]
     columns = ["", "name", "type" if target.kind == "table" else "default", "meaning"]
     write_rows(columns, rows, format, output, force=force, long=["meaning"])
 

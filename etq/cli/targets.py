@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -53,8 +53,8 @@ def pop_file_options(options: dict[str, Any]) -> FileOptions:
     return FileOptions(**{field.name: options.pop(field.name, None) for field in fields(FileOptions)})
 
 
-def open_file(file: str, views: list[str], read_options: FileOptions) -> tuple[Warehouse, Capture]:
-    """Load a file into a warehouse in memory that has these views; return both."""
+def open_file(file: str, read_options: FileOptions, views: Iterable[str] = ()) -> tuple[Warehouse, Capture]:
+    """Load a file into a warehouse in memory, and create these views meanwhile; return both."""
     from etq.warehouse.ephemeral import open_ephemeral
 
     warehouse, capture = open_ephemeral(
@@ -113,12 +113,16 @@ def is_record(argument: str) -> bool:
 
 
 @contextmanager
-def open_target(capture: str, db: str, views: list[str], read_options: FileOptions) -> Iterator[tuple[Warehouse, str]]:
-    """Provide a warehouse that has the capture, and its name there; a file is loaded into a warehouse in memory."""
+def open_target(
+    capture: str, db: str, read_options: FileOptions, views: Iterable[str] = ()
+) -> Iterator[tuple[Warehouse, str]]:
+    """Provide a warehouse that has the capture, and its name there; a file is loaded into a warehouse in memory, and
+    these views are created meanwhile.
+    """
     from etq.warehouse.warehouse import open
 
     if is_file(capture, db):
-        warehouse, target = open_file(capture, views, read_options)
+        warehouse, target = open_file(capture, read_options, views)
         with warehouse:
             yield warehouse, target.sha256
     else:

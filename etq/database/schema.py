@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
@@ -10,7 +10,6 @@ import duckdb
 
 from etq import catalog
 from etq.database import contents, functions, template
-from etq.database.rollups import RUN_FINDERS
 from etq.errors import WarehouseError
 from etq.version import OLDEST_SCHEMA, SCHEMA_VERSION, VERSION
 
@@ -68,30 +67,30 @@ def write_version(connection: duckdb.DuckDBPyConnection) -> None:
     )
 
 
-def create_only(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> list[str]:
-    """Create at least these objects and what they need, for a temporary database.
+def create_only(
+    connection: duckdb.DuckDBPyConnection, names: Iterable[str], existing: Container[str] = ()
+) -> list[catalog.SqlObject]:
+    """Create these objects and what they need, except for the `existing` ones, in a temporary database.
 
-    All objects are copied from the template if there is one; it is made if many are needed. Returns the names of the
-    tables that these objects need.
+    An empty database gets all objects, from the template, if many are needed. Returns the objects that were created.
     """
-    needed = catalog.needed_for(["captures", "findings", *names])
-    if any(each.name == "runs" for each in needed):
-        needed = catalog.needed_for(["captures", "findings", *names, *RUN_FINDERS])
-    with template.attached(connection, create_all, makes=len(needed) > _MANY) as source:
-        if source is None:
-            _execute_all(connection, _statements(needed, temporary=False))
-        else:
-            _copy(connection, source)
-    return [each.name for each in needed if each.kind == "table"]
+    needed = [definition for definition in catalog.needed_for(names) if definition.name not in existing]
+    if len(needed) > _MANY and not existing:
+        with template.attached(connection, create_all) as source:
+            if source is not None:
+                _copy(connection, source)
+                return [*catalog.objects().values()]
+    _execute_all(connection, _statements(needed, temporary=False))
+    return needed
 
 
 def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) -> None:
     """Create all views and macros, replacing existing ones; as temporary objects if the file can't be written."""
-    made = [each for each in catalog.objects().values() if each.kind != "table"]
+    made = [known for known in catalog.objects().values() if known.kind != "table"]
     _execute_all(connection, _statements(made, temporary=temporary))
     if not temporary:
         _execute_all(connection, _drops(connection))
-        _execute_all(connection, (comment for each in made for comment in each.comments()))
+        _execute_all(connection, (comment for definition in made for comment in definition.comments()))
 
 
 def update_definitions(
@@ -188,14 +187,14 @@ def in_transaction(connection: duckdb.DuckDBPyConnection, work: Callable[[], Res
 def _statements(made: Iterable[catalog.SqlObject], *, temporary: bool) -> Iterator[str]:
     """Yield the statements that create these objects."""
     last: catalog.SqlObject | None = None
-    for each in made:
-        if each.kind == "table":
-            yield each.statement
-        elif each.name == _CREATED_LAST:
-            last = each
+    for definition in made:
+        if definition.kind == "table":
+            yield definition.statement
+        elif definition.name == _CREATED_LAST:
+            last = definition
             yield _PLACEHOLDER.format("TEMP MACRO" if temporary else "MACRO")
         else:
-            yield each.replacing(temporary=temporary)
+            yield definition.replacing(temporary=temporary)
     if last is not None:
         yield last.replacing(temporary=temporary)
 

@@ -28,32 +28,20 @@ class ExportFormat:
     """A format. Its module in this package, and the function in it, have the format's name with _ for -."""
 
     text: str  # one line of description
-    needs: tuple[str, ...]  # the SQL objects that it queries
     options: tuple[str, ...] = ()  # options in addition to those that select runs
 
 
 FORMATS: Final = {
     "chrome": ExportFormat(
         "trace for https://ui.perfetto.dev and chrome://tracing; of a PyTorch trace, that trace again",
-        (
-            *("timeline", "event_ops", "labels", "_selected_runs", "threads", "trace_events", "op_arguments"),
-            *("device_events", "event_counters", "trace_memory", "trace_devices", "_trace_counters"),
-        ),
         ("runs", "counters"),
     ),
-    "speedscope": ExportFormat(
-        "profile for https://www.speedscope.app: flame charts, one a run",
-        ("timeline", "event_ops", "labels"),
-        ("runs",),
-    ),
+    "speedscope": ExportFormat("profile for https://www.speedscope.app: flame charts, one a run", ("runs",)),
     "hud": ExportFormat(
-        "records of PyTorch's benchmark database: latency, loading and metrics, labels as their names",
-        ("_benchmark_metrics", "op_totals", "labels", "delegates"),
-        ("by",),
+        "records of PyTorch's benchmark database: latency, loading and metrics, labels as their names", ("by",)
     ),
     "model-explorer": ExportFormat(
         "node data for Model Explorer: times over the model's graph; needs a linked record",
-        ("_graph_times", "labels"),
         ("method", "graph", "unit"),
     ),
 }

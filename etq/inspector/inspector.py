@@ -361,7 +361,7 @@ class Inspector:
 def _queries(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
 ) -> rows.CaptureQueries:
-    views = [*rows.VIEWS, *values.VIEWS, *(symbols.VIEWS if record is not None else ())]
+    views = ["inspector_events", "event_blocks"]
     warehouse, capture = open_ephemeral(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 Integers = npt.NDArray[np.integer[Any]]
 # An event's block, its slot in the block, and the number of its occurrence in a run.
 Key = tuple[int, int, int]
-VIEWS: Final = ("inspector_events", "event_blocks", "_event_lists", "_event_values", "_list_statistics")
 _WRAPS: Final = 2**32
 _ROWS: Final = """
     SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.p10, i.p50, i.p90, i.avg, i.min,

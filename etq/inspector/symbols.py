@@ -10,10 +10,6 @@ from etq.errors import EtqError
 if TYPE_CHECKING:
     from etq.inspector.rows import CaptureQueries
 
-VIEWS: Final = (
-    *("event_ops", "event_nodes", "find_total_for_module", "_inspector_handles", "_inspector_nodes"),
-    *("record_findings", "record_members"),
-)
 # The name that executorch gives the graph of a record's edge program.
 EDGE_GRAPH: Final = "edge_dialect_graph_module"
 

@@ -12,7 +12,7 @@ import duckdb
 from etq import catalog
 from etq.catalog import quoted
 from etq.database import schema
-from etq.database.connection import settings, withdraw_access
+from etq.database.connection import in_memory, withdraw_access
 from etq.database.limits import within
 from etq.errors import WarehouseError, message_of
 from etq.ingest import memory
@@ -50,7 +50,7 @@ def connect(
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
     state = state or read(lake, version)
-    connection = duckdb.connect(":memory:", config={**settings(), **(config or {})})
+    connection = in_memory(config)
     with _closed_at_errors(connection, lake):
         schema.create(connection)
         _create_views(connection, state, of_one_capture=of_one_capture)

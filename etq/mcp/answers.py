@@ -166,12 +166,11 @@ def _comparison(over: str, series: str, last_good: str, first_bad: str) -> Resul
 
 def inspect_file(settings: Settings, path: str) -> Result:
     """Headline, advice and top ops of a file below the allowed folders; nothing is stored."""
-    from etq.report.single import VIEWS
     from etq.warehouse.ephemeral import open_ephemeral
 
     content = _content(path, settings["allowed"])
     try:
-        warehouse, capture = open_ephemeral(content, [*VIEWS, "_advice_of_trace"])
+        warehouse, capture = open_ephemeral(content)
     except FormatError as error:
         raise EtqError(f"{path}: {str(error).removeprefix(f'{error.path}: ')}") from error
     with warehouse:
@@ -261,5 +260,5 @@ def _content(path: str, allowed: Sequence[str]) -> bytes:
 
 
 TOOLS: Final[Mapping[str, Callable[..., Result]]] = {
-    each.__name__: each for each in (list_captures, describe, ask, summary, compare, regressions, inspect_file)
+    answer.__name__: answer for answer in (list_captures, describe, ask, summary, compare, regressions, inspect_file)
 }

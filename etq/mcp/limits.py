@@ -80,9 +80,9 @@ def _plain(value: Any, texts: list[int]) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, list | tuple):
-        return [_plain(each, texts) for each in value]
+        return [_plain(item, texts) for item in value]
     if isinstance(value, dict):
-        return {str(key)[:LONGEST_TEXT]: _plain(each, texts) for key, each in value.items()}
+        return {str(key)[:LONGEST_TEXT]: _plain(item, texts) for key, item in value.items()}
     if isinstance(value, date):
         value = value.isoformat()
     text = value.hex() if isinstance(value, bytes) else str(value)

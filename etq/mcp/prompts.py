@@ -27,8 +27,8 @@ class Prompt:
 
 
 PROMPTS: Final = {
-    each.name: each
-    for each in (
+    prompt.name: prompt
+    for prompt in (
         Prompt(
             "slow_capture",
             "Why is this capture slow",

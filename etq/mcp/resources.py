@@ -17,7 +17,7 @@ def resource(uri: str) -> str:
     if uri == GLOSSARY:
         return Path(__file__).with_name("glossary.md").read_text(encoding="utf-8")
     if uri == SCHEMA:
-        rows = [f"| {each.name} | {each.kind} | {each.text.split('. ')[0]} |" for each in catalog.public_objects()]
+        rows = [f"| {known.name} | {known.kind} | {known.text.split('. ')[0]} |" for known in catalog.public_objects()]
         return "\n".join(["| name | kind | what a row is |", "|---|---|---|", *rows, ""])
     if uri.startswith(f"{SCHEMA}/"):
         return _documentation(catalog.public_object(uri.removeprefix(f"{SCHEMA}/")))
@@ -28,6 +28,9 @@ def _documentation(target: catalog.SqlObject) -> str:
     lines = [f"# {target.name} ({target.kind})", "", target.text, ""]
     for title, listed in (("Parameters", target.parameters), ("Columns", target.columns)):
         if listed:
-            rows = [f"| {each.name} | {each.type or each.default or ''} | {each.text} |" for each in listed]
+            rows = [
+                f"| {documented.name} | {documented.type or documented.default or ''} | {documented.text} |"
+                for documented in listed
+            ]
             lines += [f"## {title}", "", "| name | type or default | meaning |", "|---|---|---|", *rows, ""]
     return "\n".join(lines)

@@ -41,7 +41,7 @@ def server_of(db: str, allowed: Sequence[str], seconds: float | None = None) -> 
         raise EtqError(NO_MCP) from error
     from etq.mcp.pool import SECONDS, CallPool
 
-    settings: Settings = {"db": db, "allowed": [str(Path(each).resolve()) for each in allowed]}
+    settings: Settings = {"db": db, "allowed": [str(Path(folder).resolve()) for folder in allowed]}
     handlers = Handlers(CallPool(SECONDS if seconds is None else seconds), settings)
     return Server(
         "etq",

@@ -19,7 +19,14 @@ from etq.verdicts import words
 # Texts on a terminal are shortened to so many letters before a column is left out, those of the first and the foremost
 # columns to more; and to fewer where no more columns can be left out.
 _READABLE: Final = 16
-_READABLE_FOREMOST: Final = (
+_READABLE_FOREMOST: Final = 30
+_SHORTEST: Final = 8
+_LONGEST_LIST: Final = 12
+# Significant digits of the largest number of a column on a terminal; of percentages.
+_DIGITS: Final = 4
+_DIGITS_OF_PERCENT: Final = 3
+# Columns that answer what most people ask; they are left out last.
+_FOREMOST: Final = (
     *("op", "name", "verdict", "change_percent", "cost", "first_bad", "total", "share_percent", "p50"),
     *("labels", "captured_at"),
 )

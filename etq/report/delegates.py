@@ -15,12 +15,6 @@ from etq.analysis.delegates import UNALIGNED, are_unaligned
 from etq.report.graph_extras import rows_of
 from etq.report.target import Target
 
-# The views and tables that they need besides those of the graph.
-VIEWS: Final = (
-    *("delegate_graph", "delegate_ops", "delegate_values", "instructions", "linked_methods", "program_delegates"),
-    "_has_unaligned_delegates",
-)
-
 # More ops would make pages too large to explore: one graph in a small program may be that of many calls.
 MOST_OPS: Final = 20_000
 

@@ -13,13 +13,6 @@ from etq.report.overlays import METRICS
 from etq.report.target import Target
 from etq.report.tree import Tree
 
-# The views and tables that the section needs, for the warehouse in memory of a file.
-VIEWS: Final = (
-    "graphs", "metrics", "module_totals", "node_arguments", "node_costs", "node_debug_handles", "node_memory",
-    "node_modules", "node_totals", "node_values", "op_edges", "op_nodes", "signature_nodes", "signatures",
-    *delegates.VIEWS,
-)  # fmt: skip
-
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
 # Hash of the record, and the stage of its graphs: the edge program, whose nodes have times, or else the exported one.

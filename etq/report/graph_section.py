@@ -17,11 +17,9 @@ EXPORTED_NOTE: Final = (
 )
 
 
-def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section | None:
+def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section:
     """Return the section with the program's graph: ops in their modules, with times and costs."""
-    if target.is_trace:
-        return None
-    tables = graph_tables(target, more) if target.record is not None else {}
+    tables = graph_tables(target, more) if target.record is not None and not target.is_trace else {}
     missing = None if tables else without_graph(target)
     facts = {"overlays": [asdict(overlay) for overlay in OVERLAYS]} if tables else {}
     return Section("graph", "Graph", tables, facts, note=note_of(target) if tables else None, missing=missing)

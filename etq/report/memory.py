@@ -6,10 +6,7 @@ from etq.report.page import Section
 from etq.report.target import Target
 
 
-def memory(target: Target) -> Section | None:
-    if target.is_trace:
-        timeline = target.table("FROM memory_timeline($capture, unit := $unit)")
-        return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None
+def memory(target: Target) -> Section:
     tables = {}
     totals = target.table("FROM memory_totals($capture)")
     if totals.length:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
-from etq.report import graph, graph_extras, graph_section, memory, traces
+from etq.report import graph_extras, graph_section, memory, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
@@ -18,17 +19,7 @@ from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
-# The views that these sections need, for the warehouse in memory of a file.
-VIEWS: Final = (
-    "_advice_of_runtime", "_advice_of_trace", "average_step", "capture_summary", "delegate_coverage", "delegate_totals",
-    "delegates", "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
-    "fusable_chains", "gpu_utilization", "kernel_families",
-    "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
-    "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
-    "program_values", "programs", "records", "run_times", "signature_ops", "source_totals",
-    "timeline", "typical_runs", *graph.VIEWS, *traces.VIEWS,
-)  # fmt: skip
-
+Make = Callable[[Target], Section | None]
 
 # A warehouse of so many captures takes a report longer than copies of one of them.
 MANY: Final = 100
@@ -52,10 +43,9 @@ def report_of(
     """
     target = target_of(warehouse, capture, unit, method, runs)
     with ExitStack() as stack:
-        for each in _prepared(target):
-            stack.enter_context(each)
-        chosen = SECTIONS if part is None else PARTS[part]
-        sections = [section for make in chosen if (section := make(target)) is not None]
+        for preparation in _prepared(target):
+            stack.enter_context(preparation)
+        sections = [section for make in _sections(target, part) if (section := make(target)) is not None]
     return Report("capture", target.name, sections)
 
 
@@ -82,7 +72,7 @@ def graph_of(
     """Return a report with the graph alone; arguments and errors are those of `report_of`."""
     target = target_of(warehouse, capture, unit, method, runs)
     section = graph_section.graph(target, more)
-    if section is None or not section.tables:
+    if not section.tables:
         raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
     # Without times, it doesn't matter which runs count.
     is_timed = section.note != graph_section.EXPORTED_NOTE
@@ -120,39 +110,15 @@ def _headline(target: Target) -> Section:
     return Section("headline", "Overview", tables, facts, basis_of(target))
 
 
-def _advice(target: Target) -> Section:
-    query = (
-        "FROM _advice_of_trace($capture, unit := $unit)"
-        if target.is_trace
-        else "FROM _advice_of_runtime($capture, unit := $unit, method := $method, runs := $basis)"
-    )
+def _advice(target: Target, query: str) -> Section:
     rows = target.table(query)
     return Section(
         "advice", "Advice", {"advice": rows}, note=None if rows.length else "No rule applies to this capture."
     )
 
 
-def _breakdown(target: Target) -> Section | None:
+def _breakdown(target: Target) -> Section:
     """Return the section about where the time goes, by module and op."""
-    if target.is_trace:
-        leaves = target.table(
-            """
-            SELECT
-                CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(m.path, k.module, '') END AS module_path,
-                k.name AS op, 'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit
-            FROM key_averages($capture, by := 'module', unit := $unit) AS k
-            -- A module that several others call has no single path.
-            LEFT JOIN (
-                SELECT t.module, max(t.module_path) AS path
-                FROM module_tree($capture, unit := $unit) AS t
-                GROUP BY t.module
-                HAVING count(*) = 1
-            ) AS m ON m.module = k.module
-            WHERE NOT k.is_device AND (k.self_cpu_time > 0 OR k.self_device_time > 0)
-            """
-        )
-        facts = {"separator": "/", "what": "self time on the host", "leaves": "ops", "has_devices": target.has_devices}
-        return Section("breakdown", "Where the time goes", {"leaves": leaves, **traces.nested_times(target)}, facts)
     if not target.has_executes:
         missing = "Nothing was executed in this capture, so it has no time to break down."
         return Section("breakdown", "Where the time goes", missing=missing)
@@ -181,8 +147,6 @@ def _breakdown(target: Target) -> Section | None:
 
 
 def _runs(target: Target) -> Section | None:
-    if target.is_trace:
-        return traces.steps(target)
     runs = target.table(RUNS, most=MOST_RUNS)
     if not runs.length:
         return None
@@ -210,17 +174,6 @@ RUNS: Final = """
 
 
 def _ops(target: Target) -> Section | None:
-    if target.is_trace:
-        ops = target.table(
-            """
-            SELECT
-                k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time, k.self_cpu_percent,
-                k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit
-            FROM key_averages($capture, by := 'shape', unit := $unit) AS k
-            WHERE NOT k.is_device
-            """
-        )
-        return Section("calls", "Ops", {"rows": ops}) if ops.length else None
     ops = target.table(
         """
         SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
@@ -236,32 +189,7 @@ def _ops(target: Target) -> Section | None:
     return Section("ops", "Ops", {"rows": families, "instances": ops}) if families.length else None
 
 
-def _kernels(target: Target) -> Section | None:
-    if not target.has_devices:
-        return None
-    kernels = target.table("FROM kernel_table($capture, unit := $unit)")
-    families = target.table("FROM kernel_families($capture, unit := $unit)")
-    chains = target.table("FROM fusable_chains($capture, unit := $unit) LIMIT 100")
-    copies = target.table("FROM work_totals($capture, unit := $unit) AS w WHERE w.type = 'memory'")
-    tensor_cores = target.table(
-        """
-        FROM tensor_core_use($capture, unit := $unit, by := 'op') AS u
-        WHERE u.tensor_time > 0 OR u.missed_time > 0 OR u.unknown_time > 0
-        """
-    )
-    made = (
-        *(("families", families), ("chains", chains), ("rows", kernels)),
-        *(("copies", copies), ("tensor_cores", tensor_cores)),
-    )
-    tables = {name: table for name, table in made if table.length}
-    return Section("kernels", "Kernels of devices", tables) if tables else None
-
-
 def _modules(target: Target) -> Section | None:
-    if target.is_trace:
-        modules = target.table("FROM module_tree($capture, unit := $unit)")
-        missing = "The trace has no modules: profile with with_modules=True, or with_stack=True."
-        return Section("module_calls", "Modules", {"rows": modules}, missing=None if modules.length else missing)
     if not target.has_executes:
         return None
     if not target.has_record:
@@ -273,7 +201,7 @@ def _modules(target: Target) -> Section | None:
 
 
 def _sources(target: Target) -> Section | None:
-    if target.is_trace or not target.has_executes:
+    if not target.has_executes:
         return None
     if not target.has_record:
         return Section("sources", "Source lines", missing=without_record(target, "which line an op comes from"))
@@ -286,8 +214,6 @@ def _sources(target: Target) -> Section | None:
 
 def _events(target: Target) -> Section | None:
     """Return the section with percentiles and a histogram of each event, if there are several runs."""
-    if target.is_trace:
-        return None
     events = target.table(
         """
         SELECT
@@ -345,7 +271,7 @@ DELEGATE_CALLS: Final = """
 
 
 def _coverage(target: Target) -> Section | None:
-    if target.is_trace or not target.has_executes:
+    if not target.has_executes:
         return None
     calls = target.table(DELEGATE_CALLS)
     tables = {"calls": calls} if calls.length else {}
@@ -356,32 +282,45 @@ def _coverage(target: Target) -> Section | None:
     return Section("coverage", "Delegate coverage", tables)
 
 
-def _timeline(target: Target) -> Section | None:
-    return timeline_section(target.table, target.is_trace)
-
-
-SECTIONS: Final[tuple[Callable[[Target], Section | None], ...]] = (
+OF_DUMPS: Final[tuple[Make, ...]] = (
     _headline,
-    _advice,
-    traces.idle,
-    traces.critical_path,
+    partial(_advice, query="FROM _advice_of_runtime($capture, unit := $unit, method := $method, runs := $basis)"),
     _breakdown,
     graph_section.graph,
-    _timeline,
+    lambda target: timeline_section(target.table, False),
     _runs,
-    traces.passes,
-    traces.work,
     _ops,
-    _kernels,
-    traces.collectives,
-    traces.launches,
     _modules,
     _sources,
     _events,
     _coverage,
-    traces.peak_memory,
     memory.memory,
 )
+OF_TRACES: Final[tuple[Make, ...]] = (
+    _headline,
+    partial(_advice, query="FROM _advice_of_trace($capture, unit := $unit)"),
+    traces.idle,
+    traces.critical_path,
+    traces.breakdown,
+    lambda target: timeline_section(target.table, True),
+    traces.steps,
+    traces.passes,
+    traces.work,
+    traces.ops,
+    traces.kernels,
+    traces.collectives,
+    traces.launches,
+    traces.modules,
+    traces.peak_memory,
+    traces.memory_timeline,
+)
 
-# Two parts of a report that take about as long, which a server computes at the same time.
-PARTS: Final = {"first": SECTIONS[:5], "rest": SECTIONS[5:]}
+# Two parts of a report that take about as long, which a server computes at the same time: what is up to the breakdown,
+# and the rest.
+PARTS: Final = ("first", "rest")
+
+
+def _sections(target: Target, part: str | None) -> Sequence[Make]:
+    made, breakdown = (OF_TRACES, traces.breakdown) if target.is_trace else (OF_DUMPS, _breakdown)
+    end = made.index(breakdown) + 1
+    return made if part is None else made[:end] if part == "first" else made[end:]

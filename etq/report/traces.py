@@ -11,13 +11,6 @@ from etq.report.columns import Table
 from etq.report.page import Section
 from etq.report.target import Target
 
-# The views that these sections need, for the warehouse in memory of a file.
-VIEWS: Final = (
-    "_nested_times", "backward_times", "collectives", "critical_ops", "critical_path", "device_breakdown",
-    "device_idle", "device_idle_causes", "key_averages", "launch_totals", "passes", "peak_memory", "queue_summary",
-    "tensor_core_use", "wide_steps", "work_totals",
-)  # fmt: skip
-
 # The number of ops and kernels in the overview.
 TOP: Final = 8
 # The most gaps, and the most rows of memory at its peak, on a page: the largest.
@@ -127,8 +120,6 @@ def steps(target: Target) -> Section | None:
 
 def passes(target: Target) -> Section | None:
     """Return the section about the forward pass, the backward pass and the optimizer, of traces of training."""
-    if not target.is_trace:
-        return None
     rows = target.table("FROM passes($capture, unit := $unit)")
     names = rows.columns[rows.names.index("pass")]
     times = rows.columns[rows.names.index("host_time")]
@@ -189,8 +180,6 @@ def launches(target: Target) -> Section | None:
 
 def peak_memory(target: Target) -> Section | None:
     """Return the section about what is held when most memory is in use."""
-    if not target.is_trace:
-        return None
     rows = target.table(
         """
         SELECT p.*, count(*) OVER () AS all_rows
@@ -205,3 +194,70 @@ def peak_memory(target: Target) -> Section | None:
     all_rows = rows.columns[rows.names.index("all_rows")][0]
     note = f"The page has the {rows.length:,} largest of {all_rows:,} rows." if rows.length < all_rows else None
     return Section("peak_memory", "Memory at its peak", {"rows": rows}, note=note)
+
+
+def breakdown(target: Target) -> Section:
+    """Return the section about where the time goes, by module and op."""
+    leaves = target.table(
+        """
+        SELECT
+            CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(m.path, k.module, '') END AS module_path,
+            k.name AS op, 'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit
+        FROM key_averages($capture, by := 'module', unit := $unit) AS k
+        -- A module that several others call has no single path.
+        LEFT JOIN (
+            SELECT t.module, max(t.module_path) AS path
+            FROM module_tree($capture, unit := $unit) AS t
+            GROUP BY t.module
+            HAVING count(*) = 1
+        ) AS m ON m.module = k.module
+        WHERE NOT k.is_device AND (k.self_cpu_time > 0 OR k.self_device_time > 0)
+        """
+    )
+    facts = {"separator": "/", "what": "self time on the host", "leaves": "ops", "has_devices": target.has_devices}
+    return Section("breakdown", "Where the time goes", {"leaves": leaves, **nested_times(target)}, facts)
+
+
+def ops(target: Target) -> Section | None:
+    ops = target.table(
+        """
+        SELECT
+            k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time, k.self_cpu_percent,
+            k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit
+        FROM key_averages($capture, by := 'shape', unit := $unit) AS k
+        WHERE NOT k.is_device
+        """
+    )
+    return Section("calls", "Ops", {"rows": ops}) if ops.length else None
+
+
+def modules(target: Target) -> Section:
+    modules = target.table("FROM module_tree($capture, unit := $unit)")
+    missing = "The trace has no modules: profile with with_modules=True, or with_stack=True."
+    return Section("module_calls", "Modules", {"rows": modules}, missing=None if modules.length else missing)
+
+
+def kernels(target: Target) -> Section | None:
+    if not target.has_devices:
+        return None
+    kernels = target.table("FROM kernel_table($capture, unit := $unit)")
+    families = target.table("FROM kernel_families($capture, unit := $unit)")
+    chains = target.table("FROM fusable_chains($capture, unit := $unit) LIMIT 100")
+    copies = target.table("FROM work_totals($capture, unit := $unit) AS w WHERE w.type = 'memory'")
+    tensor_cores = target.table(
+        """
+        FROM tensor_core_use($capture, unit := $unit, by := 'op') AS u
+        WHERE u.tensor_time > 0 OR u.missed_time > 0 OR u.unknown_time > 0
+        """
+    )
+    made = (
+        *(("families", families), ("chains", chains), ("rows", kernels)),
+        *(("copies", copies), ("tensor_cores", tensor_cores)),
+    )
+    tables = {name: table for name, table in made if table.length}
+    return Section("kernels", "Kernels of devices", tables) if tables else None
+
+
+def memory_timeline(target: Target) -> Section | None:
+    timeline = target.table("FROM memory_timeline($capture, unit := $unit)")
+    return Section("memory_timeline", "Memory over time", {"rows": timeline}) if timeline.length else None

@@ -30,7 +30,8 @@ def status_of(error: EtqError) -> int:
     """Return the HTTP status of an error."""
     if isinstance(error, WarehouseError):
         return 503
-    return 404 if str(error).startswith("no capture matches") else 400
+    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
+    return 404 if is_unknown else 400
 
 
 # The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
@@ -177,15 +178,24 @@ def _trends(warehouse: Warehouse, arguments: Arguments) -> Payload:
     options.setdefault("over", _default_order(warehouse))
     try:
         report = trends_report_of(warehouse, arguments.get("selector") or None, **options)
-    except QueryError as error:
-        unordered = "no capture has a captured_at to order by"
-        if "over" in arguments or not str(error).startswith(unordered):
+    except QueryError:
+        if "over" in arguments or _has_times(warehouse, arguments.get("selector") or None):
             raise
-        known = str(error).removeprefix(unordered)
+        [(keys,)] = warehouse.rows("SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l")[1]
+        known = "no capture has labels" if keys is None else f"labels are {keys}"
         raise QueryError(
-            f"captures have neither a label build nor captured_at: choose a label to order by{known}"
+            f"captures have neither a label build nor captured_at: choose a label to order by; {known}"
         ) from None
     return of_data(report.as_data())
+
+
+def _has_times(warehouse: Warehouse, selector: str | None) -> bool:
+    """Whether the time of measurement of a capture is known. Raises `QueryError` if none matches the selector."""
+    chosen = (
+        "" if selector is None else "WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)"
+    )
+    arguments = {} if selector is None else {"selector": selector}
+    return bool(warehouse.rows(f"SELECT count(c.captured_at) FROM captures AS c {chosen}", **arguments)[1][0][0])
 
 
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:

@@ -1,53 +1,70 @@
 """Loading files into a database in memory for a few queries, by the same code that stores files.
 
-Two things differ: rows are not inserted, but queried where they were decoded, if inserting them would take longer
-than most queries; and rollups are not computed.
+Three things differ: the rows of a table are not inserted before a query names the table; rows are queried where they
+were decoded if inserting them would take longer than most queries; and rollups are not computed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
 from typing import Final
 
 import duckdb
 import pyarrow as pa
 
+from etq import catalog
 from etq.database.rollups import describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.registry import is_json, read_capture
 from etq.storage.capture import Options, insert_new, new_capture
-from etq.storage.inserting import EVENTS
+from etq.storage.inserting import EVENTS, insert_captures
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
 
 # Tables that are empty for most files. If DuckDB knows this when it plans a query, it leaves out their part of the
 # plan.
 RARE_TABLES: Final = ("device_events", "trace_memory")
+# The rows of a capture by table.
+Read = Mapping[str, list[Rows]]
 
 
-def load_ephemeral(
-    database: Callable[[], tuple[duckdb.DuckDBPyConnection, Container[str]]], source: Source, options: Options
-) -> None:
-    """Load one file into an empty database in memory that has only these tables, for a few queries.
+def load_ephemeral(database: Callable[[], duckdb.DuckDBPyConnection], source: Source, options: Options) -> Read:
+    """Load one file into an empty database in memory; return the rows that are not inserted yet, for `fill`.
 
-    `database` is called, and returns the database, when the first rows are ready.
+    `database` is called, and returns a connection as of `defining`, when the first rows are ready.
     """
     source.start_hashing()
     reading = read_capture(source.content, source.uri, options.clock_bits)
     first = [*islice(reading, 1)]
-    connection, tables = database()
+    connection = database()
     # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
     # and without their number DuckDB would choose a plan that compares every pair.
-    in_place = _load(
-        connection, 1, tables, chain(first, reading), source, options, zero_copy=not is_json(source.content)
+    zero_copy = not is_json(source.content)
+    # What is found in values is found in tables.
+    is_inserted = options.debug_buffer is not None
+    return _load(
+        connection,
+        1,
+        chain(first, reading),
+        source,
+        options,
+        lambda table, rows: _is_in_place(table, rows, zero_copy) or (table != EVENTS and not is_inserted),
     )
-    for table, each in in_place.items():
-        connection.register(f"_{table}_1", each)
-        connection.execute(f"DROP TABLE {table}")
-        connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
-    for table in RARE_TABLES:
-        if table in tables and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
+
+
+def fill(connection: duckdb.DuckDBPyConnection, tables: Iterable[str], read: Read) -> None:
+    """Fill tables that were created with the rows of the first file."""
+    for table in tables:
+        rows = read.get(table, [])
+        if rows and _is_in_place(table, rows[0], True):
+            connection.register(f"_{table}_1", _joined(rows))
+            connection.execute(f"DROP TABLE {table}")
+            connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
+        elif rows:
+            insert_captures(connection, [(1, [(table, part) for part in rows])])
+        elif table in RARE_TABLES and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
             connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
             connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
 
@@ -59,17 +76,19 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [source.sha256]).fetchall()
     if known:
         return int(known[0][0])
+    # To have all filled with the rows of the first file: while rows are inserted, others can't be.
+    of_captures = [table.name for table in catalog.tables() if table.columns[0].name == "capture_id"]
+    connection.execute("; ".join(f"FROM {table} LIMIT 0" for table in of_captures))
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
     for table in views & set(RARE_TABLES):
         connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
-    tables = connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()
     reading = read_capture(source.content, source.uri, options.clock_bits)
-    known_tables = {name for (name,) in tables} | views
-    in_place = _load(connection, 2, known_tables, reading, source, options, zero_copy=EVENTS in views)
-    for table, each in in_place.items():
-        connection.register(f"_{table}_2", each)
+    zero_copy = EVENTS in views
+    read = _load(connection, 2, reading, source, options, lambda table, rows: _is_in_place(table, rows, zero_copy))
+    for table, rows in read.items():
+        connection.register(f"_{table}_2", _joined(rows))
         if table in views:
             first = f"SELECT 1 AS capture_id, * FROM _{table}_1 UNION ALL"
         else:
@@ -83,22 +102,26 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
 def _load(
     connection: duckdb.DuckDBPyConnection,
     capture_id: int,
-    tables: Container[str],
     reading: Iterable[tuple[str, Rows]],
     source: Source,
     options: Options,
-    *,
-    zero_copy: bool,
-) -> dict[str, pa.Table | LazyBatch]:
-    """Insert the rows of these tables; return the rows that are not inserted: those that are computed when they are
-    read, and, with `zero_copy`, events.
-    """
-
-    def is_aside(table: str, rows: Rows) -> bool:
-        return table not in tables or isinstance(rows, LazyBatch) or (zero_copy and table == EVENTS)
-
+    is_aside: Callable[[str, Rows], bool],
+) -> Read:
+    """Insert the rows of a file, except those for which `is_aside` is true; return these."""
     capture = new_capture(free_name(connection, "captures", source), source, options, reading)
-    aside = [each for each in insert_new(connection, {capture_id: capture}, is_aside) if each[0] in tables]
-    events = [rows for table, rows in aside if table == EVENTS]
-    lazy = {table: rows for table, rows in aside if isinstance(rows, LazyBatch)}
-    return lazy | ({EVENTS: pa.Table.from_batches(events)} if events else {})
+    read: defaultdict[str, list[Rows]] = defaultdict(list)
+    for table, rows in insert_new(connection, {capture_id: capture}, is_aside):
+        read[table].append(rows)
+    return read
+
+
+def _is_in_place(table: str, rows: Rows, zero_copy: bool) -> bool:
+    """Whether rows are queried where they were decoded: those that are computed when they are read, and, with
+    `zero_copy`, events.
+    """
+    return isinstance(rows, LazyBatch) or (zero_copy and table == EVENTS)
+
+
+def _joined(rows: list[Rows]) -> pa.Table | LazyBatch:
+    [*batches] = (part for part in rows if isinstance(part, pa.RecordBatch))
+    return pa.Table.from_batches(batches) if batches else rows[-1]

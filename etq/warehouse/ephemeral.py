@@ -1,25 +1,26 @@
-"""Ephemeral warehouses: one file in memory, with only the views that a query needs, created in a few milliseconds."""
+"""Ephemeral warehouses: one file in memory, with only the tables and views that its queries name."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 import duckdb
 
-from etq import catalog
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import settings
+from etq.database.connection import in_memory
 from etq.database.database import Database
+from etq.database.defining import defining
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
 from etq.storage.sources import checked_time_scale
 from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    from etq.storage.ephemeral import Read
     from etq.storage.records import ReadRecord
 
 Result = TypeVar("Result")
@@ -27,7 +28,7 @@ Result = TypeVar("Result")
 
 def open_ephemeral(
     source: str | os.PathLike[str] | bytes,
-    views: Iterable[str],
+    views: Iterable[str] = (),
     *,
     time_scale: TimeScale | None = None,
     clock_bits: Literal[32, 64] | None = None,
@@ -35,22 +36,19 @@ def open_ephemeral(
     debug_buffer: str | os.PathLike[str] | None = None,
     program: str | os.PathLike[str] | None = None,
 ) -> tuple[Warehouse, Capture]:
-    """Load one file (or its bytes) into a warehouse in memory that has only the named views.
+    """Load one file (or its bytes) into a warehouse in memory, which has tables and views as queries name them.
 
-    This is the fast way to ask a few questions about one file. Options and errors are those of `Warehouse.ingest`; with
-    `etrecord` and `program`, the capture is linked to them; with `debug_buffer`, logged values are stored.
+    This is the fast way to ask a few questions about one file. `views` are created while the file is read, which makes
+    the first query faster. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
+    capture is linked to them; with `debug_buffer`, logged values are stored.
     """
-    needed = [*views, *(catalog.objects_of_linking() if etrecord or program else ())]
-    if program:
-        from etq.storage.programs import program_tables
-
-        needed += program_tables()
-    needed += catalog.objects_of_values() if debug_buffer else ()
+    is_linked = program is not None or etrecord is not None
+    loaded = _Loaded(describes_runs=not is_linked)
     # The database is created while the file is read, as DuckDB doesn't hold the interpreter's lock.
-    creation = BackgroundCall(lambda: _create(needed))
+    creation = BackgroundCall(lambda: _create(["captures", "findings", *views], loaded.fill))
     record: ReadRecord | None = None
 
-    def database() -> tuple[duckdb.DuckDBPyConnection, list[str]]:
+    def database() -> duckdb.DuckDBPyConnection:
         nonlocal record
         if etrecord is not None:
             from etq.storage.records import read_record
@@ -65,9 +63,10 @@ def open_ephemeral(
 
         buffer = None if debug_buffer is None else source_of(debug_buffer)
         options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
-        load_ephemeral(database, source_of(source), options)
+        rows = load_ephemeral(database, source_of(source), options)
     finally:
-        connection, tables = creation.result()
+        connection = creation.result()
+    loaded.complete(connection, rows)
     warehouse = Warehouse(Database(connection, None))
     [row] = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*row)
@@ -75,10 +74,41 @@ def open_ephemeral(
         _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
     if record is not None:
         _link(connection, capture, "record_id", _store(connection, record))
-    if "runs" in tables:
-        key = capture.capture_id
-        describe_runs(connection, key, key, has_executes=capture.format != "torch_trace")
+    if is_linked:
+        loaded.describe_runs()
     return warehouse, capture
+
+
+class _Loaded:
+    """The rows of a file, with which tables are filled when they are created."""
+
+    def __init__(self, describes_runs: bool) -> None:
+        self._describes_runs = describes_runs  # links change what describes runs
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._created: list[str] = []
+        self._rows: Read = {}
+
+    def complete(self, connection: duckdb.DuckDBPyConnection, rows: Read) -> None:
+        """Take the rows, once they are read, and fill the tables that exist."""
+        self._connection, self._rows = connection, rows
+        self.fill(self._created)
+
+    def fill(self, tables: Collection[str]) -> None:
+        """Fill tables that were created."""
+        if self._connection is None:
+            self._created += tables
+            return
+        from etq.storage.ephemeral import fill
+
+        fill(self._connection, tables, self._rows)
+        if "runs" in tables and self._describes_runs:
+            self.describe_runs()
+
+    def describe_runs(self) -> None:
+        """Write the derived columns of the runs."""
+        assert self._connection is not None
+        [(format,)] = self._connection.execute("SELECT c.format FROM captures AS c").fetchall()
+        describe_runs(self._connection, 1, 1, has_executes=format != "torch_trace")
 
 
 def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, key: int) -> None:
@@ -95,10 +125,11 @@ def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
     return schema.in_transaction(connection, lambda: store_read(connection, record))[0]
 
 
-def _create(names: list[str]) -> tuple[duckdb.DuckDBPyConnection, list[str]]:
-    """A database in memory that has only these objects, and the names of its tables."""
-    connection = duckdb.connect(":memory:", config=settings())
-    return connection, schema.create_only(connection, names)
+def _create(
+    names: Iterable[str] = (), fill: Callable[[Collection[str]], None] = lambda tables: None
+) -> duckdb.DuckDBPyConnection:
+    """Return a connection to a database in memory, as of `defining`."""
+    return defining(in_memory(), names, fill)
 
 
 class BackgroundCall(Thread, Generic[Result]):
@@ -127,25 +158,13 @@ class BackgroundCall(Thread, Generic[Result]):
         return self._result
 
 
-def open_ephemeral_record(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Record]:
-    """Load one ETRecord into a warehouse in memory that has only the named views.
-
-    Errors are those of `Warehouse.ingest_record`.
-    """
-    connection = duckdb.connect(":memory:", config=settings())
-    schema.create_only(connection, [*catalog.objects_of_linking(), *views])
-    warehouse = Warehouse(Database(connection, None))
+def open_ephemeral_record(path: str | os.PathLike[str]) -> tuple[Warehouse, Record]:
+    """Load one ETRecord into a warehouse in memory. Errors are those of `Warehouse.ingest_record`."""
+    warehouse = Warehouse(Database(_create(), None))
     return warehouse, warehouse.ingest_record(path)
 
 
-def open_ephemeral_program(path: str | os.PathLike[str], views: Iterable[str]) -> tuple[Warehouse, Program]:
-    """Load one program into a warehouse in memory that has only the named views.
-
-    Errors are those of `Warehouse.ingest_program`.
-    """
-    from etq.storage.programs import program_tables
-
-    connection = duckdb.connect(":memory:", config=settings())
-    schema.create_only(connection, [*program_tables(), *views])
-    warehouse = Warehouse(Database(connection, None))
+def open_ephemeral_program(path: str | os.PathLike[str]) -> tuple[Warehouse, Program]:
+    """Load one program into a warehouse in memory. Errors are those of `Warehouse.ingest_program`."""
+    warehouse = Warehouse(Database(_create(), None))
     return warehouse, warehouse.ingest_program(path)

@@ -10,28 +10,13 @@ from typing import Any, Final
 from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError
-from etq.warehouse.formats import BY_FORMAT, narrowed
+from etq.warehouse.formats import narrowed
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # Views whose names begin so take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
-# Parameter types in the stub; types of other parameters follow from their defaults.
-PYTHON_TYPES: Final = {
-    "capture": "str | Capture",
-    "baseline": "str | Capture | None = ...",
-    "record": "str | Record",
-    "program": "str | Program",
-    "base": "str | Capture",
-    "new": "str | Capture",
-    "etdump": "str | Capture",
-    "trace": "str | Capture",
-    "min_effect": "float | None = ...",
-    "step": "int | None = ...",
-    "launch_delay_us": "float | None = ...",
-    "selectors": "Sequence[str] | None = ...",
-}
 
 
 class Views:
@@ -57,7 +42,7 @@ class Views:
                 if isinstance(passed[parameter], str):
                     captures[parameter] = self.capture(passed[parameter])
             called, taken = macro, passed
-            if name in BY_FORMAT and (format := self._format(captures)) is not None:
+            if macro.planned_as and (format := self._format(captures)) is not None:
                 called, taken = narrowed(name, format, passed)
             arguments = ", ".join(_argument(called, parameter) for parameter in taken)
             query = f"FROM {called.name}({arguments})"
@@ -84,20 +69,20 @@ class Views:
         return arguments["capture"].format if isinstance(arguments.get("capture"), Capture) else None
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(each.name for each in table_macros())})
+        return sorted({*super().__dir__(), *(macro.name for macro in table_macros())})
 
 
 def table_macros() -> list[catalog.SqlObject]:
     """Return the public table macros, ordered by name."""
-    return [each for each in catalog.public_objects() if each.kind == "table macro"]
+    return [known for known in catalog.public_objects() if known.kind == "table macro"]
 
 
 def documentation(macro: catalog.SqlObject) -> str:
     """Return a macro's documentation as a docstring."""
     lines = [macro.text, "", "Parameters:"]
-    lines += [f"    {each.name}: {each.text}" for each in macro.parameters]
+    lines += [f"    {parameter.name}: {parameter.text}" for parameter in macro.parameters]
     lines += ["", "Columns:"]
-    lines += [f"    {each.name}: {each.text}" for each in macro.columns]
+    lines += [f"    {column.name}: {column.text}" for column in macro.columns]
     return "\n".join(lines)
 
 
@@ -105,11 +90,11 @@ def _signature(macro: catalog.SqlObject) -> inspect.Signature:
     return inspect.Signature(
         [
             inspect.Parameter(
-                each.name,
+                parameter.name,
                 inspect.Parameter.POSITIONAL_OR_KEYWORD,
-                default=inspect.Parameter.empty if each.default is None else _python_value(each.default),
+                default=inspect.Parameter.empty if parameter.default is None else _python_value(parameter.default),
             )
-            for each in macro.parameters
+            for parameter in macro.parameters
         ]
     )
 
@@ -120,49 +105,5 @@ def _python_value(default: str) -> Any:
 
 
 def _argument(macro: catalog.SqlObject, parameter: str) -> str:
-    is_required = any(each.name == parameter and each.default is None for each in macro.parameters)
+    is_required = any(known.name == parameter and known.default is None for known in macro.parameters)
     return f"${parameter}" if is_required else f'"{parameter}" := ${parameter}'
-
-
-def stub() -> str:
-    """Return the text of `views.pyi`, for `python -m etq.warehouse.views > etq/warehouse/views.pyi`."""
-    lines = [
-        "# Made from the SQL files by `python -m etq.warehouse.views`; a test fails if it is stale.",
-        "from collections.abc import Sequence",
-        "",
-        "import duckdb",
-        "",
-        "from etq.catalog import SqlObject",
-        "from etq.database.handles import Capture, Program, Record",
-        "",
-        "class Views:",
-    ]
-    for macro in table_macros():
-        lines += [f"    def {macro.name}(", "        self,"]
-        lines += [f"        {each.name}: {_python_type(macro, each)}," for each in macro.parameters]
-        lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
-    lines += [
-        "",
-        "def table_macros() -> list[SqlObject]: ...",
-        "def documentation(macro: SqlObject) -> str: ...",
-        "def stub() -> str: ...",
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
-    if macro.name == "compare_programs":
-        return "str | Program"
-    if macro.name == "compare_graphs" and parameter.default is None:
-        return "str | Capture | Record"
-    default = parameter.default
-    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
-        return f"{known} | None = ..." if default == "NULL" and "..." not in known else known
-    if default is None:
-        return "str"
-    beginnings = {"[": "Sequence[float]", "'": "str", "false": "bool", "0.": "float", "NULL": "str | None"}
-    return next((kind for begin, kind in beginnings.items() if default.startswith(begin)), "int") + " = ..."
-
-
-if __name__ == "__main__":
-    print(stub(), end="")

@@ -20,7 +20,7 @@ import duckdb
 
 from etq.choices import TimeScale
 from etq.database import schema
-from etq.database.connection import check_name, connect, expanded, explained, is_lake_path, settings, withdraw_access
+from etq.database.connection import check_name, connect, expanded, explained, in_memory, is_lake_path, withdraw_access
 from etq.database.database import Database
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
@@ -69,7 +69,7 @@ def open(
     that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
     """
     if path is None:
-        connection = duckdb.connect(":memory:", config=settings())
+        connection = in_memory()
         schema.create(connection)
         return Warehouse(Database(connection, None))
     path = os.fspath(path)

@@ -30,6 +30,8 @@ FROM _advice_kernels(capture_key, unit);
 -- fifth or more of the time of devices, as in `kernel_families`; and fusable kernels:
 -- chains of kernels whose fusion could save a twentieth of the devices' time, as in `fusable_chains`.
 -- No rows: no rule applies.
+-- Empty: no rule of advice applies to {capture}
+-- Planned as: _advice_of_trace (torch_trace), _advice_of_runtime
 -- Columns:
 --   rule: rule that applies
 --   severity: high (from a fifth of the time of the executes, or if numbers are misleading), medium (from a twentieth) or low; some rules have other limits

@@ -2,6 +2,7 @@
 -- delegate runs and of those that none runs, and the cost of those that fell back
 -- to kernels. The calls of all rows together are all kernels of the executes. Needs
 -- a linked record, or a linked program if there is none or it is half-written.
+-- Needs: dump; else: etq kernels
 -- Columns:
 --   op_type: op type of the nodes; for kernels that run no node of the graphs, or of an unknown method, their name
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

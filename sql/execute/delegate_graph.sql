@@ -5,6 +5,8 @@
 -- events have the names of ops, not of nodes, so they are aligned with ops by kind and
 -- order, where this is sure; ops of Vulkan have neither nodes nor events. Of a program with more than
 -- 10,000,000 such ops, counted for each call, there is an error.
+-- Needs: dump; else: etq kernels
+-- Empty: {capture} ran no delegate whose graphs etq reads: those of XNNPACK and Vulkan
 -- Columns:
 --   method: the method
 --   instruction_id: the instruction that calls the delegate

@@ -1,6 +1,8 @@
 -- The time of one DELEGATE_CALL of an event block, over the recorded runs, and the
 -- part that the delegate's events explain. Events that don't fit into their calls,
 -- as with asynchronous backends, explain nothing.
+-- Needs: dump; else: etq kernels
+-- Empty: {capture} called no delegate; for its kernels: etq ops
 -- Columns:
 --   block_index: the event block
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs

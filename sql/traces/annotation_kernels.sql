@@ -10,6 +10,8 @@ WHERE t.annotation_index IS NOT NULL;
 -- The device events of a trace by name and by the annotation that launched them: the
 -- innermost around the launch, as those of `record_function`. The pairs that take
 -- most time first.
+-- Needs: torch_trace, device_events; else: etq ops
+-- Empty: {capture} has no device events
 -- Columns:
 --   annotation: name of the annotation, of steps ProfilerStep*; NULL for events that no annotation launched
 --   event: label of the events

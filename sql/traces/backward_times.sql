@@ -6,6 +6,9 @@
 -- is an op with one of autograd's functions, those that take most time first, and
 -- its forward times are of the calls that have a backward one. What accumulates
 -- gradients has no sequence number: it belongs to no op and no module.
+-- Needs: torch_trace; else: etq modules
+-- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
+-- Empty by op: {capture} has no backward pass
 -- Columns:
 --   module_path: names of the modules that contain it and its name, separated by slashes; NULL by op, and for calls of no module
 --   op: the op of the forward pass; NULL by module, and for calls of no op

@@ -35,6 +35,8 @@ CREATE MACRO _bus_factor(
 -- one is closest to that of the hardware. Only for traces whose kernels name their
 -- collectives, as since PyTorch 2.2; of traces without kernels, the collectives of
 -- gloo on the host, whose group is known if the process is in a single one.
+-- Needs: torch_trace
+-- Empty: {capture} has no collectives, on devices or of gloo
 -- Columns:
 --   collective: name of the collective, such as allreduce
 --   process_group: name of the process group; NULL where not written

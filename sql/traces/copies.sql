@@ -1,4 +1,6 @@
 -- One copy or fill of a trace, with its size and bandwidth, in the order of time.
+-- Needs: torch_trace, device_events
+-- Empty: {capture} has no copies and fills
 -- Columns:
 --   run_index: run that launched it
 --   device: number of the device; NULL if not written
@@ -45,6 +47,8 @@ ORDER BY w.start_ticks, w.event_index;
 
 -- The copies and fills of a trace by name, see `copies`: how much is moved, how fast,
 -- and for how many the host waits. Those that move most bytes first.
+-- Needs: torch_trace, device_events
+-- Empty: {capture} has no copies and fills
 -- Columns:
 --   event: label of the events
 --   calls: number of events

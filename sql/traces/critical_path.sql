@@ -9,6 +9,7 @@
 -- at most the part's duration. A step begins and ends as in `step_breakdown`. The path of
 -- the whole recording begins with its first device event, if nothing is known of what that
 -- waited for during most of the time until then.
+-- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   kind: op, call (of the runtime or driver), annotation, python, other or host (no event) on the host; kernel, memcpy or memset on a device; launch_delay (from the start of the call), stream_delay (from the end of the previous event of the stream) or dependency (from the end of an event of another stream) until an event of a device starts; synchronization (from the end of the event that a call waited for to its return); handover (from the end of what a thread waited for to its next op); unknown_wait (for something that the trace doesn't show, from the launch or the end of the previous event of the stream until an event of a device starts); unknown (before an event of a device whose launch was not recorded)
 --   name: label of the event; of the event that started late, for delays, dependency and handover; NULL outside of events
@@ -68,6 +69,7 @@ ORDER BY p.start_ticks;
 -- What one op has on the critical path, see `critical_path`: by how much the step would
 -- be shorter, at most, if the op took no time. The longest first. What no op contains
 -- is by the innermost annotation or Python function; ProfilerStep* is a step.
+-- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   op: family of the op, or of the innermost event if no op contains it; NULL outside of events, and for unknown_wait and unknown, which are no op's
 --   total: time on the path, the most that the op could shorten it by

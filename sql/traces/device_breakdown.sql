@@ -2,6 +2,8 @@
 -- communication, copies and fills. By device, from its first event to
 -- the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
 -- `step_breakdown`.
+-- Needs: torch_trace, device_events
+-- Empty: {capture} has no device events in its steps
 -- Columns:
 --   device: number of the device; NULL if not written
 --   run_index: run of the step; NULL by device

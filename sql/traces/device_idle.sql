@@ -18,6 +18,8 @@
 -- before the next event started: the one that records or calls name, or any, if the trace
 -- has neither, and in CUDA graphs; else unknown_wait: the next event waited for something
 -- that the trace doesn't show. A gap without a recorded launch is unknown.
+-- Needs: torch_trace, device_events; else: etq tax
+-- Empty: {capture} has no gaps between device events
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written
@@ -84,6 +86,8 @@ ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the
 -- longest first.
+-- Needs: torch_trace, device_events; else: etq tax
+-- Empty: {capture} has no gaps between device events
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL by device, and if not written

@@ -92,6 +92,8 @@ GROUP BY c.sequence, c.kernels;
 -- torch's own that compute element by element or reduce, and follow each other on a
 -- stream with nothing else between them. Chains of the same ops are one row; those that
 -- could save most first.
+-- Needs: torch_trace, device_events; else: etq ops
+-- Empty: {capture} has no kernels of torch's own that follow each other and that torch.compile would fuse
 -- Columns:
 --   sequence: ops that launched the kernels, in their order, separated by ` | `; the family of the kernel where no op is known
 --   kernels: number of kernels of one chain

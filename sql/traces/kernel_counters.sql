@@ -105,6 +105,8 @@ LEFT JOIN numbered AS l
 -- has no other events of kernels, and their times are not known: PyTorch's profiler
 -- divides the time of the recording evenly among the ranges. Ranges and launches are
 -- matched by their order, as in HolisticTraceAnalysis.
+-- Needs: torch_trace
+-- Empty: {capture} has no counters of CUPTI: record them with profiler_metrics of experimental_config
 -- Columns:
 --   place: number of the kernel in the order of time, from 1
 --   run_index: run that launched it; NULL if the launch is unknown

@@ -34,6 +34,8 @@ GROUP BY b.family;
 
 -- What devices' time is spent on, by family: what kernels compute, by their names;
 -- copies and fills. The family that takes most time first.
+-- Needs: torch_trace, device_events; else: etq ops
+-- Empty: {capture} has no device events
 -- Columns:
 --   family: family of the kernels, as in `signatures`; memcpy for copies and memset for fills by the runtime; NULL for kernels of unknown names
 --   names: number of different names

@@ -98,6 +98,8 @@ ORDER BY l.start_ticks, l.event_index;
 -- calls take on the host, how long it then takes until the device starts, and how
 -- many events are so short that launching them takes longer. The calls that take
 -- most time first.
+-- Needs: torch_trace, device_events
+-- Empty: {capture} has no device events whose launch was recorded
 -- Columns:
 --   call: name of the call, such as cudaLaunchKernel or cudaGraphLaunch
 --   calls: number of calls that launched anything

@@ -3,6 +3,8 @@
 -- kernel. Only calls that are within no other op, or no other call of the op that is
 -- requested; kernels, copies and fills in the order in which they ran. The sequences
 -- that take most time on devices first.
+-- Needs: torch_trace, device_events
+-- Empty: {capture} has no calls of ops that launched so many kernels, copies and fills
 -- Columns:
 --   op: label of the op
 --   sequence: labels of the device events, separated by ` | `

@@ -4,6 +4,8 @@
 -- Differences from the plug-in: tensor_cores_eligible is one value per kernel name,
 -- over all its calls, and is also known for newer traces; newer kernels with tensor
 -- cores are recognized.
+-- Needs: torch_trace, device_events; else: etq ops
+-- Empty: {capture} has no kernels
 -- Columns:
 --   kernel: name of the kernel
 --   family: what it computes, by its name, as in `signatures`; NULL for an unknown name

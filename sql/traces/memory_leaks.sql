@@ -94,6 +94,8 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 -- likely kept by mistake, such as losses with their graphs in a list; gradients and
 -- states of optimizers grow in the first step alone. Empty for traces that don't
 -- record memory (`profile_memory`).
+-- Needs: torch_trace; else: etq memory
+-- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True
 -- Columns:
 --   device: CPU, GPU0, ...
 --   op: innermost op or module of the thread at the allocation; NULL if there is none

@@ -126,6 +126,7 @@ LEFT JOIN within AS w ON w.event_index = l.event_index;
 -- by activation checkpointing, is of the backward pass. If steps overlap, as those of
 -- several threads do, what they share counts for each step, as in `step_breakdown`,
 -- and by trace once.
+-- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: run of the step; NULL by trace
 --   step: number of the step, 0 if the trace has no steps; NULL by trace

@@ -3,6 +3,8 @@
 -- are in use, as the trace has it. What is in use then, and was not seen to be
 -- allocated, was allocated before the recording. Empty for traces that don't record
 -- memory.
+-- Needs: torch_trace; else: etq memory
+-- Empty: {capture} has no allocations: record them with profile_memory=True
 -- Columns:
 --   device: CPU, GPU0, ...
 --   peak_bytes: bytes in use at the peak

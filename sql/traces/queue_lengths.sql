@@ -65,6 +65,8 @@ ORDER BY q.device, q.stream, q.place;
 
 -- The queue of one stream in a trace, see `queue_lengths`. An empty queue means
 -- that the host launches too late: the stream runs dry when its last event ends.
+-- Needs: torch_trace, device_events
+-- Empty: {capture} has no device events whose launch was recorded
 -- Columns:
 --   device: number of the device; NULL if not written
 --   stream: the stream; NULL if not written

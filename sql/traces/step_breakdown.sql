@@ -41,6 +41,7 @@ JOIN (
 -- `device_breakdown` calls exposed; communication on the host counts only if the trace
 -- has no kernels; a step repeated for a device is not a separate step; if the first
 -- category fills all steps, later categories are not counted, too.
+-- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps

@@ -3,6 +3,8 @@
 -- could run spend in kernels without them. Whether a kernel uses tensor cores, and which
 -- ops could, is determined by their names, as in `kernel_table`. By step, kernels count in the
 -- step that launched them; by op, those that miss most are first.
+-- Needs: torch_trace, device_events; else: etq roofline
+-- Empty: {capture} has no kernels of computation
 -- Columns:
 --   device: number of the device; NULL if not written, and by op
 --   run_index: run of the step; NULL by device and by op

@@ -143,6 +143,7 @@ WINDOW same_role AS (
 -- One value that a capture's runtime logged, with the op that produced it, its role
 -- and its statistics. Statistics of tensors are known if the capture was ingested
 -- with its debug buffer.
+-- Empty: {capture} has no logged values
 -- Columns:
 --   run_index: the run
 --   block_index: its event block

@@ -91,9 +91,10 @@ class Runner:
 
     def __post_init__(self) -> None:
         if self.forks:
-            from etq.cli import COMMANDS
+            from etq.cli.commands import COMMANDS
 
-            modules = {f"etq.cli.{module}" for commands in COMMANDS.values() for module in commands.values()}
+            listed = (command for commands in COMMANDS.values() for command in commands.values())
+            modules = {f"etq.cli.{command if isinstance(command, str) else 'views'}" for command in listed}
             for name in (*sorted(modules), *PRELOADED):
                 import_module(name)
 

@@ -43,7 +43,7 @@ def program_path(name: str) -> Path:
 
 
 def opened(name: str) -> Warehouse:
-    return open_ephemeral_program(program_path(name), ["program_size", "planned_memory"])[0]
+    return open_ephemeral_program(program_path(name))[0]
 
 
 def plans(name: str) -> list[dict[str, Any]]:

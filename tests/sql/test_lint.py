@@ -19,18 +19,6 @@ from etq.warehouse.warehouse import Warehouse
 OBJECTS = list(catalog.objects().values())
 PUBLIC = list(catalog.public_objects())
 ROOT = Path(__file__).parents[2] / "sql"
-# A parameter has the same meaning in all macros. A new name must be added here.
-PARAMETERS = {
-    "capture", "capture_key", "baseline", "unit", "time_scale", "quantiles", "by", "repeats",
-    "record", "module", "match", "program", "method", "base", "new", "metric", "elements", "buffer_bytes",
-    "stack_depth", "etdump", "trace", "label", "category",
-    "data_loader_percent", "communication_percent", "utilization_percent", "memory_percent",
-    "history", "alpha", "min_effect", "allow_mismatch", "quantile", "what", "item", "selector", "over", "since",
-    "skip_first", "wait", "warmup", "active", "repeat", "skip_first_wait", "steps", "phase", "step", "selectors",
-    "keep_last", "peak_flops", "peak_bandwidth", "runs", "bins", "launch_delay_us", "kernel_wait_us",
-    "base_stage", "new_stage", "reference", "step_name", "op", "min_length", "full_length",
-    "include_python_functions",
-}  # fmt: skip
 # Arguments of the rules of advice: the rows of other macros as a list.
 EVIDENCE = {
     "runs": "(SELECT list(r) FROM _advice_runs(1, 'us', NULL, NULL, NULL, 'all') AS r)",
@@ -161,11 +149,6 @@ def test_the_catalog_agrees_with_the_files(warehouse: Warehouse) -> None:
         if each.kind in ("table", "view")
         for column in each.columns
     )
-
-
-@pytest.mark.parametrize("each", PUBLIC, ids=ids(PUBLIC))
-def test_parameters_are_the_known_words(each: SqlObject) -> None:
-    assert {parameter.name for parameter in each.parameters} <= PARAMETERS
 
 
 @pytest.mark.parametrize("each", [each for each in OBJECTS if each.kind != "table"], ids=lambda e: e.name)

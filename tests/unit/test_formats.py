@@ -5,22 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from etq.database.handles import Capture
-from etq.ingest.registry import FORMATS
-from etq.warehouse.formats import BY_FORMAT, narrowed
+from etq.warehouse.formats import narrowed
 from etq.warehouse.warehouse import Warehouse
 from tests.builders import dump
 from tests.sql.test_advice import WORK, runs_of
 from tests.trace_builders import two_steps
 from tests.traces import Traces
-
-
-def test_each_format_has_a_macro() -> None:
-    for of_formats in BY_FORMAT.values():
-        assert of_formats.keys() == {*FORMATS, "reference"}
 
 
 @pytest.mark.long
@@ -69,5 +62,6 @@ def test_errors_are_those_of_the_view(warehouse: Warehouse, given: str | Capture
 
 def test_planning_leaves_out_what_takes_the_square_of_a_views_length(warehouse: Warehouse) -> None:
     """Earlier, one planning step, which changes no answer, took half of the time of advice."""
-    left_out = "projection_pullup" if duckdb.__version__.startswith("2.0.") else ""
+    known = [name for (name,) in warehouse.rows("SELECT o.name FROM duckdb_optimizers() AS o")[1]]
+    left_out = "projection_pullup" if "projection_pullup" in known else ""
     assert warehouse.rows("SELECT current_setting('disabled_optimizers')")[1] == [(left_out,)]

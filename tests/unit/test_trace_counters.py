@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from etq.errors import QueryError
-from etq.export import FORMATS, parts
+from etq.export import parts
 from etq.warehouse.ephemeral import open_ephemeral
 from tests.benchmarks.make_gpu_trace import make_gpu_trace
 from tests.conftest import CAPTURES
@@ -26,7 +26,7 @@ def nanoseconds(event: dict[str, Any]) -> tuple[int, int]:
 
 
 def exported(path: Path, **options: Any) -> list[dict[str, Any]]:
-    warehouse, capture = open_ephemeral(str(path), list(FORMATS["chrome"].needs))
+    warehouse, capture = open_ephemeral(str(path))
     events: list[dict[str, Any]] = json.loads("".join(parts(warehouse, capture, "chrome", **options)))["traceEvents"]
     return events
 
@@ -104,7 +104,7 @@ def test_counters_of_an_export_are_known(tmp_path: Path) -> None:
     other = {"ph": "C", "name": "GPU Utilization", "pid": 0, "ts": 1, "args": {"value": 1}}
     for more, findings in (([], []), ([other], [("only whole slices are read: 1 (phase C)",)])):
         again.write_text(json.dumps({"schemaVersion": 1, "traceEvents": [*events, *more]}))
-        warehouse, _ = open_ephemeral(str(again), list(FORMATS["chrome"].needs))
+        warehouse, _ = open_ephemeral(str(again))
         assert warehouse.rows("SELECT f.detail FROM findings AS f")[1] == findings
 
 

@@ -1,0 +1,329 @@
+"""The commands by topic: those with a module of their own, and those that print a view, which are made from this table.
+
+A view's parameters are options of its command, as far as commands share them (`etq.cli.views`) or the table has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A view, and what is selected of it: for programs and for people."""
+
+    view: str
+    columns: str = "*"
+    to_read: str | None = None  # None: as `columns`
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option: one of some words, a number from `least` on, a text if it has a metavar, or else a flag.
+
+    `instead` has the views that are shown for its values, other than that of the command.
+    """
+
+    text: str
+    choices: tuple[str, ...] = ()
+    metavar: str | None = None
+    least: int | None = None
+    is_integer: bool = False
+    instead: Mapping[Any, Shown] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ViewCommand(Shown):
+    """A command that prints a view of one capture."""
+
+    text: str = ""
+    examples: tuple[str, ...] = ("run --db lab.duckdb", "run.etdp --format json")
+    options: Mapping[str, Option] = field(default_factory=dict)
+    long: tuple[str, ...] = ()  # columns with long texts
+    takes_program: bool = False
+
+
+_TRACE: Final = "train.pt.trace.json.gz"
+_DB: Final = "run --db lab.duckdb"
+_OF_RECORD: Final = (_DB, "run.etdp --etrecord model.etrecord --format json")
+_OF_TRACE: Final = (_DB, _TRACE)
+
+
+def _trace(*examples: str) -> tuple[str, ...]:
+    return (_DB, *(f"{_TRACE} {example}" for example in examples))
+
+
+_BY_STREAM: Final = {"by": Option("Of whole devices or of each stream.", ("device", "stream"))}
+_PATH: Final = """kind, name, op, device, stream, start, duration, share_percent, call_kind, correlation_id, unit"""
+
+# A module is imported when one of its commands runs. The order is that of the help text.
+COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
+    "One file or capture": {
+        "inspect": "files",
+        "ops": "ops",
+        "events": ViewCommand(
+            "inspector_events",
+            """block_index, event_block_name, method, slot, occurrence, event_name, instruction_id, p10, p50, p90, avg,
+            min, max, unit""",
+            text="Show a capture's events with statistics over their runs.",
+        ),
+        "percentiles": "percentiles",
+        "flame": "flame",
+        "breakdown": ViewCommand(
+            "execute_breakdown",
+            to_read="* EXCLUDE (chain_index, total_ticks)",
+            text="Show the parts of the time of the executes.",
+        ),
+        "tax": ViewCommand(
+            "framework_tax",
+            text="Show what each run costs besides its work.",
+            options={"baseline": Option("A capture of the same program at level method_only.", metavar="CAPTURE")},
+        ),
+        "load": ViewCommand("load_breakdown", text="Show what loading and the first run cost."),
+        "memory": "memory",
+        "delegates": ViewCommand("delegate_totals", text="Show the delegates' calls and the events within them."),
+        "slow": ViewCommand(
+            "slow_runs",
+            """op, kind, method, instruction_id, typical, slow, excess, excess_percent, ratio, unit, typical_runs,
+            slow_runs""",
+            text="Show the ops that take longer in slow runs.",
+        ),
+        "decode": ViewCommand(
+            "decode_trend",
+            text="Show how long each token of a language model took. Needs phases, as set with etq phase.",
+            examples=(_DB,),
+        ),
+        "advice": ViewCommand(
+            "advice",
+            "severity, rule, finding, evidence, time_at_stake, unit, share_percent, remedy",
+            text="Show advice about a capture, the most costly finding first. Each finding has evidence, cost and "
+            "remedy.",
+            long=("finding", "evidence", "remedy"),
+        ),
+        "report": "report",
+        "export": "export",
+    },
+    "With its record or program": {
+        "modules": ViewCommand(
+            "module_totals",
+            """method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, module_class, calls,
+            self_time, total, share_percent, mapping, unit""",
+            text="Show the time of each module. Needs a linked record.",
+            examples=_OF_RECORD,
+        ),
+        "sources": ViewCommand(
+            "source_totals",
+            "source, method, calls, total, share_percent, unit",
+            text="Show the time of each line of the model's source. Needs a linked record.",
+            examples=_OF_RECORD,
+        ),
+        "coverage": "coverage",
+        "delegate-ops": ViewCommand(
+            "delegate_graph",
+            """method, instruction_id, op_index, op, node_name, outputs, event_name, calls, self_time, share_percent,
+            unit""",
+            text="Show the ops of delegates' graphs, their nodes and times. Needs a linked program.",
+            examples=(_DB, "run.etdp --etrecord model.etrecord --pte model.pte"),
+            takes_program=True,
+        ),
+        "graph": "graphs",
+        "graphs": "graphs",
+        "flops": "costs",
+        "roofline": "costs",
+        "program": "programs",
+        "values": "values",
+        "reference": "values",
+        "gap": "values",
+    },
+    "PyTorch traces": {
+        "steps": ViewCommand(
+            "step_breakdown",
+            text="Show how the time of each step was spent.",
+            examples=_trace("--unit ms", "--wide"),
+            options={
+                "wide": Option(
+                    "Print one row per step, with a column per category.", instead={True: Shown("wide_steps")}
+                )
+            },
+        ),
+        "passes": ViewCommand(
+            "passes",
+            text="Show the forward pass, the backward pass, the optimizer.",
+            examples=_trace("--by step"),
+            options={"by": Option("Of the whole trace or of each step.", ("trace", "step"))},
+        ),
+        "backward": ViewCommand(
+            "backward_times",
+            text="Show what the backward pass of modules or ops costs.",
+            examples=_trace("--by op"),
+            options={"by": Option("Of modules or of ops.", ("module", "op"))},
+        ),
+        "kernels": ViewCommand(
+            "kernel_table",
+            text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute, "
+            "copies and fills too. With --by annotation, copies and fills too: by the innermost annotation around "
+            "their launches, such as one of record_function.",
+            examples=_trace("--unit ms", "--by family"),
+            options={
+                "by": Option(
+                    "By name, by what they compute, or by name and the annotation that launched them.  "
+                    "[default: kernel]",
+                    ("kernel", "family", "annotation"),
+                    instead={
+                        "family": Shown(
+                            "kernel_families", to_read="* REPLACE (coalesce(family, '(unknown)') AS family)"
+                        ),
+                        "annotation": Shown(
+                            "annotation_kernels",
+                            to_read="* REPLACE (coalesce(annotation, '(no annotation)') AS annotation)",
+                        ),
+                    },
+                )
+            },
+        ),
+        "counters": ViewCommand(
+            "kernel_counters",
+            "place, device, event, top_op, op, counter, value, flops, reason",
+            text="Show what CUPTI counted of each kernel. The ops are those that launched it.",
+            examples=_trace("--format csv"),
+        ),
+        "tensor-cores": ViewCommand(
+            "tensor_core_use",
+            text="Show how much of devices' time uses tensor cores.",
+            examples=_trace("--by op"),
+            options={"by": Option("Of devices, steps or ops.", ("device", "step", "op"))},
+        ),
+        "critical-path": ViewCommand(
+            "critical_ops",
+            to_read="* REPLACE (coalesce(op, '(no op)') AS op)",
+            text="Show which ops determine how long a step takes.\n\nThe time of an op on the critical path is the "
+            "most by which a faster op would shorten the step.",
+            examples=("run --step 12 --db lab.duckdb", f"{_TRACE} --step-name forward", f"{_TRACE} --step 12 --parts"),
+            options={
+                "step": Option(
+                    "Number of a step; with --step-name, of a call of it, from 0.  [default: all]", is_integer=True
+                ),
+                "step_name": Option("An annotation or op whose calls are the steps.", metavar="NAME"),
+                "parts": Option(
+                    "Print each part of the path, in the order of time.", instead={True: Shown("critical_path", _PATH)}
+                ),
+            },
+        ),
+        "idle": ViewCommand(
+            "device_idle_causes",
+            text="Show why a trace's devices were idle, and for how long.",
+            examples=_trace("--by stream"),
+            options=_BY_STREAM,
+        ),
+        "gaps": ViewCommand(
+            "device_idle",
+            """device, stream, step, start, duration, share_percent, cause, host_op, call, next_event, waited_for,
+            unit""",
+            text="Show each gap between device events, and its cause. The longest is first.",
+            examples=_trace("--limit 10"),
+            options=_BY_STREAM,
+        ),
+        "launches": ViewCommand(
+            "launch_totals", text="Show what launches cost, and how long work then waited.", examples=_OF_TRACE
+        ),
+        "queues": ViewCommand(
+            "queue_summary", text="Show how much launched work waited in each stream.", examples=_OF_TRACE
+        ),
+        "copies": ViewCommand(
+            "copy_totals",
+            text="Show what copies and fills of devices move, and how fast.\n\nA copy is synchronous if its call "
+            "returned only after the copy had ended: the host waited for it.",
+            examples=_trace("--each --limit 20"),
+            options={
+                "each": Option("Print each copy and fill, in the order of time.", instead={True: Shown("copies")})
+            },
+        ),
+        "sequences": ViewCommand(
+            "kernel_sequences",
+            to_read="op, length, calls, device_time, host_time, unit, sequence",
+            text="Show sequences of kernels that calls of an op launch. Those that take long may be worth a fused "
+            "kernel.",
+            examples=_trace("--min-length 5"),
+            options={
+                "op": Option("Only calls of that op.  [default: all that are within no op]", metavar="NAME"),
+                "min_length": Option("Least number of kernels, copies and fills.", least=1),
+            },
+        ),
+        "chains": ViewCommand(
+            "fusable_chains",
+            to_read="kernels, calls, total, saves_at_most, share_percent, unit, sequence",
+            text="Show chains of ops that torch.compile would fuse. Those that save most are first.",
+            examples=_trace("--limit 10"),
+        ),
+        "overlap": ViewCommand(
+            "device_breakdown",
+            text="Show how computation and communication overlap. Times are those of each device.",
+            examples=_trace("--by step"),
+            options={"by": Option("Of the whole trace or of each step.", ("device", "step"))},
+        ),
+        "collectives": ViewCommand(
+            "collectives",
+            text="Show collectives by process group and size. Bandwidths are those that nccl-tests reports.",
+            examples=_OF_TRACE,
+        ),
+        "stragglers": "ranks",
+        "clocks": "ranks",
+        "peak": ViewCommand(
+            "peak_memory",
+            text="Show what is held at the peak of each device's memory. Bytes are those of each op that allocated "
+            "them.",
+            examples=_OF_TRACE,
+        ),
+        "leaks": ViewCommand(
+            "memory_leaks",
+            text="Show what each op holds at the ends of steps. What grows with every step is likely kept by mistake.",
+            examples=_OF_TRACE,
+        ),
+        "map": "ops",
+    },
+    "Many captures": {
+        "compare": "compare",
+        "gate": "gate",
+        "trend": "trends",
+        "regressions": "trends",
+        "plan": "plan",
+    },
+    "A warehouse": {
+        "ingest": "files",
+        "link": "files",
+        "captures": "labels",
+        "label": "labels",
+        "metric": "metrics",
+        "phase": "metrics",
+        "merge": "maintenance",
+        "backup": "maintenance",
+        "check": "maintenance",
+        "upgrade": "maintenance",
+        "remove": "maintenance",
+        "prune": "maintenance",
+        "compact": "maintenance",
+        "lake": "lake",
+        "mcp": "agents",
+    },
+    "Anything else": {
+        "serve": "serve",
+        "show": "show",
+        "sql": "sql",
+        "views": "sql",
+        "demo": "sql",
+        "completion": "completion",
+    },
+}
+
+
+def name_of(view: str) -> str:
+    """Return the command that prints a view; the view itself if none does."""
+    names = (
+        f"etq {name}"
+        for commands in COMMANDS.values()
+        for name, command in commands.items()
+        if isinstance(command, ViewCommand) and command.view == view
+    )
+    return next(names, view)

@@ -1,0 +1,83 @@
+"""The command about what delegates run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from etq.cli import main
+from etq.cli.options import output_options, run_options, unit_option, warehouse_option
+from etq.cli.showing import show_view
+from etq.cli.targets import file_options, is_record, pop_file_options, report_record_findings
+from etq.errors import EtqError, printable
+from etq.render.writers import write
+
+GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
+
+
+@main.command()
+@click.argument("capture", metavar="CAPTURE|RECORD")
+@run_options("typical")
+@warehouse_option
+@unit_option(None)
+@file_options
+@click.option("--pte", metavar="FILE", help="For a file: its program, which shows the kernels that run.")
+@output_options
+def coverage(
+    capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
+) -> None:
+    """Show what delegates run and what fell back to kernels. A capture has times, too; an ETRecord is enough.
+
+    If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
+
+    \b
+    etq coverage model.etrecord --pte model.pte
+    etq coverage run --db lab.duckdb
+    """
+    read_options = pop_file_options(options)
+    if not is_record(capture):
+        show_view("delegate_coverage", capture, db, (format, output, force), read_options, unit=unit, **options)
+        return
+    method = options.pop("method")
+    if any(value is not None for value in options.values()):
+        raise click.UsageError("an ETRecord has no runs; of these options only --method applies to it")
+    _show_record_coverage(capture, read_options.pte, method, (format, output, force))
+
+
+def _show_record_coverage(
+    path: str, pte: str | None, method: str | None, output: tuple[str | None, str | None, bool]
+) -> None:
+    """Print how many nodes of each op of an ETRecord run on delegates;
+    the program decides where debug handles don't.
+    """
+    from etq.storage.linking import FITTING
+    from etq.warehouse.ephemeral import open_ephemeral_record
+
+    warehouse, record = open_ephemeral_record(path)
+    with warehouse:
+        report_record_findings(warehouse, record)
+        methods = [name for (name,) in warehouse.rows("SELECT DISTINCT method FROM graphs ORDER BY ALL")[1]]
+        if method not in (None, *methods):
+            raise EtqError(f"the record has no method {method!r}; its methods are {', '.join(methods)}")
+        query = """
+            SELECT d.backend, count(*) FROM delegates AS d
+            WHERE d.method = coalesce($method, d.method) GROUP BY ALL ORDER BY ALL
+        """
+        for backend, count in warehouse.rows(query, method=method)[1]:
+            click.echo(f"{count} calls of {printable(backend)}", err=True)
+        program = None
+        if pte is not None:
+            stored = warehouse.ingest_program(pte)
+            fit = "SELECT _program_fit(r.record_id, p.program_id) < $fitting FROM records AS r, programs AS p"
+            if warehouse.rows(fit, fitting=FITTING)[1] == [(True,)]:
+                raise EtqError(
+                    f"the program {stored.name} was not exported with the record {record.name}: their instructions "
+                    "differ; use the program that was exported with it"
+                )
+            program = stored.sha256
+        query = "FROM delegation($record, program := $program) AS d WHERE d.method = coalesce($method, d.method)"
+        parameters: dict[str, Any] = {"record": record, "program": program, "method": method}
+        if warehouse.sql(f"{query} AND d.basis = 'handles'", **parameters).fetchall():
+            click.echo(GUESSED, err=True)
+        write(warehouse, query, output[0], output[1], force=output[2], **parameters)

@@ -1,0 +1,54 @@
+"""A connection to a database in memory that creates etq's tables, views and macros when a statement first names them.
+
+To create all of them takes longer than most commands; no caller needs to know which ones its queries use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, cast
+
+import duckdb
+
+from etq import catalog
+from etq.database import schema
+
+
+class _DefiningConnection:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, fill: Callable[[Collection[str]], None]) -> None:
+        self._connection = connection
+        self._fill = fill
+        self._defined: set[str] = set()
+
+    def define(self, names: Iterable[str]) -> None:
+        """Create the objects of these names and what they use, and fill the tables, unless they exist."""
+        if new := [name for name in names if name not in self._defined]:
+            created = schema.create_only(self._connection, new, self._defined)
+            self._defined.update(made.name for made in created)
+            self._fill([made.name for made in created if made.kind == "table"])
+
+    def execute(self, query: str, parameters: Any = None) -> duckdb.DuckDBPyConnection:
+        self.define(catalog.named_in(query))
+        return self._connection.execute(query, parameters)
+
+    def sql(self, query: str, **options: Any) -> duckdb.DuckDBPyRelation:
+        self.define(catalog.named_in(query))
+        return self._connection.sql(query, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+def defining(
+    connection: duckdb.DuckDBPyConnection,
+    names: Iterable[str] = (),
+    fill: Callable[[Collection[str]], None] = lambda tables: None,
+) -> duckdb.DuckDBPyConnection:
+    """Return such a connection to an empty database.
+
+    names  objects to create at once
+    fill   called with the names of tables that were created
+    """
+    made = _DefiningConnection(connection, fill)
+    made.define(names)
+    return cast("duckdb.DuckDBPyConnection", made)

@@ -1,0 +1,65 @@
+"""The types of the views' methods, for type checkers: made from the SQL files when the package is built or installed.
+
+A build has nothing but Python: so this imports only the catalogue.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etq import catalog
+
+# Parameter types in the stub; types of other parameters follow from their defaults.
+PYTHON_TYPES: Final = {
+    "capture": "str | Capture",
+    "baseline": "str | Capture | None = ...",
+    "record": "str | Record",
+    "program": "str | Program",
+    "base": "str | Capture",
+    "new": "str | Capture",
+    "etdump": "str | Capture",
+    "trace": "str | Capture",
+    "min_effect": "float | None = ...",
+    "step": "int | None = ...",
+    "launch_delay_us": "float | None = ...",
+    "selectors": "Sequence[str] | None = ...",
+}
+
+
+def stub() -> str:
+    """Return the text of `views.pyi`."""
+    lines = [
+        "# Made from the SQL files by setup.py.",
+        "from collections.abc import Sequence",
+        "",
+        "import duckdb",
+        "",
+        "from etq.catalog import SqlObject",
+        "from etq.database.handles import Capture, Program, Record",
+        "",
+        "class Views:",
+    ]
+    for macro in (known for known in catalog.public_objects() if known.kind == "table macro"):
+        lines += [f"    def {macro.name}(", "        self,"]
+        lines += [f"        {parameter.name}: {_python_type(macro, parameter)}," for parameter in macro.parameters]
+        lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
+    lines += [
+        "",
+        "def table_macros() -> list[SqlObject]: ...",
+        "def documentation(macro: SqlObject) -> str: ...",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
+    if macro.name == "compare_programs":
+        return "str | Program"
+    if macro.name == "compare_graphs" and parameter.default is None:
+        return "str | Capture | Record"
+    default = parameter.default
+    if (known := PYTHON_TYPES.get(parameter.name)) is not None:
+        return f"{known} | None = ..." if default == "NULL" and "..." not in known else known
+    if default is None:
+        return "str"
+    beginnings = {"[": "Sequence[float]", "'": "str", "false": "bool", "0.": "float", "NULL": "str | None"}
+    return next((kind for begin, kind in beginnings.items() if default.startswith(begin)), "int") + " = ..."

@@ -1,0 +1,58 @@
+"""How many operators DuckDB plans for a view: planning takes longer than most queries, and grows with their number."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+import etq
+from etq import catalog
+from etq.catalog import SqlObject
+from etq.database.functions import register
+from etq.warehouse.warehouse import Warehouse
+
+# The most operators of a view before DuckDB optimizes its plan (a quarter of a millisecond each, with optimizing it),
+# and what larger views have, with a twentieth on top.
+MOST: Final = 250
+LARGER: Final = {
+    "advice": 3790, "backward_times": 580, "compare_captures": 330, "compare_findings": 310, "compare_graphs": 3850,
+    "compare_modules": 320, "compare_ops": 320, "compare_parts": 370, "compare_programs": 300,
+    "compared_captures": 310, "critical_ops": 880, "critical_path": 900, "delegate_coverage": 430,
+    "delegate_graph": 480, "delegation": 280, "device_idle": 570, "device_idle_causes": 550,
+    "find_total_for_module": 430, "framework_tax": 290, "fusable_chains": 270, "gpu_metrics": 270, "headline": 300,
+    "held_memory": 550, "kernel_launches": 380, "key_averages": 520, "memory_leaks": 550, "model_map": 270,
+    "node_gaps": 660, "node_memory": 300, "node_roofline": 680, "node_totals": 440, "numeric_gap": 600, "passes": 430,
+    "queue_lengths": 270, "roofline": 620, "time_tree": 670, "trace_recommendations": 390,
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def planning() -> Iterator[Warehouse]:
+    """An empty warehouse: what is planned before it is optimized doesn't depend on the rows."""
+    with etq.open() as opened:
+        register(opened.connection)
+        opened.connection.execute("SET explain_output = 'all'")
+        yield opened
+
+
+def operators(node: dict[str, Any]) -> int:
+    return 1 + sum(map(operators, node["children"]))
+
+
+@pytest.mark.parametrize(
+    "each",
+    [each for each in catalog.public_objects() if each.kind in ("view", "table macro")],
+    ids=lambda each: each.name,
+)
+def test_a_view_is_planned_within_its_budget(planning: Warehouse, each: SqlObject) -> None:
+    required = ", ".join("'x'" for parameter in each.parameters if parameter.default is None)
+    call = f"{each.name}({required})" if each.kind == "table macro" else each.name
+    plans = dict(planning.connection.execute(f"EXPLAIN (FORMAT json) FROM {call}").fetchall())
+    planned, most = sum(map(operators, json.loads(plans["logical_plan"]))), LARGER.get(each.name, MOST)
+    assert planned <= most, (
+        f"{each.name} plans {planned} operators, more than {most}: use a CTE AS MATERIALIZED for what it reads "
+        "several times, and give keys, not selectors, to private macros; or, if its answer is worth it, raise the number"
+    )
