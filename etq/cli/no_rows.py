@@ -12,7 +12,7 @@ from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
 from etq.errors import EtqError, QueryError, printable
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 # For each view, the command that answers the same question for the other kind of captures.
 _OF_TRACES: Final = {
@@ -79,13 +79,12 @@ _OF_OPTIONS: Final = {
 
 
 @contextmanager
-def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterator[None]:
+def naming_other_view(warehouse: Warehouse, view: str, selector: Capture) -> Iterator[None]:
     """If a view for ETDumps fails for a PyTorch trace, name the view that applies to traces."""
     try:
         yield
     except QueryError:
-        query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-        if view not in _OF_TRACES or warehouse.rows(query, capture=selector)[1] != [("torch_trace",)]:
+        if view not in _OF_TRACES or selector.format != "torch_trace":
             raise
         raise EtqError(not_of_traces(view)) from None
 
@@ -102,12 +101,12 @@ def needs_devices(view: str) -> bool:
     return view in _OF_DEVICES
 
 
-def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> None:
+def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:
     """Print why a view has no rows for a capture."""
     click.echo(printable(f"Note: {_reason(warehouse, view, capture, selector, options)}"), err=True)
 
 
-def note_unaligned(warehouse: Warehouse, capture: str, selector: str) -> None:
+def note_unaligned(warehouse: Warehouse, capture: str, selector: Capture) -> None:
     """Print a note if delegates' events fit none of the graphs that the program has for them."""
     if are_unaligned(warehouse, selector):
         click.echo(printable(f"Note: {UNALIGNED.format(capture)}"), err=True)
@@ -125,7 +124,7 @@ def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str,
             click.echo(f"Note: {reason}", err=True)
 
 
-def note_below_clock(warehouse: Warehouse, selector: str, unit: str | None) -> None:
+def note_below_clock(warehouse: Warehouse, selector: Capture, unit: str | None) -> None:
     """Print a note if events within delegates take less than their clock can show."""
     query = """
         SELECT b.events, b.step, b.unit
@@ -137,9 +136,8 @@ def note_below_clock(warehouse: Warehouse, selector: str, unit: str | None) -> N
         click.echo(f"Note: below the clock's resolution: {what} less time on average than {shortest}", err=True)
 
 
-def _reason(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:
-    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-    [(format,)] = warehouse.rows(query, capture=selector)[1]
+def _reason(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> str:
+    format = selector.format
     is_trace = format == "torch_trace"
     others = (_OF_TRACES if is_trace else _OF_ETDUMPS).get(view)
     if others is not None:
@@ -154,7 +152,7 @@ def _reason(warehouse: Warehouse, view: str, capture: str, selector: str, option
     return _OF_ANY.get(view, "{view} has no rows for {capture}").format(view=view, capture=capture)
 
 
-def _left_out(warehouse: Warehouse, capture: str, selector: str, steps: str | None) -> str | None:
+def _left_out(warehouse: Warehouse, capture: str, selector: Capture, steps: str | None) -> str | None:
     """Return that `steps` leaves out all runs, if so."""
     if steps is None:
         return None
@@ -165,7 +163,7 @@ def _left_out(warehouse: Warehouse, capture: str, selector: str, steps: str | No
     return f"no run of {capture} is left: {steps} leaves out all {runs}" if left == 0 else None
 
 
-def _lack_of_trace(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:
+def _lack_of_trace(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> str:
     query = "SELECT count(*) FROM device_events AS d WHERE d.capture_id = _any_capture_id($capture)"
     if view in _OF_DEVICES and warehouse.rows(query, capture=selector)[1] == [(0,)]:
         return f"{capture} has no device events: it was recorded without a device"

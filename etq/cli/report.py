@@ -104,8 +104,7 @@ def _page(
     from etq.report.single import VIEWS
 
     if kind == "one capture":
-        with open_target(captures[0], db, list(VIEWS), pop_file_options(arguments)) as (warehouse, selector):
-            capture = warehouse.capture(selector)
+        with open_target(captures[0], db, list(VIEWS), pop_file_options(arguments)) as (warehouse, capture):
             yield partial(page_of, warehouse, [capture], unit=unit, **arguments), capture.name
     elif kind == "two sides":
         base, new = captures

@@ -113,14 +113,16 @@ def is_record(argument: str) -> bool:
 
 
 @contextmanager
-def open_target(capture: str, db: str, views: list[str], read_options: FileOptions) -> Iterator[tuple[Warehouse, str]]:
-    """Provide a warehouse that has the capture, and its name there; a file is loaded into a warehouse in memory."""
+def open_target(
+    capture: str, db: str, views: list[str], read_options: FileOptions
+) -> Iterator[tuple[Warehouse, Capture]]:
+    """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory."""
     from etq.warehouse.warehouse import open
 
     if is_file(capture, db):
         warehouse, target = open_file(capture, views, read_options)
         with warehouse:
-            yield warehouse, target.sha256
+            yield warehouse, target
     else:
         check_path(capture, db)
         names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
@@ -128,7 +130,7 @@ def open_target(capture: str, db: str, views: list[str], read_options: FileOptio
             verb = "applies" if len(names) == 1 else "apply"
             raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
         with open(db, read_only=True) as warehouse:
-            yield warehouse, capture
+            yield warehouse, warehouse.capture(capture)
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:

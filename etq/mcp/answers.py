@@ -215,7 +215,7 @@ def _summary(warehouse: Warehouse, capture: Capture) -> Result:
     [of_capture] = listed("capture", CaptureRow, of_name)
     macro, _ = narrowed("advice", capture.format, {"capture": capture.sha256})
     ops = "(FROM key_averages($capture) ORDER BY self_device_time DESC NULLS LAST, self_cpu_time DESC)"
-    others = None if is_trace else left_out(warehouse, capture.sha256, {})
+    others = None if is_trace else left_out(warehouse, capture, {})
     of_findings = """(SELECT f.rule, f.detail FROM findings AS f
         WHERE f.capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture) ORDER BY ALL)"""
     with prepared_for(warehouse, macro.name, capture):
