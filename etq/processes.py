@@ -100,10 +100,8 @@ class Worker:
 
     def kill(self) -> None:
         """Kill the process, and those that it started. An `ask` in another thread ends then."""
-        with suppress(ProcessLookupError, PermissionError):
-            if sys.platform == "win32":
-                self._process.kill()
-            elif self._process.poll() is None:
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
@@ -157,7 +155,10 @@ def requests() -> Iterator[tuple[bytes, Callable[..., None]]]:
 
     That takes the answer in parts of bytes. What libraries read or print doesn't get in between.
     """
-    end_with_parent()
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, see prctl(2): it ends with the one that asks
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     source, target = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -172,11 +173,3 @@ def requests() -> Iterator[tuple[bytes, Callable[..., None]]]:
         size, seconds = _REQUEST.unpack(head)
         signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
         yield source.read(size), reply
-
-
-def end_with_parent() -> None:
-    """Have the system end this process when the one that started it ends: nobody waits for its answer then."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, see prctl(2)
