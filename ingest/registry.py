@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
-from etq.ingest.etdump.containers import is_etdump
+from etq.ingest.etdump.containers import dumps_in_log, is_etdump, is_text
 from etq.ingest.prof_result.blocks import is_prof_result
 
 GZIP: Final = b"\x1f\x8b"
 BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+# How many bytes of a folder's file, or of what a gzip file unpacks to, are looked at.
+HEAD: Final = 2**18
 
 Reading = Iterator[tuple[str, pa.RecordBatch]]
 
@@ -21,6 +24,11 @@ def is_json(data: Any) -> bool:
     """Whether a file begins as JSON does, or as gzip, which may contain a trace."""
     start = bytes(data[:64])
     return start[:2] == GZIP or start.removeprefix(BYTE_ORDER_MARK).lstrip(b" \t\r\n")[:1] in (b"{", b"[")
+
+
+def _begins_etdump(head: bytes) -> bool:
+    """Whether a file begins as an ETDump, or as a log that has one."""
+    return is_etdump(head) or (is_text(head) and not is_json(head) and bool(dumps_in_log(head, "a file's beginning")))
 
 
 # Each reader is imported only when a file of its format is read.
@@ -36,6 +44,12 @@ def _torch_trace(data: Any, path: str, _: int | None) -> Reading:
     return read_torch_trace(data, path)
 
 
+def _begins_trace(head: bytes) -> bool:
+    from etq.ingest.trace.beginning import begins_trace
+
+    return is_json(head) and begins_trace(head, len(head) < HEAD)
+
+
 def _prof_result(data: Any, path: str, clock_bits: int | None) -> Reading:
     from etq.ingest.prof_result.reader import read_prof_result
 
@@ -46,15 +60,18 @@ def _prof_result(data: Any, path: str, clock_bits: int | None) -> Reading:
 class CaptureFormat:
     """A format of profiling files."""
 
-    is_of: Callable[[Any], bool]  # whether a file's bytes begin as files of this format do
+    is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format
+    begins: Callable[[bytes], bool]  # whether they surely do, for files of folders
     read: Callable[[Any, str, int | None], Reading]
     endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 
 
 FORMATS: Final = {
-    "etdump": CaptureFormat(is_etdump, _etdump, (".etdp",)),
-    "torch_trace": CaptureFormat(is_json, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
-    "prof_result": CaptureFormat(is_prof_result, _prof_result, (".prof_result.bin",)),
+    "etdump": CaptureFormat(is_etdump, _begins_etdump, _etdump, (".etdp",)),
+    "torch_trace": CaptureFormat(is_json, _begins_trace, _torch_trace, (".pt.trace.json", ".pt.trace.json.gz")),
+    "prof_result": CaptureFormat(
+        is_prof_result, partial(is_prof_result, is_sure=True), _prof_result, (".prof_result.bin",)
+    ),
 }
 
 

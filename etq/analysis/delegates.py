@@ -6,14 +6,14 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 UNALIGNED: Final = "no event of {} matches the graphs of this program's delegates: is it the program that ran?"
 
 
-def are_unaligned(warehouse: Warehouse, selector: str) -> bool:
+def are_unaligned(warehouse: Warehouse, capture: Capture) -> bool:
     """Whether a capture has events of delegates whose graphs are read, none of which has an op in them."""
-    return bool(warehouse.rows("SELECT _has_unaligned_delegates(_capture_id($capture))", capture=selector)[1][0][0])
+    return bool(warehouse.rows("SELECT _has_unaligned_delegates($key)", key=capture.capture_id)[1][0][0])
 
 
 def unknown_times(totals: Iterable[tuple[int | None, float | None]]) -> str | None:

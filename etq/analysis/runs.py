@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 
-def check_method(warehouse: Warehouse, selector: str, method: str | None) -> None:
+def check_method(warehouse: Warehouse, capture: Capture, method: str | None) -> None:
     """Raise `EtqError`, listing the methods of a capture, if none of its runs ran `method`."""
     if method is None:
         return
@@ -20,17 +20,17 @@ def check_method(warehouse: Warehouse, selector: str, method: str | None) -> Non
         FROM runs AS r
         JOIN signatures AS s ON s.capture_id = r.capture_id AND s.block_index = r.block_index
             AND s.name IN ('Method::execute', 'Method::step')
-        WHERE r.capture_id = _capture_id($capture)
+        WHERE r.capture_id = $key
         ORDER BY r.scope
     """
-    known = [scope for (scope,) in warehouse.rows(query, capture=selector)[1]]
+    known = [scope for (scope,) in warehouse.rows(query, key=capture.capture_id)[1]]
     if not known:
         raise EtqError("no run executes a method: only ETDumps have methods")
     if method not in known:
         raise EtqError(f"no run is of method {method!r}; the methods are {', '.join(known)}")
 
 
-def has_one_method(warehouse: Warehouse, selector: str) -> bool:
+def has_one_method(warehouse: Warehouse, capture: Capture) -> bool:
     """Whether all executes of a capture belong to one method; tables then need no column for it."""
     query = """
         SELECT count(DISTINCT r.scope) <= 1
@@ -38,9 +38,9 @@ def has_one_method(warehouse: Warehouse, selector: str) -> bool:
         JOIN signatures AS s
             ON s.capture_id = r.capture_id AND s.block_index = r.block_index
             AND s.name IN ('Method::execute', 'Method::step')
-        WHERE r.capture_id = _capture_id($capture)
+        WHERE r.capture_id = $key
     """
-    return bool(warehouse.rows(query, capture=selector)[1][0][0])
+    return bool(warehouse.rows(query, key=capture.capture_id)[1][0][0])
 
 
 # The parameters of `typical_runs` except the unit.
@@ -56,15 +56,14 @@ class LeftOut(NamedTuple):
     slower: int
 
 
-def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> LeftOut | None:
+def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> LeftOut | None:
     """Return the runs that views of typical runs leave out, None if all runs are typical."""
-    query = "SELECT 1 FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND NOT r.is_typical LIMIT 1"
-    if not warehouse.rows(query, capture=selector)[1]:
+    query = "SELECT 1 FROM runs AS r WHERE r.capture_id = $key AND NOT r.is_typical LIMIT 1"
+    if not warehouse.rows(query, key=capture.capture_id)[1]:
         return None
     chosen = {name: options[name] for name in (*_CHOOSING, "unit") if options.get(name) is not None}
     unit, *others = (f"${name}" if name in chosen else "NULL" for name in ("unit", *_CHOOSING))
     query = f"""
-        WITH target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, {unit}) AS c)
         SELECT
             t.block_index IS NULL,
             t.all_runs,
@@ -75,12 +74,17 @@ def left_out(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) ->
             t.other_percent,
             t.unit
         FROM _typical_runs(
-            (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), {", ".join(others)}
+            $key,
+            (
+                SELECT coalesce({unit}, CASE c.time_scale WHEN 'cycles' THEN 'cycles' ELSE 'us' END)
+                FROM captures AS c WHERE c.capture_id = $key
+            ),
+            {", ".join(others)}
         ) AS t
         ORDER BY 1 DESC
     """
     (_, number, typical, slower, execute, of_all, share, unit), *blocks = warehouse.rows(
-        query, capture=selector, **chosen
+        query, key=capture.capture_id, **chosen
     )[1]
     if number == typical:
         return None

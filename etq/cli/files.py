@@ -105,7 +105,7 @@ def inspect(
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
         if not write(warehouse, query, format, output, force=force, **parameters):
-            note_no_rows(warehouse, "inspector_events", file, capture.sha256, schedule)
+            note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
 @main.command()

@@ -17,7 +17,7 @@ from etq.render.writers import format_of, write, write_text
 
 if TYPE_CHECKING:
     from etq.render.terminal import TerminalStyle
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 # The selected nodes, with their depth below the first row, and whether they are large enough to be shown.
 _CHOSEN: Final = """
@@ -185,14 +185,14 @@ def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:
     return EtqError(f"no module {module!r}" + (f"; the nearest are {', '.join(near)}" if near else ""))
 
 
-def _note_grouping(warehouse: Warehouse, selector: str, by: str | None) -> None:
+def _note_grouping(warehouse: Warehouse, capture: Capture, by: str | None) -> None:
     """Print why modules are not shown, unless the user chose the grouping."""
     query = """
         SELECT c.name FROM captures AS c
         LEFT JOIN records AS r ON r.record_id = c.record_id
-        WHERE c.capture_id = _capture_id($capture) AND r.is_complete IS NOT true AND c.format <> 'torch_trace'
+        WHERE c.capture_id = $key AND r.is_complete IS NOT true AND c.format <> 'torch_trace'
     """
-    rows = [] if by is not None else warehouse.rows(query, capture=selector)[1]
+    rows = [] if by is not None else warehouse.rows(query, key=capture.capture_id)[1]
     for (name,) in rows:
         text = f"Note: {name} has no ETRecord with modules: grouped by method and event; link one with etq link"
         click.echo(printable(text), err=True)

@@ -149,19 +149,18 @@ def _write_graph(
             if name not in known:
                 shown = "--html" if form is None else f"--format {form}"
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {shown}")
-        found = warehouse.capture(selector)
         texts: dict[str | None, Callable[..., str]] = {
             None: graph_page_of,
             "json": graph_json_of,
             "svg": graph_svg_of,
             "model-explorer": graph_node_data_of,
         }
-        text = texts[form](warehouse, found, **chosen, **drawing)
+        text = texts[form](warehouse, selector, **chosen, **drawing)
         write_text(text, path, force=force, is_printable=form is not None)
         if form is not None:
             note_excluded_runs(warehouse, selector, "node_totals", options)
     if path is not None:
-        click.echo(f"{printable(path)}: the graph of {printable(found.name)}", err=True)
+        click.echo(f"{printable(path)}: the graph of {printable(selector.name)}", err=True)
 
 
 @main.command("graphs")

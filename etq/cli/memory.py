@@ -20,7 +20,7 @@ from etq.render.writers import format_of, write, write_text
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 _PEAKS: Final = """
     SELECT DISTINCT p.device, p.peak_bytes, p.peak_time, p.unit FROM peak_memory($capture) AS p ORDER BY p.device
@@ -62,7 +62,7 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
     etq memory train.pt.trace.json.gz
     """
     with open_target(capture, db, FileOptions()) as (warehouse, selector):
-        is_trace = warehouse.capture(selector).format == TRACE
+        is_trace = selector.format == TRACE
         view = "peak_memory" if is_trace else "memory_totals"
         if is_trace and (format or format_of(output)) == "table":
             style = style_of(sys.stdout) if output is None else PLAIN
@@ -77,26 +77,26 @@ def memory(capture: str, db: str, format: str | None, output: str | None, force:
             note_no_rows(warehouse, view, capture, selector, {})
 
 
-def _memory_of_trace(warehouse: Warehouse, selector: str, style: TerminalStyle) -> str:
+def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> str:
     """Return the peak of each device, memory over time, what is held then and what grows; "" if it has none."""
-    peaks = warehouse.rows(_PEAKS, capture=selector)[1]
+    peaks = warehouse.rows(_PEAKS, capture=capture)[1]
     if not peaks:
         return ""
-    lines = _timelines(warehouse, selector, style)
+    lines = _timelines(warehouse, capture, style)
     text = ""
     for device, size, time, unit in peaks:
         text += f"{printable(device)}: at most {_size(size)} in use, first at {time:.6g} {unit}\n"
         text += f"{lines[device]}\n" if device in lines else ""
-    columns, rows = warehouse.rows(_HOLDERS, capture=selector)
+    columns, rows = warehouse.rows(_HOLDERS, capture=capture)
     text += "\nHeld at the peak:\n" + table(columns, selection.get().rows(columns, rows), style)
-    columns, rows = warehouse.rows(_LEAKS, capture=selector)
+    columns, rows = warehouse.rows(_LEAKS, capture=capture)
     return text + ("\nGrows with every step:\n" + table(columns, rows, style) if rows else "")
 
 
-def _timelines(warehouse: Warehouse, selector: str, style: TerminalStyle) -> dict[str, str]:
+def _timelines(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> dict[str, str]:
     """Return the memory in use over the time of the recording as a line of bars, by device."""
     parts = min(WIDTH, style.width or WIDTH)
-    rows = warehouse.rows(_PARTS, capture=selector, parts=parts)[1]
+    rows = warehouse.rows(_PARTS, capture=capture, parts=parts)[1]
     lines = {}
     for device, group in groupby(rows, key=lambda row: row[0]):
         most: list[float] = []

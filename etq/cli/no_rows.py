@@ -15,16 +15,16 @@ from etq.errors import EtqError, QueryError, printable
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 
 @contextmanager
-def naming_other_view(warehouse: Warehouse, view: str, selector: str) -> Iterator[None]:
+def naming_other_view(warehouse: Warehouse, view: str, selector: Capture) -> Iterator[None]:
     """If a view for ETDumps fails for a PyTorch trace, name the view that applies to traces."""
     try:
         yield
     except QueryError:
-        if catalog.named(view).needs[:1] != ("dump",) or _format(warehouse, selector) != TRACE:
+        if catalog.named(view).needs[:1] != ("dump",) or selector.format != TRACE:
             raise
         raise EtqError(not_of_traces(view)) from None
 
@@ -35,12 +35,12 @@ def not_of_traces(view: str, name: str | None = None) -> str:
     return f"{name or name_of(view)} is for ETDumps, and this is a PyTorch trace; for that there is {other}"
 
 
-def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: str, options: Mapping[str, Any]) -> None:
+def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:
     """Print why a view has no rows for a capture."""
     click.echo(printable(f"Note: {_reason(warehouse, view, capture, selector, options)}"), err=True)
 
 
-def note_unaligned(warehouse: Warehouse, capture: str, selector: str) -> None:
+def note_unaligned(warehouse: Warehouse, capture: str, selector: Capture) -> None:
     """Print a note if delegates' events fit none of the graphs that the program has for them."""
     if are_unaligned(warehouse, selector):
         click.echo(printable(f"Note: {UNALIGNED.format(capture)}"), err=True)
@@ -58,7 +58,7 @@ def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str,
             click.echo(f"Note: {reason}", err=True)
 
 
-def note_below_clock(warehouse: Warehouse, selector: str, unit: str | None) -> None:
+def note_below_clock(warehouse: Warehouse, selector: Capture, unit: str | None) -> None:
     """Print a note if events within delegates take less than their clock can show."""
     query = """
         SELECT b.events, b.step, b.unit
@@ -70,8 +70,8 @@ def note_below_clock(warehouse: Warehouse, selector: str, unit: str | None) -> N
         click.echo(f"Note: below the clock's resolution: {what} less time on average than {shortest}", err=True)
 
 
-def _reason(warehouse: Warehouse, name: str, capture: str, selector: str, options: Mapping[str, Any]) -> str:
-    view, format = catalog.named(name), _format(warehouse, selector)
+def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> str:
+    view, format = catalog.named(name), selector.format
     kind = TRACE if format == TRACE else "dump"
     is_for_others = view.needs != () and view.needs[0] != kind
     if is_for_others and view.otherwise is not None:
@@ -88,13 +88,7 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: str, option
     return text.format(view=name, capture=capture)
 
 
-def _format(warehouse: Warehouse, selector: str) -> str:
-    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _any_capture_id($capture)"
-    [(format,)] = warehouse.rows(query, capture=selector)[1]
-    return str(format)
-
-
-def _left_out(warehouse: Warehouse, capture: str, selector: str, steps: str | None) -> str | None:
+def _left_out(warehouse: Warehouse, capture: str, selector: Capture, steps: str | None) -> str | None:
     """Return that `steps` leaves out all runs, if so."""
     if steps is None:
         return None
@@ -104,6 +98,6 @@ def _left_out(warehouse: Warehouse, capture: str, selector: str, steps: str | No
     return f"no run of {capture} is left: {steps} leaves out all {runs}" if left == 0 else None
 
 
-def _has_device_events(warehouse: Warehouse, selector: str) -> bool:
+def _has_device_events(warehouse: Warehouse, selector: Capture) -> bool:
     query = "SELECT 1 FROM device_events AS d WHERE d.capture_id = _any_capture_id($capture) LIMIT 1"
     return bool(warehouse.rows(query, capture=selector)[1])

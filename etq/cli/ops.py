@@ -24,7 +24,7 @@ from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 # Groupings of ops, for an ETDump and for a trace.
 CALLS_BY: Final = ("name", "shape", "stack", "module")
@@ -84,7 +84,7 @@ def ops(
     read_options = pop_file_options(options)
     arguments = {name: value for name, value in {"by": by, "unit": unit, **options}.items() if value is not None}
     with open_target(capture, db, read_options) as (warehouse, selector):
-        is_trace = _format(warehouse, selector) == "torch_trace"
+        is_trace = selector.format == "torch_trace"
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
@@ -106,12 +106,6 @@ def ops(
         note_excluded_runs(warehouse, selector, view, arguments)
 
 
-def _format(warehouse: Warehouse, selector: str) -> str:
-    query = "SELECT c.format FROM captures AS c WHERE c.capture_id = _capture_id($capture)"
-    [(format,)] = warehouse.rows(query, capture=selector)[1]
-    return str(format)
-
-
 def _order(view: str, sort_by: str | None) -> str:
     from etq import catalog
 
@@ -124,15 +118,15 @@ def _order(view: str, sort_by: str | None) -> str:
     return f' ORDER BY "{sort_by}" DESC NULLS LAST'
 
 
-def _columns(warehouse: Warehouse, selector: str, by: str | None) -> str:
+def _columns(warehouse: Warehouse, capture: Capture, by: str | None) -> str:
     """Return those columns of torch's table that the trace has."""
     query = """
         SELECT
             EXISTS (FROM device_events AS d WHERE d.capture_id = k.capture_id) AS has_device,
             EXISTS (FROM trace_memory AS m WHERE m.capture_id = k.capture_id) AS has_memory
-        FROM (SELECT _capture_id($capture) AS capture_id) AS k
+        FROM (SELECT $key AS capture_id) AS k
     """
-    names, [row] = warehouse.rows(query, capture=selector)
+    names, [row] = warehouse.rows(query, key=capture.capture_id)
     held = {name for name, value in zip(names, row, strict=True) if value} | {f"by_{by}"}
     return ", ".join(column for column, needs in TORCH_TABLE.items() if needs is True or needs in held)
 

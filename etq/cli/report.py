@@ -104,8 +104,7 @@ def _page(
     from etq.report import page_of, trends_page_of
 
     if kind == "one capture":
-        with open_target(captures[0], db, pop_file_options(arguments), catalog.names()) as (warehouse, selector):
-            capture = warehouse.capture(selector)
+        with open_target(captures[0], db, pop_file_options(arguments), catalog.names()) as (warehouse, capture):
             yield partial(page_of, warehouse, [capture], unit=unit, **arguments), capture.name
     elif kind == "two sides":
         base, new = captures

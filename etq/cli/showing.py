@@ -24,10 +24,10 @@ from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.formats import narrowed
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 
-def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
+def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:
     """Raise `EtqError` if `phase` is set for a file, as files have no phases; print a note if no run has the phase."""
     if phase is None:
         return
@@ -35,16 +35,17 @@ def check_phase(warehouse: Warehouse, selector: str, phase: str | None) -> None:
         raise EtqError("files have no phases; ingest the file and set the phases of its runs with etq phase")
     query = """SELECT count(*) FROM runs AS r
         WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
-    if warehouse.rows(query, capture=selector, phase=phase)[1] == [(0,)]:
+    if warehouse.rows(query, capture=capture, phase=phase)[1] == [(0,)]:
         click.echo(
-            f"Note: no run of {printable(selector)} is of phase {phase}; set phases of runs with etq phase", err=True
+            printable(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase"),
+            err=True,
         )
 
 
-def note_excluded_runs(warehouse: Warehouse, selector: str, view: str, options: Mapping[str, Any]) -> None:
+def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
     """Print how many runs a view leaves out because they are not typical, and how they would change the result."""
     takes_typical = options.get("runs") != "all" and _takes_typical(view)
-    others = left_out(warehouse, selector, options) if takes_typical else None
+    others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
         slow = "; etq slow shows the ops that take longer in slow runs" if others.slower else ""
         click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
@@ -87,10 +88,9 @@ def show_view(
         if is_narrowed:
             from etq.warehouse.focus import prepared_for
 
-            found = warehouse.capture(selector)
-            narrower, parameters = narrowed(view, found.format, parameters)
+            narrower, parameters = narrowed(view, selector.format, parameters)
             macro = narrower.name
-            prepared = prepared_for(warehouse, macro, found, options.get("unit"))
+            prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_for_people = (output[0] or format_of(output[1])) in TO_READ
         statement = (people_query if people_query is not None and is_for_people else query).format(
@@ -118,15 +118,15 @@ def _takes_typical(view: str) -> bool:
     return _defaults(view).get("runs") == "'typical'"
 
 
-def check_runs(warehouse: Warehouse, selector: str, options: Mapping[str, Any]) -> None:
+def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any]) -> None:
     """Raise `EtqError` for a phase of a file and for an unknown method; print a note if no run has the phase."""
-    check_phase(warehouse, selector, options.get("phase"))
-    check_method(warehouse, selector, options.get("method"))
+    check_phase(warehouse, capture, options.get("phase"))
+    check_method(warehouse, capture, options.get("method"))
 
 
-def without_method(warehouse: Warehouse, selector: str, view: str, query: str) -> str:
+def without_method(warehouse: Warehouse, capture: Capture, view: str, query: str) -> str:
     """Return a query of a view for a terminal, without the column `method` if the capture has only one."""
     has_column = any(column.name == "method" for column in catalog.named(view).columns)
-    if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, selector):
+    if not has_column or "method" not in _defaults(view) or not has_one_method(warehouse, capture):
         return query
     return f"SELECT * EXCLUDE (method) FROM ({query})"

@@ -115,8 +115,8 @@ def is_record(argument: str) -> bool:
 @contextmanager
 def open_target(
     capture: str, db: str, read_options: FileOptions, views: Iterable[str] = ()
-) -> Iterator[tuple[Warehouse, str]]:
-    """Provide a warehouse that has the capture, and its name there; a file is loaded into a warehouse in memory, and
+) -> Iterator[tuple[Warehouse, Capture]]:
+    """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory, and
     these views are created meanwhile.
     """
     from etq.warehouse.warehouse import open
@@ -124,7 +124,7 @@ def open_target(
     if is_file(capture, db):
         warehouse, target = open_file(capture, read_options, views)
         with warehouse:
-            yield warehouse, target.sha256
+            yield warehouse, target
     else:
         check_path(capture, db)
         names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
@@ -132,7 +132,7 @@ def open_target(
             verb = "applies" if len(names) == 1 else "apply"
             raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
         with open(db, read_only=True) as warehouse:
-            yield warehouse, capture
+            yield warehouse, warehouse.capture(capture)
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:

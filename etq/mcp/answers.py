@@ -217,7 +217,7 @@ def _summary(warehouse: Warehouse, capture: Capture) -> Result:
             if rows:
                 result[name] = table_of(columns, rows[:MOST_ROWS])
             cut += [f"{name}: the first {MOST_ROWS} of {len(rows)}"] if len(rows) > MOST_ROWS else []
-    others = None if is_trace else left_out(warehouse, capture.sha256, {})
+    others = None if is_trace else left_out(warehouse, capture, {})
     if others is not None:
         result["runs_left_out"] = others.text
     return {**result, "cut": cut}

@@ -30,7 +30,7 @@ class Handlers:
         try:
             yield {}
         finally:
-            await self._pool.close()
+            self._pool.close()
 
     async def list_tools(self, _: Any, __: Any) -> Any:
         """Return all tools; none of them writes."""

@@ -1,12 +1,8 @@
-"""The process that answers calls of tools, one after the other: requests and answers are lines of JSON.
-
-The server starts it, and kills it if a call is cancelled or takes too long.
-"""
+"""The process that answers calls of tools, one after the other: requests and answers are JSON."""
 
 from __future__ import annotations
 
 import json
-import os
 import sys
 import traceback
 from typing import Any, Final
@@ -14,26 +10,20 @@ from typing import Any, Final
 from etq.errors import EtqError
 from etq.mcp.answers import TOOLS, Settings
 from etq.mcp.limits import MOST_AT_FIRST, MOST_CHARACTERS, fitted
-from etq.sandbox.worker import end_with_parent
+from etq.processes import requests
 
 # Memory that the process may allocate, in bytes: what a file is unpacked to has no limit of its own.
 MOST_MEMORY: Final = 4 * 2**30
 
 
 def main(most_memory: int = MOST_MEMORY) -> None:
-    """Answer requests on standard input until it ends."""
-    end_with_parent()
+    """Answer requests until there are no more."""
     if sys.platform == "linux":
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (most_memory, most_memory))
-    with os.fdopen(os.dup(0), "rb") as requests, os.fdopen(os.dup(1), "wb") as answers:
-        # What libraries read or print must not get between the lines.
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(2, 1)
-        for line in requests:
-            answers.write(json.dumps(answer(json.loads(line))).encode() + b"\n")
-            answers.flush()
+    for request, reply in requests():
+        reply(json.dumps(answer(json.loads(request))).encode())
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from etq.errors import printable
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 
-def dot_of(warehouse: Warehouse, capture: str, options: Mapping[str, Any]) -> str:
+def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, Any]) -> str:
     """Return the graph. Nodes have op, module and self time, and are darker if they take more of the executes' time;
     edges lead to the users of their outputs.
 

@@ -43,7 +43,7 @@ def json_of(
     target = graph.target
     content = {
         "capture": target.name,
-        "sha256": target.capture,
+        "sha256": target.capture.sha256,
         "record": target.record,
         "method": target.method,
         "runs": target.runs,

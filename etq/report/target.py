@@ -17,7 +17,7 @@ class Target:
     """The capture of a report and its properties, for the queries of the sections."""
 
     warehouse: Warehouse
-    capture: str
+    capture: Capture
     unit: str | None
     method: str | None
     runs: str
@@ -69,8 +69,8 @@ def target_of(warehouse: Warehouse, capture: str | Capture, unit: str | None, me
         WHERE c.capture_id = $capture_id
     """
     [row] = warehouse.rows(query, capture_id=resolved.capture_id)[1]
-    check_method(warehouse, resolved.sha256, method)
-    return Target(warehouse, resolved.sha256, unit, method, runs, *row)
+    check_method(warehouse, resolved, method)
+    return Target(warehouse, resolved, unit, method, runs, *row)
 
 
 def basis_of(target: Target) -> str | None:

@@ -23,6 +23,7 @@ from etq.database.connection import is_lake_path
 from etq.database.functions import register_for
 from etq.database.results import QueryResult
 from etq.errors import EtqError, WarehouseError, message_of
+from etq.processes import requests
 from etq.sandbox.results import encoded
 
 # Memory of the process itself, without the query, in megabytes.
@@ -44,11 +45,11 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 
 def main() -> None:
-    """Answer the request on standard input on standard output, in lines of JSON: the columns' names and then rows, some
-    in each line; or an error's kind and text.
+    """Answer one request in lines of JSON: the columns' names and then rows, some in each line; or an error's kind and
+    text.
     """
-    end_with_parent()
-    path, query, parameters, seconds, megabytes, wait = pickle.load(sys.stdin.buffer)
+    request, reply = next(requests())
+    path, query, parameters, seconds, megabytes, wait = pickle.loads(request)
     parts: list[bytes] = []
     try:
         # To open a file takes memory and time, too: more of both than what is left for the query then.
@@ -73,8 +74,7 @@ def main() -> None:
         # The names that the one that asks knows.
         kind, texts = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError", [str(error)]
     first = json.dumps([kind, texts]).encode()
-    sys.stdout.buffer.write(b"\n".join([first, *(parts if kind == "rows" else [])]))
-    sys.stdout.flush()
+    reply(first, *(b"\n" + part for part in parts if kind == "rows"))
     os._exit(0)
 
 
@@ -105,14 +105,6 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
         connection.execute(f"SET {setting} = {quoted(value)}")
     return connection
-
-
-def end_with_parent() -> None:
-    """Have the system end this process when the one that started it ends: nobody waits for the result then."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, see prctl(2)
 
 
 def _limit(seconds: float, megabytes: int) -> None:

@@ -79,11 +79,11 @@ def application(path: str, access: Access, pool: QuestionPool | None = None) -> 
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        await served.pool.start()
+        served.pool.start()
         preparing = asyncio.create_task(served.prepare())
         yield
         preparing.cancel()
-        await served.pool.close()
+        served.pool.close()
 
     routes = [
         Route("/", served.page("captures")),
@@ -118,7 +118,7 @@ class _Served:
             answer = await work
             if state is not None and answer.status == 200:
                 self._kept.put(key, answer)
-        await self.pool.start()
+        self.pool.start()
 
     def page(self, name: str) -> Endpoint:
         text = shell(name, self._path)

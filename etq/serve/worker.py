@@ -1,15 +1,12 @@
-"""A process that answers questions about a warehouse, one after the other, on its standard streams.
+"""A process that answers questions about a warehouse, one after the other.
 
 A file is open only while a question is answered, so that writers get their turn; a lake, which has no lock, stays open
-until its state changes. The process ends with the one that started it, and by itself when a question takes too long or
-has taken much memory.
+until its state changes. The process ends by itself when a question has taken much memory.
 """
 
 from __future__ import annotations
 
 import os
-import signal
-import struct
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,9 +17,9 @@ import msgspec
 from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
+from etq.processes import requests
 from etq.serve.freed_memory import give_back, keep_little
 from etq.serve.payloads import Payload, of_error
-from etq.serve.pool import LENGTHS
 from etq.serve.questions import QUESTIONS, status_of
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -81,22 +78,11 @@ def _limited(warehouse: Warehouse) -> Warehouse:
 
 
 def main() -> None:
-    """Answer questions until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to all; the one that asks decides
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    """Answer questions until there are no more."""
     lock_timeout.set(WAIT)
     source = ServedWarehouse(sys.argv[1])
-    stdin, stdout = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what libraries print must not be taken for an answer
-    while len(length := stdin.read(4)) == 4:
-        question, arguments, state, seconds = msgspec.json.decode(stdin.read(struct.unpack("<I", length)[0]))
-        signal.setitimer(signal.ITIMER_REAL, seconds + 2)
-        answer = source.answer(question, arguments, state)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        head = msgspec.json.encode([answer.status, answer.type, answer.is_compressed, answer.file])
-        stdout.write(LENGTHS.pack(len(head), len(answer.body)) + head + answer.body)
-        stdout.flush()
-        del answer
+    for request, reply in requests():
+        reply(msgspec.msgpack.encode(source.answer(*msgspec.json.decode(request))))
         # After the answer, which needn't wait for it. The next question does.
         source.close()
         give_back()

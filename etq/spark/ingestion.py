@@ -17,7 +17,6 @@ from urllib.parse import unquote
 import msgspec
 
 from etq.annotations.discovery import labels_of_git
-from etq.annotations.labels import check_labels
 from etq.errors import EtqError
 from etq.lake import adding, staging
 from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob, published
@@ -25,7 +24,7 @@ from etq.lake.tables import Lake
 from etq.lake.writing import Load, discard_of_prefix
 from etq.spark.session import failures, message, without_warnings
 from etq.storage.capture import Options
-from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale, source_of
+from etq.storage.sources import source_of
 from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -94,15 +93,14 @@ def ingest(
     Raises `WarehouseError` if `lake` can't be a lake, `EtqError` if no files match or if Spark fails.
     """
     place = Lake.at(_LOCAL.sub("", str(lake)), storage_options)
-    check_labels(labels or {})
-    moment, scale = checked_moment(captured_at), checked_time_scale(time_scale)
+    options = Options(None, dict(labels or {}), captured_at, time_scale, clock_bits)
     of_git = {} if label_git is None else labels_of_git(label_git)
     place.make()
     _add_linked(place, etrecord, pte)
     job = StagingJob(
         lake=place,
         prefix=secrets.token_hex(8),
-        options=Options(None, dict(labels or {}), moment, scale, checked_clock_bits(clock_bits)),
+        options=options,
         label_from=label_from,
         of_git=of_git,
         sidecar=sidecar,

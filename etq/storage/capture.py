@@ -15,8 +15,10 @@ import pyarrow as pa
 
 from etq import catalog
 from etq.annotations.discovery import Discovered
-from etq.annotations.labels import CAPTURED_AT, add_labels, check_label, moment_of, set_labels
+from etq.annotations.labels import CAPTURED_AT, add_labels, check_label, check_labels, moment_of, set_labels
+from etq.choices import UNITS
 from etq.database.rollups import fill_rollups, is_pruned
+from etq.errors import WarehouseError
 from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.registry import read_capture
 from etq.storage.inserting import insert, insert_captures, set_aside
@@ -47,17 +49,29 @@ Links = Sequence[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Options:
-    """The options that a user sets for a file, and the annotations found for it; None where not set."""
+    """The options that a user sets for a file, and the annotations found for it; None where not set.
 
-    name: str | None
-    labels: Mapping[str, str]
-    captured_at: datetime | None
-    time_scale: str | None
-    clock_bits: int | None
+    Raises `WarehouseError` for values that can't be.
+    """
+
+    name: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    captured_at: datetime | None = None
+    time_scale: str | None = None
+    clock_bits: int | None = None
     debug_buffer: Source | None = None
     keep_values: bool = False
     discovered: Discovered = field(default_factory=Discovered)
     metrics: tuple[Source, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_labels(self.labels)
+        if self.captured_at is not None and not isinstance(self.captured_at, datetime):
+            raise WarehouseError(f"captured_at is a datetime, not {self.captured_at!r}")
+        if self.time_scale is not None and self.time_scale not in UNITS:
+            raise WarehouseError(f"no time scale {self.time_scale!r}; known are {', '.join(UNITS)}")
+        if self.clock_bits not in (None, 32, 64):
+            raise WarehouseError(f"a clock of {self.clock_bits} bits; known are 32 and 64")
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,13 @@ import stat
 import tempfile
 import weakref
 from contextlib import suppress
-from datetime import datetime
 from hashlib import file_digest, sha256
 from pathlib import Path
 from threading import Thread
 from typing import BinaryIO, Final
 
-from etq.choices import UNITS
 from etq.database.locking import refuse_open
-from etq.errors import FormatError, WarehouseError, displayed
+from etq.errors import FormatError, displayed
 from etq.storage.large_file import CHANGED, LargeFile, state_of, unreadable
 
 # Files of more bytes than this are read in parts, or copied and mapped, instead of being read into memory.
@@ -131,21 +129,3 @@ def _copied(file: BinaryIO, path: str) -> Source:
         shutil.copyfileobj(file, copy, _AT_ONCE)
         copy.flush()
         return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
-
-
-def checked_moment(captured_at: datetime | None) -> datetime | None:
-    if captured_at is not None and not isinstance(captured_at, datetime):
-        raise WarehouseError(f"captured_at is a datetime, not {captured_at!r}")
-    return captured_at
-
-
-def checked_time_scale(time_scale: str | None) -> str | None:
-    if time_scale is not None and time_scale not in UNITS:
-        raise WarehouseError(f"no time scale {time_scale!r}; known are {', '.join(UNITS)}")
-    return time_scale
-
-
-def checked_clock_bits(clock_bits: int | None) -> int | None:
-    if clock_bits not in (None, 32, 64):
-        raise WarehouseError(f"a clock of {clock_bits} bits; known are 32 and 64")
-    return clock_bits

@@ -16,7 +16,6 @@ from etq.database.database import Database
 from etq.database.defining import defining
 from etq.database.handles import Capture, Program, Record
 from etq.database.rollups import describe_runs
-from etq.storage.sources import checked_time_scale
 from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
@@ -62,7 +61,7 @@ def open_ephemeral(
         from etq.storage.sources import source_of
 
         buffer = None if debug_buffer is None else source_of(debug_buffer)
-        options = Options(None, {}, None, checked_time_scale(time_scale), clock_bits, buffer, keep_values=True)
+        options = Options(time_scale=time_scale, clock_bits=clock_bits, debug_buffer=buffer, keep_values=True)
         rows = load_ephemeral(database, source_of(source), options)
     finally:
         connection = creation.result()

@@ -27,7 +27,6 @@ from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, on_notice
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
-from etq.storage.sources import checked_clock_bits, checked_moment, checked_time_scale
 from etq.warehouse.nearest import explained as explained_selector
 from etq.warehouse.views import Views
 
@@ -262,7 +261,7 @@ class Warehouse(Views):
             WHERE c.capture_id = _any_capture_id(?)
         """
         try:
-            return self._capture_of(query, [selector])
+            return Capture(*self._database.fetch(query, [selector])[0]).within(self)
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -332,16 +331,20 @@ class Warehouse(Views):
         from etq.storage.records import store_record
         from etq.storage.sources import source_of
 
-        bits = checked_clock_bits(clock_bits)
         if keep_values and debug_buffer is None:
             raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
-        buffer = None if debug_buffer is None else source_of(debug_buffer)
-        scale = checked_time_scale(time_scale)
         of_git = {} if label_git is None else labels_of_git(label_git)
-        found = discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar)
-        metric_files = tuple(source_of(each) for each in metrics)
-        moment = checked_moment(captured_at)
-        options = Options(name, labels or {}, moment, scale, bits, buffer, keep_values, found, metric_files)
+        options = Options(
+            name,
+            labels or {},
+            captured_at,
+            time_scale,
+            clock_bits,
+            debug_buffer=None if debug_buffer is None else source_of(debug_buffer),
+            keep_values=keep_values,
+            discovered=discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar),
+            metrics=tuple(map(source_of, metrics)),
+        )
         program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
 
         def stored(file: Source) -> tuple[int, bool]:
@@ -353,8 +356,7 @@ class Warehouse(Views):
             return store(self.connection, file, options, links)
 
         capture_id, is_new = self._stored(source, stored)
-        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
-        return self._capture_of(query, [is_new, capture_id])
+        return self._capture_of(capture_id, is_new)
 
     def ingest_many(
         self,
@@ -386,16 +388,13 @@ class Warehouse(Views):
         record, and `EtqError` for a folder without git; then nothing is ingested.
         """
         from etq.annotations.discovery import discover, labels_of_git
-        from etq.annotations.labels import check_labels
         from etq.storage.bulk import files_of, store_many
         from etq.storage.capture import Options
 
         if isinstance(sources, str | bytes | os.PathLike):
             raise WarehouseError("ingest_many takes a list of files; one file is for ingest")
         self._database.check_writable()
-        check_labels(labels or {})
-        moment, scale = checked_moment(captured_at), checked_time_scale(time_scale)
-        options = Options(None, labels or {}, moment, scale, checked_clock_bits(clock_bits))
+        options = Options(None, labels or {}, captured_at, time_scale, clock_bits)
         of_git = {} if label_git is None else labels_of_git(label_git)
         links = [self._link(each) for each in link_to]
         listed = list(sources)
@@ -460,8 +459,7 @@ class Warehouse(Views):
         capture_id, is_new = self._database.write(
             lambda: store_reference(self.connection, record_id, graph, values, name)
         )
-        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
-        return self._capture_of(query, [is_new, capture_id])
+        return self._capture_of(capture_id, is_new)
 
     def attach_second(self, path: str | os.PathLike[str], *, time_scale: str | None = None) -> Capture:
         """Load a second file into a warehouse of `open_ephemeral`; options and errors are those of `ingest`."""
@@ -469,10 +467,8 @@ class Warehouse(Views):
         from etq.storage.ephemeral import load_second
         from etq.storage.sources import source_of
 
-        options = Options(None, {}, None, checked_time_scale(time_scale), None)
-        capture_id = load_second(self.connection, source_of(path), options)
-        query = "SELECT capture_id, name, sha256, format, true FROM captures WHERE capture_id = ?"
-        return self._capture_of(query, [capture_id])
+        capture_id = load_second(self.connection, source_of(path), Options(time_scale=time_scale))
+        return self._capture_of(capture_id, True)
 
     def link(self, capture: str | Capture, to: str | Record | Program) -> None:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
@@ -483,10 +479,7 @@ class Warehouse(Views):
         from etq.storage.linking import link
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        target = self.record(to) if isinstance(to, str) else to
-        column, key = (
-            ("program_id", target.program_id) if isinstance(target, Program) else ("record_id", target.record_id)
-        )
+        column, key = self._link(to)
         self._database.write(lambda: link(self.connection, found.capture_id, column, key))
 
     def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
@@ -692,9 +685,9 @@ class Warehouse(Views):
         with self._database.lock:
             return QueryError(explained_selector(self.connection, message_of(error)))
 
-    def _capture_of(self, query: str, parameters: list[Any]) -> Capture:
-        """Return the capture that a query finds."""
-        return Capture(*self._database.fetch(query, parameters)[0]).within(self)
+    def _capture_of(self, key: int, is_new: bool) -> Capture:
+        query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
+        return Capture(*self._database.fetch(query, [is_new, key])[0]).within(self)
 
     def _stored(
         self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]

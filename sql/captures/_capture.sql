@@ -133,22 +133,30 @@ CREATE MACRO _selector_parts(
     )
 );
 
--- Key of the one capture that an argument matches. If none or several match, it is
--- an error that lists the nearest ones.
+-- The one capture that an argument matches. If none or several match, its key is an
+-- error that lists the nearest ones.
+CREATE MACRO _one_capture(
+    capture  -- name, hash prefix, @latest or selector
+) AS TABLE
+SELECT
+    CASE len(_found.keys)
+        WHEN 1 THEN _found.keys[1]
+        WHEN 0 THEN error(_found.missing)
+        ELSE error(
+            capture::VARCHAR || ' matches ' || len(_found.keys) || ' captures ('
+            || array_to_string(_found.names[:3], ', ')
+            || CASE WHEN len(_found.keys) > 3 THEN ', ...' ELSE '' END
+            || '); name one'
+        )
+    END AS capture_id,
+    _found.names[1] AS name
+FROM _resolved_captures(capture) AS _found;
+
+-- Its key.
 CREATE MACRO _any_capture_id(
     capture  -- name, hash prefix, @latest or selector
 ) AS (
-    SELECT CASE len(_meant.keys)
-        WHEN 1 THEN _meant.keys[1]
-        WHEN 0 THEN error(_meant.missing)
-        ELSE error(
-            capture::VARCHAR || ' matches ' || len(_meant.keys) || ' captures ('
-            || array_to_string(_meant.names[:3], ', ')
-            || CASE WHEN len(_meant.keys) > 3 THEN ', ...' ELSE '' END
-            || '); name one'
-        )
-    END
-    FROM _resolved_captures(capture) AS _meant
+    SELECT _meant.capture_id FROM _one_capture(capture) AS _meant
 );
 
 -- Key of the one capture that an argument matches, for queries about its events. It
@@ -162,12 +170,12 @@ CREATE MACRO _capture_id(
             FROM findings AS _finding
             WHERE _finding.rule = 'events pruned'
         ) THEN error(
-            'the events of ' || capture::VARCHAR || ' were pruned, and only its '
-            || 'rollups kept, which comparisons use; ingest its file again for this'
+            'the events of ' || _meant.name || ' were pruned, and only its rollups '
+            || 'kept, which comparisons use; ingest its file again for this'
         )
         ELSE _meant.capture_id
     END
-    FROM (SELECT _any_capture_id(capture) AS capture_id) AS _meant
+    FROM _one_capture(capture) AS _meant
 );
 
 -- The one capture that an argument matches, and the unit of results.

@@ -159,12 +159,12 @@ def test_a_process_that_ended_while_idle_is_replaced(warehouse_path: str) -> Non
         pool = CallPool()
         try:
             first = await pool.answer(request)
-            [idle] = pool._idle
+            [idle] = pool._processes._idle
             idle._process.kill()
-            await idle._process.wait()
+            idle._process.wait()
             return [first, await pool.answer(request)]
         finally:
-            await pool.close()
+            pool.close()
 
     first, second = anyio.run(answers)
     assert "result" in first and second == first

@@ -227,7 +227,7 @@ class Counted:
         self.ended: list[str] = []
         self.may_answer = asyncio.Event()
 
-    async def start(self) -> None:
+    def start(self) -> None:
         pass
 
     close = start

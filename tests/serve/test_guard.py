@@ -180,11 +180,11 @@ def test_queries_are_canceled(tmp_path: Path) -> None:
             await first
         answer = await pool.ask("captures", {}, None)
         assert answer.status == 200
-        await pool.close()
+        pool.close()
         pool = QuestionPool(str(path), workers=1, seconds=0.5)
         late = await pool.ask("sql", slow, None)
         assert late.status in (500, 504), late
-        await pool.close()
+        pool.close()
 
     asyncio.run(work())
 

@@ -75,7 +75,7 @@ def test_the_share_of_other_runs_is_that_of_all_blocks_together() -> None:
         assert [each[:2] for each in blocks] == [(13, 12), (12, 11)]
         assert (number, typical) == (25, 23)
         assert share == 100 * (90 + 4000) / (12 * 10 + 90 + 11 * 1000 + 4000)
-        left = runs.left_out(warehouse, "blocks", {"unit": "ns"})
+        left = runs.left_out(warehouse, warehouse.capture("blocks"), {"unit": "ns"})
         assert left is not None and left.text == (
             "23 typical runs of 25 are counted; the 2 others take 26.9 % of the time of all"
         )

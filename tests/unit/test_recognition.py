@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from etq.ingest.recognition import BEGINNINGS, HEAD, OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
-from etq.ingest.registry import FORMATS
+from etq.ingest.recognition import OTHER, PACKED, PROGRAM, RECORD, UNREADABLE, left_out
+from etq.ingest.registry import HEAD
 from tests.builders import dump
 from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
@@ -79,10 +79,6 @@ def test_pipes_and_links_to_nothing_are_not_opened(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.json")
     (tmp_path / "link.json").symlink_to(tmp_path / "none")
     assert left_out(str(tmp_path / "pipe.json")) == left_out(str(tmp_path / "link.json")) == UNREADABLE
-
-
-def test_each_format_has_a_beginning() -> None:
-    assert BEGINNINGS.keys() == FORMATS.keys()
 
 
 @pytest.mark.parametrize("ending", [".etdp", ".pt.trace.json.gz", ".prof_result.bin"])

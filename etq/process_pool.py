@@ -1,0 +1,59 @@
+"""Workers for coroutines: an idle one is asked again, and one whose caller is cancelled is killed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from etq.processes import EndedError, Worker, environment
+
+
+class ProcessPool:
+    """As many workers of a module as are asked at once. Of those, `idle` are kept; an answer has up to `most` bytes."""
+
+    def __init__(self, module: str, *arguments: str, idle: int, most: int) -> None:
+        self._command = module, *arguments
+        self._most_idle = idle
+        self._most = most
+        self._idle: list[Worker] = []
+        self._busy: set[Worker] = set()
+
+    def __len__(self) -> int:
+        return len(self._idle) + len(self._busy)
+
+    async def ask(self, request: bytes, seconds: float) -> bytearray:
+        """Return a worker's answer to a request. Raises the errors of `Worker.ask`."""
+        while True:
+            is_new = not self._idle
+            worker = self._started() if is_new else self._idle.pop()
+            self._busy.add(worker)
+            try:
+                answer = await asyncio.to_thread(worker.ask, request, seconds, self._most)
+            except EndedError:
+                if is_new:
+                    raise
+                continue  # it ended while it was idle
+            except BaseException:
+                worker.kill()  # the thread waits until it has ended
+                raise
+            finally:
+                self._busy.discard(worker)
+            if len(self._idle) < self._most_idle:
+                self._idle.append(worker)
+            else:
+                worker.end()
+            return answer
+
+    def start(self) -> None:
+        """Start a worker, for which the next request needn't wait then."""
+        self._idle.append(self._started())
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._busy:
+            worker.kill()
+        while self._idle:
+            self._idle.pop().end()
+
+    def _started(self) -> Worker:
+        # Each arena of the allocator keeps memory.
+        return Worker(*self._command, variables=environment(MALLOC_ARENA_MAX="2"))

@@ -1,0 +1,28 @@
+"""How traces begin."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"(\s*:)?|[\[\]{}]', re.DOTALL)
+_EVENT: Final = re.compile(rb'\[\s*\{[^\[]*"ph"\s*:\s*"\w"')
+_EVENTS_KEY: Final = b'"traceEvents"'
+# What PyTorch writes before the events, which may be longer than what is looked at.
+_FIRST_KEYS: Final = {b'"schemaVersion"', b'"deviceProperties"', b'"distributedInfo"'}
+
+
+def begins_trace(head: bytes, is_whole: bool) -> bool:
+    """Whether JSON begins as a trace: as an object with events, or as a list of events. `is_whole`: it ends there."""
+    depth, keys = 0, set()
+    for match in _TOKEN.finditer(head):
+        token = match[0][:1]
+        if token != b'"':
+            depth += 1 if token in b"[{" else -1
+            if token == b"[" and depth == 1:
+                return _EVENT.match(head, match.start()) is not None
+        elif depth == 1 and match[1] is not None:
+            keys.add(match[0][: -len(match[1])])
+            if _EVENTS_KEY in keys:
+                return True
+    return not is_whole and bool(keys & _FIRST_KEYS)
