@@ -82,6 +82,50 @@ CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s ON s.run_index = i.run_index
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
+-- The idle time of one device, or stream, by its cause, in ticks; arguments as for
+-- `_idle_causes`.
+CREATE MACRO _idle_totals(capture_key, scope, launch_ticks) AS TABLE
+WITH
+by_op AS (
+    SELECT
+        i.device,
+        i.stream,
+        i.cause,
+        i.host_op,
+        i.call,
+        count(*) AS gaps,
+        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
+        max(i.ticks) AS longest
+    FROM _idle_causes(capture_key, scope, launch_ticks, 0) AS i
+    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
+),
+summed AS (
+    SELECT
+        b.*,
+        sum(b.ticks) OVER (
+            PARTITION BY b.device, b.stream, b.cause, b.host_op
+        ) AS op_ticks,
+        sum(b.ticks) OVER (
+            PARTITION BY b.device, b.stream, b.cause, b.call
+        ) AS of_call_ticks
+    FROM by_op AS b
+)
+SELECT
+    r.device,
+    r.stream,
+    r.cause,
+    sum(r.gaps)::BIGINT AS gaps,
+    try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
+    max(r.longest) AS longest,
+    arg_max(r.host_op, (r.op_ticks, r.host_op))
+        FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
+    arg_max(r.call, (r.of_call_ticks, r.call))
+        FILTER (WHERE r.call IS NOT NULL) AS call
+FROM summed AS r
+GROUP BY r.device, r.stream, r.cause;
+
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the
 -- longest first.
 -- Columns:
@@ -106,49 +150,6 @@ CREATE MACRO device_idle_causes(
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-by_op AS (
-    SELECT
-        i.device,
-        i.stream,
-        i.cause,
-        i.host_op,
-        i.call,
-        count(*) AS gaps,
-        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
-        max(i.ticks) AS longest
-    FROM _idle_causes(
-        (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000, 0
-    ) AS i
-    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
-),
-summed AS (
-    SELECT
-        b.*,
-        sum(b.ticks) OVER (
-            PARTITION BY b.device, b.stream, b.cause, b.host_op
-        ) AS op_ticks,
-        sum(b.ticks) OVER (
-            PARTITION BY b.device, b.stream, b.cause, b.call
-        ) AS of_call_ticks
-    FROM by_op AS b
-),
-causes AS (
-    SELECT
-        r.device,
-        r.stream,
-        r.cause,
-        sum(r.gaps)::BIGINT AS gaps,
-        try_cast(sum(r.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
-        max(r.longest) AS longest,
-        arg_max(r.host_op, (r.op_ticks, r.host_op))
-            FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
-        arg_max(r.call, (r.of_call_ticks, r.call))
-            FILTER (WHERE r.call IS NOT NULL) AS call
-    FROM summed AS r
-    GROUP BY r.device, r.stream, r.cause
 )
 SELECT
     c.device,
@@ -164,6 +165,8 @@ SELECT
     c.host_op,
     c.call,
     a.unit
-FROM causes AS c
+FROM _idle_totals(
+    (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
+) AS c
 CROSS JOIN target AS a
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;
