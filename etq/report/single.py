@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 # The views that these sections need, for the warehouse in memory of a file.
 VIEWS: Final = (
     "_advice_of_runtime", "_advice_of_trace", "average_step", "capture_summary", "delegate_coverage", "delegate_totals",
-    "delegates", "device_events", "event_histogram", "event_times", "execute_breakdown", "findings", "framework_tax",
+    "delegates", "device_events", "event_histogram", "execute_breakdown", "findings", "framework_tax",
     "fusable_chains", "gpu_utilization", "kernel_families",
     "headline", "kernel_table", "key_averages", "labels", "memory_timeline", "memory_totals", "metric_values",
     "module_ops", "module_totals", "module_tree", "op_totals", "percentiles", "phase_totals", "planned_memory",
     "program_values", "programs", "records", "run_times", "signature_ops", "source_totals",
-    "timeline", "typical_runs", *graph.VIEWS, *traces.VIEWS,
+    "_timeline", "typical_runs", *graph.VIEWS, *traces.VIEWS,
 )  # fmt: skip
 
 
