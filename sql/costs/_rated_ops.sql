@@ -2,7 +2,7 @@
 -- unit, or in a thousand, a million, ... of it (k, M, G, T). NULL if there is
 -- neither.
 CREATE MACRO _peak(
-    capture_key,  -- key of a capture
+    capture_key,
     metric_name,  -- peak_flops or peak_bandwidth
     rate_unit,  -- FLOP/s or B/s
     rate  -- a number, or NULL
@@ -31,15 +31,7 @@ CREATE MACRO _peak(
 
 -- One measured op as in `roofline`, with its nodes.
 CREATE MACRO _rated_ops(
-    capture,  -- as in `roofline`
-    peak_flops,  -- as there
-    peak_bandwidth,  -- as there
-    "by",  -- as there
-    unit,  -- as there
-    steps,  -- as there
-    phase,  -- as there
-    method,  -- as there
-    runs  -- as there
+    capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

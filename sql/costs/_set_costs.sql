@@ -2,7 +2,7 @@
 -- bytes that come from outside, and those that are used outside or not at all.
 -- Values that nodes of a set pass to each other needn't go through memory.
 CREATE MACRO _set_costs(
-    record_key,  -- key of a record
+    record_key,
     sets  -- rows of item, is_additive, graph_id and nodes, as a list
 ) AS TABLE
 WITH

@@ -1,7 +1,6 @@
 -- How much of a span lies before a moment: 0 if there is none.
 CREATE MACRO _part_before(
-    span_start,  -- start of the span
-    span_end,  -- end of the span
+    span_start, span_end,
     moment  -- the moment; NULL for none
 ) AS (
     CASE WHEN moment > span_start THEN least(span_end, moment) - span_start ELSE 0 END

@@ -1,10 +1,6 @@
 -- One run that is selected by a schedule, phase and method.
 CREATE MACRO _selected_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    runs := NULL,  -- as in `timeline`
-    steps := NULL,  -- as in `op_totals`
-    phase := NULL,  -- only runs of this phase; NULL: all runs
-    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
+    capture, runs := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 SELECT r.capture_id, r.run_index
 FROM (SELECT _capture_id(capture) AS capture_id) AS a
@@ -245,12 +241,9 @@ LEFT JOIN threaded AS h
 --   logged: its duration in the file, in logged_unit; NULL if the times are impossible
 --   logged_unit: ns, us, ms, s, cycles, bytes, count, unknown
 CREATE MACRO timeline(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     runs := NULL,  -- list of run_index: only these runs; NULL: all
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
+    unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

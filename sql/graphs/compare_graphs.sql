@@ -2,7 +2,7 @@
 -- capture. Nodes that no event ran, or for which that is unknown, have no row.
 CREATE MACRO _times_in_graph(
     capture_key,  -- key of a capture that has a record; NULL: no rows
-    unit,  -- unit of results: one that is possible for the capture
+    unit,
     stage  -- stage of the graphs; only edge graphs have times
 ) AS TABLE
 WITH
@@ -22,11 +22,10 @@ WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
 
 -- One node of a side of a comparison of graphs.
 CREATE MACRO _nodes_of_side(
-    side,  -- as in `compare_graphs`
-    stage,  -- as in `compare_graphs`
+    side, stage,
     other,  -- the other side
     is_base,  -- whether this side is the baseline
-    unit  -- as in `compare_graphs`
+    unit
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -115,7 +114,7 @@ CREATE MACRO compare_graphs(
     new,  -- capture or record that is compared
     base_stage := NULL,  -- exported, edge, delegated (edge with backends) or a stage in `graphs`; NULL: delegated; exported if base and new are the same, or without edge graphs
     new_stage := NULL,  -- as base_stage; NULL: delegated, or exported without edge graphs
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE

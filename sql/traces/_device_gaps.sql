@@ -3,7 +3,7 @@
 -- began: nothing was waiting to run. The rest is queued time: the next event was
 -- launched, and had not started.
 CREATE MACRO _device_gaps(
-    capture_key,  -- key of a capture
+    capture_key,
     scope  -- device or stream
 ) AS TABLE
 WITH
@@ -89,7 +89,7 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times
 -- of `_host_times` at the launch less those at the start of the gap.
 CREATE MACRO _idle_causes(
-    capture_key,  -- key of a capture
+    capture_key,
     scope,  -- device or stream
     launch_ticks,  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
     kernel_wait_ticks  -- gap from which on it is not kernel_wait, in ticks

@@ -2,7 +2,7 @@
 -- of `device_events` attributes it. All host events, if the trace has device events, and all device events
 -- of `_launches`.
 CREATE MACRO _launched_times(
-    capture_key,  -- key of a capture
+    capture_key,
     hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
 ) AS TABLE
 WITH

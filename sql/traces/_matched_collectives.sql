@@ -1,8 +1,6 @@
 -- Whether all processes end a collective at about the same time: not those with a
 -- root, and not messages from one process to another.
-CREATE MACRO _ends_together(
-    collective  -- name of the collective
-) AS (
+CREATE MACRO _ends_together(collective) AS (
     regexp_matches(
         replace(lower(collective), '_', ''),
         'allreduce|allgather|reducescatter|alltoall|barrier'

@@ -1,8 +1,7 @@
 -- Whether a node is an op: not a DataLoader, an optimizer's step or a wrapper of
 -- data parallelism.
 CREATE MACRO _is_operator(
-    kind,  -- as in `_operator_tree`
-    label,  -- its label
+    kind, label,
     is_data_loader  -- whether it waits for input data
 ) AS (
     kind = 'op'

@@ -10,7 +10,7 @@
 -- only to or from a thread of the backward pass: most of what it runs is of the backward
 -- pass.
 CREATE MACRO _path_moments(
-    capture_key,  -- key of a capture
+    capture_key,
     last_thread  -- thread in which the path ends
 ) AS TABLE
 WITH

@@ -4,7 +4,7 @@
 -- stretches of time: of the device event itself, of the wait for what came before,
 -- and of the thread that then ran, from its own last wait on.
 CREATE MACRO _path_nodes(
-    capture_key,  -- key of a capture
+    capture_key,
     begin_ticks,  -- clock at the start of the requested part
     until_ticks,  -- clock at its end
     last_thread  -- thread in which the path ends if it does not end in a device

@@ -2,7 +2,7 @@
 -- out: how it gets into its backward pass and its tests.
 CREATE MACRO _called_from(
     call_stack,  -- stack of the trace, the innermost line first, separated by semicolons
-    stack_depth  -- number of lines
+    stack_depth
 ) AS (
     array_to_string(
         list_slice(

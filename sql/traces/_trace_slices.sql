@@ -1,8 +1,6 @@
 -- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
 -- of its attribute.
-CREATE MACRO _module_name(
-    label  -- label of the module's call
-) AS (
+CREATE MACRO _module_name(label) AS (
     CASE
         WHEN starts_with(label, '[pl][module]')
             THEN substr(label, length(split_part(label, ': ', 1)) + 3)

@@ -20,10 +20,7 @@ WHERE t.annotation_index IS NOT NULL;
 --   min: least duration
 --   max: greatest duration
 --   unit: the requested unit of time
-CREATE MACRO annotation_kernels(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO annotation_kernels(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c

@@ -18,9 +18,9 @@
 --   backward_device_time: time of the device events launched in the backward pass; NULL if the trace has no device events
 --   unit: the requested unit of time
 CREATE MACRO backward_times(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     "by" := 'module',  -- module or op
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

@@ -17,7 +17,7 @@
 --   unit: the requested unit of time
 CREATE MACRO clock_offsets(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
 ranks AS MATERIALIZED (

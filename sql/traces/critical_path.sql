@@ -24,9 +24,9 @@
 --   event_index: the event, in `events`; NULL outside of events
 --   unit: the requested unit of time
 CREATE MACRO critical_path(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     step := NULL,  -- number of a step; with step_name, of its calls from 0; NULL: the whole recording, or the first call
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE
 WITH
@@ -80,9 +80,9 @@ ORDER BY p.start_ticks;
 --   parts: number of parts of the path
 --   unit: the requested unit of time
 CREATE MACRO critical_ops(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     step := NULL,  -- as in `critical_path`
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     step_name := NULL  -- as in `critical_path`
 ) AS TABLE
 WITH

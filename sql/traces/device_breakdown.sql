@@ -19,8 +19,7 @@
 --   overlap_percent: overlapped in percent of communication; NULL without communication
 --   unit: the requested unit of time
 CREATE MACRO device_breakdown(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device'  -- device or step
 ) AS TABLE
 WITH
@@ -82,10 +81,7 @@ ORDER BY s.device, s.run_index;
 --   total: time in which that ran
 --   share_percent: time in percent of the time in which the device ran anything
 --   unit: the requested unit of time
-CREATE MACRO work_types(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO work_types(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
@@ -128,10 +124,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   min: least duration
 --   max: greatest duration
 --   unit: the requested unit of time
-CREATE MACRO work_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c

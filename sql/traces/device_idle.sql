@@ -36,8 +36,7 @@
 --   hta_cause: as in HolisticTraceAnalysis: host_wait, if the launch began after the gap did, else kernel_wait below kernel_wait_us, else other
 --   unit: the requested unit of time
 CREATE MACRO device_idle(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
     kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
@@ -142,8 +141,7 @@ GROUP BY r.device, r.stream, r.cause;
 --   call: call of the runtime or driver that it was in for most of the gaps' time; NULL if there is none
 --   unit: the requested unit of time
 CREATE MACRO device_idle_causes(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE

@@ -100,10 +100,7 @@ GROUP BY c.sequence, c.kernels;
 --   saves_at_most: total less the longest kernel of each time that it ran: what is saved if a fused kernel takes as long as that
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
-CREATE MACRO fusable_chains(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c

@@ -18,7 +18,7 @@ WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
 -- One interval between two successive times: starts and ends of a device's kernels,
 -- and the requested times.
 CREATE MACRO _device_intervals(
-    capture_key,  -- key of a capture
+    capture_key,
     part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
 WITH
@@ -118,9 +118,7 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
 --   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
-CREATE MACRO gpu_utilization(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO gpu_utilization(capture) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id FROM _capture(capture, NULL) AS c

@@ -1,9 +1,7 @@
 -- The floating-point operations for which one unit of a counter stands: 2 for
 -- instructions that multiply and add, 1 for those that do one of both; NULL for other
 -- counters. As in HolisticTraceAnalysis.
-CREATE MACRO _operations_counted(
-    counter  -- name of the counter
-) AS (
+CREATE MACRO _operations_counted(counter) AS (
     CASE
         WHEN regexp_matches(
             counter,
@@ -118,9 +116,7 @@ LEFT JOIN numbered AS l
 --   value: its value
 --   flops: floating-point operations that the value stands for, without those of tensor cores; NULL for counters of other things
 --   reason: why the launch is unknown; NULL if it is known
-CREATE MACRO kernel_counters(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO kernel_counters(capture) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT _capture_id(capture) AS capture_id

@@ -44,10 +44,7 @@ GROUP BY b.family;
 --   top_event: name of the kernel, copy or fill with most time
 --   unit: the requested unit of time
 CREATE MACRO kernel_families(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    capture, unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

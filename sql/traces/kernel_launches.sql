@@ -47,10 +47,7 @@ JOIN (
 --   is_short: whether the event is shorter than its call, or than the call's part if it launched several
 --   correlation_id: id that the event shares with the call
 --   unit: the requested unit of time
-CREATE MACRO kernel_launches(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
@@ -110,10 +107,7 @@ ORDER BY l.start_ticks, l.event_index;
 --   p50_delay: median of that time
 --   max_delay: greatest of that time
 --   unit: the requested unit of time
-CREATE MACRO launch_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO launch_totals(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c

@@ -12,10 +12,10 @@
 --   host_time: sum of the durations of the calls of the op
 --   unit: the requested unit of time
 CREATE MACRO kernel_sequences(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     op := NULL,  -- label of an op; NULL: all ops
     min_length := 3,  -- least number of device events of a sequence
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

@@ -137,8 +137,7 @@ LEFT JOIN within AS w ON w.event_index = l.event_index;
 --   device_events: number of these device events
 --   unit: the requested unit of time
 CREATE MACRO passes(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'trace'  -- trace or step
 ) AS TABLE
 WITH

@@ -13,10 +13,7 @@
 --   held_bytes: sum of their sizes in bytes
 --   share_percent: held_bytes in percent of the sum of all rows of the device
 --   unit: the requested unit of time
-CREATE MACRO peak_memory(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a

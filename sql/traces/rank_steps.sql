@@ -16,7 +16,7 @@
 --   unit: the requested unit of time
 CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 SELECT
     r.job,
@@ -45,7 +45,7 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   unit: the requested unit of time
 CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
 steps AS MATERIALIZED (

@@ -17,8 +17,7 @@
 --   missed_percent: missed_time in percent of kernel_time; NULL if that is 0
 --   unit: the requested unit of time
 CREATE MACRO tensor_core_use(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device'  -- device, step or op
 ) AS TABLE
 WITH

@@ -1,10 +1,7 @@
 -- The rows of `trace_recommendations`, unordered, for the key of a capture.
 CREATE MACRO _trace_recommendations(
-    capture_key,  -- key of a capture
-    data_loader_percent := 5,  -- as in `trace_recommendations`
-    communication_percent := 10,  -- as in `trace_recommendations`
-    utilization_percent := 50,  -- as in `trace_recommendations`
-    memory_percent := 90  -- as in `trace_recommendations`
+    capture_key, data_loader_percent := 5, communication_percent := 10,
+    utilization_percent := 50, memory_percent := 90
 ) AS TABLE
 WITH
 slices AS MATERIALIZED (
@@ -207,7 +204,7 @@ FROM recommendations;
 --   evidence: the value that the finding is based on, as text
 --   remedy: what may help, as text
 CREATE MACRO trace_recommendations(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     data_loader_percent := 5,  -- share of the average step in DataLoaders above which data_loader applies
     communication_percent := 10,  -- share of the average step in communication above which communication applies
     utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
