@@ -19,7 +19,7 @@ durations AS (
         e.duration_ticks AS ticks,
         count(*) AS number
     FROM _advice_capture(capture_key, unit) AS a
-    JOIN (SELECT i.* FROM events AS i WHERE i.capture_id = capture_key) AS e
+    JOIN (FROM events AS i WHERE i.capture_id = capture_key) AS e
         ON e.capture_id = a.capture_id
     WHERE e.value_unit = 'ticks'
         AND e.clock <> 'synthetic'
@@ -175,7 +175,7 @@ FROM (
 -- common is evidence, computed once.
 CREATE MACRO _runtime_advice(capture_key, unit, steps, phase, method, runs) AS TABLE
 WITH
-advised AS MATERIALIZED (SELECT c.* FROM _advice_capture(capture_key, unit) AS c),
+advised AS MATERIALIZED (FROM _advice_capture(capture_key, unit)),
 logged AS (
     SELECT
         t.run_index,
@@ -334,8 +334,8 @@ ops AS MATERIALIZED (
     FROM summed_ops AS d
     CROSS JOIN advised AS a
 ),
-clocks AS MATERIALIZED (SELECT c.* FROM _advice_clocks(capture_key, unit) AS c),
-loading AS MATERIALIZED (SELECT l.* FROM _load_breakdown(capture_key, unit) AS l),
+clocks AS MATERIALIZED (FROM _advice_clocks(capture_key, unit)),
+loading AS MATERIALIZED (FROM _load_breakdown(capture_key, unit)),
 all_runs AS MATERIALIZED (
     SELECT
         count(*) AS runs,

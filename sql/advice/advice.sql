@@ -83,9 +83,7 @@ CREATE MACRO advice(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 results AS (
     FROM _runtime_advice(
         (SELECT a.capture_id FROM target AS a),
@@ -111,9 +109,7 @@ CREATE MACRO _advice_of_runtime(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _runtime_advice(
     (SELECT a.capture_id FROM target AS a),
@@ -125,9 +121,7 @@ ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 -- The rows of `advice` about a PyTorch trace, for callers that know the format.
 CREATE MACRO _advice_of_trace(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT t.*
 FROM _trace_advice(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)

@@ -41,3 +41,9 @@ CREATE MACRO _divisor(written, unit) AS (
 CREATE MACRO _in_unit(value, written, unit) AS (
     value * _multiplier(written, unit) / _divisor(written, unit)
 );
+
+-- The sum of a whole number over the rows to which a condition applies; NULL if it is
+-- larger than BIGINT.
+CREATE MACRO _sum_where(number, condition) AS (
+    try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT)
+);

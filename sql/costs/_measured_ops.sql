@@ -64,9 +64,7 @@ CREATE MACRO _measured_ops(
     steps, phase, method, runs
 ) AS TABLE
 WITH
-costed AS MATERIALIZED (
-    SELECT n.* FROM _costed_nodes(capture_key) AS n
-),
+costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
 timed AS (
     SELECT
         t.scope AS method,

@@ -14,9 +14,7 @@ members AS MATERIALIZED (
         unnest(m.held.nodes) AS node_index
     FROM (SELECT unnest(sets) AS held) AS m
 ),
-moved AS MATERIALIZED (
-    SELECT b.* FROM _moved_bytes(record_key) AS b
-),
+moved AS MATERIALIZED (FROM _moved_bytes(record_key)),
 uses AS (
     SELECT b.graph_id, b.value_index, list(b.node_index) AS users
     FROM moved AS b

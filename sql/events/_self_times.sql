@@ -32,7 +32,7 @@ timed AS (
         e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
     FROM _capture_events(capture_key) AS e
-    JOIN (SELECT r.* FROM runs AS r WHERE r.capture_id = capture_key) AS r
+    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r
         ON r.run_index = e.run_index
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,

@@ -10,9 +10,7 @@
 --   bundled_input_index: which bundled input they ran; NULL where none is named
 CREATE MACRO event_blocks(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
 block_runs AS (
     SELECT
         r.block_index,

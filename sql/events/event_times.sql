@@ -128,9 +128,7 @@ CREATE MACRO event_times(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     t.run_index,
     t.method,

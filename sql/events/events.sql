@@ -109,8 +109,8 @@ SELECT
     s.clock,
     e.is_detached,
     e.overlap_ticks
-FROM (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-JOIN (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
     ON s.signature_index = e.signature_index
 CROSS JOIN (
     SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key

@@ -16,9 +16,7 @@ CREATE MACRO iterations(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     r.block_index,
     r.name AS block,

@@ -17,9 +17,7 @@ CREATE MACRO percentiles(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r

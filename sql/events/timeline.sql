@@ -246,9 +246,7 @@ CREATE MACRO timeline(
     unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth,
     t.kind, t.event_name, t.family, t.instruction_id, t.parent_run_index,

@@ -22,9 +22,7 @@ CREATE MACRO delegate_totals(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 timed AS (
     SELECT
         t.block_index,

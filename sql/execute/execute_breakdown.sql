@@ -19,9 +19,7 @@ CREATE MACRO execute_breakdown(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 parts AS (
     SELECT
         CASE t.kind

@@ -26,9 +26,7 @@ CREATE MACRO framework_tax(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
@@ -145,9 +143,7 @@ CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     x.run_index,
     x.scope AS method,

@@ -131,9 +131,7 @@ CROSS JOIN target AS a;
 --   unit: unit of total and exclusive
 CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     l.run_index,
     l.component,

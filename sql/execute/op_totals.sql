@@ -22,9 +22,7 @@ CREATE MACRO op_totals(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 op_types AS (
     SELECT m.signature_index, m.op_type, m.output_shape
     FROM target AS a

@@ -65,9 +65,7 @@ CREATE MACRO run_times(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     j.run_index,
     r.name,

@@ -21,9 +21,7 @@ CREATE MACRO slow_runs(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT

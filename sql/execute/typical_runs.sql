@@ -81,9 +81,7 @@ CREATE MACRO typical_runs(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     t.method,
     t.block_index,

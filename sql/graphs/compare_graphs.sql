@@ -28,9 +28,7 @@ CREATE MACRO _nodes_of_side(
     unit
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT s.* FROM _graph_side(side, stage, other, is_base, unit) AS s
-),
+target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
     SELECT
         v.graph_id,
@@ -119,18 +117,10 @@ CREATE MACRO compare_graphs(
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
 WITH
-base_side AS MATERIALIZED (
-    SELECT s.* FROM _graph_side(base, base_stage, new, true, unit) AS s
-),
-new_side AS MATERIALIZED (
-    SELECT s.* FROM _graph_side(new, new_stage, base, false, unit) AS s
-),
-base_nodes AS MATERIALIZED (
-    SELECT n.* FROM _nodes_of_side(base, base_stage, new, true, unit) AS n
-),
-new_nodes AS MATERIALIZED (
-    SELECT n.* FROM _nodes_of_side(new, new_stage, base, false, unit) AS n
-),
+base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
+new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
+base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, unit)),
+new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),
 gaps AS MATERIALIZED (
     SELECT g.*
     FROM _graph_gaps(

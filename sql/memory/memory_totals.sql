@@ -8,9 +8,7 @@
 --   largest_run_bytes: largest sum of one run in bytes; NULL if there are none
 CREATE MACRO memory_totals(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
 tracked AS (
     SELECT t.run_index, t.allocator_id, t.name
     FROM allocators AS t

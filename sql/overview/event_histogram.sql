@@ -20,9 +20,7 @@ CREATE MACRO event_histogram(
     unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
     SELECT
         e.block_index,

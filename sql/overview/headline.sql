@@ -13,9 +13,7 @@
 --   note: remark about the value; NULL if there is none
 CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 executes AS (
     SELECT
         t.scope AS part,

@@ -17,9 +17,7 @@ CREATE MACRO module_ops(
     runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _linked_capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS (
     SELECT
         t.method,

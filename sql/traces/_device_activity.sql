@@ -22,11 +22,9 @@ work AS MATERIALIZED (
     SELECT
         l.start_ticks,
         l.end_ticks,
-        d.device,
+        l.device,
         _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
-    LEFT JOIN device_events AS d
-        ON d.capture_id = capture_key AND d.event_index = l.event_index
     WHERE CASE
         WHEN scope IN ('device', 'step') THEN true
         ELSE error('by must be device or step, not ' || coalesce(scope, 'NULL'))

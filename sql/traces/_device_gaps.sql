@@ -103,9 +103,7 @@ gaps AS MATERIALIZED (
         coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, scope) AS g
 ),
-times AS MATERIALIZED (
-    SELECT t.* FROM _host_times(capture_key) AS t
-),
+times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (
     SELECT t.* FROM times AS t WHERE t.call IS NULL
 ),
@@ -225,9 +223,7 @@ judged AS (
     LEFT JOIN calls AS c ON c.next_index = g.next_index
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
-owners AS (
-    SELECT o.* FROM _innermost_owners(capture_key) AS o
-)
+owners AS (FROM _innermost_owners(capture_key))
 SELECT
     j.run_index,
     j.device,

@@ -61,9 +61,8 @@ timed AS MATERIALIZED (
         n.row_index AS own_row
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
     JOIN named AS n ON n.signature_index = t.signature_index
-    LEFT JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
+        ON e.run_index = t.run_index AND e.event_index = t.event_index
 ),
 -- Events that are not calls, each with its call. Self time and self memory of these
 -- belong to it. Events of a dump have no thread.

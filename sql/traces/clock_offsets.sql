@@ -20,12 +20,8 @@ CREATE MACRO clock_offsets(
     unit := NULL
 ) AS TABLE
 WITH
-ranks AS MATERIALIZED (
-    SELECT r.* FROM _job_ranks(selector, unit) AS r
-),
-matched AS MATERIALIZED (
-    SELECT m.* FROM _matched_collectives(selector) AS m
-),
+ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
+matched AS MATERIALIZED (FROM _matched_collectives(selector)),
 middles AS MATERIALIZED (
     SELECT
         m.job,

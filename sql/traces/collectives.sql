@@ -54,9 +54,7 @@ CREATE MACRO _bus_factor(
 --   unit: the requested unit of time
 CREATE MACRO collectives(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS (
     SELECT
         d.collective,

@@ -14,9 +14,7 @@
 --   unit: the requested unit of time
 CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     w.run_index,
     w.device,
@@ -58,9 +56,7 @@ ORDER BY w.start_ticks, w.event_index;
 --   unit: the requested unit of time
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         w.label,

@@ -30,9 +30,7 @@ CREATE MACRO critical_path(
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     p.kind,
     p.label AS name,
@@ -86,13 +84,8 @@ CREATE MACRO critical_ops(
     step_name := NULL  -- as in `critical_path`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-totals AS (
-    SELECT t.*
-    FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name) AS t
-)
+target AS MATERIALIZED (FROM _capture(capture, unit)),
+totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
 SELECT
     t.op,
     _in_unit(t.ticks, a.time_scale, a.unit) AS total,

@@ -23,32 +23,19 @@ CREATE MACRO device_breakdown(
     "by" := 'device'  -- device or step
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
         d.run_index,
         d.step,
         try_cast(sum(d.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(
-            CASE WHEN d.computes OR d.communicates OR d.copies THEN 0 ELSE d.ticks END
-        ) AS BIGINT) AS idle,
-        try_cast(
-            sum(CASE WHEN d.computes THEN d.ticks ELSE 0 END) AS BIGINT
-        ) AS compute,
-        try_cast(sum(
-            CASE
-                WHEN (d.communicates OR d.copies) AND NOT d.computes THEN d.ticks
-                ELSE 0
-            END
-        ) AS BIGINT) AS non_compute,
-        try_cast(sum(CASE WHEN d.communicates THEN d.ticks ELSE 0 END) AS BIGINT)
-            AS communication,
-        try_cast(sum(
-            CASE WHEN d.communicates AND d.computes THEN d.ticks ELSE 0 END
-        ) AS BIGINT) AS overlapped
+        _sum_where(d.ticks, NOT (d.computes OR d.communicates OR d.copies)) AS idle,
+        _sum_where(d.ticks, d.computes) AS compute,
+        _sum_where(d.ticks, (d.communicates OR d.copies) AND NOT d.computes)
+            AS non_compute,
+        _sum_where(d.ticks, d.communicates) AS communication,
+        _sum_where(d.ticks, d.communicates AND d.computes) AS overlapped
     FROM _device_activity((SELECT a.capture_id FROM target AS a), "by") AS d
     GROUP BY d.device, d.run_index, d.step
 )
@@ -83,9 +70,7 @@ ORDER BY s.device, s.run_index;
 --   unit: the requested unit of time
 CREATE MACRO work_types(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
@@ -126,9 +111,7 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   unit: the requested unit of time
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS (
     SELECT
         _work_type(l.kind, l.kernel_family) AS type,

@@ -42,9 +42,7 @@ CREATE MACRO device_idle(
     kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 causes AS MATERIALIZED (
     SELECT i.*
     FROM _idle_causes(
@@ -146,9 +144,7 @@ CREATE MACRO device_idle_causes(
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     c.device,
     c.stream,

@@ -11,9 +11,7 @@
 --   unit: unit of start and duration: the requested one
 CREATE MACRO gpu_metrics(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- The recording: as the profiler marked it, or else from the first to the last
 -- event.
 marked AS (

@@ -50,14 +50,11 @@ numbered AS MATERIALIZED (
         FROM event_counters AS c
         WHERE c.capture_id = capture_key
     ) AS a
-    JOIN (
-        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-    ) AS e
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.capture_id = a.capture_id
     JOIN kinds AS k ON k.signature_index = e.signature_index
-    JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.run_index = e.run_index AND t.event_index = e.event_index
 ),
 ranges AS (
     SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process

@@ -18,9 +18,7 @@ CREATE MACRO kernel_sequences(
     unit := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS MATERIALIZED (
     SELECT w.*
     FROM _launches((SELECT a.capture_id FROM target AS a)) AS w

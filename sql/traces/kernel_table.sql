@@ -19,9 +19,7 @@
 --   unit: the requested unit of time
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 recorded AS (
     SELECT
         bool_or(d.blocks_per_sm > 0) AS has_blocks,

@@ -11,9 +11,7 @@
 --   unit: the requested unit of time
 CREATE MACRO memory_timeline(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 started AS (
     SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 )

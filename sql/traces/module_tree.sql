@@ -19,13 +19,8 @@
 --   unit: the requested unit of time
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-calls AS MATERIALIZED (
-    SELECT c.*
-    FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
+calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index
     FROM target AS a

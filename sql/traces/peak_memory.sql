@@ -15,15 +15,11 @@
 --   unit: the requested unit of time
 CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 started AS (
     SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 ),
-memory AS MATERIALIZED (
-    SELECT m.* FROM _allocations((SELECT a.capture_id FROM target AS a)) AS m
-),
+memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
     SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
     FROM memory AS m

@@ -44,9 +44,7 @@ WINDOW so_far AS (
 --   unit: the requested unit of time
 CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     q.device,
     q.stream,
@@ -84,9 +82,7 @@ CREATE MACRO queue_summary(
     full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         q.device,

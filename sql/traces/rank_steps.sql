@@ -48,9 +48,7 @@ CREATE MACRO stragglers(
     unit := NULL
 ) AS TABLE
 WITH
-steps AS MATERIALIZED (
-    SELECT r.* FROM _rank_steps(selector, unit) AS r
-),
+steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
 -- For each step, how long its other ranks waited on average.
 waits AS (
     SELECT

@@ -50,9 +50,7 @@ JOIN (
 --   unit: the requested unit of time
 CREATE MACRO step_breakdown(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     b.run_index,
     b.step,
@@ -106,9 +104,7 @@ FROM averaged AS v;
 --   unit: the requested unit of time
 CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     v.category,
     v.steps,

@@ -45,7 +45,7 @@ steps AS (
 ),
 work AS (
     SELECT
-        CASE WHEN a.parted_by <> 'op' THEN d.device END AS device,
+        CASE WHEN a.parted_by <> 'op' THEN o.device END AS device,
         CASE WHEN a.parted_by = 'step' THEN o.run_index END AS run_index,
         CASE WHEN a.parted_by = 'op' THEN g.label END AS op,
         o.device_ticks AS ticks,
@@ -53,8 +53,6 @@ work AS (
         l.event_index IS NOT NULL AS could
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
-    JOIN device_events AS d
-        ON d.capture_id = a.capture_id AND d.event_index = o.event_index
     LEFT JOIN eligible AS l ON l.event_index = o.event_index
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
         ON g.event_index = o.op_index
@@ -67,16 +65,9 @@ summed AS (
         w.op,
         count(*) AS kernels,
         try_cast(sum(w.ticks) AS BIGINT) AS ticks,
-        try_cast(
-            sum(CASE WHEN w.uses THEN w.ticks ELSE 0 END) AS BIGINT
-        ) AS tensor_ticks,
-        try_cast(
-            sum(CASE WHEN w.could AND NOT w.uses THEN w.ticks ELSE 0 END) AS BIGINT
-        )
-            AS missed_ticks,
-        try_cast(
-            sum(CASE WHEN w.uses IS NULL THEN w.ticks ELSE 0 END) AS BIGINT
-        ) AS unknown_ticks
+        _sum_where(w.ticks, w.uses) AS tensor_ticks,
+        _sum_where(w.ticks, w.could AND NOT w.uses) AS missed_ticks,
+        _sum_where(w.ticks, w.uses IS NULL) AS unknown_ticks
     FROM work AS w
     GROUP BY w.device, w.run_index, w.op
 )

@@ -67,9 +67,7 @@ ASOF LEFT JOIN changes AS t
 --   increase_bytes: allocated_bytes less the bytes released
 CREATE MACRO trace_memory_stats(capture, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
 calls AS MATERIALIZED (
     SELECT
         t.event_index,

@@ -4,10 +4,7 @@ CREATE MACRO _trace_recommendations(
     utilization_percent := 50, memory_percent := 90
 ) AS TABLE
 WITH
-slices AS MATERIALIZED (
-    SELECT s.*
-    FROM _trace_slices(capture_key) AS s
-),
+slices AS MATERIALIZED (FROM _trace_slices(capture_key)),
 average AS MATERIALIZED (
     SELECT v.category, v.share_percent
     FROM _average_step(
@@ -211,9 +208,7 @@ CREATE MACRO trace_recommendations(
     memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
 FROM _trace_recommendations(
     (SELECT a.capture_id FROM target AS a),

@@ -16,9 +16,7 @@
 --   unit: the requested unit of time
 CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- As in `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks

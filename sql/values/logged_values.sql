@@ -169,9 +169,7 @@ WINDOW same_role AS (
 --   source_line: line in that file; NULL where unknown
 CREATE MACRO logged_values(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT
     p.run_index,
     p.block_index,
