@@ -36,16 +36,13 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launches": [[]],
     "_operator_calls": [[]],
     "_path_elements": [[None, None]],
-    "_host_times": [[]],
-    "_innermost_owners": [[]],
+    "_idle_causes": [["device", None]],
     "_launched_times": [["all"]],
     "_pass_slices": [[]],
     "_call_times": [[None, None, None, "all"]],
 }
 # Those of the advice about a trace.
-_OF_ADVICE: Final = (
-    *("_trace_slices", "_launches", "_operator_calls", "_path_elements", "_host_times", "_innermost_owners"),
-)
+_OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
 # Resolves an argument `capture`.
 _RESOLVED: Final = "_capture_id"

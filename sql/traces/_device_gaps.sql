@@ -91,8 +91,7 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 CREATE MACRO _idle_causes(
     capture_key,
     scope,  -- device or stream
-    launch_ticks,  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
-    kernel_wait_ticks  -- gap from which on it is not kernel_wait, in ticks
+    launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
 WITH
 gaps AS MATERIALIZED (
@@ -242,12 +241,7 @@ SELECT
     j.next_label,
     CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
         THEN j.waited_label
-    END AS waited_label,
-    CASE
-        WHEN j.host_ticks > 0 THEN 'host_wait'
-        WHEN j.ticks < kernel_wait_ticks THEN 'kernel_wait'
-        ELSE 'other'
-    END AS hta_cause
+    END AS waited_label
 FROM judged AS j
 ASOF LEFT JOIN owners AS o
     ON o.thread_index = j.call_thread AND j.asked_ticks >= o.at_ticks;

@@ -46,8 +46,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 causes AS MATERIALIZED (
     SELECT i.*
     FROM _idle_causes(
-        (SELECT a.capture_id FROM target AS a), "by",
-        launch_delay_us * 1000, kernel_wait_us * 1000
+        (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
     ) AS i
 ),
 steps AS (
@@ -71,7 +70,11 @@ SELECT
     i.waited_label AS waited_for,
     _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.time_scale, a.unit) AS queued_time,
-    i.hta_cause,
+    CASE
+        WHEN i.host_ticks > 0 THEN 'host_wait'
+        WHEN i.ticks < kernel_wait_us * 1000 THEN 'kernel_wait'
+        ELSE 'other'
+    END AS hta_cause,
     a.unit
 FROM causes AS i
 CROSS JOIN target AS a
@@ -94,7 +97,7 @@ by_op AS (
         try_cast(sum(i.ticks) AS BIGINT) AS ticks,
         try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
         max(i.ticks) AS longest
-    FROM _idle_causes(capture_key, scope, launch_ticks, 0) AS i
+    FROM _idle_causes(capture_key, scope, launch_ticks) AS i
     GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
 ),
 summed AS (
