@@ -47,14 +47,12 @@ target AS MATERIALIZED (
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
 measured AS MATERIALIZED (
-    SELECT m.*
     FROM _measured_ops(
         (SELECT a.capture_id FROM target AS a),
         "by", steps, phase, method, runs
     ) AS m
 ),
 costs AS MATERIALIZED (
-    SELECT s.*
     FROM _set_costs(
         (SELECT a.record_id FROM target AS a),
         (

@@ -26,7 +26,6 @@ target AS MATERIALIZED (
     JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 timed AS MATERIALIZED (
-    SELECT t.*
     FROM _monotonic_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, 'all'

@@ -37,7 +37,6 @@ target AS MATERIALIZED (
     LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS MATERIALIZED (
-    SELECT t.*
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t

@@ -32,7 +32,6 @@ target AS MATERIALIZED (
     LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS (
-    SELECT t.*
     FROM _attributed_times(
         (SELECT a.linked_key FROM target AS a), steps, phase, method, runs
     ) AS t

@@ -74,7 +74,6 @@ times AS MATERIALIZED (
     GROUP BY t.method, t.module_path
 ),
 modules AS (
-    SELECT m.*
     FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
     WHERE m.method IN (SELECT t.method FROM times AS t)
 ),

@@ -7,7 +7,6 @@ target AS MATERIALIZED (
     JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 times AS MATERIALIZED (
-    SELECT t.*
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t

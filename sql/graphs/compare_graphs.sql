@@ -122,7 +122,6 @@ new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
 base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, unit)),
 new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),
 gaps AS MATERIALIZED (
-    SELECT g.*
     FROM _graph_gaps(
         (SELECT s.capture_id FROM base_side AS s),
         (SELECT s.capture_id FROM new_side AS s),

@@ -36,7 +36,6 @@ target AS MATERIALIZED (
     SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key
 ),
 results AS MATERIALIZED (
-    SELECT r.*
     FROM _op_results((SELECT a.record_id FROM target AS a)) AS r
     WHERE r.stage = 'edge_dialect_exported_program'
 ),

@@ -26,7 +26,6 @@ begun AS (
     WHERE b.place = 1
 ),
 outermost AS MATERIALIZED (
-    SELECT b.*
     FROM begun AS b
     WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks
 ),

@@ -107,7 +107,6 @@ collectives AS (
         AND min(c.calls) = max(c.calls)
 ),
 complete AS (
-    SELECT m.*
     FROM collectives AS m
     QUALIFY m.ranks = max(m.ranks) OVER (PARTITION BY m.job, m.process_group)
 ),

@@ -16,7 +16,6 @@ CREATE MACRO _is_operator(
 CREATE MACRO _operator_tree(capture_key) AS TABLE
 WITH
 nodes AS MATERIALIZED (
-    SELECT s.*
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'python', 'step', 'module')
         OR s.kind = 'annotation' AND s.is_communication

@@ -88,7 +88,6 @@ recorded AS MATERIALIZED (
 synchronized AS (
     SELECT c.*, e.end_ticks AS from_ticks, e.event_index AS from_event
     FROM (
-        SELECT c.*
         FROM calls AS c
         WHERE c.stream IS NULL
             AND c.event_index NOT IN (SELECT r.call_index FROM recorded AS r)
@@ -123,7 +122,6 @@ outermost AS (
 ),
 -- Without those that begin before another one has ended.
 gaps AS MATERIALIZED (
-    SELECT o.*
     FROM outermost AS o
     WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks
 ),

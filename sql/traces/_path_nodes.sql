@@ -11,7 +11,6 @@ CREATE MACRO _path_nodes(
 ) AS TABLE
 WITH
 moments AS MATERIALIZED (
-    SELECT m.*
     FROM _path_moments(capture_key, last_thread) AS m
     WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
 ),
@@ -66,7 +65,6 @@ FROM arrived AS a;
 CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
-    SELECT n.*
     FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n
 ),
 rounds AS (
@@ -96,7 +94,6 @@ CREATE MACRO _path_stretches(
 ) AS TABLE
 WITH
 walk AS MATERIALIZED (
-    SELECT p.*
     FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p
 ),
 stretches AS (

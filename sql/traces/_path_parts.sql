@@ -8,7 +8,6 @@ CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
 WITH
 part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
 whole AS MATERIALIZED (
-    SELECT s.*
     FROM _path_stretches(
         capture_key,
         (SELECT p.start_ticks FROM part AS p),

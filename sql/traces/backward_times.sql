@@ -36,7 +36,6 @@ target AS MATERIALIZED (
 ),
 slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (
-    SELECT m.*
     FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m
     WHERE "by" = 'module'
 ),

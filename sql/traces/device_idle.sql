@@ -44,7 +44,6 @@ CREATE MACRO device_idle(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 causes AS MATERIALIZED (
-    SELECT i.*
     FROM _idle_causes(
         (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
     ) AS i

@@ -43,7 +43,6 @@ sized AS MATERIALIZED (
     ) AS size
 ),
 stretches AS MATERIALIZED (
-    SELECT s.*
     FROM _device_intervals(
         (SELECT a.capture_id FROM target AS a),
         (

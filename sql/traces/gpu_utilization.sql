@@ -121,7 +121,6 @@ WITH
 target AS MATERIALIZED (FROM _capture(capture, NULL)),
 kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
 busy AS MATERIALIZED (
-    SELECT u.*
     FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u
 ),
 summed AS (

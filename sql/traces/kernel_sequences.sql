@@ -20,7 +20,6 @@ CREATE MACRO kernel_sequences(
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS MATERIALIZED (
-    SELECT w.*
     FROM _launches((SELECT a.capture_id FROM target AS a)) AS w
     WHERE w.call_index IS NOT NULL
 ),
@@ -42,7 +41,6 @@ begun AS (
         AND EXISTS (FROM work)
 ),
 outermost AS (
-    SELECT b.*
     FROM begun AS b
     WHERE b.end_ticks > b.start_ticks
         AND (b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks)

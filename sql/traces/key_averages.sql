@@ -61,7 +61,6 @@ options AS MATERIALIZED (
     FROM _capture(capture, unit) AS a
 ),
 placed AS (
-    SELECT p.*
     FROM _placed_calls(
         (SELECT w.capture_id FROM options AS w),
         "by", stack_depth, steps, phase, method, runs

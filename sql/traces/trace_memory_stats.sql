@@ -15,7 +15,6 @@ CREATE MACRO _memory_device(
 CREATE MACRO _memory_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (
-    SELECT t.*
     FROM _operator_tree(capture_key) AS t
     WHERE t.end_ticks > t.start_ticks
         -- A step may begin within an op that it does not contain.

@@ -12,7 +12,6 @@ average AS MATERIALIZED (
     ) AS v
 ),
 devices AS MATERIALIZED (
-    SELECT d.*
     FROM trace_devices AS d
     WHERE d.capture_id = capture_key
 ),

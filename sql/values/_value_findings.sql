@@ -6,7 +6,6 @@ CREATE MACRO _value_findings(
 ) AS TABLE
 WITH
 tensors AS (
-    SELECT v.*
     FROM debug_values AS v
     WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')
 ),
