@@ -9,8 +9,9 @@ Before it may be lines on what a view is for:
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
   Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
                                            are planned in less time; they may have fewer parameters
-Columns of tables and parameters of macros have one line each, which ends in a comment. A private macro may have several
-parameters in a line, also in that of its CREATE, without comments, and no columns.
+A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
+documents and those of private macros: several of them may share a line, also that of CREATE. A private macro needs no
+columns.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Kind = Literal["table", "view", "table macro", "scalar macro"]
 _CREATE: Final = re.compile(r"^CREATE (TABLE|VIEW|MACRO) (\w+)", re.MULTILINE)
 _COLUMN: Final = re.compile(r"^    (\w+) (.+?),?  -- (.+)$")
 _PARAMETER: Final = re.compile(r"^    \"?(\w+)\"?(?: := (.+?))?,?  -- (.+)$")
-_HEADER: Final = re.compile(r"^CREATE MACRO _\w+\(((?:(?!--)[^()])*)\) AS (?:TABLE|\()$")
+_HEADER: Final = re.compile(r"^CREATE MACRO \w+\((.*)\) AS (?:TABLE|\()$")
 _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
@@ -40,6 +41,16 @@ _PLANNED_AS: Final = "Planned as: "
 _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
 _WORD: Final = re.compile(r"""'(?:[^']|'')*'|--[^\n]*|(?<![\w.$"])([A-Za-z_]\w*+)(?!\s*:=)(?:\s*(\())?""")
+
+# Parameters that many macros have. A macro documents the others, and one of these where it is something else.
+COMMON: Final = {
+    "capture": "name, hash prefix, @latest or selector",
+    "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
+    "steps": "runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all",
+    "phase": "only runs of this phase: load, prefill, decode or other; NULL: all runs",
+    "method": "only runs of this method, as in the column `method`; NULL: all runs",
+    "runs": "typical (only typical runs, see `typical_runs`) or all",
+}
 
 
 @dataclass(frozen=True)
@@ -277,10 +288,10 @@ def _object(comment: list[str], lines: list[str], place: str, file: str) -> SqlO
     end = next((index for index, line in enumerate(lines) if ") AS" in line and line[0] in "C)"), None)
     if end is None:
         raise ValueError(f"{place}: expected a line `) AS TABLE` or `) AS (` after the parameters of {name}")
-    if header := _HEADER.match("".join(lines[: end + 1])):
-        parameters = tuple(_brief_parameter(each) for each in header[1].split(","))
-    else:
-        parameters = tuple(_parameter(line, place) for line in lines[1:end])
+    is_public = not name.startswith("_")
+    header = _HEADER.match(lines[0])
+    declared = [header[1]] if header else lines[1:end]
+    parameters = tuple(each for line in declared for each in _parameters(line, place, is_public=is_public))
     kind: Kind = "table macro" if lines[end].endswith(") AS TABLE") else "scalar macro"
     return SqlObject(name, kind, file, text, columns, parameters, statement)
 
@@ -291,15 +302,19 @@ def _column(line: str, place: str) -> Column:
     return Column(match[1], match[3], type=match[2])
 
 
-def _parameter(line: str, place: str) -> Column:
-    if (match := _PARAMETER.match(line)) is None:
+def _parameters(line: str, place: str, *, is_public: bool) -> Iterator[Column]:
+    """Yield the parameters in a line: one with a comment, or any number without."""
+    if (match := _PARAMETER.match(line)) is not None:
+        yield Column(match[1], match[3], default=match[2])
+        return
+    if "--" in line:
         raise ValueError(f"{place}: expected `    name := default,  -- text`, found {line!r}")
-    return Column(match[1], match[3], default=match[2])
-
-
-def _brief_parameter(text: str) -> Column:
-    name, _, default = text.strip().partition(" := ")
-    return Column(name.strip('"'), "", default=default or None)
+    for text in filter(None, map(str.strip, line.split(","))):
+        name, _, default = text.partition(" := ")
+        name = name.strip('"')
+        if is_public and name not in COMMON:
+            raise ValueError(f"{place}: expected `    {name},  -- text`, as not all macros have this parameter")
+        yield Column(name, COMMON[name] if is_public else "", default=default or None)
 
 
 def _documented_column(line: str, place: str) -> Column:

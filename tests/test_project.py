@@ -37,7 +37,7 @@ def test_versions_agree() -> None:
 
 def test_nothing_else_is_on_the_top_level() -> None:
     allowed = {
-        "pyproject.toml", "setup.py", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", ".ci", ".gitignore",
+        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", ".ci", ".gitignore",
         "ingest", "sql", "etq", "tests", "datasets", "docs",
     }  # fmt: skip
     made = re.compile(r"\.venv.*|\..*_cache|\.hypothesis|\.git|.*\.egg-info|build|dist|__pycache__")

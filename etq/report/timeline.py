@@ -51,15 +51,18 @@ RUNS: Final = """
 
 # Events of a backend are shown within their call; events without a known position in time are left out.
 EVENTS: Final = """
+    WITH
+    target AS MATERIALIZED (SELECT c.capture_id, c.unit FROM _capture($capture, $unit) AS c)
     SELECT
         t.run_index, t.signature_index, {lane} AS lane,
-        t.depth, t.start, t.duration, x.exclusive, t.is_estimated, x.inclusive AS value, x.unit AS value_unit{more}
+        t.depth, t.start, t.duration, _in_unit(t.self_logged, t.logged_unit, t.unit) AS exclusive, t.is_estimated,
+        _in_unit(t.logged, t.logged_unit, t.unit) AS value, _display_unit(t.logged_unit, t.unit) AS value_unit{more}
     FROM (
-        FROM timeline($capture, runs := $runs, unit := $unit) AS t
+        FROM _timeline(
+            (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a), $runs, NULL, NULL, NULL
+        ) AS t
         WHERE t.start IS NOT NULL AND t.duration IS NOT NULL {kept}
-    ) AS t
-    JOIN event_times($capture, unit := $unit) AS x
-        ON x.run_index = t.run_index AND x.event_index = t.event_index{joined}
+    ) AS t{joined}
     ORDER BY t.run_index, lane, t.depth, t.start
 """
 

@@ -36,16 +36,16 @@ OF_TRACES: Final[Mapping[str, Sequence[Arguments]]] = {
     "_launches": [[]],
     "_operator_calls": [[]],
     "_path_elements": [[None, None]],
-    "_host_times": [[]],
-    "_innermost_owners": [[]],
+    "_idle_causes": [["device", None]],
     "_launched_times": [["all"]],
     "_pass_slices": [[]],
+    "_call_times": [[None, None, None, "all"]],
 }
 # Those of the advice about a trace.
-_OF_ADVICE: Final = (
-    *("_trace_slices", "_launches", "_operator_calls", "_path_elements", "_host_times", "_innermost_owners"),
-)
+_OF_ADVICE: Final = ("_trace_slices", "_launches", "_operator_calls", "_path_elements")
 _ADVICE: Final = "_advice_of_trace"
+# Resolves an argument `capture`.
+_RESOLVED: Final = "_capture_id"
 
 
 @contextmanager
@@ -127,23 +127,34 @@ def computed_once(
                     for number, arguments in enumerate(calls)
                 )
                 connection.execute(f"CREATE TEMP TABLE _computed{name} AS {computed}")
-                macro = _reading(name, calls)
-                try:
-                    connection.execute(f"CREATE TEMP {macro}")
-                except duckdb.CatalogException:
-                    # A warehouse of another version that can't be written to has temporary macros already.
+                if _replace(connection, _reading(name, calls)):
                     existing.add(name)
-                    connection.execute(f"CREATE OR REPLACE TEMP {macro}")
+            # To plan the search for a capture takes longer than many queries, which all would.
+            connection.execute(f"SELECT {_RESOLVED}(?)", [capture.sha256])
+            if _replace(connection, f"MACRO {_RESOLVED}(capture) AS ({capture.capture_id:d})"):
+                existing.add(_RESOLVED)
             yield
         except duckdb.Error as error:
             raise QueryError(message_of(error)) from error
         finally:
+            connection.execute(f"DROP MACRO IF EXISTS temp.{_RESOLVED}")
             for name in shared:
-                if name in existing:
-                    connection.execute(catalog.named(name).replacing(temporary=True))
-                else:
-                    connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
+                connection.execute(f"DROP MACRO TABLE IF EXISTS temp.{name}")
                 connection.execute(f"DROP TABLE IF EXISTS temp._computed{name}")
+            for name in existing:
+                connection.execute(catalog.named(name).replacing(temporary=True))
+
+
+def _replace(connection: duckdb.DuckDBPyConnection, macro: str) -> bool:
+    """Define a temporary macro; return whether there was one: a warehouse of another version that can't be written to
+    has temporary macros.
+    """
+    try:
+        connection.execute(f"CREATE TEMP {macro}")
+    except duckdb.CatalogException:
+        connection.execute(f"CREATE OR REPLACE TEMP {macro}")
+        return True
+    return False
 
 
 def _call(name: str, capture: Capture, arguments: Arguments) -> str:

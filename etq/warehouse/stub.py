@@ -29,7 +29,7 @@ PYTHON_TYPES: Final = {
 def stub() -> str:
     """Return the text of `views.pyi`."""
     lines = [
-        "# Made from the SQL files by setup.py.",
+        "# Made from the SQL files by the build (etq.building).",
         "from collections.abc import Sequence",
         "",
         "import duckdb",

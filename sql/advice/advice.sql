@@ -1,26 +1,65 @@
--- The findings of `trace_recommendations`, the causes of idle devices, the ops of the
--- critical path and the families of kernels as rows of `advice`, without their order, of a capture by its key.
-CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
-SELECT
-    replace(r.rule, '_', ' ') AS rule,
-    'medium' AS severity,
-    r.finding,
-    r.evidence,
-    NULL::DOUBLE AS time_at_stake,
-    NULL::DOUBLE AS share_percent,
-    r.remedy,
-    NULL::VARCHAR AS unit
-FROM _trace_recommendations(capture_key) AS r
-UNION ALL
-FROM _advice_idle_devices(capture_key, unit)
-UNION ALL
-FROM _advice_critical_path(capture_key, unit)
-UNION ALL
-FROM _advice_kernels(capture_key, unit);
+-- A number as text for a sentence, with two or three significant digits.
+CREATE MACRO _advice_number(value) AS (
+    format(
+        CASE
+            WHEN abs(value) >= 100 THEN '{:,.0f}'
+            WHEN abs(value) >= 10 THEN '{:.1f}'
+            WHEN abs(value) >= 0.1 THEN '{:.2f}'
+            ELSE '{:.2g}'
+        END, value::DOUBLE
+    )
+);
+
+-- A time as text for a sentence: 12.3 us.
+CREATE MACRO _advice_time(value, unit) AS (
+    _advice_number(value) || ' ' || unit
+);
+
+-- A share as text for a sentence: 12 %, 3.4 %; 100 % only if it is all.
+CREATE MACRO _advice_percent(share_percent) AS (
+    CASE
+        WHEN share_percent >= 99.5 AND share_percent < 100 THEN 'over 99 %'
+        WHEN share_percent >= 9.95 THEN format('{:.0f} %', share_percent::DOUBLE)
+        ELSE format('{:.1f} %', share_percent::DOUBLE)
+    END
+);
+
+-- A count as text, which may be an average, with a noun: 1 run, 2 runs, 2.50 runs.
+CREATE MACRO _advice_count(number, word) AS (
+    CASE
+        WHEN number = round(number) THEN format('{:,.0f}', number::DOUBLE)
+        ELSE _advice_number(number)
+    END || ' ' || word || CASE WHEN number = 1 THEN '' ELSE 's' END
+);
+
+-- A text of at most `length` characters: a longer one ends in `…`.
+CREATE MACRO _shortened(words, length) AS (
+    CASE WHEN length(words) > length THEN substr(words, 1, length) || '…' ELSE words END
+);
+
+-- The severity of a finding by its share of the executes: high from a fifth, which
+-- justifies a change of the model or its lowering; medium from a twentieth, which a
+-- comparison of two builds detects with five captures per side.
+CREATE MACRO _advice_severity(share_percent) AS (
+    CASE
+        WHEN share_percent >= 20 THEN 'high' WHEN share_percent >= 5 THEN 'medium'
+        ELSE 'low'
+    END
+);
+
+-- The place of a finding in `advice`: findings that make numbers doubtful come first.
+CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
+    (
+        list_position(['high', 'medium', 'low'], severity),
+        coalesce(-share_percent, '-inf'::DOUBLE),
+        rule,
+        finding
+    )
+);
 
 -- One finding about a capture that a runtime on a device wrote, with its evidence,
--- the time at stake and a remedy, the most severe first. Each rule is a macro
--- `_advice_...` with its thresholds and their reasons. Shares of ops and modules
+-- the time at stake and a remedy, the most severe first. Each rule
+-- has its thresholds and their reasons in `_runtime_advice`. Shares of ops and modules
 -- are of typical runs, see `typical_runs`, unless all are requested; other runs
 -- have their own rules. For a PyTorch trace, the findings are those of
 -- `trace_recommendations`; device idle: a cause of idle time, as in
@@ -42,17 +81,11 @@ FROM _advice_kernels(capture_key, unit);
 --   remedy: what to do
 --   unit: unit of time_at_stake and of the times in the texts; NULL for the findings of `trace_recommendations`
 CREATE MACRO advice(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
+    runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 results AS (
     FROM _runtime_advice(
         (SELECT a.capture_id FROM target AS a),
@@ -65,82 +98,34 @@ results AS (
     )
 )
 SELECT
-    t.rule,
-    t.severity,
-    t.finding,
-    t.evidence,
-    t.time_at_stake,
-    t.share_percent,
-    t.remedy,
-    t.unit
+    t.rule, t.severity, t.finding, t.evidence, t.time_at_stake, t.share_percent,
+    t.remedy, t.unit
 FROM results AS t
-ORDER BY
-    list_position(['high', 'medium', 'low'], t.severity),
-    -- Findings that make numbers doubtful come first.
-    t.share_percent DESC NULLS FIRST,
-    t.rule,
-    t.finding;
+ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
 -- The rows of `advice` about a capture that a runtime on a device wrote. Callers that
 -- know the capture's format use it, because `advice` also plans the rules of traces,
 -- which takes longer than to answer.
 CREATE MACRO _advice_of_runtime(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
+    runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
-SELECT
-    t.rule,
-    t.severity,
-    t.finding,
-    t.evidence,
-    t.time_at_stake,
-    t.share_percent,
-    t.remedy,
-    t.unit
+target AS MATERIALIZED (FROM _capture(capture, unit))
+SELECT t.*
 FROM _runtime_advice(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),
     steps, phase, method, runs
 ) AS t
-ORDER BY
-    list_position(['high', 'medium', 'low'], t.severity),
-    -- Findings that make numbers doubtful come first.
-    t.share_percent DESC NULLS FIRST,
-    t.rule,
-    t.finding;
+ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);
 
 -- The rows of `advice` about a PyTorch trace, for callers that know the format.
-CREATE MACRO _advice_of_trace(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- as in `advice`
-) AS TABLE
+CREATE MACRO _advice_of_trace(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
-SELECT
-    t.rule,
-    t.severity,
-    t.finding,
-    t.evidence,
-    t.time_at_stake,
-    t.share_percent,
-    t.remedy,
-    t.unit
+target AS MATERIALIZED (FROM _capture(capture, unit))
+SELECT t.*
 FROM _trace_advice(
     (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
 ) AS t
-ORDER BY
-    list_position(['high', 'medium', 'low'], t.severity),
-    -- Findings that make numbers doubtful come first.
-    t.share_percent DESC NULLS FIRST,
-    t.rule,
-    t.finding;
+ORDER BY _advice_place(t.severity, t.share_percent, t.rule, t.finding);

@@ -7,17 +7,13 @@
 -- aliases begin with an underscore in this file: an argument may be a column of the
 -- caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name
 -- would hide it.
-CREATE MACRO _matching_captures(
-    capture  -- name, selector, or at least 4 characters of a hash
-) AS TABLE
+CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name
 FROM _capture_matches(capture) AS _way
 WHERE _way.way = _way.best;
 
 -- All captures, and whether an argument matches them.
-CREATE MACRO _capture_matches(
-    capture  -- name, selector, or at least 4 characters of a hash
-) AS TABLE
+CREATE MACRO _capture_matches(capture) AS TABLE
 SELECT
     _way.capture_id,
     _way.name,
@@ -42,9 +38,7 @@ FROM (
 ) AS _way;
 
 -- The captures that an argument matches, in one row.
-CREATE MACRO _resolved_captures(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
     _found.keys,
     _found.names,
@@ -135,9 +129,7 @@ CREATE MACRO _selector_parts(
 
 -- The one capture that an argument matches. If none or several match, its key is an
 -- error that lists the nearest ones.
-CREATE MACRO _one_capture(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO _one_capture(capture) AS TABLE
 SELECT
     CASE len(_found.keys)
         WHEN 1 THEN _found.keys[1]
@@ -153,17 +145,13 @@ SELECT
 FROM _resolved_captures(capture) AS _found;
 
 -- Its key.
-CREATE MACRO _any_capture_id(
-    capture  -- name, hash prefix, @latest or selector
-) AS (
+CREATE MACRO _any_capture_id(capture) AS (
     SELECT _meant.capture_id FROM _one_capture(capture) AS _meant
 );
 
 -- Key of the one capture that an argument matches, for queries about its events. It
 -- is also an error if the events were pruned.
-CREATE MACRO _capture_id(
-    capture  -- name, hash prefix, @latest or selector
-) AS (
+CREATE MACRO _capture_id(capture) AS (
     SELECT CASE
         WHEN _meant.capture_id IN (
             SELECT _finding.capture_id
@@ -179,10 +167,7 @@ CREATE MACRO _capture_id(
 );
 
 -- The one capture that an argument matches, and the unit of results.
-CREATE MACRO _capture(
-    capture,  -- name, hash prefix, @latest or selector
-    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO _capture(capture, unit) AS TABLE
 SELECT
     _scaled.capture_id,
     _scaled.time_scale,

@@ -1,8 +1,5 @@
 -- A method of a capture's runs, or NULL for all; an error for any other value.
-CREATE MACRO _known_method(
-    capture_key,  -- key of the capture
-    method  -- a scope; NULL: all
-) AS (
+CREATE MACRO _known_method(capture_key, method) AS (
     CASE
         WHEN method IS NOT NULL THEN (
             SELECT CASE

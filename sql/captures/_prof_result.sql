@@ -1,8 +1,6 @@
 -- The one capture that an argument matches, which must be of format prof_result.
 -- Used by views that reproduce the results of ExecuTorch's parser of that format.
-CREATE MACRO _prof_result(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO _prof_result(capture) AS TABLE
 SELECT
     CASE c.format
         WHEN 'prof_result' THEN c.capture_id

@@ -1,8 +1,6 @@
 -- A text that sorts labels as numbers and versions: numbers are padded to 20
 -- digits, and the end sorts after a hyphen and before all other characters.
-CREATE MACRO _version_key(
-    label  -- a label
-) AS (
+CREATE MACRO _version_key(label) AS (
     CASE
         -- The most frequent case, which this makes faster.
         WHEN regexp_full_match(label, '\d{1,20}') THEN lpad(label, 20, '0') || '!'

@@ -43,9 +43,7 @@ GROUP BY c.value
 ORDER BY c.value NULLS LAST;
 
 -- The captures that match any of a list of names and selectors, one row each.
-CREATE MACRO _captures_matching_any(
-    selectors  -- list of captures and selectors
-) AS TABLE
+CREATE MACRO _captures_matching_any(selectors) AS TABLE
 SELECT DISTINCT _match.capture_id
 FROM (SELECT unnest(selectors) AS selector) AS _given,
     LATERAL (FROM _matching_captures(_given.selector)) AS _match;

@@ -117,9 +117,7 @@ FROM (SELECT unnest(metric_rows, recursive := true)) AS g
 LEFT JOIN known_metrics AS k ON k.name = g.name;
 
 -- Kind of a unit, for conversion: time or memory; NULL for other units.
-CREATE MACRO _unit_kind(
-    scale  -- a unit
-) AS (
+CREATE MACRO _unit_kind(scale) AS (
     CASE
         WHEN _nanoseconds(scale) IS NOT NULL THEN 'time'
         WHEN scale IN ('B', 'kB', 'MB', 'GB') THEN 'memory'
@@ -127,9 +125,7 @@ CREATE MACRO _unit_kind(
 );
 
 -- Nanoseconds or bytes in a unit; NULL for other units.
-CREATE MACRO _unit_size(
-    scale  -- a unit
-) AS (
+CREATE MACRO _unit_size(scale) AS (
     coalesce(
         _nanoseconds(scale),
         CASE scale

@@ -8,9 +8,7 @@
 --   better: lower or higher; NULL for conditions and if unknown
 --   meaning: what it measures; NULL if the name isn't known
 --   source: first 12 characters of the hash of the file it was read from; NULL if attached by hand
-CREATE MACRO metric_values(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO metric_values(capture) AS TABLE
 SELECT
     m.name,
     m.run_index,

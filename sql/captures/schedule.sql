@@ -31,7 +31,7 @@ CREATE MACRO schedule(
 
 -- Number of a step, counted from the start of the first cycle.
 CREATE MACRO _step_of_cycles(
-    step,  -- number of the step, from 0
+    step,
     wait,  -- steps at the start of a cycle that are not profiled
     skip_first,  -- steps before the first cycle
     skip_first_wait  -- not 0: the first cycle has no wait
@@ -44,9 +44,7 @@ CREATE MACRO _step_of_cycles(
 -- steps separately, in file order, whatever their phases.
 CREATE MACRO _is_recorded(
     iteration,  -- position of the run among those of its name
-    run_phase,  -- phase of the run, in `runs`
-    steps,  -- as in `op_totals`
-    phase  -- load, prefill, decode, other; NULL: all
+    run_phase, steps, phase
 ) AS (
     CASE
         WHEN steps IS NULL THEN true
@@ -90,13 +88,7 @@ CREATE MACRO _step_options(steps) AS (
 -- method, and, if requested, typical.
 CREATE MACRO _is_selected_run(
     iteration,  -- position of the run among those of its name
-    run_phase,  -- phase of the run, in `runs`
-    run_scope,  -- scope of the run, in `runs`
-    is_typical,  -- whether the run is typical, in `runs`
-    steps,  -- as in `op_totals`
-    phase,  -- load, prefill, decode, other; NULL: all
-    method,  -- a scope; NULL: all
-    runs  -- typical or all
+    run_phase, run_scope, is_typical, steps, phase, method, runs
 ) AS (
     _is_recorded(iteration, run_phase, steps, phase)
     AND run_scope IS NOT DISTINCT FROM coalesce(method, run_scope)
@@ -111,16 +103,12 @@ CREATE MACRO _is_selected_run(
 );
 
 -- A phase, or NULL for all runs; an error for any other value.
-CREATE MACRO _checked_phase(
-    phase  -- load, prefill, decode, other; NULL: all
-) AS (
+CREATE MACRO _checked_phase(phase) AS (
     CASE WHEN phase IS NOT NULL THEN _known_phase(phase) END
 );
 
 -- A phase; an error for any other value.
-CREATE MACRO _known_phase(
-    phase  -- load, prefill, decode, other
-) AS (
+CREATE MACRO _known_phase(phase) AS (
     CASE
         WHEN phase IN ('load', 'prefill', 'decode', 'other') THEN phase
         ELSE error(

@@ -1,7 +1,5 @@
 -- Nanoseconds in a unit of time; NULL if it is not a unit of time.
-CREATE MACRO _nanoseconds(
-    scale  -- ns, us, ms, s, or anything else
-) AS (
+CREATE MACRO _nanoseconds(scale) AS (
     CASE scale
         WHEN 'ns' THEN 1
         WHEN 'us' THEN 1000
@@ -20,10 +18,7 @@ CREATE MACRO _stored_unit(
 
 -- The unit that a value is shown in: times in the requested unit, others in the
 -- unit they are stored in.
-CREATE MACRO _display_unit(
-    written,  -- unit that the value is stored in
-    unit  -- ns, us, ms, s, cycles
-) AS (
+CREATE MACRO _display_unit(written, unit) AS (
     CASE
         WHEN _nanoseconds(written) + _nanoseconds(unit) IS NULL THEN written
         ELSE unit
@@ -33,26 +28,22 @@ CREATE MACRO _display_unit(
 -- Factor for showing a value in a unit: value * _multiplier / _divisor, see
 -- `_in_unit`. One of the two is 1, so a whole number of ticks is rounded only once, at
 -- the division by a power of ten.
-CREATE MACRO _multiplier(
-    written,  -- unit that the value is stored in
-    unit  -- ns, us, ms, s, cycles
-) AS (
+CREATE MACRO _multiplier(written, unit) AS (
     greatest(coalesce(_nanoseconds(written) // _nanoseconds(unit), 1), 1)::DOUBLE
 );
 
 -- Divisor for showing a value in a unit, see `_multiplier`.
-CREATE MACRO _divisor(
-    written,  -- unit that the value is stored in
-    unit  -- ns, us, ms, s, cycles
-) AS (
+CREATE MACRO _divisor(written, unit) AS (
     greatest(coalesce(_nanoseconds(unit) // _nanoseconds(written), 1), 1)::DOUBLE
 );
 
 -- A value in the unit in which it is shown.
-CREATE MACRO _in_unit(
-    value,  -- the value
-    written,  -- unit that the value is stored in
-    unit  -- ns, us, ms, s, cycles
-) AS (
+CREATE MACRO _in_unit(value, written, unit) AS (
     value * _multiplier(written, unit) / _divisor(written, unit)
+);
+
+-- The sum of a whole number over the rows to which a condition applies; NULL if it is
+-- larger than BIGINT.
+CREATE MACRO _sum_where(number, condition) AS (
+    try_cast(sum(CASE WHEN condition THEN number ELSE 0 END) AS BIGINT)
 );

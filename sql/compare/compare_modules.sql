@@ -23,7 +23,7 @@ CREATE MACRO compare_modules(
     new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    phase := NULL,
     history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
     alpha := 0.05,  -- accepted probability of a false verdict slower or faster
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures

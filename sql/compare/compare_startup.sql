@@ -18,7 +18,7 @@
 CREATE MACRO compare_startup(
     base,  -- name, hash prefix, @latest, or a selector of one or several captures
     new,  -- as `base`
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ

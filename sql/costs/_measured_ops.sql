@@ -59,17 +59,12 @@ FROM placed AS p;
 -- One measured op of a capture: events that run the same nodes together. Times
 -- within the executes that belong to no op and no delegate are not included.
 CREATE MACRO _measured_ops(
-    capture_key,  -- key of a capture
+    capture_key,
     "by",  -- instruction: delegate calls as a whole; else their events, if these have nodes
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
+    steps, phase, method, runs
 ) AS TABLE
 WITH
-costed AS MATERIALIZED (
-    SELECT n.* FROM _costed_nodes(capture_key) AS n
-),
+costed AS MATERIALIZED (FROM _costed_nodes(capture_key)),
 timed AS (
     SELECT
         t.scope AS method,

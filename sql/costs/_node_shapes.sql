@@ -17,9 +17,7 @@ CREATE MACRO _elements(
 );
 
 -- Bytes of an element; NULL if it is not a type of torch's.
-CREATE MACRO _bytes_of_type(
-    dtype  -- name of an element type in torch
-) AS (
+CREATE MACRO _bytes_of_type(dtype) AS (
     CASE
         WHEN dtype IN ('bool', 'uint8', 'int8', 'float8_e5m2', 'float8_e4m3fn') THEN 1
         WHEN dtype IN ('int16', 'uint16', 'float16', 'bfloat16') THEN 2

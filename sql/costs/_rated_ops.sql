@@ -2,7 +2,7 @@
 -- unit, or in a thousand, a million, ... of it (k, M, G, T). NULL if there is
 -- neither.
 CREATE MACRO _peak(
-    capture_key,  -- key of a capture
+    capture_key,
     metric_name,  -- peak_flops or peak_bandwidth
     rate_unit,  -- FLOP/s or B/s
     rate  -- a number, or NULL
@@ -31,15 +31,7 @@ CREATE MACRO _peak(
 
 -- One measured op as in `roofline`, with its nodes.
 CREATE MACRO _rated_ops(
-    capture,  -- as in `roofline`
-    peak_flops,  -- as there
-    peak_bandwidth,  -- as there
-    "by",  -- as there
-    unit,  -- as there
-    steps,  -- as there
-    phase,  -- as there
-    method,  -- as there
-    runs  -- as there
+    capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -55,14 +47,12 @@ target AS MATERIALIZED (
     JOIN captures AS k ON k.capture_id = c.capture_id
 ),
 measured AS MATERIALIZED (
-    SELECT m.*
     FROM _measured_ops(
         (SELECT a.capture_id FROM target AS a),
         "by", steps, phase, method, runs
     ) AS m
 ),
 costs AS MATERIALIZED (
-    SELECT s.*
     FROM _set_costs(
         (SELECT a.record_id FROM target AS a),
         (

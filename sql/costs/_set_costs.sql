@@ -2,7 +2,7 @@
 -- bytes that come from outside, and those that are used outside or not at all.
 -- Values that nodes of a set pass to each other needn't go through memory.
 CREATE MACRO _set_costs(
-    record_key,  -- key of a record
+    record_key,
     sets  -- rows of item, is_additive, graph_id and nodes, as a list
 ) AS TABLE
 WITH
@@ -14,9 +14,7 @@ members AS MATERIALIZED (
         unnest(m.held.nodes) AS node_index
     FROM (SELECT unnest(sets) AS held) AS m
 ),
-moved AS MATERIALIZED (
-    SELECT b.* FROM _moved_bytes(record_key) AS b
-),
+moved AS MATERIALIZED (FROM _moved_bytes(record_key)),
 uses AS (
     SELECT b.graph_id, b.value_index, list(b.node_index) AS users
     FROM moved AS b

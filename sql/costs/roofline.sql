@@ -30,15 +30,11 @@
 --   above_roof_percent: above_roof in percent of the executes
 --   reason: why a value is unknown; NULL if all are known
 CREATE MACRO roofline(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     peak_flops := NULL,  -- peak rate of the device, in operations per second; NULL: the capture's metric peak_flops
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the capture's metric peak_bandwidth
     "by" := 'op',  -- op: delegates' events as separate rows, if they have nodes; instruction: delegate calls as a whole; op_type: grouped by what they call
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 SELECT
     r.op,
@@ -87,14 +83,10 @@ ORDER BY
 --   bound: the limit that takes longer: compute or memory; NULL unless both peaks are known
 --   reason: why a value is unknown; NULL if all are known
 CREATE MACRO node_roofline(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     peak_flops := NULL,  -- peak rate of the device, in operations per second; NULL: the capture's metric peak_flops
     peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the capture's metric peak_bandwidth
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

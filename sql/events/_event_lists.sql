@@ -3,8 +3,7 @@
 -- Inspector computes them: one tick too few where a 32-bit clock wraps, and start
 -- and end of delegates' events scaled separately, as floats.
 CREATE MACRO _event_lists(
-    capture_key,  -- key of a capture
-    unit,  -- ns, us, ms, s, cycles
+    capture_key, unit,
     repeats  -- all: all occurrences in a run; last: only the last
 ) AS TABLE
 WITH
@@ -67,10 +66,7 @@ GROUP BY ALL;
 -- One event with its values in the lists `raw` and `start_ticks` of
 -- `inspector_events`, for readers of all events that group them faster than lists
 -- are made.
-CREATE MACRO _event_values(
-    capture_key,  -- key of a capture
-    unit  -- ns, us, ms, s, cycles
-) AS TABLE
+CREATE MACRO _event_values(capture_key, unit) AS TABLE
 WITH
 scales AS (
     SELECT
@@ -94,9 +90,7 @@ JOIN scales AS s
 
 -- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty
 -- list.
-CREATE MACRO _list_statistics(
-    numbers  -- a list of numbers
-) AS (
+CREATE MACRO _list_statistics(numbers) AS (
     {
         'p10': list_aggregate(numbers, 'quantile_cont', 0.1),
         'p50': list_aggregate(numbers, 'quantile_cont', 0.5),
@@ -110,9 +104,7 @@ CREATE MACRO _list_statistics(
 -- Mean of a list of numbers. Up to 128 numbers are added in numpy's order, in eight
 -- separate sums, so that the result equals numpy's to the last bit, and rounds as
 -- in the Inspector's output.
-CREATE MACRO _list_average(
-    numbers  -- a list of numbers
-) AS (
+CREATE MACRO _list_average(numbers) AS (
     CASE
         WHEN len(numbers) BETWEEN 8 AND 128 AND list_count(numbers) = len(numbers) THEN
             list_aggregate(
@@ -136,7 +128,7 @@ CREATE MACRO _list_average(
 
 -- Sum of every eighth number of a list, up to a multiple of eight.
 CREATE MACRO _lane(
-    numbers,  -- a list of numbers
+    numbers,
     first  -- the first number to add, from 1 to 8
 ) AS (
     list_aggregate(numbers[first:len(numbers) // 8 * 8:8], 'sum')

@@ -1,7 +1,6 @@
 -- How much of a span lies before a moment: 0 if there is none.
 CREATE MACRO _part_before(
-    span_start,  -- start of the span
-    span_end,  -- end of the span
+    span_start, span_end,
     moment  -- the moment; NULL for none
 ) AS (
     CASE WHEN moment > span_start THEN least(span_end, moment) - span_start ELSE 0 END
@@ -33,7 +32,7 @@ timed AS (
         e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
     FROM _capture_events(capture_key) AS e
-    JOIN (SELECT r.* FROM runs AS r WHERE r.capture_id = capture_key) AS r
+    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r
         ON r.run_index = e.run_index
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,

@@ -8,13 +8,9 @@
 --   last_run: run_index of the last
 --   events: number of its distinct events
 --   bundled_input_index: which bundled input they ran; NULL where none is named
-CREATE MACRO event_blocks(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO event_blocks(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
 block_runs AS (
     SELECT
         r.block_index,

@@ -1,6 +1,6 @@
 -- The clock at an event's end; NULL beyond 64 bits.
 CREATE MACRO _end_ticks(
-    start_ticks,  -- clock at the start
+    start_ticks,
     elapsed_ticks  -- end less start, as recorded
 ) AS (
     try_cast(start_ticks::HUGEINT + elapsed_ticks AS BIGINT)
@@ -9,9 +9,9 @@ CREATE MACRO _end_ticks(
 -- The ticks from an event's start to its end, modulo 2**32 for a 32-bit clock; NULL
 -- where its times are impossible.
 CREATE MACRO _duration_ticks(
-    start_ticks,  -- clock at the start
+    start_ticks,
     elapsed_ticks,  -- end less start, as recorded
-    clock_bits  -- bits of the clock
+    clock_bits
 ) AS (
     CASE
         WHEN elapsed_ticks >= 0 THEN elapsed_ticks
@@ -109,8 +109,8 @@ SELECT
     s.clock,
     e.is_detached,
     e.overlap_ticks
-FROM (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-JOIN (SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
     ON s.signature_index = e.signature_index
 CROSS JOIN (
     SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key

@@ -1,12 +1,8 @@
 -- The rows of `inspector_events`, without their order, of a capture by its key.
 CREATE MACRO _inspector_events(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
+    capture_key, unit,
     repeats,  -- all, or last, as in `inspector_events`
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
+    steps, phase, method, runs
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -144,13 +140,9 @@ END;
 --   is_delegated_op: whether a delegate ran it
 --   start_ticks: clock at the start in each run that has it, in file order, in ticks
 CREATE MACRO inspector_events(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     repeats := 'all',  -- all: all occurrences in a run; last: only the last, as in the Inspector
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

@@ -12,18 +12,12 @@
 --   value: the percentile, linearly interpolated; NULL if no times are possible
 --   unit: unit of value: the requested one; values that are not times keep theirs
 CREATE MACRO percentiles(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     quantiles := [0.1, 0.5, 0.9],  -- list of numbers between 0 and 1
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r

@@ -1,10 +1,6 @@
 -- One run that is selected by a schedule, phase and method.
 CREATE MACRO _selected_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    runs := NULL,  -- as in `timeline`
-    steps := NULL,  -- as in `op_totals`
-    phase := NULL,  -- only runs of this phase; NULL: all runs
-    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
+    capture, runs := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 SELECT r.capture_id, r.run_index
 FROM (SELECT _capture_id(capture) AS capture_id) AS a
@@ -15,53 +11,21 @@ WHERE (runs IS NULL OR list_contains(runs, r.run_index))
         steps, phase, _known_method((SELECT _capture_id(capture)), method), 'all'
     );
 
--- One event of one run with its place in time, as for a flame chart. Delegates'
--- events that are not in ticks of the host's clock have estimated times, as their
--- clock is not related to the host's. Those of one DELEGATE_CALL with the same unit
--- are placed from the call's start: events with a clock keep their relative times;
--- bare values follow each other. If they take longer than the call, they are scaled
--- to it; values that are not times (cycles, unknown) fill the call; bytes and
--- counts are moments at the call's start.
--- Columns:
---   run_index: the run
---   event_index: position in the run's list of events
---   signature_index: the event's signature, in `signatures`
---   track: row group: host; for a delegate's event its backend if a record names it, else delegate, and its unit if that is not the host's tick; in a trace the process and thread
---   thread_index: its thread, in `threads`; NULL for formats other than traces
---   depth: number of selected events that contain it
---   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
---   event_name: the event's label
---   family: label without serial numbers and wrappers
---   instruction_id: the instruction; NULL where none is named
---   parent_run_index: run of the event that contains it; NULL where none does
---   parent_index: event_index of that event; NULL where none does
---   run_start: start of its run's first event, relative to that of the first selected run of the same dump; NULL if the run has no event on the host's clock
---   start: start relative to its run's first event; NULL for events on another clock outside of calls
---   duration: end less start; NULL without a start, for bytes and counts, and if the times are impossible
---   unit: unit of run_start, start and duration
---   is_estimated: whether start and duration are an estimate
---   logged: its duration in the file, in logged_unit; NULL if the times are impossible
---   logged_unit: ns, us, ms, s, cycles, bytes, count, unknown
-CREATE MACRO timeline(
-    capture,  -- name, hash prefix, @latest or selector
-    runs := NULL,  -- list of run_index: only these runs; NULL: all
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
-) AS TABLE
+-- The rows of `timeline`, without their order, of a capture by its key, with the self time
+-- of each event as its file would have it.
+CREATE MACRO _timeline(capture_key, unit, runs, steps, phase, method) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT
         c.capture_id,
         c.time_scale,
-        c.unit,
-        _multiplier(c.time_scale, c.unit) AS multiplier,
-        _divisor(c.time_scale, c.unit) AS divisor
-    FROM _capture(capture, unit) AS c
+        u.unit,
+        _multiplier(c.time_scale, u.unit) AS multiplier,
+        _divisor(c.time_scale, u.unit) AS divisor
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 timed AS MATERIALIZED (
-    SELECT t.*
     FROM _monotonic_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, 'all'
@@ -236,6 +200,7 @@ SELECT
     a.unit,
     e.scale IS NOT NULL AS is_estimated,
     CASE WHEN NOT t.is_impossible THEN t.duration_ticks END AS logged,
+    CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_logged,
     t.written_unit AS logged_unit
 FROM timed AS t
 CROSS JOIN target AS a
@@ -245,5 +210,49 @@ LEFT JOIN levels AS l
 LEFT JOIN estimated AS e
     ON e.run_index = t.run_index AND e.event_index = t.event_index
 LEFT JOIN threaded AS h
-    ON h.run_index = t.run_index AND h.event_index = t.event_index
-ORDER BY t.run_index, start NULLS LAST, depth, t.event_index;
+    ON h.run_index = t.run_index AND h.event_index = t.event_index;
+
+-- One event of one run with its place in time, as for a flame chart. Delegates'
+-- events that are not in ticks of the host's clock have estimated times, as their
+-- clock is not related to the host's. Those of one DELEGATE_CALL with the same unit
+-- are placed from the call's start: events with a clock keep their relative times;
+-- bare values follow each other. If they take longer than the call, they are scaled
+-- to it; values that are not times (cycles, unknown) fill the call; bytes and
+-- counts are moments at the call's start.
+-- Columns:
+--   run_index: the run
+--   event_index: position in the run's list of events
+--   signature_index: the event's signature, in `signatures`
+--   track: row group: host; for a delegate's event its backend if a record names it, else delegate, and its unit if that is not the host's tick; in a trace the process and thread
+--   thread_index: its thread, in `threads`; NULL for formats other than traces
+--   depth: number of selected events that contain it
+--   kind: framework, user, operator_call, kernel, delegate_call, delegate, control, slice
+--   event_name: the event's label
+--   family: label without serial numbers and wrappers
+--   instruction_id: the instruction; NULL where none is named
+--   parent_run_index: run of the event that contains it; NULL where none does
+--   parent_index: event_index of that event; NULL where none does
+--   run_start: start of its run's first event, relative to that of the first selected run of the same dump; NULL if the run has no event on the host's clock
+--   start: start relative to its run's first event; NULL for events on another clock outside of calls
+--   duration: end less start; NULL without a start, for bytes and counts, and if the times are impossible
+--   unit: unit of run_start, start and duration
+--   is_estimated: whether start and duration are an estimate
+--   logged: its duration in the file, in logged_unit; NULL if the times are impossible
+--   logged_unit: ns, us, ms, s, cycles, bytes, count, unknown
+CREATE MACRO timeline(
+    capture,
+    runs := NULL,  -- list of run_index: only these runs; NULL: all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL
+) AS TABLE
+WITH
+target AS MATERIALIZED (FROM _capture(capture, unit))
+SELECT
+    t.run_index, t.event_index, t.signature_index, t.track, t.thread_index, t.depth,
+    t.kind, t.event_name, t.family, t.instruction_id, t.parent_run_index,
+    t.parent_index, t.run_start, t.start, t.duration, t.unit, t.is_estimated, t.logged,
+    t.logged_unit
+FROM _timeline(
+    (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a),
+    runs, steps, phase, method
+) AS t
+ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index;

@@ -1,9 +1,6 @@
 -- The one capture that an argument matches, for questions about modules and lines.
 -- It is an error if it has no record with these.
-CREATE MACRO _linked_capture(
-    capture,  -- name, hash prefix, @latest or selector
-    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO _linked_capture(capture, unit) AS TABLE
 SELECT
     _linked_key(c.capture_id, c.name, r.record_id, r.name, r.is_complete) AS capture_id,
     c.time_scale,
@@ -15,10 +12,9 @@ LEFT JOIN records AS r ON r.record_id = c.record_id;
 
 -- Key of a capture that has a record with modules and lines; else an error.
 CREATE MACRO _linked_key(
-    capture_key,  -- key of a capture
-    capture_name,  -- its name
+    capture_key, capture_name,
     record_key,  -- key of its record; NULL if there is none
-    record_name,  -- name of the record
+    record_name,
     is_complete  -- whether the record is complete
 ) AS (
     CASE

@@ -1,10 +1,6 @@
 -- One metric that a benchmark database keeps of a capture: computed from the
 -- recorded runs, or attached to the capture.
-CREATE MACRO _benchmark_metrics(
-    capture,  -- name, hash prefix, @latest or selector
-    steps := NULL,  -- as in `op_totals`
-    phase := NULL  -- only runs of this phase; NULL: all runs
-) AS TABLE
+CREATE MACRO _benchmark_metrics(capture, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT

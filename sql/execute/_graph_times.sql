@@ -4,13 +4,9 @@
 -- handles; of several nodes of a handle, the last has it. Nodes that no event ran,
 -- or for which that is unknown, have no row, nor do those of nested graphs.
 CREATE MACRO _graph_times(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     graph,  -- exported_program or edge_dialect_exported_program
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- as in `op_totals`
-    phase := NULL,  -- only runs of this phase; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

@@ -15,9 +15,8 @@ calls AS (
         SELECT i.* FROM signatures AS i
         WHERE i.capture_id = capture_key AND i.kind = 'delegate_call'
     ) AS s
-    JOIN (
-        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.signature_index = s.signature_index
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t
+        ON t.signature_index = s.signature_index
 ),
 -- Outside of the recursion, in which DuckDB would read the events of all captures.
 parents AS MATERIALIZED (

@@ -31,7 +31,6 @@ within AS MATERIALIZED (
         steps, phase, method, runs
     ) AS e
     UNION ALL BY NAME
-    SELECT t.*
     FROM _trace_nodes(
         (SELECT a.capture_id FROM target AS a WHERE a.is_trace),
         steps, phase, method, runs

@@ -7,23 +7,12 @@ added AS (
     SELECT
         t.run_index,
         bool_or(t.is_impossible AND t.event_index = t.execute_index) AS is_impossible,
-        try_cast(sum(
-            CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks ELSE 0 END
-        ) AS BIGINT) AS execute_ticks,
-        try_cast(sum(
-            CASE WHEN s.kind = 'kernel' THEN t.self_ticks ELSE 0 END
-        ) AS BIGINT) AS kernel_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kind IN ('delegate_call', 'delegate') THEN t.self_ticks ELSE 0
-            END
-        ) AS BIGINT) AS delegate_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kind = 'operator_call' AND t.children = 0 THEN t.self_ticks
-                ELSE 0
-            END
-        ) AS BIGINT) AS operator_ticks
+        _sum_where(t.duration_ticks, t.event_index = t.execute_index) AS execute_ticks,
+        _sum_where(t.self_ticks, s.kind = 'kernel') AS kernel_ticks,
+        _sum_where(t.self_ticks, s.kind IN ('delegate_call', 'delegate'))
+            AS delegate_ticks,
+        _sum_where(t.self_ticks, s.kind = 'operator_call' AND t.children = 0)
+            AS operator_ticks
     FROM _self_times(
         capture_key, steps, phase, method, runs
     ) AS t

@@ -33,14 +33,7 @@ GROUP BY a.method, a.module_path;
 
 -- The self times of a capture's events within its executes, with their places in
 -- `time_tree`, outermost first.
-CREATE MACRO _tree_leaves(
-    capture_key,  -- key of a capture
-    parted_by,  -- module or event
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _tree_leaves(capture_key, parted_by, steps, phase, method, runs) AS TABLE
 WITH
 in_modules AS (
     SELECT

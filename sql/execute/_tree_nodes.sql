@@ -1,13 +1,6 @@
 -- One node of `time_tree` of a capture with executes: a place of events, or one
 -- that contains such places.
-CREATE MACRO _execute_nodes(
-    capture_key,  -- key of a capture
-    parted_by,  -- module or event
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs  -- typical or all, see `typical_runs`
-) AS TABLE
+CREATE MACRO _execute_nodes(capture_key, parted_by, steps, phase, method, runs) AS TABLE
 WITH
 parts AS (
     SELECT

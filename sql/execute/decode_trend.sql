@@ -12,10 +12,7 @@
 --   intercept: value of the line at position 0, so that half of the runs are above the line; NULL as slope
 --   tau: share of the pairs of runs that increase less the share that decrease (Kendall's), from -1 to 1; NULL as slope
 --   unit: unit of execute, slope and intercept
-CREATE MACRO decode_trend(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO decode_trend(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT

@@ -16,12 +16,8 @@
 --   worst_module: module with most of that time; NULL where unknown
 --   basis: source of the numbers of nodes, as in `delegation`; NULL if the row has no nodes
 CREATE MACRO delegate_coverage(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
+    runs := 'typical'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -42,7 +38,6 @@ target AS MATERIALIZED (
     LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS MATERIALIZED (
-    SELECT t.*
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t

@@ -27,12 +27,8 @@
 --   unit: unit of self_time
 --   score: share of the call's events that have an op; NULL without an event
 CREATE MACRO delegate_graph(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
+    runs := 'typical'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

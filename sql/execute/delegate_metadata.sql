@@ -11,9 +11,7 @@
 --   field: name of the field; function_code, unit; NULL for metadata that is kept as it is
 --   value: value as text; bytes that are not text as hexadecimal
 --   runs: number of events with this value
-CREATE MACRO delegate_metadata(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO delegate_metadata(capture) AS TABLE
 WITH
 logged AS (
     SELECT
@@ -112,9 +110,7 @@ ORDER BY d.block_index, d.slot, d.source, d.field, d.value;
 
 -- Bytes as text: ASCII as it is, or decoded if they are JSON in base64, as VGF
 -- writes it; NULL if they are not text.
-CREATE MACRO _metadata_text(
-    bytes  -- metadata that a delegate logged
-) AS (
+CREATE MACRO _metadata_text(bytes) AS (
     CASE
         WHEN regexp_full_match(_ascii_text(bytes), '[A-Za-z0-9+/]{8,}={0,2}')
             AND starts_with(
@@ -126,9 +122,7 @@ CREATE MACRO _metadata_text(
 );
 
 -- Bytes as text; NULL if some are not printable ASCII.
-CREATE MACRO _ascii_text(
-    bytes  -- metadata that a delegate logged
-) AS (
+CREATE MACRO _ascii_text(bytes) AS (
     CASE
         WHEN regexp_full_match(try(decode(bytes)), '[\x20-\x7e\t\r\n]*')
             THEN try(decode(bytes))

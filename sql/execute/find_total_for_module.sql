@@ -9,14 +9,11 @@
 --   events: number of events of a block in it; NULL if unknown
 --   unit: unit of total
 CREATE MACRO find_total_for_module(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     module,  -- a module's path; with match := 'substring', a part of a module's key
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     match := 'exact',  -- exact: the module of that path; substring: as in the Inspector
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -35,7 +32,6 @@ target AS MATERIALIZED (
     LEFT JOIN records AS r ON r.record_id = c.record_id
 ),
 times AS (
-    SELECT t.*
     FROM _attributed_times(
         (SELECT a.linked_key FROM target AS a), steps, phase, method, runs
     ) AS t

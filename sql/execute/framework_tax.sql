@@ -23,18 +23,12 @@
 --   note: includes tracing; without tracing; no operators traced; work is slower when traced; the baseline is slower; the baseline is of another method; the baseline does not distinguish methods
 --   unit: unit of execute to tax
 CREATE MACRO framework_tax(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     baseline := NULL,  -- a capture of level method_only, by name, hash prefix or selector; NULL: none
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
@@ -151,9 +145,7 @@ CREATE MACRO _framework_tax_alone(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     x.run_index,
     x.scope AS method,

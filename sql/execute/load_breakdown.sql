@@ -129,14 +129,9 @@ CROSS JOIN target AS a;
 --   exclusive: total less the components nested in it; NULL for first run excess
 --   share_percent: part of total within the Program::load_method of the run, in percent of that; NULL if there is none
 --   unit: unit of total and exclusive
-CREATE MACRO load_breakdown(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO load_breakdown(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     l.run_index,
     l.component,

@@ -55,18 +55,11 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 --   unit: unit of self_time and total
 --   self_ticks: self_time in ticks, a whole number; NULL if unknown
 CREATE MACRO module_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
+    runs := 'typical'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit
-    FROM _linked_capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _linked_capture(capture, unit)),
 times AS MATERIALIZED (
     SELECT
         t.method,
@@ -82,7 +75,6 @@ times AS MATERIALIZED (
     GROUP BY t.method, t.module_path
 ),
 modules AS (
-    SELECT m.*
     FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
     WHERE m.method IN (SELECT t.method FROM times AS t)
 ),
@@ -158,10 +150,7 @@ ORDER BY d.method, d.depth IS NULL, d.module_path;
 
 -- Whether a module is another one or a submodule of it. A name in parentheses is
 -- not a module, and only equal to itself.
-CREATE MACRO _is_within(
-    inner_path,  -- a module's path
-    outer_path  -- a module's path
-) AS (
+CREATE MACRO _is_within(inner_path, outer_path) AS (
     inner_path = outer_path
     OR (
         NOT starts_with(inner_path, '(')

@@ -7,7 +7,6 @@ target AS MATERIALIZED (
     JOIN captures AS c ON c.capture_id = u.capture_id
 ),
 times AS MATERIALIZED (
-    SELECT t.*
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
@@ -115,12 +114,8 @@ LEFT JOIN backends AS b
 --   share_percent: self_time in percent of the executes; NULL if unknown
 --   unit: unit of self_time
 CREATE MACRO node_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
+    runs := 'typical'
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

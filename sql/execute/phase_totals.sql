@@ -10,10 +10,7 @@
 --   min: shortest time
 --   max: longest time
 --   unit: unit of total to max
-CREATE MACRO phase_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO phase_totals(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT

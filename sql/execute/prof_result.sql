@@ -1,9 +1,7 @@
 -- A number rounded to 4 decimal places like Python's `round`: by the exact value of
 -- the double, halves to the even digit. DuckDB's `round` multiplies first, so
 -- numbers near a half may round differently.
-CREATE MACRO _round_half_even(
-    value  -- a number
-) AS (
+CREATE MACRO _round_half_even(value) AS (
     format('{:.4f}', value::DOUBLE)::DOUBLE
 );
 

@@ -1,11 +1,6 @@
 -- One run that executed, classified as warm-up, typical or outlier.
 CREATE MACRO _classified_runs(
-    capture_key,  -- key of a capture
-    unit,  -- unit of results: one that `_capture` has checked
-    steps,  -- as in `op_totals`
-    phase,  -- only runs of this phase; NULL: all runs
-    method,  -- only runs of this method; NULL: all runs
-    runs,  -- typical or all, see `typical_runs`
+    capture_key, unit, steps, phase, method, runs,
     later_runs := 3  -- number of later runs from which a first run counts as a warm-up
 ) AS TABLE
 WITH
@@ -67,17 +62,10 @@ LEFT JOIN blocks AS b
 --   block_median: median of execute of the typical runs of its block and phase
 --   unit: unit of execute and block_median
 CREATE MACRO run_times(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     j.run_index,
     r.name,

@@ -19,16 +19,10 @@
 --   slow_runs: number of slow runs
 --   unit: unit of typical, slow and excess
 CREATE MACRO slow_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- By event block and phase, as other runs have other events or inputs.
 chosen AS (
     SELECT

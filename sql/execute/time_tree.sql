@@ -25,13 +25,9 @@
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number
 CREATE MACRO time_tree(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'typical'
 ) AS TABLE
 WITH RECURSIVE
 tree AS MATERIALIZED (

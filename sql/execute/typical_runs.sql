@@ -78,16 +78,10 @@ GROUP BY GROUPING SETS ((x.scope, x.block_index), ());
 --   other_percent: share of the total time in runs that are not typical, in percent
 --   unit: unit of typical_execute and all_execute
 CREATE MACRO typical_runs(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL  -- only runs of this method, as in the column `method`; NULL: all runs
+    capture, unit := NULL, steps := NULL, phase := NULL, method := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     t.method,
     t.block_index,

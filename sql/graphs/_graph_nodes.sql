@@ -1,6 +1,6 @@
 -- One node of a record's graphs of a stage, with what nodes are matched by.
 CREATE MACRO _graph_nodes(
-    record_key,  -- key of a record
+    record_key,
     graph_stage  -- stage of its graphs, in `graphs`
 ) AS TABLE
 WITH

@@ -1,7 +1,5 @@
 -- The capture or record that an argument matches, captures first.
-CREATE MACRO _capture_or_record(
-    side  -- name, hash prefix, @latest or selector of a capture, or name or hash prefix of a record
-) AS TABLE
+CREATE MACRO _capture_or_record(side) AS TABLE
 SELECT
     k.capture_id,
     CASE
@@ -36,11 +34,11 @@ LEFT JOIN captures AS k ON k.capture_id = f.capture_id;
 
 -- One side of a comparison of graphs.
 CREATE MACRO _graph_side(
-    side,  -- as in `_capture_or_record`
+    side,
     stage,  -- exported, edge, delegated, or one in `graphs`; NULL: delegated, or exported without edge graphs
     other,  -- the other side, as in `_capture_or_record`
     is_base,  -- whether this side is the baseline, whose stage is exported, or else edge, if both are the same
-    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit
 ) AS TABLE
 WITH
 chosen AS (

@@ -2,7 +2,7 @@
 -- capture. Nodes that no event ran, or for which that is unknown, have no row.
 CREATE MACRO _times_in_graph(
     capture_key,  -- key of a capture that has a record; NULL: no rows
-    unit,  -- unit of results: one that is possible for the capture
+    unit,
     stage  -- stage of the graphs; only edge graphs have times
 ) AS TABLE
 WITH
@@ -22,16 +22,13 @@ WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
 
 -- One node of a side of a comparison of graphs.
 CREATE MACRO _nodes_of_side(
-    side,  -- as in `compare_graphs`
-    stage,  -- as in `compare_graphs`
+    side, stage,
     other,  -- the other side
     is_base,  -- whether this side is the baseline
-    unit  -- as in `compare_graphs`
+    unit
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT s.* FROM _graph_side(side, stage, other, is_base, unit) AS s
-),
+target AS MATERIALIZED (FROM _graph_side(side, stage, other, is_base, unit)),
 outputs AS (
     SELECT
         v.graph_id,
@@ -115,25 +112,16 @@ CREATE MACRO compare_graphs(
     new,  -- capture or record that is compared
     base_stage := NULL,  -- exported, edge, delegated (edge with backends) or a stage in `graphs`; NULL: delegated; exported if base and new are the same, or without edge graphs
     new_stage := NULL,  -- as base_stage; NULL: delegated, or exported without edge graphs
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     reference := NULL,  -- capture whose values are assumed to be right; NULL: base
     metric := 'mse'  -- of gaps: mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of the right element)
 ) AS TABLE
 WITH
-base_side AS MATERIALIZED (
-    SELECT s.* FROM _graph_side(base, base_stage, new, true, unit) AS s
-),
-new_side AS MATERIALIZED (
-    SELECT s.* FROM _graph_side(new, new_stage, base, false, unit) AS s
-),
-base_nodes AS MATERIALIZED (
-    SELECT n.* FROM _nodes_of_side(base, base_stage, new, true, unit) AS n
-),
-new_nodes AS MATERIALIZED (
-    SELECT n.* FROM _nodes_of_side(new, new_stage, base, false, unit) AS n
-),
+base_side AS MATERIALIZED (FROM _graph_side(base, base_stage, new, true, unit)),
+new_side AS MATERIALIZED (FROM _graph_side(new, new_stage, base, false, unit)),
+base_nodes AS MATERIALIZED (FROM _nodes_of_side(base, base_stage, new, true, unit)),
+new_nodes AS MATERIALIZED (FROM _nodes_of_side(new, new_stage, base, false, unit)),
 gaps AS MATERIALIZED (
-    SELECT g.*
     FROM _graph_gaps(
         (SELECT s.capture_id FROM base_side AS s),
         (SELECT s.capture_id FROM new_side AS s),

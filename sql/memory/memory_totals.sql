@@ -7,13 +7,9 @@
 --   total_bytes: sum of their sizes in bytes
 --   largest_bytes: largest allocation in bytes; NULL if there are none
 --   largest_run_bytes: largest sum of one run in bytes; NULL if there are none
-CREATE MACRO memory_totals(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO memory_totals(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
 tracked AS (
     SELECT t.run_index, t.allocator_id, t.name
     FROM allocators AS t

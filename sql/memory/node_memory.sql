@@ -14,9 +14,7 @@
 --   tensors: number of tensors
 --   size_bytes: sum of their sizes in bytes; NULL if one is unknown
 --   peak_size_bytes: size of those that live at the method's peak; 0 if none does
-CREATE MACRO node_memory(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO node_memory(capture) AS TABLE
 WITH
 target AS MATERIALIZED (
     SELECT

@@ -15,18 +15,12 @@
 --   is_beyond: whether it is the bar of durations beyond the fence
 --   unit: unit of low and high: the requested one; values that are not times keep theirs
 CREATE MACRO event_histogram(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     bins := 24,  -- number of bars up to the fence, from 1 to 1000
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all'  -- typical (only typical runs, see `typical_runs`) or all
+    unit := NULL, steps := NULL, phase := NULL, method := NULL, runs := 'all'
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 durations AS (
     SELECT
         e.block_index,

@@ -11,16 +11,9 @@
 --   runs: number of runs it is computed from
 --   unit: unit of value, low and high; percent
 --   note: remark about the value; NULL if there is none
-CREATE MACRO headline(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'typical'  -- typical (only typical runs, see `typical_runs`) or all
-) AS TABLE
+CREATE MACRO headline(capture, unit := NULL, method := NULL, runs := 'typical') AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 executes AS (
     SELECT
         t.scope AS part,

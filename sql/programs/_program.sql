@@ -2,9 +2,7 @@
 -- that prefix of their hash. Table aliases begin with an underscore in this file:
 -- an argument may be a column of the caller's, and must not be captured by one of
 -- these.
-CREATE MACRO _matching_programs(
-    program  -- name, or at least 4 characters of a hash
-) AS TABLE
+CREATE MACRO _matching_programs(program) AS TABLE
 SELECT _each.program_id, _each.name
 FROM programs AS _each
 WHERE CASE
@@ -17,9 +15,7 @@ END;
 
 -- Key of the one program that an argument matches. If none or several match, it is
 -- an error that lists the nearest ones.
-CREATE MACRO _program_id(
-    program  -- name or hash prefix of a program
-) AS (
+CREATE MACRO _program_id(program) AS (
     SELECT CASE _found.number
         WHEN 1 THEN _found.program_id
         WHEN 0 THEN error(
@@ -46,9 +42,7 @@ CREATE MACRO _program_id(
 
 -- The three program names most similar to an argument, as text; NULL if there are
 -- none.
-CREATE MACRO _nearest_programs(
-    program  -- name or hash prefix of a program
-) AS (
+CREATE MACRO _nearest_programs(program) AS (
     SELECT string_agg(
         _near.name, ', ' ORDER BY _near.distance, _near.name
     )
@@ -67,7 +61,7 @@ CREATE MACRO _nearest_programs(
 -- The methods of a program with the requested name, or all. If there is none of
 -- that name, it is an error that lists the methods.
 CREATE MACRO _selected_methods(
-    program,  -- name or hash prefix of a program
+    program,
     method  -- a method's name; NULL: all
 ) AS TABLE
 SELECT

@@ -50,9 +50,7 @@ ORDER BY
     coalesce(b.item, n.item);
 
 -- One item of a program.
-CREATE MACRO _program_items(
-    program  -- name or hash prefix of a program
-) AS TABLE
+CREATE MACRO _program_items(program) AS TABLE
 WITH
 target AS (
     SELECT _program_id(program) AS program_id

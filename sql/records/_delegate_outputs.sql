@@ -3,9 +3,7 @@
 -- the export keeps the order of nodes, which is that of the call's debug handles.
 CREATE MACRO _delegate_outputs(record_key, program_key, capture_key) AS TABLE
 WITH
-nodes AS MATERIALIZED (
-    SELECT d.* FROM _certain_delegates(record_key, program_key, capture_key) AS d
-),
+nodes AS MATERIALIZED (FROM _certain_delegates(record_key, program_key, capture_key)),
 produced AS MATERIALIZED (
     SELECT
         n.method,

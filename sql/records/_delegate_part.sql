@@ -2,9 +2,7 @@
 -- layout (changes of dimensions), ops. Names are XNNPACK's (`Transpose (ND, X32)`,
 -- `Copy (NC, X32)`, `Convert ...`, `Static Reshape (NC)`); other backends use the
 -- same words where they have such events.
-CREATE MACRO _delegate_part(
-    family  -- family of a delegate's event
-) AS (
+CREATE MACRO _delegate_part(family) AS (
     CASE
         WHEN regexp_matches(family, '(?i)transpose|permute|reshape|layout')
             THEN 'layout'

@@ -108,12 +108,8 @@ handles AS (
     FROM _event_handles(capture_key) AS h
     GROUP BY h.signature_index
 ),
-instruction_events AS MATERIALIZED (
-    SELECT e.* FROM _instruction_events(capture_key) AS e
-),
-modules AS MATERIALIZED (
-    SELECT m.* FROM _event_modules(capture_key) AS m
-),
+instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
+modules AS MATERIALIZED (FROM _event_modules(capture_key)),
 -- An event of a delegate without nodes has module and line of its call.
 calls AS (
     SELECT

@@ -2,9 +2,7 @@
 -- debug handle, as all nodes of the op come before the one with its outputs.
 CREATE MACRO _last_events(capture_key) AS TABLE
 WITH
-instruction_events AS MATERIALIZED (
-    SELECT e.* FROM _instruction_events(capture_key) AS e
-),
+instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 last_instructions AS (
     SELECT h.method, h.debug_handle, max(h.instruction_id) AS instruction_id
     FROM captures AS k
@@ -38,7 +36,6 @@ target AS MATERIALIZED (
     SELECT k.record_id FROM captures AS k WHERE k.capture_id = capture_key
 ),
 results AS MATERIALIZED (
-    SELECT r.*
     FROM _op_results((SELECT a.record_id FROM target AS a)) AS r
     WHERE r.stage = 'edge_dialect_exported_program'
 ),

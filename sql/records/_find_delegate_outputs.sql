@@ -10,12 +10,10 @@ target AS MATERIALIZED (
     WHERE k.capture_id = capture_key
 ),
 results AS MATERIALIZED (
-    SELECT r.*
     FROM _op_results((SELECT a.record_id FROM target AS a)) AS r
     WHERE r.stage = 'edge_dialect_exported_program'
 ),
 outputs AS MATERIALIZED (
-    SELECT o.*
     FROM _delegate_outputs(
         (SELECT a.record_id FROM target AS a),
         (SELECT a.program_id FROM target AS a),
@@ -54,7 +52,6 @@ calls AS (
     WHERE e.kind = 'delegate_call'
 ),
 found_in_calls AS (
-    SELECT c.*
     FROM calls AS c
     WHERE c.problem IS NULL AND c.position IS NOT NULL
     QUALIFY c.depth = min(c.depth) OVER (

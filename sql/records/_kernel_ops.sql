@@ -1,7 +1,7 @@
 -- One op that the kernels of a record's program run, as far as the events of linked
 -- captures and the instructions of a program show them.
 CREATE MACRO _kernel_ops(
-    record_key,  -- key of a record
+    record_key,
     program_key,  -- key of a program; NULL: none
     capture_key  -- key of a capture that is linked to the record; NULL: for each method the capture that fits it best
 ) AS TABLE

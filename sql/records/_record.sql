@@ -1,9 +1,7 @@
 -- The records that an argument matches: the one with that name, else those with
 -- that prefix of their hash. Table aliases begin with an underscore in this file,
 -- as in captures/_capture.sql.
-CREATE MACRO _matching_records(
-    record  -- name, or at least 4 characters of a hash
-) AS TABLE
+CREATE MACRO _matching_records(record) AS TABLE
 SELECT _each.record_id, _each.name
 FROM records AS _each
 WHERE CASE
@@ -16,9 +14,7 @@ END;
 
 -- Key of the one record that an argument matches. If none or several match, it is
 -- an error that lists the nearest ones.
-CREATE MACRO _record_id(
-    record  -- name, or at least 4 characters of a hash
-) AS (
+CREATE MACRO _record_id(record) AS (
     SELECT CASE _found.number
         WHEN 1 THEN _found.record_id
         WHEN 0 THEN error(

@@ -125,9 +125,7 @@ GROUP BY r.block_index;
 --   method: the method; NULL if less than half of the operators fit, or two methods fit equally well
 --   score: share of the block's distinct kernels and delegate calls that fit the best method
 --   candidates: the methods that fit equally well, as text
-CREATE MACRO block_methods(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO block_methods(capture) AS TABLE
 SELECT m.block_index, m.method, m.score, m.candidates
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
 JOIN linked_methods AS m ON m.capture_id = a.capture_id
@@ -135,7 +133,7 @@ ORDER BY m.block_index;
 
 -- One finding about a capture and the record or program it is linked to.
 CREATE MACRO _link_findings(
-    capture_key,  -- key of a capture
+    capture_key,
     fitting  -- share of the operators below which a record is of another program
 ) AS TABLE
 WITH

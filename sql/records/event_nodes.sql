@@ -105,9 +105,7 @@ FROM found AS f;
 --   module_path: path of the node's module, innermost; NULL where none was kept
 --   source_file: file of the user's line that made the node; NULL where none was kept
 --   source_line: line in that file; NULL where none was kept
-CREATE MACRO event_nodes(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO event_nodes(capture) AS TABLE
 SELECT
     n.signature_index,
     s.block_index,

@@ -17,9 +17,7 @@
 --   source_line: line in that file; NULL if the event comes from several lines or none
 --   mapping: exact; aligned within a delegate; call if module and line are those of its delegate's call; NULL for other events without nodes
 --   backend: backend of its delegate; NULL if no delegate ran it
-CREATE MACRO event_ops(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO event_ops(capture) AS TABLE
 SELECT
     s.block_index,
     s.slot,

@@ -1,40 +1,28 @@
 -- Whether a step time of a trace is that of a device.
-CREATE MACRO _is_device_time(
-    kind  -- kind of `step_times`
-) AS (
+CREATE MACRO _is_device_time(kind) AS (
     starts_with(kind, 'device_')
 );
 
 -- The end of the name of an op or annotation of a trace, if it is about the time of
 -- what it launched.
-CREATE MACRO _device_suffix(
-    kind  -- kind of `step_times`
-) AS (
+CREATE MACRO _device_suffix(kind) AS (
     CASE WHEN kind IN ('device_op', 'device_annotation') THEN ' on devices' ELSE '' END
 );
 
 -- Whether a step time of a trace is that of the whole step.
-CREATE MACRO _is_step_total(
-    kind  -- kind of `step_times`
-) AS (
+CREATE MACRO _is_step_total(kind) AS (
     kind IN ('framework', 'device_total')
 );
 
 -- Whether a step time of a trace is a part of the step's that no other part contains.
-CREATE MACRO _is_part_of_step(
-    kind  -- kind of `step_times`
-) AS (
+CREATE MACRO _is_part_of_step(kind) AS (
     kind NOT IN (
         'annotation', 'module', 'device_op', 'device_annotation', 'device_module'
     )
 );
 
 -- The identity of what a step time of a trace is about, in all captures.
-CREATE MACRO _step_item(
-    scope,  -- scope of `step_times`
-    kind,  -- kind of `step_times`
-    label  -- label of `step_times`
-) AS (
+CREATE MACRO _step_item(scope, kind, label) AS (
     CASE WHEN _is_step_total(kind) THEN scope
         ELSE concat_ws('|', scope, kind, '?', label, 1)
     END

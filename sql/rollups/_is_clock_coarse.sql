@@ -1,7 +1,7 @@
 -- Whether a clock is too coarse to measure small changes of a time: its step is 1
 -- us (or 1000 cycles) or more, and the time is less than 500 steps.
 CREATE MACRO _is_clock_coarse(
-    ticks,  -- the time, in ticks
+    ticks,
     resolution,  -- value that at least half of such times are multiples of, in ticks
     scale  -- nanoseconds in a tick; 1 for cycles
 ) AS (

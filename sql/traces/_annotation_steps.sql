@@ -1,9 +1,6 @@
 -- The calls of an annotation of a trace as steps by which it is compared, without
 -- those within another one.
-CREATE MACRO _annotation_steps(
-    capture_key,  -- key of a capture
-    step_name  -- name of the annotation
-) AS TABLE
+CREATE MACRO _annotation_steps(capture_key, step_name) AS TABLE
 -- Calls begin in the order of their starts: one that begins before the end of
 -- another is within it, or overlaps it.
 SELECT
@@ -41,7 +38,7 @@ CREATE MACRO _step_kind(activity) AS (
 
 -- The name of a host event in `step_times`: of a module without `nn.Module: `.
 CREATE MACRO _step_label(
-    activity,  -- as in `signatures`
+    activity,
     family  -- its label without serial numbers
 ) AS (
     CASE activity WHEN 'module' THEN substr(family, 12) ELSE family END

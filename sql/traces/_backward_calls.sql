@@ -26,7 +26,6 @@ begun AS (
     WHERE b.place = 1
 ),
 outermost AS MATERIALIZED (
-    SELECT b.*
     FROM begun AS b
     WHERE b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks
 ),
@@ -149,9 +148,9 @@ WITH RECURSIVE
 modules AS MATERIALIZED (
     SELECT e.event_index, m.module, t.module_index AS outer_index
     FROM _module_signatures(capture_key) AS m
-    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.signature_index = m.signature_index
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = e.event_index
 ),
 paths AS (
@@ -164,6 +163,6 @@ paths AS (
     JOIN modules AS m ON m.outer_index = p.event_index
 )
 SELECT t.event_index, p.modules
-FROM (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
 LEFT JOIN modules AS m ON m.event_index = t.event_index
 JOIN paths AS p ON p.event_index = coalesce(m.event_index, t.module_index);

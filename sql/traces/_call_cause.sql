@@ -2,7 +2,7 @@
 -- for calls that wait for a device, the purpose of others, call for those of no known
 -- purpose; NULL for calls that belong to launching.
 CREATE MACRO _call_cause(
-    purpose,  -- purpose of the call, as in `signatures`
+    purpose,
     waits  -- whether it waits for a device
 ) AS (
     CASE

@@ -2,7 +2,7 @@
 -- family), else computation.
 CREATE MACRO _work_type(
     kind,  -- kernel, copy, fill
-    kernel_family  -- as in `signatures`
+    kernel_family
 ) AS (
     CASE
         WHEN kind <> 'kernel' THEN 'memory'
@@ -14,7 +14,7 @@ CREATE MACRO _work_type(
 -- One interval between two successive moments of a device: starts and ends of its
 -- events and of steps. Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _device_activity(
-    capture_key,  -- key of a capture
+    capture_key,
     scope  -- device: from the first event to the last; step: the steps of `step_breakdown`
 ) AS TABLE
 WITH
@@ -22,11 +22,9 @@ work AS MATERIALIZED (
     SELECT
         l.start_ticks,
         l.end_ticks,
-        d.device,
+        l.device,
         _work_type(l.kind, l.kernel_family) AS type
     FROM _launches(capture_key) AS l
-    LEFT JOIN device_events AS d
-        ON d.capture_id = capture_key AND d.event_index = l.event_index
     WHERE CASE
         WHEN scope IN ('device', 'step') THEN true
         ELSE error('by must be device or step, not ' || coalesce(scope, 'NULL'))

@@ -3,7 +3,7 @@
 -- began: nothing was waiting to run. The rest is queued time: the next event was
 -- launched, and had not started.
 CREATE MACRO _device_gaps(
-    capture_key,  -- key of a capture
+    capture_key,
     scope  -- device or stream
 ) AS TABLE
 WITH
@@ -89,10 +89,9 @@ LEFT JOIN _event_labels(capture_key) AS n ON n.event_index = g.call_index;
 -- The cause of one gap, as in `device_idle`. What the host did is measured as the times
 -- of `_host_times` at the launch less those at the start of the gap.
 CREATE MACRO _idle_causes(
-    capture_key,  -- key of a capture
+    capture_key,
     scope,  -- device or stream
-    launch_ticks,  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
-    kernel_wait_ticks  -- gap from which on it is not kernel_wait, in ticks
+    launch_ticks  -- longest launch delay, in ticks; NULL for `latency_ticks` of `device_events`
 ) AS TABLE
 WITH
 gaps AS MATERIALIZED (
@@ -103,9 +102,7 @@ gaps AS MATERIALIZED (
         coalesce(launch_ticks, g.latency_ticks) AS limit_ticks
     FROM _device_gaps(capture_key, scope) AS g
 ),
-times AS MATERIALIZED (
-    SELECT t.* FROM _host_times(capture_key) AS t
-),
+times AS MATERIALIZED (FROM _host_times(capture_key)),
 of_causes AS MATERIALIZED (
     SELECT t.* FROM times AS t WHERE t.call IS NULL
 ),
@@ -225,9 +222,7 @@ judged AS (
     LEFT JOIN calls AS c ON c.next_index = g.next_index
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
-owners AS (
-    SELECT o.* FROM _innermost_owners(capture_key) AS o
-)
+owners AS (FROM _innermost_owners(capture_key))
 SELECT
     j.run_index,
     j.device,
@@ -246,12 +241,7 @@ SELECT
     j.next_label,
     CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
         THEN j.waited_label
-    END AS waited_label,
-    CASE
-        WHEN j.host_ticks > 0 THEN 'host_wait'
-        WHEN j.ticks < kernel_wait_ticks THEN 'kernel_wait'
-        ELSE 'other'
-    END AS hta_cause
+    END AS waited_label
 FROM judged AS j
 ASOF LEFT JOIN owners AS o
     ON o.thread_index = j.call_thread AND j.asked_ticks >= o.at_ticks;

@@ -2,13 +2,11 @@
 -- of `device_events` attributes it. All host events, if the trace has device events, and all device events
 -- of `_launches`.
 CREATE MACRO _launched_times(
-    capture_key,  -- key of a capture
+    capture_key,
     hosts  -- all host events; or launching: annotations, modules, and ops that launched something themselves
 ) AS TABLE
 WITH
-owners AS MATERIALIZED (
-    SELECT o.* FROM _launches(capture_key) AS o
-),
+owners AS MATERIALIZED (FROM _launches(capture_key)),
 self_times AS (
     SELECT o.owner_index, sum(o.device_ticks) AS ticks
     FROM owners AS o
@@ -111,9 +109,8 @@ SELECT
     e.run_index, e.event_index, s.slice, s.label, s.family, s.is_helper, false, false,
     NULL, e.start_ticks, w.ticks, NULL, NULL
 FROM self_times AS w
-JOIN (
-    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-) AS e ON e.event_index = w.owner_index
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    ON e.event_index = w.owner_index
 JOIN classified AS s ON s.signature_index = e.signature_index
 WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
@@ -145,10 +142,10 @@ WITH
 modules AS MATERIALIZED (
     SELECT e.event_index, m.module
     FROM _module_signatures(capture_key) AS m
-    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.signature_index = m.signature_index
 )
 SELECT t.run_index, t.event_index, m.module
-FROM (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
 LEFT JOIN modules AS o ON o.event_index = t.event_index
 JOIN modules AS m ON m.event_index = coalesce(o.event_index, t.module_index);

@@ -1,7 +1,7 @@
 -- The time of one total, op, annotation, module or kernel in one step of a trace, on
 -- devices: of what was launched in the step, see `device_events`.
 CREATE MACRO _find_device_step_times(
-    capture_key,  -- key of a capture
+    capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
 WITH

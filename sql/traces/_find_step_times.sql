@@ -5,7 +5,7 @@
 -- or module of one name. The time of the profiler's helper events belongs to the
 -- events that contain them.
 CREATE MACRO _find_step_times(
-    capture_key,  -- key of a capture
+    capture_key,
     step_name  -- name of an annotation whose calls are the steps; NULL: profiler steps
 ) AS TABLE
 WITH

@@ -1,8 +1,6 @@
 -- Type of the elements of a collective's message, as torch names it for kernels, by the
 -- name that it has among an op's inputs; NULL for unknown types.
-CREATE MACRO _message_type(
-    dtype  -- name of the type in C++
-) AS (
+CREATE MACRO _message_type(dtype) AS (
     CASE dtype
         WHEN 'float' THEN 'Float'
         WHEN 'double' THEN 'Double'
@@ -54,9 +52,7 @@ CREATE MACRO _only_elements(
 );
 
 -- One event of gloo's collectives, which run on the host, of traces without kernels.
-CREATE MACRO _gloo_events(
-    capture_keys  -- list of the keys of captures
-) AS TABLE
+CREATE MACRO _gloo_events(capture_keys) AS TABLE
 SELECT
     e.capture_id,
     e.run_index,
@@ -81,9 +77,7 @@ WHERE e.elapsed_ticks >= 0
 -- One collective of `_gloo_events` with its message and process group. The event has
 -- the tensor that the process sends, and no process group: that is known if the process
 -- is in a single one.
-CREATE MACRO _host_collectives(
-    capture_keys  -- list of the keys of captures
-) AS TABLE
+CREATE MACRO _host_collectives(capture_keys) AS TABLE
 WITH
 sized AS (
     SELECT

@@ -2,9 +2,7 @@
 CREATE MACRO _launching_threads(capture_key) AS TABLE
 SELECT DISTINCT t.thread_index, h.process
 FROM _launches(capture_key) AS l
-JOIN (
-    SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-) AS t
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     ON t.event_index = l.call_index
 JOIN threads AS h
     ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index;
@@ -34,9 +32,7 @@ WHERE s.is_data_loader
 -- Algorithm: +1 at each start, -1 at each end, running sums.
 CREATE MACRO _host_times(capture_key) AS TABLE
 WITH
-waits AS MATERIALIZED (
-    SELECT w.* FROM _host_waits(capture_key) AS w
-),
+waits AS MATERIALIZED (FROM _host_waits(capture_key)),
 edges AS (
     SELECT w.process, w.cause, w.call, w.waits, w.start_ticks AS at_ticks, 1 AS change
     FROM waits AS w

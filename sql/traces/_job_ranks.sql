@@ -1,7 +1,7 @@
 -- One trace of a rank: a capture with the label rank.
 CREATE MACRO _job_ranks(
     selector,  -- name, hash prefix or selector of captures; NULL: all captures
-    unit  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit
 ) AS TABLE
 SELECT
     c.capture_id,

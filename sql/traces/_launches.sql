@@ -22,15 +22,12 @@ calls AS (
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM classified AS k
-    JOIN (
-        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-    ) AS e ON e.signature_index = k.signature_index
-    JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
-    JOIN (
-        SELECT i.* FROM threads AS i WHERE i.capture_id = capture_key
-    ) AS h ON h.thread_index = t.thread_index
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.signature_index = k.signature_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.run_index = e.run_index AND t.event_index = e.event_index
+    JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h
+        ON h.thread_index = t.thread_index
     WHERE k.kind = 'call'
 )
 SELECT
@@ -60,13 +57,11 @@ SELECT
     d.called_index,
     d.is_inferred,
     d.latency_ticks
-FROM (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-JOIN (
-    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-) AS e ON e.run_index = d.run_index AND e.event_index = d.event_index
+FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    ON e.run_index = d.run_index AND e.event_index = d.event_index
 JOIN classified AS k ON k.signature_index = e.signature_index AND k.kind <> 'call'
-JOIN (
-    SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-) AS t ON t.run_index = d.run_index AND t.event_index = d.event_index
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    ON t.run_index = d.run_index AND t.event_index = d.event_index
 LEFT JOIN calls AS c ON c.event_index = d.call_index
 WHERE e.elapsed_ticks >= 0;

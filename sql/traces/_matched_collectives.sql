@@ -1,8 +1,6 @@
 -- Whether all processes end a collective at about the same time: not those with a
 -- root, and not messages from one process to another.
-CREATE MACRO _ends_together(
-    collective  -- name of the collective
-) AS (
+CREATE MACRO _ends_together(collective) AS (
     regexp_matches(
         replace(lower(collective), '_', ''),
         'allreduce|allgather|reducescatter|alltoall|barrier'
@@ -109,7 +107,6 @@ collectives AS (
         AND min(c.calls) = max(c.calls)
 ),
 complete AS (
-    SELECT m.*
     FROM collectives AS m
     QUALIFY m.ranks = max(m.ranks) OVER (PARTITION BY m.job, m.process_group)
 ),

@@ -1,10 +1,7 @@
 -- What a trace spent its time in, by the events that contain it: for traces without
 -- modules. The time of nodes that would be too narrow to see belongs to those around
 -- them.
-CREATE MACRO _nested_times(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO _nested_times(capture, unit := NULL) AS TABLE
 WITH
 nodes AS MATERIALIZED (
     SELECT t.node_index, t.parent_index, t.path, t.calls, t.total, t.unit

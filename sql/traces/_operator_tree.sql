@@ -1,8 +1,7 @@
 -- Whether a node is an op: not a DataLoader, an optimizer's step or a wrapper of
 -- data parallelism.
 CREATE MACRO _is_operator(
-    kind,  -- as in `_operator_tree`
-    label,  -- its label
+    kind, label,
     is_data_loader  -- whether it waits for input data
 ) AS (
     kind = 'op'
@@ -17,7 +16,6 @@ CREATE MACRO _is_operator(
 CREATE MACRO _operator_tree(capture_key) AS TABLE
 WITH
 nodes AS MATERIALIZED (
-    SELECT s.*
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind IN ('op', 'python', 'step', 'module')
         OR s.kind = 'annotation' AND s.is_communication

@@ -1,12 +1,7 @@
 -- Whether a host event of a trace is of the backward pass, by what it is itself. Ops that
 -- autograd records have its sequence number; those of the backward pass also the number
 -- of the thread that ran the forward op.
-CREATE MACRO _is_backward(
-    kind,  -- as in `_trace_slices`
-    label,  -- its label
-    sequence_number,  -- as in `trace_events`
-    forward_thread  -- as in `trace_events`
-) AS (
+CREATE MACRO _is_backward(kind, label, sequence_number, forward_thread) AS (
     kind = 'op' AND (
         coalesce(sequence_number IS NOT NULL AND forward_thread > 0, false)
         OR starts_with(label, 'autograd::engine::evaluate_function: ')
@@ -19,11 +14,7 @@ CREATE MACRO _is_backward(
 -- The pass of a training step that a host event of a trace belongs to, by what it is
 -- itself: 1 backward, 2 optimizer, 3 data_loading, 4 forward; NULL for other events.
 CREATE MACRO _pass_place(
-    kind,  -- as in `_trace_slices`
-    is_data_loader,  -- as in `_trace_slices`
-    label,  -- its label
-    sequence_number,  -- as in `trace_events`
-    forward_thread,  -- as in `trace_events`
+    kind, is_data_loader, label, sequence_number, forward_thread,
     has_sequences  -- whether any event of the trace has a sequence number
 ) AS (
     CASE

@@ -1,9 +1,7 @@
 -- One part of the critical path of a trace with the op that it belongs to.
 CREATE MACRO _path_elements(capture_key, step, step_name) AS TABLE
 WITH
-parts AS MATERIALIZED (
-    SELECT p.* FROM _path_parts(capture_key, step, step_name) AS p
-),
+parts AS MATERIALIZED (FROM _path_parts(capture_key, step, step_name)),
 kinds AS MATERIALIZED (
     SELECT
         s.signature_index,
@@ -34,12 +32,12 @@ events_of_path AS MATERIALIZED (
     FROM (
         SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL
     ) AS p
-    JOIN (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.event_index = p.event_index
     JOIN kinds AS k ON k.signature_index = e.signature_index
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = p.event_index
-    LEFT JOIN (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
         ON d.event_index = p.event_index
 )
 SELECT

@@ -10,7 +10,7 @@
 -- only to or from a thread of the backward pass: most of what it runs is of the backward
 -- pass.
 CREATE MACRO _path_moments(
-    capture_key,  -- key of a capture
+    capture_key,
     last_thread  -- thread in which the path ends
 ) AS TABLE
 WITH
@@ -57,9 +57,9 @@ slices AS MATERIALIZED (
 streams AS (
     SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
     FROM _capture_events(capture_key) AS e
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = e.event_index
-    JOIN (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
         ON d.event_index = e.event_index
     WHERE e.category = 'cuda_sync'
         AND starts_with(e.label, 'Stream Sync')
@@ -80,7 +80,7 @@ recorded AS MATERIALIZED (
         d.call_index,
         max(w.end_ticks) AS end_ticks,
         arg_max(w.event_index, (w.end_ticks, w.event_index)) AS event_index
-    FROM (SELECT i.* FROM device_events AS i WHERE i.capture_id = capture_key) AS d
+    FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
     JOIN work AS w ON w.event_index = d.wait_index
     WHERE d.wait_kind = 'synchronization'
     GROUP BY d.call_index
@@ -88,7 +88,6 @@ recorded AS MATERIALIZED (
 synchronized AS (
     SELECT c.*, e.end_ticks AS from_ticks, e.event_index AS from_event
     FROM (
-        SELECT c.*
         FROM calls AS c
         WHERE c.stream IS NULL
             AND c.event_index NOT IN (SELECT r.call_index FROM recorded AS r)
@@ -123,7 +122,6 @@ outermost AS (
 ),
 -- Without those that begin before another one has ended.
 gaps AS MATERIALIZED (
-    SELECT o.*
     FROM outermost AS o
     WHERE o.before_ticks IS NULL OR o.start_ticks > o.before_ticks
 ),
@@ -137,7 +135,7 @@ classes AS MATERIALIZED (
             )::INTEGER
         ) > count(*) AS is_backward
     FROM gaps AS g
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = g.event_index
     JOIN threads AS h
         ON h.capture_id = capture_key AND h.thread_index = g.thread_index

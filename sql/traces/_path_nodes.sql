@@ -4,14 +4,13 @@
 -- stretches of time: of the device event itself, of the wait for what came before,
 -- and of the thread that then ran, from its own last wait on.
 CREATE MACRO _path_nodes(
-    capture_key,  -- key of a capture
+    capture_key,
     begin_ticks,  -- clock at the start of the requested part
     until_ticks,  -- clock at its end
     last_thread  -- thread in which the path ends if it does not end in a device
 ) AS TABLE
 WITH
 moments AS MATERIALIZED (
-    SELECT m.*
     FROM _path_moments(capture_key, last_thread) AS m
     WHERE m.end_ticks > begin_ticks AND m.end_ticks <= until_ticks
 ),
@@ -66,7 +65,6 @@ FROM arrived AS a;
 CREATE MACRO _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS TABLE
 WITH RECURSIVE
 nodes AS MATERIALIZED (
-    SELECT n.*
     FROM _path_nodes(capture_key, begin_ticks, until_ticks, last_thread) AS n
 ),
 rounds AS (
@@ -96,7 +94,6 @@ CREATE MACRO _path_stretches(
 ) AS TABLE
 WITH
 walk AS MATERIALIZED (
-    SELECT p.*
     FROM _path_walk(capture_key, begin_ticks, until_ticks, last_thread) AS p
 ),
 stretches AS (

@@ -6,11 +6,8 @@
 -- end its parent; stretches of the path begin and end among these moments.
 CREATE MACRO _path_parts(capture_key, step, step_name) AS TABLE
 WITH
-part AS MATERIALIZED (
-    SELECT w.* FROM _path_window(capture_key, step, step_name) AS w
-),
+part AS MATERIALIZED (FROM _path_window(capture_key, step, step_name)),
 whole AS MATERIALIZED (
-    SELECT s.*
     FROM _path_stretches(
         capture_key,
         (SELECT p.start_ticks FROM part AS p),
@@ -63,9 +60,9 @@ nearby AS MATERIALIZED (
         h.is_annotation,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
-    FROM (SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     JOIN hosts AS h ON h.signature_index = e.signature_index
-    JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
         ON t.event_index = e.event_index
     JOIN spans AS p
         ON p.thread_index = t.thread_index

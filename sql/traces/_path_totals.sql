@@ -28,33 +28,19 @@ by_event AS (
         n.call,
         n.kernel,
         try_cast(sum(n.ticks) AS BIGINT) AS ticks,
-        try_cast(
-            sum(CASE WHEN n.is_host THEN n.ticks ELSE 0 END) AS BIGINT
-        ) AS host_ticks,
+        _sum_where(n.ticks, n.is_host) AS host_ticks,
         count(*) AS parts
     FROM _path_shares(capture_key, step, step_name) AS n
     GROUP BY n.op, n.call, n.kernel
-),
-ranked AS (
-    SELECT
-        b.*,
-        row_number() OVER (
-            PARTITION BY b.op ORDER BY b.kernel IS NULL, b.ticks DESC, b.kernel
-        ) AS kernel_place,
-        row_number() OVER (
-            PARTITION BY b.op ORDER BY b.call IS NULL, b.ticks DESC, b.call
-        ) AS call_place
-    FROM by_event AS b
 )
 SELECT
     r.op,
     try_cast(sum(r.ticks) AS BIGINT) AS ticks,
     try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
-    try_cast(
-        sum(CASE WHEN r.kernel IS NULL THEN 0 ELSE r.ticks END) AS BIGINT
-    ) AS device_ticks,
-    max(CASE WHEN r.call_place = 1 THEN r.call END) AS call,
-    max(CASE WHEN r.kernel_place = 1 THEN r.kernel END) AS kernel,
+    _sum_where(r.ticks, r.kernel IS NOT NULL) AS device_ticks,
+    arg_min(r.call, (-r.ticks, r.call)) FILTER (WHERE r.call IS NOT NULL) AS call,
+    arg_min(r.kernel, (-r.ticks, r.kernel)) FILTER (WHERE r.kernel IS NOT NULL)
+        AS kernel,
     sum(r.parts)::BIGINT AS parts
-FROM ranked AS r
+FROM by_event AS r
 GROUP BY r.op;

@@ -4,7 +4,6 @@
 CREATE MACRO _path_window(capture_key, step, step_name) AS TABLE
 WITH
 slices AS MATERIALIZED (
-    SELECT s.*
     FROM _trace_slices(capture_key) AS s
     WHERE s.kind NOT IN ('module', 'python')
         AND (s.kind <> 'annotation' OR s.label = step_name)

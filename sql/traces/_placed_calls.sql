@@ -2,7 +2,7 @@
 -- out: how it gets into its backward pass and its tests.
 CREATE MACRO _called_from(
     call_stack,  -- stack of the trace, the innermost line first, separated by semicolons
-    stack_depth  -- number of lines
+    stack_depth
 ) AS (
     array_to_string(
         list_slice(
@@ -21,13 +21,10 @@ CREATE MACRO _called_from(
     )
 );
 
--- One event of the recorded runs with the row of `key_averages` that it belongs to, that
--- of its call, and what it adds to it. As in torch, an event that only calls another event
--- of its own name is one call together with it, and the profiler's helper events are not
--- calls.
-CREATE MACRO _placed_calls(
-    capture_key, parted_by, stack_depth, steps, phase, method, runs
-) AS TABLE
+-- One event of the recorded runs with its call, that call's row of `key_averages` by name,
+-- and what it adds to it. As in torch, an event that only calls another event of its own
+-- name is one call together with it, and the profiler's helper events are not calls.
+CREATE MACRO _call_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 named AS MATERIALIZED (
     SELECT
@@ -64,9 +61,8 @@ timed AS MATERIALIZED (
         n.row_index AS own_row
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
     JOIN named AS n ON n.signature_index = t.signature_index
-    LEFT JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS e ON e.run_index = t.run_index AND e.event_index = t.event_index
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
+        ON e.run_index = t.run_index AND e.event_index = t.event_index
 ),
 -- Events that are not calls, each with its call. Self time and self memory of these
 -- belong to it. Events of a dump have no thread.
@@ -122,10 +118,7 @@ call_memory AS (
 )
 SELECT
     c.row_index,
-    CASE WHEN parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
-    CASE WHEN parted_by = 'stack' THEN _called_from(t.call_stack, stack_depth) END
-        AS stack,
-    n.module,
+    c.call_index,
     c.thread_index,
     c.is_call,
     c.start_ticks,
@@ -144,6 +137,24 @@ SELECT
     i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
 FROM calls AS c
+LEFT JOIN _device_times(capture_key) AS v
+    ON v.run_index = c.run_index AND v.event_index = c.event_index
+LEFT JOIN memory AS m
+    ON m.run_index = c.run_index AND m.event_index = c.event_index
+LEFT JOIN call_memory AS i
+    ON i.run_index = c.run_index AND i.event_index = c.event_index;
+
+-- One event as in `_call_times`, with what separates rows of `key_averages`.
+CREATE MACRO _placed_calls(
+    capture_key, parted_by, stack_depth, steps, phase, method, runs
+) AS TABLE
+SELECT
+    c.*,
+    CASE WHEN parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes,
+    CASE WHEN parted_by = 'stack' THEN _called_from(t.call_stack, stack_depth) END
+        AS stack,
+    n.module
+FROM _call_times(capture_key, steps, phase, method, runs) AS c
 -- The planner knows that columns which are not used are empty, and doesn't read
 -- them.
 LEFT JOIN (
@@ -155,10 +166,4 @@ LEFT JOIN (
 LEFT JOIN (
     FROM _trace_event_modules(capture_key) AS e
     WHERE parted_by = 'module'
-) AS n ON n.event_index = c.call_index
-LEFT JOIN _device_times(capture_key) AS v
-    ON v.run_index = c.run_index AND v.event_index = c.event_index
-LEFT JOIN memory AS m
-    ON m.run_index = c.run_index AND m.event_index = c.event_index
-LEFT JOIN call_memory AS i
-    ON i.run_index = c.run_index AND i.event_index = c.event_index;
+) AS n ON n.event_index = c.call_index;

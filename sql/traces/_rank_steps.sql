@@ -2,9 +2,7 @@
 -- steps, each trace is one step.
 CREATE MACRO _rank_steps(selector, unit) AS TABLE
 WITH
-ranks AS MATERIALIZED (
-    SELECT r.* FROM _job_ranks(selector, unit) AS r
-),
+ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 profiler_steps AS MATERIALIZED (
     SELECT w.capture_id, w.run_index, w.step, w.end_ticks - w.start_ticks AS ticks
     FROM ranks AS k
@@ -39,18 +37,10 @@ work AS (
     SELECT
         k.capture_id,
         e.run_index,
-        try_cast(sum(
-            CASE
-                WHEN s.kernel_family = 'communication' THEN 0
-                ELSE e.elapsed_ticks
-            END
-        ) AS BIGINT) AS computation_ticks,
-        try_cast(sum(
-            CASE
-                WHEN s.kernel_family = 'communication' THEN e.elapsed_ticks
-                ELSE 0
-            END
-        ) AS BIGINT) AS communication_ticks
+        _sum_where(e.elapsed_ticks, s.kernel_family IS DISTINCT FROM 'communication')
+            AS computation_ticks,
+        _sum_where(e.elapsed_ticks, s.kernel_family = 'communication')
+            AS communication_ticks
     FROM ranks AS k
     JOIN signatures AS s
         ON s.capture_id = k.capture_id

@@ -3,7 +3,7 @@
 CREATE MACRO _tensor_percent(
     tensor_ticks,  -- ticks of kernels with tensor cores
     unknown_ticks,  -- ticks of kernels of which it is unknown
-    ticks  -- ticks of all kernels
+    ticks
 ) AS (
     CASE
         WHEN 10 * unknown_ticks <= ticks
@@ -13,9 +13,7 @@ CREATE MACRO _tensor_percent(
 
 -- Whether tensor cores could run an op, by its name: torch-tb-profiler's list of
 -- the ops that autocast runs in half precision, and their backward ops.
-CREATE MACRO _could_use_tensor_cores(
-    label  -- name of the op
-) AS (
+CREATE MACRO _could_use_tensor_cores(label) AS (
     label IN (
         'aten::_convolution', 'aten::conv1d', 'aten::conv2d', 'aten::conv3d',
         'aten::conv_tbc', 'aten::conv_transpose1d', 'aten::conv_transpose2d',

@@ -1,8 +1,6 @@
 -- The name of a module: of an nn.Module without `nn.Module: `, of Lightning the path
 -- of its attribute.
-CREATE MACRO _module_name(
-    label  -- label of the module's call
-) AS (
+CREATE MACRO _module_name(label) AS (
     CASE
         WHEN starts_with(label, '[pl][module]')
             THEN substr(label, length(split_part(label, ': ', 1)) + 3)
@@ -66,12 +64,10 @@ SELECT
     e.start_ticks + e.elapsed_ticks AS end_ticks,
     e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
-JOIN (
-    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-) AS e ON e.signature_index = k.signature_index
-JOIN (
-    SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
+JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+    ON e.signature_index = k.signature_index
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+    ON t.run_index = e.run_index AND t.event_index = e.event_index
 WHERE e.elapsed_ticks >= 0;
 
 -- Start and end of the recording of a trace, by its events; annotations count if

@@ -3,7 +3,7 @@
 CREATE MACRO _launch_annotations(capture_key) AS TABLE
 SELECT l.event_index, t.annotation_index
 FROM _launches(capture_key) AS l
-JOIN (SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     ON t.event_index = l.call_index
 WHERE t.annotation_index IS NOT NULL;
 
@@ -22,14 +22,9 @@ WHERE t.annotation_index IS NOT NULL;
 --   min: least duration
 --   max: greatest duration
 --   unit: the requested unit of time
-CREATE MACRO annotation_kernels(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO annotation_kernels(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         s.family AS annotation,

@@ -21,9 +21,9 @@
 --   backward_device_time: time of the device events launched in the backward pass; NULL if the trace has no device events
 --   unit: the requested unit of time
 CREATE MACRO backward_times(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     "by" := 'module',  -- module or op
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -37,11 +37,8 @@ target AS MATERIALIZED (
         END AS by_module
     FROM _capture(capture, unit) AS c
 ),
-slices AS MATERIALIZED (
-    SELECT s.* FROM _pass_slices((SELECT a.capture_id FROM target AS a)) AS s
-),
+slices AS MATERIALIZED (FROM _pass_slices((SELECT a.capture_id FROM target AS a))),
 paths AS MATERIALIZED (
-    SELECT m.*
     FROM _event_module_paths((SELECT a.capture_id FROM target AS a)) AS m
     WHERE "by" = 'module'
 ),
@@ -116,16 +113,10 @@ summed AS (
         r.modules,
         r.op,
         r.backward,
-        try_cast(
-            sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END) AS BIGINT
-        ) AS forward_calls,
+        _sum_where(1, r.is_backward IS NOT TRUE) AS forward_calls,
         sum(CASE WHEN r.is_backward THEN 1 ELSE 0 END)::BIGINT AS backward_calls,
-        try_cast(
-            sum(CASE WHEN r.is_backward THEN 0 ELSE r.ticks END) AS BIGINT
-        ) AS forward_ticks,
-        try_cast(
-            sum(CASE WHEN r.is_backward THEN r.ticks ELSE 0 END) AS BIGINT
-        ) AS backward_ticks,
+        _sum_where(r.ticks, r.is_backward IS NOT TRUE) AS forward_ticks,
+        _sum_where(r.ticks, r.is_backward) AS backward_ticks,
         -- If the trace has device events, all host events have a device time.
         try_cast(
             sum(CASE WHEN r.is_backward THEN 0 ELSE 1 END * d.total_ticks) AS BIGINT

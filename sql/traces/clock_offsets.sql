@@ -17,15 +17,11 @@
 --   unit: the requested unit of time
 CREATE MACRO clock_offsets(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
-ranks AS MATERIALIZED (
-    SELECT r.* FROM _job_ranks(selector, unit) AS r
-),
-matched AS MATERIALIZED (
-    SELECT m.* FROM _matched_collectives(selector) AS m
-),
+ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
+matched AS MATERIALIZED (FROM _matched_collectives(selector)),
 middles AS MATERIALIZED (
     SELECT
         m.job,

@@ -16,7 +16,7 @@ CREATE MACRO _message_bytes(
 -- nccl-tests: with this factor, bandwidths of different collectives and group sizes
 -- can be compared with that of the hardware.
 CREATE MACRO _bus_factor(
-    collective,  -- name of the collective
+    collective,
     group_size  -- number of processes in the group
 ) AS (
     CASE
@@ -54,14 +54,9 @@ CREATE MACRO _bus_factor(
 --   bus_bandwidth_gb_per_s: the same for the bytes that cross the busiest link, as in nccl-tests; NULL where unknown
 --   best_bus_bandwidth_gb_per_s: bus bandwidth of the shortest; NULL where unknown
 --   unit: the requested unit of time
-CREATE MACRO collectives(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO collectives(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS (
     SELECT
         d.collective,

@@ -14,14 +14,9 @@
 --   is_pageable: whether it copies from or to pageable memory, by its label
 --   is_synchronous: whether the call returned only when the event had ended; NULL if the trace has no call
 --   unit: the requested unit of time
-CREATE MACRO copies(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO copies(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     w.run_index,
     w.device,
@@ -63,14 +58,9 @@ ORDER BY w.start_ticks, w.event_index;
 --   max_gb_per_s: greatest bandwidth as written
 --   synchronous_calls: number of events whose call returned only when they had ended
 --   unit: the requested unit of time
-CREATE MACRO copy_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         w.label,

@@ -25,15 +25,13 @@
 --   event_index: the event, in `events`; NULL outside of events
 --   unit: the requested unit of time
 CREATE MACRO critical_path(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     step := NULL,  -- number of a step; with step_name, of its calls from 0; NULL: the whole recording, or the first call
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     step_name := NULL  -- name of an annotation or op whose calls are the steps; NULL: steps of the profiler
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     p.kind,
     p.label AS name,
@@ -82,19 +80,14 @@ ORDER BY p.start_ticks;
 --   parts: number of parts of the path
 --   unit: the requested unit of time
 CREATE MACRO critical_ops(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     step := NULL,  -- as in `critical_path`
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     step_name := NULL  -- as in `critical_path`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-totals AS (
-    SELECT t.*
-    FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name) AS t
-)
+target AS MATERIALIZED (FROM _capture(capture, unit)),
+totals AS (FROM _path_totals((SELECT a.capture_id FROM target AS a), step, step_name))
 SELECT
     t.op,
     _in_unit(t.ticks, a.time_scale, a.unit) AS total,

@@ -21,37 +21,23 @@
 --   overlap_percent: overlapped in percent of communication; NULL without communication
 --   unit: the requested unit of time
 CREATE MACRO device_breakdown(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device'  -- device or step
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
         d.run_index,
         d.step,
         try_cast(sum(d.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(
-            CASE WHEN d.computes OR d.communicates OR d.copies THEN 0 ELSE d.ticks END
-        ) AS BIGINT) AS idle,
-        try_cast(
-            sum(CASE WHEN d.computes THEN d.ticks ELSE 0 END) AS BIGINT
-        ) AS compute,
-        try_cast(sum(
-            CASE
-                WHEN (d.communicates OR d.copies) AND NOT d.computes THEN d.ticks
-                ELSE 0
-            END
-        ) AS BIGINT) AS non_compute,
-        try_cast(sum(CASE WHEN d.communicates THEN d.ticks ELSE 0 END) AS BIGINT)
-            AS communication,
-        try_cast(sum(
-            CASE WHEN d.communicates AND d.computes THEN d.ticks ELSE 0 END
-        ) AS BIGINT) AS overlapped
+        _sum_where(d.ticks, NOT (d.computes OR d.communicates OR d.copies)) AS idle,
+        _sum_where(d.ticks, d.computes) AS compute,
+        _sum_where(d.ticks, (d.communicates OR d.copies) AND NOT d.computes)
+            AS non_compute,
+        _sum_where(d.ticks, d.communicates) AS communication,
+        _sum_where(d.ticks, d.communicates AND d.computes) AS overlapped
     FROM _device_activity((SELECT a.capture_id FROM target AS a), "by") AS d
     GROUP BY d.device, d.run_index, d.step
 )
@@ -84,14 +70,9 @@ ORDER BY s.device, s.run_index;
 --   total: time in which that ran
 --   share_percent: time in percent of the time in which the device ran anything
 --   unit: the requested unit of time
-CREATE MACRO work_types(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO work_types(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         d.device,
@@ -130,14 +111,9 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   min: least duration
 --   max: greatest duration
 --   unit: the requested unit of time
-CREATE MACRO work_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS (
     SELECT
         _work_type(l.kind, l.kernel_family) AS type,

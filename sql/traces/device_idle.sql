@@ -38,21 +38,16 @@
 --   hta_cause: as in HolisticTraceAnalysis: host_wait, if the launch began after the gap did, else kernel_wait below kernel_wait_us, else other
 --   unit: the requested unit of time
 CREATE MACRO device_idle(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL,  -- longest time from a launch to its start that counts as launch delay, in microseconds; NULL: twice the median of that time for kernels that find their device idle, 10 at least, 100 at most
     kernel_wait_us := 30  -- length of a gap from which on hta_cause is not kernel_wait, in microseconds
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 causes AS MATERIALIZED (
-    SELECT i.*
     FROM _idle_causes(
-        (SELECT a.capture_id FROM target AS a), "by",
-        launch_delay_us * 1000, kernel_wait_us * 1000
+        (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
     ) AS i
 ),
 steps AS (
@@ -76,13 +71,61 @@ SELECT
     i.waited_label AS waited_for,
     _in_unit(i.host_ticks, a.time_scale, a.unit) AS host_time,
     _in_unit(i.ticks - i.host_ticks, a.time_scale, a.unit) AS queued_time,
-    i.hta_cause,
+    CASE
+        WHEN i.host_ticks > 0 THEN 'host_wait'
+        WHEN i.ticks < kernel_wait_us * 1000 THEN 'kernel_wait'
+        ELSE 'other'
+    END AS hta_cause,
     a.unit
 FROM causes AS i
 CROSS JOIN target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 LEFT JOIN steps AS s ON s.run_index = i.run_index
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
+
+-- The idle time of one device, or stream, by its cause, in ticks; arguments as for
+-- `_idle_causes`.
+CREATE MACRO _idle_totals(capture_key, scope, launch_ticks) AS TABLE
+WITH
+by_op AS (
+    SELECT
+        i.device,
+        i.stream,
+        i.cause,
+        i.host_op,
+        i.call,
+        count(*) AS gaps,
+        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
+        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
+        max(i.ticks) AS longest
+    FROM _idle_causes(capture_key, scope, launch_ticks) AS i
+    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
+),
+summed AS (
+    SELECT
+        b.*,
+        sum(b.ticks) OVER (
+            PARTITION BY b.device, b.stream, b.cause, b.host_op
+        ) AS op_ticks,
+        sum(b.ticks) OVER (
+            PARTITION BY b.device, b.stream, b.cause, b.call
+        ) AS of_call_ticks
+    FROM by_op AS b
+)
+SELECT
+    r.device,
+    r.stream,
+    r.cause,
+    sum(r.gaps)::BIGINT AS gaps,
+    try_cast(sum(r.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
+    max(r.longest) AS longest,
+    arg_max(r.host_op, (r.op_ticks, r.host_op))
+        FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
+    arg_max(r.call, (r.of_call_ticks, r.call))
+        FILTER (WHERE r.call IS NOT NULL) AS call
+FROM summed AS r
+GROUP BY r.device, r.stream, r.cause;
 
 -- The idle time of one device, or stream, by its cause, see `device_idle`; the
 -- longest first.
@@ -102,58 +145,12 @@ ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 --   call: call of the runtime or driver that it was in for most of the gaps' time; NULL if there is none
 --   unit: the requested unit of time
 CREATE MACRO device_idle_causes(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device',  -- device or stream
     launch_delay_us := NULL  -- as in `device_idle`
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-by_op AS (
-    SELECT
-        i.device,
-        i.stream,
-        i.cause,
-        i.host_op,
-        i.call,
-        count(*) AS gaps,
-        try_cast(sum(i.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(i.host_ticks) AS BIGINT) AS host_ticks,
-        max(i.ticks) AS longest
-    FROM _idle_causes(
-        (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000, 0
-    ) AS i
-    GROUP BY i.device, i.stream, i.cause, i.host_op, i.call
-),
-summed AS (
-    SELECT
-        b.*,
-        sum(b.ticks) OVER (
-            PARTITION BY b.device, b.stream, b.cause, b.host_op
-        ) AS op_ticks,
-        sum(b.ticks) OVER (
-            PARTITION BY b.device, b.stream, b.cause, b.call
-        ) AS of_call_ticks
-    FROM by_op AS b
-),
-causes AS (
-    SELECT
-        r.device,
-        r.stream,
-        r.cause,
-        sum(r.gaps)::BIGINT AS gaps,
-        try_cast(sum(r.ticks) AS BIGINT) AS ticks,
-        try_cast(sum(r.host_ticks) AS BIGINT) AS host_ticks,
-        max(r.longest) AS longest,
-        arg_max(r.host_op, (r.op_ticks, r.host_op))
-            FILTER (WHERE r.host_op IS NOT NULL) AS host_op,
-        arg_max(r.call, (r.of_call_ticks, r.call))
-            FILTER (WHERE r.call IS NOT NULL) AS call
-    FROM summed AS r
-    GROUP BY r.device, r.stream, r.cause
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     c.device,
     c.stream,
@@ -168,6 +165,8 @@ SELECT
     c.host_op,
     c.call,
     a.unit
-FROM causes AS c
+FROM _idle_totals(
+    (SELECT a.capture_id FROM target AS a), "by", launch_delay_us * 1000
+) AS c
 CROSS JOIN target AS a
 ORDER BY c.device, c.stream, c.ticks DESC, c.cause;

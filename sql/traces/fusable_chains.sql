@@ -9,8 +9,8 @@ work AS (
     SELECT
         l.run_index,
         l.event_index,
-        d.device,
-        d.stream,
+        l.device,
+        l.stream,
         l.start_ticks,
         l.end_ticks - l.start_ticks AS ticks,
         coalesce(
@@ -19,8 +19,6 @@ work AS (
             false
         ) AS is_fusable
     FROM _launches(capture_key) AS l
-    JOIN device_events AS d
-        ON d.capture_id = capture_key AND d.event_index = l.event_index
 ),
 broken AS (
     SELECT
@@ -102,14 +100,9 @@ GROUP BY c.sequence, c.kernels;
 --   saves_at_most: total less the longest kernel of each time that it ran: what is saved if a fused kernel takes as long as that
 --   share_percent: saves_at_most in percent of the time of all kernels, copies and fills
 --   unit: the requested unit of time
-CREATE MACRO fusable_chains(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO fusable_chains(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     s.sequence,
     s.kernels,

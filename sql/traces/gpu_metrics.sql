@@ -9,14 +9,9 @@
 --   duration: length of the interval; the last bucket may be longer than the others
 --   value_percent: the metric in the interval, in percent
 --   unit: unit of start and duration: the requested one
-CREATE MACRO gpu_metrics(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO gpu_metrics(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- The recording: as the profiler marked it, or else from the first to the last
 -- event.
 marked AS (
@@ -48,7 +43,6 @@ sized AS MATERIALIZED (
     ) AS size
 ),
 stretches AS MATERIALIZED (
-    SELECT s.*
     FROM _device_intervals(
         (SELECT a.capture_id FROM target AS a),
         (

@@ -18,13 +18,11 @@ WHERE s.kind = 'kernel' AND d.device IS NOT NULL;
 -- One interval between two successive times: starts and ends of a device's kernels,
 -- and the requested times.
 CREATE MACRO _device_intervals(
-    capture_key,  -- key of a capture
+    capture_key,
     part_at  -- list of further ticks at which intervals are split
 ) AS TABLE
 WITH
-kernels AS MATERIALIZED (
-    SELECT k.* FROM _device_kernels(capture_key) AS k
-),
+kernels AS MATERIALIZED (FROM _device_kernels(capture_key)),
 edges AS (
     SELECT
         k.device,
@@ -118,18 +116,11 @@ GROUP BY s.device, b.start_ticks, b.end_ticks;
 --   sm_efficiency_percent: estimated share of its multiprocessors with a block in that time; NULL where unknown
 --   occupancy_percent: estimated achieved occupancy in percent; NULL where unknown
 --   tensor_cores_percent: share of the time of its kernels that is spent in kernels with tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of the time
-CREATE MACRO gpu_utilization(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO gpu_utilization(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
-kernels AS MATERIALIZED (
-    SELECT k.* FROM _device_kernels((SELECT a.capture_id FROM target AS a)) AS k
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
+kernels AS MATERIALIZED (FROM _device_kernels((SELECT a.capture_id FROM target AS a))),
 busy AS MATERIALIZED (
-    SELECT u.*
     FROM _device_utilization((SELECT a.capture_id FROM target AS a)) AS u
 ),
 summed AS (

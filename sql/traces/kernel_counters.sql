@@ -1,9 +1,7 @@
 -- The floating-point operations for which one unit of a counter stands: 2 for
 -- instructions that multiply and add, 1 for those that do one of both; NULL for other
 -- counters. As in HolisticTraceAnalysis.
-CREATE MACRO _operations_counted(
-    counter  -- name of the counter
-) AS (
+CREATE MACRO _operations_counted(counter) AS (
     CASE
         WHEN regexp_matches(
             counter,
@@ -52,14 +50,11 @@ numbered AS MATERIALIZED (
         FROM event_counters AS c
         WHERE c.capture_id = capture_key
     ) AS a
-    JOIN (
-        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-    ) AS e
+    JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.capture_id = a.capture_id
     JOIN kinds AS k ON k.signature_index = e.signature_index
-    JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.run_index = e.run_index AND t.event_index = e.event_index
+    JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.run_index = e.run_index AND t.event_index = e.event_index
 ),
 ranges AS (
     SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process
@@ -120,9 +115,7 @@ LEFT JOIN numbered AS l
 --   value: its value
 --   flops: floating-point operations that the value stands for, without those of tensor cores; NULL for counters of other things
 --   reason: why the launch is unknown; NULL if it is known
-CREATE MACRO kernel_counters(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO kernel_counters(capture) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
     SELECT _capture_id(capture) AS capture_id

@@ -24,10 +24,8 @@ SELECT
     count(*) AS names,
     sum(b.calls)::BIGINT AS calls,
     try_cast(sum(b.ticks) AS BIGINT) AS ticks,
-    try_cast(sum(CASE WHEN b.uses THEN b.ticks ELSE 0 END) AS BIGINT) AS tensor_ticks,
-    try_cast(
-        sum(CASE WHEN b.is_kernel AND b.uses IS NULL THEN b.ticks ELSE 0 END) AS BIGINT
-    ) AS unknown_ticks,
+    _sum_where(b.ticks, b.uses) AS tensor_ticks,
+    _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
     arg_max(b.label, (b.ticks, b.label)) AS top_event
 FROM by_label AS b
 GROUP BY b.family;
@@ -46,15 +44,10 @@ GROUP BY b.family;
 --   top_event: name of the kernel, copy or fill with most time
 --   unit: the requested unit of time
 CREATE MACRO kernel_families(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    capture, unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     s.family,
     s.names,

@@ -20,12 +20,9 @@ JOIN _event_labels(capture_key) AS s ON s.event_index = w.call_index;
 -- a query that looks labels up reads no other capture.
 CREATE MACRO _event_labels(capture_key) AS TABLE
 SELECT e.event_index, s.label, s.family
-FROM (
-    SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-) AS e
-JOIN (
-    SELECT i.* FROM signatures AS i WHERE i.capture_id = capture_key
-) AS s ON s.signature_index = e.signature_index;
+FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
+    ON s.signature_index = e.signature_index;
 
 -- One device event of a trace with the call that launched it. Events without a
 -- recorded launch have no row. One call may launch many events, as that of a CUDA
@@ -47,14 +44,9 @@ JOIN (
 --   is_short: whether the event is shorter than its call, or than the call's part if it launched several
 --   correlation_id: id that the event shares with the call
 --   unit: the requested unit of time
-CREATE MACRO kernel_launches(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO kernel_launches(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     l.run_index,
     l.device,
@@ -112,14 +104,9 @@ ORDER BY l.start_ticks, l.event_index;
 --   p50_delay: median of that time
 --   max_delay: greatest of that time
 --   unit: the requested unit of time
-CREATE MACRO launch_totals(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO launch_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS (
     SELECT
         l.*,
@@ -133,9 +120,7 @@ totals AS (
         w.call,
         count(DISTINCT w.call_index) AS calls,
         count(*) AS events,
-        try_cast(
-            sum(CASE WHEN w.place = 1 THEN w.call_ticks ELSE 0 END) AS BIGINT
-        ) AS call_ticks,
+        _sum_where(w.call_ticks, w.place = 1) AS call_ticks,
         try_cast(sum(w.ticks) AS BIGINT) AS ticks,
         sum(w.is_short::INTEGER)::BIGINT AS short_events,
         sum(w.delay_ticks)::DOUBLE / count(*) AS mean_delay,

@@ -14,17 +14,14 @@
 --   host_time: sum of the durations of the calls of the op
 --   unit: the requested unit of time
 CREATE MACRO kernel_sequences(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     op := NULL,  -- label of an op; NULL: all ops
     min_length := 3,  -- least number of device events of a sequence
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 work AS MATERIALIZED (
-    SELECT w.*
     FROM _launches((SELECT a.capture_id FROM target AS a)) AS w
     WHERE w.call_index IS NOT NULL
 ),
@@ -46,7 +43,6 @@ begun AS (
         AND EXISTS (FROM work)
 ),
 outermost AS (
-    SELECT b.*
     FROM begun AS b
     WHERE b.end_ticks > b.start_ticks
         AND (b.before_ticks IS NULL OR b.start_ticks >= b.before_ticks)

@@ -19,16 +19,9 @@
 --   blocks_per_sm: mean blocks per streaming multiprocessor; NULL if no kernel of the trace has them
 --   occupancy_percent: mean estimated achieved occupancy; NULL if no kernel of the trace has it
 --   unit: the requested unit of time
-CREATE MACRO kernel_table(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-) AS TABLE
+CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 recorded AS (
     SELECT
         bool_or(d.blocks_per_sm > 0) AS has_blocks,

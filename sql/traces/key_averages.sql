@@ -38,14 +38,11 @@
 --   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
 --   unit: unit of times: the requested one; values that are not times keep theirs
 CREATE MACRO key_averages(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL,
     stack_depth := 5,  -- number of lines of stack that are compared, with by := 'stack'
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-    method := NULL,  -- only runs of this method, as in the column `method`; NULL: all runs
-    runs := 'all',  -- typical (only typical runs, see `typical_runs`) or all
+    steps := NULL, phase := NULL, method := NULL, runs := 'all',
     include_python_functions := true  -- whether Python functions and modules have rows, as in PyTorch 2.13; torch leaves them out by default in 2.15 and before 2.10
 ) AS TABLE
 WITH
@@ -64,7 +61,6 @@ options AS MATERIALIZED (
     FROM _capture(capture, unit) AS a
 ),
 placed AS (
-    SELECT p.*
     FROM _placed_calls(
         (SELECT w.capture_id FROM options AS w),
         "by", stack_depth, steps, phase, method, runs

@@ -82,9 +82,7 @@ QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 --   op: innermost op or module of the thread at the allocation; NULL if there is none
 --   allocations: number of allocations that are held
 --   held_bytes: sum of their sizes in bytes
-CREATE MACRO held_memory(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO held_memory(capture) AS TABLE
 SELECT h.run_index, h.step, h.device, h.op, h.allocations, h.bytes AS held_bytes
 FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
 ORDER BY h.number, h.device, h.bytes DESC, h.op;
@@ -107,9 +105,7 @@ ORDER BY h.number, h.device, h.bytes DESC, h.op;
 --   growth_bytes: last_bytes less first_bytes
 --   growth_per_step_bytes: growth_bytes by the number of steps after the first; NULL with one step
 --   allocations: number of allocations held at the end of the last step
-CREATE MACRO memory_leaks(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO memory_leaks(capture) AS TABLE
 WITH
 held AS MATERIALIZED (
     SELECT

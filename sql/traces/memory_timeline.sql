@@ -9,14 +9,9 @@
 --   reserved_bytes: bytes reserved by the allocator after it, in use or not
 --   peak_bytes: maximum of the bytes in use up to it
 --   unit: the requested unit of time
-CREATE MACRO memory_timeline(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO memory_timeline(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 started AS (
     SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 )

@@ -17,20 +17,10 @@
 --   device_self_time: device_total_time without child modules
 --   mean_time: device_total_time per call, or if that is 0, host_total_time
 --   unit: the requested unit of time
-CREATE MACRO module_tree(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-) AS TABLE
+CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
-calls AS MATERIALIZED (
-    SELECT c.*
-    FROM _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
+calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index
     FROM target AS a

@@ -20,11 +20,9 @@
 --   tensor_cores_total_percent: share of kernels with tensor cores in device_total_time, in percent; 0 if that is 0, NULL if it is unknown of more than a tenth
 --   unit: the requested unit of time
 CREATE MACRO operator_table(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     "by" := 'name',  -- name or shape: the column by which ops are separated
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH
 target AS MATERIALIZED (

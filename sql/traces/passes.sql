@@ -2,9 +2,7 @@
 -- contains it. Steps may overlap.
 CREATE MACRO _step_spans(capture_key) AS TABLE
 WITH
-steps AS MATERIALIZED (
-    SELECT s.* FROM _host_steps(capture_key) AS s
-),
+steps AS MATERIALIZED (FROM _host_steps(capture_key)),
 bounds AS (
     SELECT b.ticks, sum(b.change) AS change
     FROM (
@@ -28,9 +26,7 @@ SELECT s.start_ticks, s.end_ticks FROM spans AS s WHERE s.steps > 0;
 -- once.
 CREATE MACRO _host_passes(capture_key) AS TABLE
 WITH
-spans AS MATERIALIZED (
-    SELECT s.* FROM _step_spans(capture_key) AS s
-),
+spans AS MATERIALIZED (FROM _step_spans(capture_key)),
 slices AS MATERIALIZED (
     SELECT s.place, s.start_ticks, s.end_ticks FROM _pass_slices(capture_key) AS s
 ),
@@ -85,12 +81,10 @@ launched AS MATERIALIZED (
         t.thread_index,
         e.start_ticks
     FROM _launches(capture_key) AS o
-    LEFT JOIN (
-        SELECT i.* FROM trace_events AS i WHERE i.capture_id = capture_key
-    ) AS t ON t.event_index = coalesce(o.call_index, o.owner_index)
-    LEFT JOIN (
-        SELECT i.* FROM event_ticks AS i WHERE i.capture_id = capture_key
-    ) AS e ON e.event_index = coalesce(o.call_index, o.owner_index)
+    LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
+        ON t.event_index = coalesce(o.call_index, o.owner_index)
+    LEFT JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
+        ON e.event_index = coalesce(o.call_index, o.owner_index)
 ),
 asked AS (
     SELECT l.event_index, l.thread_index, l.start_ticks, p.place
@@ -138,8 +132,7 @@ LEFT JOIN within AS w ON w.event_index = l.event_index;
 --   device_events: number of these device events
 --   unit: the requested unit of time
 CREATE MACRO passes(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'trace'  -- trace or step
 ) AS TABLE
 WITH
@@ -154,12 +147,8 @@ target AS MATERIALIZED (
         END AS by_step
     FROM _capture(capture, unit) AS c
 ),
-steps AS MATERIALIZED (
-    SELECT s.* FROM _host_steps((SELECT a.capture_id FROM target AS a)) AS s
-),
-launched AS MATERIALIZED (
-    SELECT d.* FROM _device_passes((SELECT a.capture_id FROM target AS a)) AS d
-),
+steps AS MATERIALIZED (FROM _host_steps((SELECT a.capture_id FROM target AS a))),
+launched AS MATERIALIZED (FROM _device_passes((SELECT a.capture_id FROM target AS a))),
 in_spans AS MATERIALIZED (
     SELECT h.span_ticks, h.place, h.ticks AS host_ticks, 0 AS device_ticks, 0 AS events
     FROM _host_passes((SELECT a.capture_id FROM target AS a)) AS h

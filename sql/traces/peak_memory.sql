@@ -15,20 +15,13 @@
 --   held_bytes: sum of their sizes in bytes
 --   share_percent: held_bytes in percent of the sum of all rows of the device
 --   unit: the requested unit of time
-CREATE MACRO peak_memory(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO peak_memory(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT a.capture_id, a.time_scale, a.unit FROM _capture(capture, unit) AS a
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 started AS (
     SELECT s.ticks FROM _memory_start((SELECT a.capture_id FROM target AS a)) AS s
 ),
-memory AS MATERIALIZED (
-    SELECT m.* FROM _allocations((SELECT a.capture_id FROM target AS a)) AS m
-),
+memory AS MATERIALIZED (FROM _allocations((SELECT a.capture_id FROM target AS a))),
 peaks AS MATERIALIZED (
     SELECT m.device, m.total_allocated AS bytes, m.at_ticks, m.place
     FROM memory AS m

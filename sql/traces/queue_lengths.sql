@@ -42,14 +42,9 @@ WINDOW so_far AS (
 --   length: number of waiting events from then on
 --   duration: time until the next change of the stream; 0 for the last
 --   unit: the requested unit of time
-CREATE MACRO queue_lengths(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO queue_lengths(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     q.device,
     q.stream,
@@ -85,14 +80,11 @@ ORDER BY q.device, q.stream, q.place;
 --   max: greatest of these
 --   unit: the requested unit of time
 CREATE MACRO queue_summary(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     full_length := 1024  -- number of waiting events with which a queue is full
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 summed AS (
     SELECT
         q.device,

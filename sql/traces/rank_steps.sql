@@ -16,7 +16,7 @@
 --   unit: the requested unit of time
 CREATE MACRO rank_steps(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 SELECT
     r.job,
@@ -45,12 +45,10 @@ ORDER BY r.job, r.step, r.rank, r.capture;
 --   unit: the requested unit of time
 CREATE MACRO stragglers(
     selector := NULL,  -- name, hash prefix or selector of captures, such as job=train; NULL: all captures
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    unit := NULL
 ) AS TABLE
 WITH
-steps AS MATERIALIZED (
-    SELECT r.* FROM _rank_steps(selector, unit) AS r
-),
+steps AS MATERIALIZED (FROM _rank_steps(selector, unit)),
 -- For each step, how long its other ranks waited on average.
 waits AS (
     SELECT

@@ -49,14 +49,9 @@ JOIN (
 --   time: time of the step in that category
 --   share_percent: time in percent of the step; NULL for an empty step
 --   unit: the requested unit of time
-CREATE MACRO step_breakdown(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO step_breakdown(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     b.run_index,
     b.step,
@@ -108,16 +103,9 @@ FROM averaged AS v;
 --   time: mean time over the steps
 --   share_percent: time in percent of the mean step; NULL if that is empty
 --   unit: the requested unit of time
-CREATE MACRO average_step(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-) AS TABLE
+CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, unit))
 SELECT
     v.category,
     v.steps,

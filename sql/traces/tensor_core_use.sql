@@ -19,8 +19,7 @@
 --   missed_percent: missed_time in percent of kernel_time; NULL if that is 0
 --   unit: the requested unit of time
 CREATE MACRO tensor_core_use(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL,  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
+    capture, unit := NULL,
     "by" := 'device'  -- device, step or op
 ) AS TABLE
 WITH
@@ -48,7 +47,7 @@ steps AS (
 ),
 work AS (
     SELECT
-        CASE WHEN a.parted_by <> 'op' THEN d.device END AS device,
+        CASE WHEN a.parted_by <> 'op' THEN o.device END AS device,
         CASE WHEN a.parted_by = 'step' THEN o.run_index END AS run_index,
         CASE WHEN a.parted_by = 'op' THEN g.label END AS op,
         o.device_ticks AS ticks,
@@ -56,8 +55,6 @@ work AS (
         l.event_index IS NOT NULL AS could
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
-    JOIN device_events AS d
-        ON d.capture_id = a.capture_id AND d.event_index = o.event_index
     LEFT JOIN eligible AS l ON l.event_index = o.event_index
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
         ON g.event_index = o.op_index
@@ -70,16 +67,9 @@ summed AS (
         w.op,
         count(*) AS kernels,
         try_cast(sum(w.ticks) AS BIGINT) AS ticks,
-        try_cast(
-            sum(CASE WHEN w.uses THEN w.ticks ELSE 0 END) AS BIGINT
-        ) AS tensor_ticks,
-        try_cast(
-            sum(CASE WHEN w.could AND NOT w.uses THEN w.ticks ELSE 0 END) AS BIGINT
-        )
-            AS missed_ticks,
-        try_cast(
-            sum(CASE WHEN w.uses IS NULL THEN w.ticks ELSE 0 END) AS BIGINT
-        ) AS unknown_ticks
+        _sum_where(w.ticks, w.uses) AS tensor_ticks,
+        _sum_where(w.ticks, w.could AND NOT w.uses) AS missed_ticks,
+        _sum_where(w.ticks, w.uses IS NULL) AS unknown_ticks
     FROM work AS w
     GROUP BY w.device, w.run_index, w.op
 )

@@ -20,8 +20,7 @@ CREATE MACRO trace_diff(
     base,  -- a PyTorch trace: name, hash prefix, @latest or selector
     new,  -- as `base`
     unit := NULL,  -- ns, us, ms, s; NULL: us
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    steps := NULL, phase := NULL
 ) AS TABLE
 WITH
 sides AS MATERIALIZED (

@@ -1,7 +1,7 @@
 -- Display name of a memory device of a trace: CPU, or GPU and its number.
 CREATE MACRO _memory_device(
     device_type,  -- type of the device: 0 is the CPU, 1 CUDA; as in c10's DeviceType
-    device  -- number of the device
+    device
 ) AS (
     CASE device_type
         WHEN 0 THEN 'CPU'
@@ -15,7 +15,6 @@ CREATE MACRO _memory_device(
 CREATE MACRO _memory_calls(capture_key) AS TABLE
 WITH
 tree AS MATERIALIZED (
-    SELECT t.*
     FROM _operator_tree(capture_key) AS t
     WHERE t.end_ticks > t.start_ticks
         -- A step may begin within an op that it does not contain.
@@ -65,15 +64,9 @@ ASOF LEFT JOIN changes AS t
 --   allocations: number of allocations in it and in nested ops
 --   allocated_bytes: sum of their sizes in bytes
 --   increase_bytes: allocated_bytes less the bytes released
-CREATE MACRO trace_memory_stats(
-    capture,  -- name, hash prefix, @latest or selector
-    steps := NULL,  -- runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
-) AS TABLE
+CREATE MACRO trace_memory_stats(capture, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, NULL)),
 calls AS MATERIALIZED (
     SELECT
         t.event_index,

@@ -1,16 +1,10 @@
 -- The rows of `trace_recommendations`, unordered, for the key of a capture.
 CREATE MACRO _trace_recommendations(
-    capture_key,  -- key of a capture
-    data_loader_percent := 5,  -- as in `trace_recommendations`
-    communication_percent := 10,  -- as in `trace_recommendations`
-    utilization_percent := 50,  -- as in `trace_recommendations`
-    memory_percent := 90  -- as in `trace_recommendations`
+    capture_key, data_loader_percent := 5, communication_percent := 10,
+    utilization_percent := 50, memory_percent := 90
 ) AS TABLE
 WITH
-slices AS MATERIALIZED (
-    SELECT s.*
-    FROM _trace_slices(capture_key) AS s
-),
+slices AS MATERIALIZED (FROM _trace_slices(capture_key)),
 average AS MATERIALIZED (
     SELECT v.category, v.share_percent
     FROM _average_step(
@@ -18,7 +12,6 @@ average AS MATERIALIZED (
     ) AS v
 ),
 devices AS MATERIALIZED (
-    SELECT d.*
     FROM trace_devices AS d
     WHERE d.capture_id = capture_key
 ),
@@ -207,16 +200,14 @@ FROM recommendations;
 --   evidence: the value that the finding is based on, as text
 --   remedy: what may help, as text
 CREATE MACRO trace_recommendations(
-    capture,  -- name, hash prefix, @latest or selector
+    capture,
     data_loader_percent := 5,  -- share of the average step in DataLoaders above which data_loader applies
     communication_percent := 10,  -- share of the average step in communication above which communication applies
     utilization_percent := 50,  -- utilization of a device below which gpu_utilization applies
     memory_percent := 90  -- share of a device's memory in use at its peak above which device_memory applies
 ) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT t.rule, t.device, t.finding, t.evidence, t.remedy
 FROM _trace_recommendations(
     (SELECT a.capture_id FROM target AS a),

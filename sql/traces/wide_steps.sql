@@ -15,14 +15,9 @@
 --   other: time in category Other
 --   is_slow: whether the step is longer than typical: the logarithm of its duration is above the third quartile of the steps after the first by more than three times their interquartile range, and 10 %; false if these are fewer than three
 --   unit: the requested unit of time
-CREATE MACRO wide_steps(
-    capture,  -- name, hash prefix, @latest or selector
-    unit := NULL  -- ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)
-) AS TABLE
+CREATE MACRO wide_steps(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id, c.time_scale, c.unit FROM _capture(capture, unit) AS c
-),
+target AS MATERIALIZED (FROM _capture(capture, unit)),
 -- As in `_find_typical_runs`.
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks

@@ -23,7 +23,7 @@ CREATE MACRO op_trends(
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     bins := 300,  -- greatest number of parts of a series
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    phase := NULL
 ) AS TABLE
 WITH
 placed AS (

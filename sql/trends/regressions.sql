@@ -29,7 +29,7 @@ CREATE MACRO regressions(
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     since := NULL,  -- label; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    phase := NULL,
     alpha := 0.05,  -- accepted share of false positives
     min_effect := 0.03  -- smallest change that counts, as a fraction
 ) AS TABLE

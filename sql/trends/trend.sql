@@ -22,7 +22,7 @@ CREATE MACRO trend(
     over := 'build',  -- label to order by: numbers, versions, commits (by commit_time); or captured_at
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    phase := NULL,  -- only runs of this phase: load, prefill, decode or other; NULL: all runs
+    phase := NULL,
     min_effect := 0.03  -- smallest change of level that counts, as a fraction
 ) AS TABLE
 WITH

@@ -1,12 +1,11 @@
 -- One finding about a capture's logged values: tensors that the debug buffer
 -- doesn't contain, or ops whose values differ between the runs of a block.
 CREATE MACRO _value_findings(
-    capture_key,  -- key of a capture
+    capture_key,
     buffer_bytes  -- size of the debug buffer in bytes
 ) AS TABLE
 WITH
 tensors AS (
-    SELECT v.*
     FROM debug_values AS v
     WHERE v.capture_id = capture_key AND v.kind IN ('tensor', 'tensor_list')
 ),

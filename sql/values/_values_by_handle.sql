@@ -143,9 +143,7 @@ LEFT JOIN places AS s
     ON s.method = v.method AND s.debug_handle = v.debug_handle;
 
 -- Sizes without those of 1.
-CREATE MACRO _without_ones(
-    sizes  -- sizes of a tensor
-) AS (
+CREATE MACRO _without_ones(sizes) AS (
     list_filter(sizes, lambda x: x IS DISTINCT FROM 1)
 );
 
@@ -167,9 +165,7 @@ CREATE MACRO _can_be_sizes(
 
 -- Key of a capture whose values can be compared by debug handle. It is an error if
 -- the capture has no linked record.
-CREATE MACRO _capture_with_handles(
-    capture  -- name, hash prefix, @latest or selector
-) AS (
+CREATE MACRO _capture_with_handles(capture) AS (
     SELECT CASE
         WHEN _handled.record_id IS NULL THEN error(
             _handled.name || ' is not linked to an ETRecord, whose debug handles '

@@ -168,13 +168,9 @@ WINDOW same_role AS (
 --   module_path: module that contains it; NULL where unknown
 --   source_file: file of the user's line; NULL where unknown
 --   source_line: line in that file; NULL where unknown
-CREATE MACRO logged_values(
-    capture  -- name, hash prefix, @latest or selector
-) AS TABLE
+CREATE MACRO logged_values(capture) AS TABLE
 WITH
-target AS MATERIALIZED (
-    SELECT c.capture_id FROM _capture(capture, NULL) AS c
-)
+target AS MATERIALIZED (FROM _capture(capture, NULL))
 SELECT
     p.run_index,
     p.block_index,

@@ -19,29 +19,6 @@ from etq.warehouse.warehouse import Warehouse
 OBJECTS = list(catalog.objects().values())
 PUBLIC = list(catalog.public_objects())
 ROOT = Path(__file__).parents[2] / "sql"
-# Arguments of the rules of advice: the rows of other macros as a list.
-EVIDENCE = {
-    "runs": "(SELECT list(r) FROM _advice_runs(1, 'us', NULL, NULL, NULL, 'all') AS r)",
-    "clocks": "(SELECT list(c) FROM _advice_clocks(1, 'us') AS c)",
-    "loading": "(SELECT list(l) FROM load_breakdown('x') AS l)",
-}
-# Arguments of the macros of comparisons, as lists, too.
-EVIDENCE |= {"counted": "['ns']", "base_captures": "[1]", "new_captures": "[2]"}
-# The rows from which metrics are counted, as a list.
-EVIDENCE["metric_rows"] = "[{'run_index': 1, 'name': 'x', 'value': 1.0, 'unit': 'x', 'better': 'lower', 'sample': 0}]"
-STATS = "prompt_tokens generated_tokens model_load_start model_load_end inference_start inference_end prompt_eval_end"
-STATS += " first_token sampling_ticks ticks_per_second gpu_peak_usage sample"
-EVIDENCE["stats"] = "[{" + ", ".join(f"'{name}': 1" for name in STATS.split()) + "}]"
-EVIDENCE |= {"points": "[{'series': 1, 'position': 1, 'value': 0.0, 'greatest_p': 0.05}]"}
-PLACE = "{'series': 1, 'part': 0, 'place': 1, 'size': 9, 'value': 0.0, 'first_place': 5}"
-EVIDENCE |= {"places": f"[{PLACE}]", "what": "'total'", "changes": "[{'series': 1, 'position': 5}]"}
-EVIDENCE |= {"item": "'x'", "selector": "NULL", "over": "'build'", "by": "'model'"}
-NODE = "{'is_base': true, 'id': 0, 'key': ['x']}"
-EVIDENCE |= {"keyed": f"[{NODE}]", "is_strict": "true", "labels": "[{'id': 0, 'label': 0}]"}
-EVIDENCE |= {"edges": "[{'from_id': 0, 'to_id': 1, 'position': 0}]", "is_base": "true"}
-EVIDENCE["sets"] = "[{'item': 1, 'is_additive': true, 'graph_id': 0, 'nodes': [0]}]"
-EVIDENCE["times"] = f"(SELECT list(t) FROM _advice_times(1, 'us', {EVIDENCE['runs']}) AS t)"
-EVIDENCE["ops"] = f"(SELECT list(o) FROM _advice_ops({EVIDENCE['times']}) AS o)"
 THEMES = [
     "tables",
     "programs",
@@ -105,18 +82,7 @@ def test_everything_is_documented(each: SqlObject) -> None:
 )
 def test_documented_columns_are_the_columns(each: SqlObject, warehouse: Warehouse) -> None:
     """Views and macros need no captures: DESCRIBE binds the query, it does not run it."""
-    arguments = {
-        "capture": "'x'",
-        "selector": "'x'",
-        "selectors": "['x']",
-        "unit": "'us'",
-        "metric": "'mse'",
-        "module": "'x'",
-        "part_at": "[0]",
-        "capture_keys": "[0]",
-    } | EVIDENCE
-    if any(parameter.name == "steps" for parameter in each.parameters):
-        arguments |= {"method": "NULL", "runs": "'all'"}
+    arguments = {"capture": "'x'", "module": "'x'", "by": "'model'"}
     names = [p.name for p in each.parameters if p.default is None]
     given = ", ".join(arguments.get(name, "0") for name in names)
     call = f"{each.name}({given})" if each.kind == "table macro" else each.name

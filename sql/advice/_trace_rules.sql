@@ -1,0 +1,316 @@
+-- Causes for which devices wait for the host, with what it does then, for a sentence after
+-- "while the host", and what helps; `_call_cause` gives those of calls.
+CREATE MACRO _advised_calls() AS TABLE
+SELECT k.*
+FROM (
+    VALUES
+    (
+        'allocation', 'allocates memory',
+        'Reuse memory by the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, '
+        || 'and record steps after a warm-up.'
+    ),
+    (
+        'free', 'frees memory',
+        'Keep memory in the caching allocator: unset PYTORCH_NO_CUDA_MEMORY_CACHING, '
+        || 'no torch.cuda.empty_cache() within steps.'
+    ),
+    (
+        'pinned_memory', 'allocates, releases or registers pinned memory',
+        'Reuse pinned buffers: a pool, or pin_memory of DataLoader.'
+    ),
+    (
+        'module_load', 'loads kernels',
+        'Record steps after a warm-up: the first use of a kernel loads it; '
+        || 'CUDA_MODULE_LOADING=EAGER loads all at the start.'
+    ),
+    (
+        'graph_instantiation', 'captures or instantiates graphs',
+        'Capture and instantiate graphs once, before the steps.'
+    ),
+    (
+        'creation', 'creates streams, events or contexts',
+        'Create streams, events and contexts once, before the steps; record steps '
+        || 'after a warm-up.'
+    )
+) AS k (cause, work, remedy);
+
+-- A sentence for times most of which is a single one that takes a tenth of the whole, as
+-- the first use of a device, which initializes it, or a compilation; '' for others.
+CREATE MACRO _advice_warm_up(word, longest, total, share_percent) AS (
+    CASE
+        WHEN longest > 0.5 * total AND share_percent * longest / total >= 10
+            THEN ' Most of it is one ' || word || ': if that is initialization or'
+            || ' compilation, record steps after a warm-up.'
+        ELSE ''
+    END
+);
+
+-- The findings of `trace_recommendations`, the causes of idle devices, the ops of the
+-- critical path and the families of kernels as rows of `advice`, without their order, of a
+-- capture by its key. Each rule is a branch of the union at the end, with its thresholds;
+-- columns that it lacks are NULL.
+CREATE MACRO _trace_advice(capture_key, unit) AS TABLE
+WITH
+clock AS MATERIALIZED (
+    SELECT c.capture_id, c.time_scale, u.unit
+    FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
+    JOIN captures AS c ON c.capture_id = u.capture_id
+),
+-- The time of each device from its first event to the end of its last.
+spans AS MATERIALIZED (
+    SELECT w.device, max(w.end_ticks) - min(w.start_ticks) AS ticks
+    FROM _launches(capture_key) AS w
+    GROUP BY w.device
+),
+idle AS (
+    SELECT
+        i.*,
+        c.unit,
+        100 * i.ticks::DOUBLE / nullif(s.ticks, 0) AS share,
+        _in_unit(i.ticks, c.time_scale, c.unit) AS total,
+        _in_unit(i.longest, c.time_scale, c.unit) AS longest_time
+    FROM _idle_totals(capture_key, 'device', NULL) AS i
+    JOIN spans AS s ON s.device IS NOT DISTINCT FROM i.device
+    CROSS JOIN clock AS c
+),
+-- Calls of the runtime or driver in which the host waits (but for synchronization) count
+-- by their cause, for all ops together.
+path_parts AS (
+    SELECT
+        nullif(s.cause, 'synchronization') AS wait_cause,
+        CASE WHEN wait_cause IS NULL THEN s.op END AS outer_op,
+        s.op,
+        s.call,
+        s.kernel,
+        sum(s.ticks) AS ticks,
+        sum(CASE WHEN s.is_host THEN s.ticks ELSE 0 END) AS host_ticks,
+        count(*) AS parts,
+        max(s.ticks) AS longest_ticks
+    FROM _path_shares(capture_key, NULL, NULL) AS s
+    WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
+    GROUP BY ALL
+),
+path_totals AS (
+    SELECT
+        p.outer_op AS op,
+        p.wait_cause AS cause,
+        sum(p.ticks) AS ticks,
+        sum(p.host_ticks) / sum(p.ticks)::DOUBLE AS host_part,
+        sum(CASE WHEN p.kernel IS NULL THEN 0 ELSE p.ticks END) / sum(p.ticks)::DOUBLE
+            AS device_part,
+        arg_max(p.kernel, (p.ticks, p.kernel)) FILTER (WHERE p.kernel IS NOT NULL)
+            AS kernel,
+        arg_max(p.call, (p.ticks, p.call)) FILTER (WHERE p.call IS NOT NULL) AS call,
+        arg_max(p.op, (p.ticks, p.op)) FILTER (WHERE p.op IS NOT NULL) AS main_op,
+        sum(p.parts) AS parts,
+        max(p.longest_ticks) AS longest_ticks,
+        100 * sum(p.ticks)::DOUBLE / sum(sum(p.ticks)) OVER () AS share
+    FROM path_parts AS p
+    GROUP BY p.outer_op, p.wait_cause
+),
+critical AS (
+    SELECT
+        t.*,
+        c.unit,
+        _in_unit(t.ticks::BIGINT, c.time_scale, c.unit) AS total,
+        _in_unit(t.longest_ticks, c.time_scale, c.unit) AS longest_time,
+        EXISTS (
+            FROM signatures AS s
+            WHERE s.capture_id = c.capture_id
+                AND s.kernel_family = 'communication'
+                AND s.label = t.kernel
+        ) AS communicates,
+        EXISTS (
+            FROM signatures AS s
+            WHERE s.capture_id = c.capture_id
+                AND s.purpose = 'data_loading'
+                AND s.family = t.op
+        ) AS loads_data
+    FROM path_totals AS t
+    CROSS JOIN clock AS c
+    WHERE t.share >= 20
+        AND (t.op IS NOT NULL OR t.cause IS NOT NULL)
+        AND t.cause IS DISTINCT FROM 'call'
+),
+families AS (
+    SELECT
+        f.*,
+        coalesce(f.family, 'unknown names') AS name,
+        100 * f.ticks::DOUBLE / nullif(sum(f.ticks) OVER (), 0) AS share,
+        _tensor_percent(f.tensor_ticks, f.unknown_ticks, f.ticks) AS tensor_percent,
+        row_number() OVER (ORDER BY f.ticks DESC, name) AS place
+    FROM _family_ticks(capture_key, NULL, NULL) AS f
+),
+-- What fusion saves is compared with the whole time: where a device is idle, shorter
+-- kernels save little.
+fused AS (
+    SELECT
+        sum(h.kernels * h.calls) AS kernels,
+        sum(h.calls) AS calls,
+        try_cast(sum(h.saved_ticks) AS BIGINT) AS saved_ticks,
+        100 * sum(h.saved_ticks)::DOUBLE
+            / nullif((SELECT sum(s.ticks) FROM spans AS s), 0) AS share,
+        array_to_string(
+            list(
+                _shortened(h.sequence, 160) || ' (' || _advice_count(h.calls, 'time')
+                || ')' ORDER BY h.saved_ticks DESC, h.sequence
+            )[:2], '; '
+        ) AS words
+    FROM _fusable_chains(capture_key) AS h
+)
+SELECT
+    replace(r.rule, '_', ' ') AS rule,
+    'medium' AS severity,
+    r.finding,
+    r.evidence,
+    NULL::DOUBLE AS time_at_stake,
+    NULL::DOUBLE AS share_percent,
+    r.remedy,
+    NULL::VARCHAR AS unit
+FROM _trace_recommendations(capture_key) AS r
+UNION ALL BY NAME
+-- There is no advice where it is not known what was waited for, nor for calls of no known
+-- kind.
+SELECT
+    'device idle' AS rule,
+    _advice_severity(s.share) AS severity,
+    coalesce('Device ' || s.device, 'The device') || CASE s.cause
+        WHEN 'data_loading' THEN ' waits for input data.'
+        WHEN 'synchronization'
+            THEN ' is idle after the host waited for it, with nothing launched ahead.'
+        WHEN 'communication' THEN ' waits for other processes.'
+        WHEN 'dependency' THEN ' waits for events of other streams.'
+        WHEN 'launch_delay' THEN ' waits for launches to take effect.'
+        WHEN 'host' THEN ' waits for the host, which launches too slowly.'
+        ELSE ' is idle while the host ' || k.work || '.'
+    END AS finding,
+    'in ' || CASE s.gaps
+        WHEN 1 THEN '1 gap of '
+        ELSE _advice_count(s.gaps, 'gap') || ', the longest '
+    END || _advice_time(s.longest_time, s.unit)
+    || CASE
+        WHEN s.host_op IS NULL AND s.call IS NULL THEN ''
+        ELSE '; the host was mostly in ' || concat_ws(' of ', s.call, s.host_op)
+    END
+    || '; etq gaps lists them' AS evidence,
+    s.total AS time_at_stake,
+    s.share AS share_percent,
+    CASE s.cause
+        WHEN 'data_loading' THEN 'Set num_workers and pin_memory of DataLoader.'
+        WHEN 'synchronization'
+            THEN 'Avoid .item(), .cpu() and printing of tensors within steps.'
+        WHEN 'communication' THEN 'Overlap communication and computation.'
+        WHEN 'dependency' THEN 'Let streams wait for fewer events of others.'
+        WHEN 'launch_delay' THEN 'Launch larger kernels, or replay CUDA graphs.'
+        WHEN 'host' THEN 'Launch fewer and larger ops: torch.compile, CUDA graphs.'
+        ELSE k.remedy
+    END
+    || CASE
+        WHEN s.cause NOT IN ('data_loading', 'communication', 'dependency')
+            THEN _advice_warm_up('gap', s.longest, s.ticks, s.share)
+        ELSE ''
+    END AS remedy,
+    s.unit
+FROM idle AS s
+LEFT JOIN _advised_calls() AS k ON k.cause = s.cause
+WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
+UNION ALL BY NAME
+-- What an op takes of the critical path, from the start of the recording to its end,
+-- limits what a faster op can save.
+SELECT
+    'critical path' AS rule,
+    _advice_severity(s.share) AS severity,
+    _advice_percent(s.share) || ' of the critical path is '
+    || CASE
+        WHEN s.cause IS NOT NULL THEN s.call || ': the host ' || k.work
+        WHEN s.op = 'ProfilerStep*' THEN 'on the host, between the ops of steps'
+        ELSE s.op
+    END || '.' AS finding,
+    'in ' || _advice_count(s.parts, 'part')
+    || CASE
+        WHEN s.parts > 1 THEN ', the longest ' || _advice_time(s.longest_time, s.unit)
+        ELSE ''
+    END
+    || CASE
+        WHEN s.cause IS NOT NULL THEN coalesce('; mostly in ' || s.main_op, '')
+        ELSE ', ' || _advice_percent(100e0 * s.device_part) || ' of it on devices, '
+            || _advice_percent(100e0 * s.host_part) || ' on the host'
+            || coalesce('; mostly the kernel ' || s.kernel, '')
+    END
+    || '; etq critical-path lists the ops' AS evidence,
+    s.total AS time_at_stake,
+    s.share AS share_percent,
+    CASE
+        WHEN s.cause IS NOT NULL
+            THEN k.remedy || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
+        WHEN s.loads_data THEN 'Set num_workers and pin_memory of DataLoader.'
+        WHEN s.device_part >= 0.5 AND s.communicates
+            THEN 'Overlap communication and computation.'
+        WHEN s.device_part >= 0.5
+            THEN 'Make kernels of this op faster or fewer: smaller types, fusion.'
+        WHEN s.host_part >= 0.5
+            THEN 'Spend less time of the host in it: larger ops, torch.compile,'
+            || ' CUDA graphs.'
+            || _advice_warm_up('part', s.longest_ticks, s.ticks, s.share)
+        ELSE 'Let it wait less: launch ahead, synchronize less often.'
+    END AS remedy,
+    s.unit
+FROM critical AS s
+LEFT JOIN _advised_calls() AS k ON k.cause = s.cause
+UNION ALL BY NAME
+SELECT
+    'device time' AS rule,
+    'low' AS severity,
+    'Time of devices: ' || (
+        SELECT
+            string_agg(
+                _advice_percent(f.share) || ' ' || f.name, ', ' ORDER BY f.place
+            )
+        FROM families AS f
+        WHERE f.place <= 4 AND f.share >= 1
+    ) || '.' AS finding,
+    _advice_count(t.calls, 'call') || ' of ' || t.name || ', most time in '
+    || _shortened(t.top_event, 120) || '; etq kernels --by family lists them'
+        AS evidence,
+    _in_unit(t.ticks, c.time_scale, c.unit) AS time_at_stake,
+    t.share AS share_percent,
+    CASE
+        WHEN t.family = 'GEMM' AND t.tensor_percent >= 90
+            THEN 'The products run on tensor cores already: make fewer of them, or use'
+            || ' smaller types where accuracy allows.'
+        WHEN t.family = 'GEMM' AND t.tensor_percent < 10
+            THEN 'Matrix products without tensor cores limit it: use bfloat16, or'
+            || ' allow TF32.'
+        WHEN t.family = 'communication'
+            THEN 'Overlap communication and computation; etq overlap shows how much is'
+            || ' exposed.'
+        WHEN t.family IN ('elementwise', 'normalization', 'reduction')
+            THEN 'These kernels are limited by memory: torch.compile fuses those that'
+            || ' follow each other.'
+        WHEN t.family IN ('copy', 'memcpy', 'memset')
+            THEN 'Copies compute nothing: keep one memory format and type, and avoid'
+            || ' contiguous() and cat.'
+        ELSE 'The ops with most of it are in etq ops.'
+    END AS remedy,
+    c.unit
+FROM families AS t
+CROSS JOIN clock AS c
+WHERE t.place = 1 AND t.share >= 20
+UNION ALL BY NAME
+SELECT
+    'fusable kernels' AS rule,
+    _advice_severity(f.share) AS severity,
+    'Kernels that compute element by element or reduce follow each other: '
+    || _advice_count(f.kernels, 'kernel') || ' in ' || _advice_count(f.calls, 'chain')
+    || '.' AS finding,
+    'chains of most time: ' || f.words || '; etq chains lists them' AS evidence,
+    _in_unit(f.saved_ticks, c.time_scale, c.unit) AS time_at_stake,
+    f.share AS share_percent,
+    'torch.compile may fuse each chain into one kernel, which reads and writes memory'
+    || ' once. If that takes as long as the chain''s longest, it saves '
+    || _advice_time(_in_unit(f.saved_ticks, c.time_scale, c.unit), c.unit) || '.'
+        AS remedy,
+    c.unit
+FROM fused AS f
+CROSS JOIN clock AS c
+WHERE f.share >= 5;
