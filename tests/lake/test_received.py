@@ -15,7 +15,10 @@ import pytest
 import etq
 from etq.errors import EtqError, WarehouseError
 from etq.ingest import memory
-from etq.lake import check, checkpoints, compact, compacting, export, is_lake, publishing, restore
+from etq.lake import check, compact, export, is_lake, restore
+from etq.lake.reading import checkpoints
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import commits, compacting
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -107,12 +110,12 @@ def test_a_link_that_appears_meanwhile_is_refused(lake: Path, place: str, monkey
     """After compaction has read the lake, and before it deletes."""
     found = []
 
-    def late(*arguments: object) -> object:
+    def late(of: Lake) -> None:
         outside = linked(lake, PLACES[place](lake))
         found.append((outside, tree(outside)))
-        return publishing.publish(*arguments)  # type: ignore[arg-type]
+        commits.note_others(of)
 
-    monkeypatch.setattr(compacting, "publish", late)
+    monkeypatch.setattr(compacting, "note_others", late)
     with pytest.raises(WarehouseError, match="a link; a lake's folders and files must be in it"):
         compact(lake, leave_seconds=-1)
     [(outside, before)] = found

@@ -19,7 +19,9 @@ from pyarrow import parquet
 
 from etq.errors import FormatError, WarehouseError
 from etq.ingest import memory
-from etq.lake import changes, check, notes, tables
+from etq.lake import changes, check
+from etq.lake.reading import notes, tables
+from etq.lake.writing.commits import delta_schema
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -225,7 +227,7 @@ def test_a_column_that_etq_does_not_write_is_refused(name: str, type: object) ->
 
 def test_a_schema_of_an_earlier_version_lacks_columns() -> None:
     for table in tables.tables_of(*tables.KINDS):
-        schema = msgspec.json.decode(tables.delta_schema(table).to_json())
+        schema = msgspec.json.decode(delta_schema(table).to_json())
         notes.check_schema(msgspec.json.encode(schema).decode(), tables.column_types(table))
         less = {**schema, "fields": schema["fields"][:-2]}
         notes.check_schema(msgspec.json.encode(less).decode(), tables.column_types(table))

@@ -14,14 +14,12 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, count, pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -29,37 +27,28 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from etq import catalog
-from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError, displayed
-from etq.lake import checkpoints, links, notes
-from etq.lake.library import deltalake, reason
-from etq.lake.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit, Note
+from etq.lake.reading import checkpoints, links, notes
+from etq.lake.reading.library import deltalake, reason
+from etq.lake.reading.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-Files = Mapping[str, Sequence["DataFile"]]  # of each table
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
+# 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
+KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
-# Each writer reads all commits since the last checkpoint of each table, twice.
-_PROPERTIES: Final = {"delta.checkpointInterval": "10"}
 _COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
 # The most memory of the notes that are kept.
 _KEPT_BYTES: Final = 1 << 28
 FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
-# How often a commit is tried if others commit to the same table, and if the store or the disk fails.
-_TRIES_AMONG_OTHERS: Final = 100
-_TRIES: Final = 3
-
-
-class ConflictError(Exception):
-    """Another writer was faster: the change must be made again from the new state."""
 
 
 class _LastCheckpoint(msgspec.Struct):
@@ -293,116 +282,10 @@ class Lake:
                 except (ValueError, RecursionError) as error:
                     raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
 
-    def make(self) -> None:
-        """Create an empty lake, unless it exists. Raises `WarehouseError` as `find` does."""
-        if not self.find():
-            self.make_table("captures")
-
-    def find(self) -> bool:
-        """Whether the lake exists. Raises `WarehouseError` if none can be made: for a file, for a folder with other
-        files, and where nothing can be written.
-        """
-        deltalake()
-        if self.exists():
-            return True
-        folder = Path(self.url)
-        if self.is_remote:
-            return False
-        if folder.exists() and not folder.is_dir():
-            raise WarehouseError(f"{folder}: a file; a lake is a folder")
-        if folder.is_dir() and {each.name for each in folder.iterdir()} - {*tables_of(*KINDS)}:
-            raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
-        parent = next(each for each in (folder, *folder.parents) if each.exists())
-        if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-            raise WarehouseError(f"{parent}: not a folder that can be written; name another for the lake")
-        return False
-
-    def make_table(self, table: str) -> DeltaTable:
-        """A table as it is now, created if it doesn't exist. Raises `WarehouseError` if it can't be."""
-        module = deltalake()
-        properties = module.CommitProperties(custom_metadata=notes.metadata(self.url, "", Note()))
-        problem: Exception | None = None
-        for _ in range(_TRIES):
-            opened = self.find_table(table)  # perhaps another writer's
-            if opened is not None:
-                return opened
-            try:
-                module.DeltaTable.create(
-                    self.uri(table), delta_schema(table), "ignore", ["load_id"], table,
-                    configuration=_PROPERTIES, storage_options=self.options, commit_properties=properties,
-                )  # fmt: skip
-            except (module.exceptions.DeltaError, OSError) as error:
-                problem = error
-        opened = self.find_table(table)
-        if opened is None:
-            raise WarehouseError(f"{self.uri(table)}: can't be written: {reason(problem)}") from problem
-        return opened
-
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """What `work` returns for each, in order; several at a time, as most of it is waiting."""
         with ThreadPoolExecutor(16 if self.is_remote else 4) as pool:
             return [*pool.map(work, items)]
-
-    def commit(
-        self,
-        table: str,
-        added: Sequence[DataFile],
-        without: Collection[str] = (),
-        *,
-        seen: DeltaTable | None = None,
-        note: Note | None = None,
-    ) -> None:
-        """Add files to a table, and remove the loads `without`.
-
-        seen  the table as it was seen: the commit is made only if it is still like that
-        note  what the commit of a root table notes
-
-        Raises `ConflictError` if the table isn't as it was `seen`, and `WarehouseError` if it can't be written.
-        Then the commit may still be made: a store that didn't answer may have it.
-        """
-        module = deltalake()
-        writer = secrets.token_hex(8)
-        properties = module.CommitProperties(
-            custom_metadata=notes.metadata(self.url, writer, note), max_commit_retries=0
-        )
-        # Logs are cleaned when a lake is compacted.
-        hooks = module.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
-        for attempt in count(1):
-            opened = seen or self.make_table(table)
-            begin = opened.version()
-            try:
-                opened.create_write_transaction(
-                    [_action(each, f"{kind_of(table)}_id") for each in added],
-                    "overwrite" if without else "append",
-                    opened.schema(),
-                    ["load_id"],
-                    [("load_id", "in", [*without])] if without else None,
-                    commit_properties=properties,
-                    post_commithook_properties=hooks,
-                )
-                if not self.is_remote:
-                    made = Path(self.uri(table), "_delta_log", f"{begin + 1:020}.json")
-                    fsync_file(made)
-                    fsync_folder(made.parent)
-                return
-            except (module.exceptions.DeltaError, OSError) as error:
-                # If only the answer was lost, what was asked again was refused as another writer's is.
-                if self._has_commit(table, writer, begin):
-                    return
-                is_conflict = isinstance(error, module.exceptions.CommitFailedError)
-                if is_conflict and seen is not None:
-                    raise ConflictError from error
-                if attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES):
-                    raise WarehouseError(f"{self.uri(table)}: can't be written: {reason(error)}") from error
-                time.sleep(min(0.01 * 2**attempt, 1))
-
-    def _has_commit(self, table: str, writer: str, since: int) -> bool:
-        """Whether a table has a commit of this name, of a version after `since`."""
-        return any(
-            self.read_commit(*commit).writer == writer
-            for version, commit in self.commits(table).items()
-            if version > since
-        )
 
     def result(self, work: Callable[[], Any]) -> Any:
         """Return the result of work with the library. Raises `WarehouseError` for what it and the system refuse."""
@@ -427,13 +310,6 @@ def column_types(table: str) -> dict[str, Any]:
     return {**types, "load_id": "string"}
 
 
-def delta_schema(table: str) -> Any:
-    """The columns of a table in a lake."""
-    types = column_types(table).items()
-    fields = [{"name": name, "type": each, "nullable": True, "metadata": {}} for name, each in types]
-    return deltalake().Schema.from_json(msgspec.json.encode({"type": "struct", "fields": fields}).decode())
-
-
 def files_of(table: DeltaTable) -> list[DataFile]:
     """The files that a table's log lists. Raises `WarehouseError` if one isn't in a load's folder of the table."""
     listed = table.get_add_actions(flatten=True)
@@ -442,13 +318,3 @@ def files_of(table: DeltaTable) -> list[DataFile]:
         if not FILE_PATH.fullmatch(path):
             raise WarehouseError(f"{table.table_uri}: its log is damaged: a file is called {path!r}")
     return [DataFile(path, rows, size, written=at / 1e3) for path, rows, size, at in zip(*columns, strict=True)]
-
-
-def _action(file: DataFile, key: str) -> Any:
-    from deltalake.transaction import AddAction
-
-    stats: dict[str, Any] = {"numRecords": file.rows}
-    if file.largest:
-        stats |= {"minValues": {key: file.smallest}, "maxValues": {key: file.largest}, "nullCount": {key: 0}}
-    written = int(time.time() * 1e3)
-    return AddAction(file.path, file.bytes, {"load_id": file.load}, written, True, msgspec.json.encode(stats).decode())

@@ -14,7 +14,7 @@ from etq.catalog import identifier, quoted
 from etq.database.limits import within
 from etq.errors import message_of
 from etq.ingest import memory
-from etq.lake.notes import LARGEST_SCHEMA
+from etq.lake.reading.notes import LARGEST_SCHEMA
 
 if TYPE_CHECKING:
     import pyarrow as pa
