@@ -85,7 +85,6 @@ LARGE = {
         "etq.database.functions",
         "etq.storage",
         "etq.maintenance.stored_slices",
-        "etq.lake.reading.checkpoints",
         "etq.lake.reading.tables",
         "etq.lake.writing.loads",
         "etq.warehouse.metadata_decoder",

@@ -114,11 +114,8 @@ def test_long_lists_of_a_checkpoint_are_refused(lake: Path) -> None:
     offsets = pa.array([0, number, *[number] * (len(rows) - 1)], pa.int32())
     parquet.write_table(rows.append_column("lists", pa.ListArray.from_arrays(offsets, texts)), path)
     assert path.stat().st_size < 50_000
-    for command in (("captures", "--db", lake), ("lake", "check", lake)):
-        line = answer(*command)
-        assert line.startswith(
-            f"Error: {path}: the log is damaged: to read the checkpoints of the lake would take 15.0"
-        )
+    line = answer("lake", "check", lake)
+    assert line.startswith(f"Error: {path}: the log is damaged: to read the checkpoints of the lake would take 15.0")
 
 
 def test_a_long_text_of_a_checkpoint_is_not_unpacked(lake: Path) -> None:
@@ -147,11 +144,8 @@ def test_long_texts_of_captures_are_not_unpacked(lake: Path) -> None:
     assert file.stat().st_size < 200_000
     line = answer("lake", "check", lake, most=1_700_000)
     assert line == f"Error: {file}: to check it would take more than 2.1 GB of memory; split the lake"
-    for command in (("lake", "compact", lake), ("lake", "add", lake, FLEET[1])):
-        line = answer(*command)
-        assert line.startswith(
-            f"Error: {lake}: to read captures would take 5.0 GB of memory, and at most 4.3 GB is take"
-        )
+    line = answer("lake", "add", lake, FLEET[1])
+    assert line.startswith(f"Error: {lake}: to read captures would take 5.0 GB of memory, and at most 4.3 GB is take")
     with pytest.raises(WarehouseError, match=f"^{lake}: to read captures would take 5.0 GB of memory"):
         changes(lake, 1)
 

@@ -14,12 +14,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -46,6 +45,8 @@ _PRIMITIVES: Final = {
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
 _COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
+_CHECKPOINT: Final = re.compile(r"/_delta_log/([0-9]{20})\.checkpoint\.parquet$")
+_VERSION: Final = re.compile(r"/_delta_log/([0-9]{20})\..*(?:json|parquet)$")
 # The most memory of the notes that are kept.
 _KEPT_BYTES: Final = 1 << 28
 FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
@@ -94,10 +95,8 @@ class Lake:
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
     # What was read of commits and files, by path: they never change.
     _commits: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # Commits whose columns were checked.
-    _checked: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    # Checkpoints that were checked; several threads check them.
-    _checkpoints: dict[str, checkpoints.Checked] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Files of logs that were checked, and the memory of each; several threads check them.
+    _checked: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _checking: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
     blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -170,22 +169,7 @@ class Lake:
                 )
             if commit:
                 found[int(commit[1])] = path, size
-            elif ".checkpoint." in path and path.endswith((".json", ".parquet")) and not self.is_remote:
-                self._check_checkpoint(path, size)
         return found
-
-    def _check_checkpoint(self, path: str, size: int) -> None:
-        """Raise `WarehouseError` for a checkpoint that names other files to read, anywhere, and for one that takes more
-        memory than there is.
-        """
-        with self._checking:
-            if path in self._checkpoints:
-                return
-            try:
-                taken = sum(each.memory for each in self._checkpoints.values())
-                self._checkpoints[path] = checkpoints.check(self.uri(path), self._content(path, size), taken)
-            except (OSError, ValueError, RecursionError) as error:
-                raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
 
     def tables(self) -> list[str]:
         """The tables of which there are files, or folders of loads, the roots last."""
@@ -223,12 +207,11 @@ class Lake:
 
     def find_table(self, table: str) -> DeltaTable | None:
         """A table as it is now; None if there is none. Raises `WarehouseError` for a damaged one."""
-        # Refuses what the library would follow, wait for, or read without bounds.
-        commits = {} if self.is_remote and table in self._opened else self.commits(table)
-        if not commits and not (self.is_remote and table in self._opened):
-            return None
-        if not self.is_remote:
-            self._check_columns(table, commits.values())
+        if not (self.is_remote and table in self._opened):
+            if not self.commits(table):
+                return None
+            if not self.is_remote:
+                self._check(table)
         try:
             if table in self._opened:
                 self._opened[table].update_incremental()
@@ -239,48 +222,53 @@ class Lake:
             raise WarehouseError(f"{self.uri(table)}: {reason(error)}") from error
         return self._opened[table]
 
-    def _check_columns(self, table: str, commits: Iterable[tuple[str, int]]) -> None:
-        """Raise `WarehouseError` for a commit or checkpoint that gives a table columns that etq doesn't."""
-        types = column_types(table)
-        found = [(path, each.schemas) for path, each in self._checkpoints.items() if path.startswith(f"{table}/")]
-        for path, schemas in chain(found, ((path, self._schemas(path, size)) for path, size in commits)):
-            try:
-                for schema in schemas:
-                    notes.check_schema(schema, types)
-            except (OSError, ValueError, RecursionError) as error:
-                raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
+    def _check(self, table: str) -> None:
+        """Refuse what the library would follow, or read without bounds, in the files of a log that it reads: the newest
+        checkpoint, and what is of its version or later.
 
-    def _schemas(self, path: str, size: int) -> Iterator[str]:
-        """Yield the schemas that a commit gives its table, unless they were checked."""
-        if path not in self._checked:
-            yield from notes.schemas(self._content(path, size))
-            self._checked.add(path)
+        Raises `WarehouseError` for a checkpoint that names other files to read, anywhere, or takes more memory than
+        there is, and for columns that etq doesn't give the table.
+        """
+        sizes = self.listed(f"{table}/_delta_log")
+        first = max((int(found[1]) for path in sizes if (found := _CHECKPOINT.search(path))), default=0)
+        if table in self._opened:
+            first = min(first, self._opened[table].version())
+        types = column_types(table)
+        schemas: Iterable[str]
+        for path, size in sorted(sizes.items()):
+            version = _VERSION.search(path)
+            if version is None or int(version[1]) < first:
+                continue
+            with self._checking:
+                if path in self._checked:
+                    continue
+                try:
+                    content = self._content(path, size)
+                    if ".checkpoint." in path:
+                        taken, schemas = checkpoints.check(self.uri(path), content, sum(self._checked.values()))
+                    else:
+                        taken, schemas = 0, notes.schemas(content)
+                    for schema in schemas:
+                        notes.check_schema(schema, types)
+                except (OSError, ValueError, RecursionError) as error:
+                    raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
+                self._checked[path] = taken
 
     def _check_log(self, table: str) -> None:
         """Raise `WarehouseError` for the first damaged file of a log, which the library doesn't name."""
-        from pyarrow import BufferReader, parquet
-
         for before, after in pairwise(self.commits(table)):  # any number may be the last
             if after > before + 1:
                 raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {before + 1} is missing")
-        listed = self.listed(f"{table}/_delta_log")
-        for path, size in listed.items():
-            if path.endswith(".json"):
-                self.read_commit(path, size)
-            elif path.endswith(".parquet"):
-                content = self.result(partial(self._content, path, size))
-                try:
-                    parquet.read_table(BufferReader(content))
-                except (OSError, ValueError) as error:
-                    raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
-            elif path.endswith("_last_checkpoint"):
-                content = self.result(partial(self._content, path, size))
-                try:
-                    found = msgspec.json.decode(content, type=_LastCheckpoint)
-                    if not any(f"{found.version:020}.checkpoint" in each for each in listed):
-                        raise ValueError(f"there is no checkpoint of version {found.version}")
-                except (ValueError, RecursionError) as error:
-                    raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
+        self._check(table)
+        listed, pointer = self.listed(f"{table}/_delta_log"), f"{table}/_delta_log/_last_checkpoint"
+        if pointer in listed:
+            content = self.result(lambda: self._content(pointer, listed[pointer]))
+            try:
+                found = msgspec.json.decode(content, type=_LastCheckpoint)
+                if not any(f"{found.version:020}.checkpoint" in path for path in listed):
+                    raise ValueError(f"there is no checkpoint of version {found.version}")
+            except (ValueError, RecursionError) as error:
+                raise WarehouseError(f"{self.uri(pointer)}: the log is damaged: {reason(error)}") from error
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """What `work` returns for each, in order; several at a time, as most of it is waiting."""
