@@ -1,4 +1,4 @@
-"""The Delta tables of a lake: where they are, how they are made, and commits to them.
+"""The Delta tables of a lake: where they are, their files and logs.
 
     LAKE/captures/_delta_log/                   the log of a table
     LAKE/captures/load_id=<load>/<name>.parquet the rows of one load
@@ -7,7 +7,7 @@ A load is what one writer adds of one kind: some captures, records or programs w
 are part of the lake once its root table (`captures`, `records`, `programs`) names them, which is committed last.
 
 A version of the lake is one of `captures`. Each commit of a root table notes the files of its loads in all tables, so
-that a reader needs no other log.
+that a reader needs no other log; docs/operations.md has what reading all logs would take.
 """
 
 from __future__ import annotations
@@ -47,8 +47,6 @@ _PRIMITIVES: Final = {
 _COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
 _CHECKPOINT: Final = re.compile(r"/_delta_log/([0-9]{20})\.checkpoint\.parquet$")
 _VERSION: Final = re.compile(r"/_delta_log/([0-9]{20})\..*(?:json|parquet)$")
-# The most memory of the notes that are kept.
-_KEPT_BYTES: Final = 1 << 28
 FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
 
 
@@ -93,8 +91,8 @@ class Lake:
     accepts_earlier: bool = False  # whether a lake of an earlier schema is read, to be upgraded
     # Tables that were opened, as of then.
     _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # What was read of commits and files, by path: they never change.
-    _commits: dict[str, Commit] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # What was read last of the commits of a table, and its path, and of files: they never change.
+    _commits: dict[str, tuple[str, Commit]] = field(default_factory=dict, init=False, repr=False, compare=False)
     # Files of logs that were checked, and the memory of each; several threads check them.
     _checked: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
     _checking: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
@@ -188,16 +186,16 @@ class Lake:
 
     def read_commit(self, path: str, size: int) -> Commit:
         """The metadata of a commit. Raises `WarehouseError` if it is damaged."""
-        if path not in self._commits:
+        table = path.partition("/")[0]
+        before, commit = self._commits.get(table, ("", None))
+        if commit is None or before != path:
             content = self.result(lambda: self._content(path, size))
             try:
                 commit = notes.read(content)
             except ValueError as error:
                 raise WarehouseError(f"{self.uri(path)}: the log is damaged: {error}") from error
-            while self._commits and commit.memory + sum(each.memory for each in self._commits.values()) > _KEPT_BYTES:
-                del self._commits[next(iter(self._commits))]
-            self._commits[path] = commit
-        return self._commits[path]
+            self._commits[table] = path, commit
+        return commit
 
     def _content(self, path: str, size: int) -> bytes:
         if not self.is_remote:
