@@ -19,6 +19,7 @@ from etq.lake.reading.tables import FILE_PATH, KINDS, DataFile, Lake, tables_of
 from etq.lake.writing import commits, stores
 from etq.lake.writing.commits import Change, change, dropped, make_table, note_others
 from etq.lake.writing.loads import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, named, rows_of, write_root
+from etq.lake.writing.publishing import known_of
 from etq.lake.writing.stores import writing
 
 # A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
@@ -47,6 +48,7 @@ def compact(
         before = _number(state)
         if not lake.is_remote:  # A disk may be full.
             _free(lake, leave_seconds)
+        known_of(state, "capture")  # Refuses captures that are there twice before any is written again.
         with duckdb.connect(":memory:") as connection:
             attach(connection, state)
             listed = live(lake)
