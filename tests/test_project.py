@@ -24,8 +24,8 @@ def test_the_stub_has_the_views() -> None:
 
 def test_packages_are_those_on_disk() -> None:
     listed = set(CONFIG["tool"]["setuptools"]["packages"])
-    found = {"etq"} | {f"etq.{path.parent.name}" for path in ROOT.glob("etq/*/__init__.py")}
-    assert listed == found | {f"etq.ingest.{path.parent.name}" for path in ROOT.glob("ingest/*/__init__.py")}
+    places = [*ROOT.glob("etq/*/__init__.py"), *ROOT.glob("etq/*/*/__init__.py")]
+    assert listed == {"etq"} | {".".join(path.parent.relative_to(ROOT).parts) for path in places}
     for name in ("ingest", "sql", "datasets"):
         assert (ROOT / "etq" / name).is_symlink()
 

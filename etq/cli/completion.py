@@ -91,9 +91,9 @@ def _connected(path: str) -> duckdb.DuckDBPyConnection:
         connection = connect(path, True, 0)
         update_definitions(connection, path, read_only=True)
         return connection
-    from etq.lake.reading import connect_tables
-    from etq.lake.state import read
-    from etq.lake.tables import Lake
+    from etq.lake.reading.connection import connect_tables
+    from etq.lake.reading.state import read
+    from etq.lake.reading.tables import Lake
 
     return connect_tables(read(Lake.at(path)))
 

@@ -59,10 +59,11 @@ def add(folder: str, **options: Any) -> None:
     from pathlib import Path
 
     from etq.lake import export
-    from etq.lake.stores import temporary_folder
-    from etq.lake.tables import Lake
+    from etq.lake.reading.tables import Lake
+    from etq.lake.reading.temporary import temporary_folder
+    from etq.lake.writing.commits import find
 
-    is_there = Lake.at(folder).find()
+    is_there = find(Lake.at(folder))
     with temporary_folder() as aside:
         # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")

@@ -105,7 +105,7 @@ def upgrade(file: str, no_backup: bool) -> None:
     from etq.version import SCHEMA_VERSION
 
     if is_lake_path(file):
-        from etq.lake.upgrading import upgrade as upgrade_lake
+        from etq.lake.writing.upgrading import upgrade as upgrade_lake
 
         upgrade_lake(file)
         copy = None

@@ -11,16 +11,16 @@ import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from etq.lake.tables import Lake
+from etq.lake.reading.tables import Lake
 
 if TYPE_CHECKING:
-    from etq.lake.adding import add, export
-    from etq.lake.checking import Fault, check
-    from etq.lake.compacting import compact
-    from etq.lake.history import Change, changes
-    from etq.lake.mending import repair, restore
-    from etq.lake.publishing import Added
-    from etq.lake.upgrading import upgrade
+    from etq.lake.reading.checking import Fault, check
+    from etq.lake.reading.history import Change, changes
+    from etq.lake.writing.adding import add, export
+    from etq.lake.writing.compacting import compact
+    from etq.lake.writing.mending import repair, restore
+    from etq.lake.writing.publishing import Added
+    from etq.lake.writing.upgrading import upgrade
 
 __all__ = [
     "Added",
@@ -39,13 +39,13 @@ __all__ = [
 
 # Reading a lake needs none of these modules, which import the readers of profiling files.
 _LAZY = {
-    **dict.fromkeys(("add", "export"), "adding"),
-    **dict.fromkeys(("Change", "changes"), "history"),
-    **dict.fromkeys(("Fault", "check"), "checking"),
-    **dict.fromkeys(("repair", "restore"), "mending"),
-    "compact": "compacting",
-    "upgrade": "upgrading",
-    "Added": "publishing",
+    **dict.fromkeys(("add", "export"), "writing.adding"),
+    **dict.fromkeys(("Change", "changes"), "reading.history"),
+    **dict.fromkeys(("Fault", "check"), "reading.checking"),
+    **dict.fromkeys(("repair", "restore"), "writing.mending"),
+    "compact": "writing.compacting",
+    "upgrade": "writing.upgrading",
+    "Added": "writing.publishing",
 }
 
 

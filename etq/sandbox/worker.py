@@ -90,9 +90,9 @@ def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
 def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     """A lake, with access only to the files that its log names."""
     from etq.catalog import quoted
-    from etq.lake.reading import allow_only_files, connect
-    from etq.lake.state import read
-    from etq.lake.tables import Lake
+    from etq.lake.reading.connection import allow_only_files, connect
+    from etq.lake.reading.state import read
+    from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path)
     if lake.is_remote:

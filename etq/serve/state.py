@@ -61,7 +61,7 @@ def _of_folder(path: str) -> str | None:
 
 
 def _of_store(path: str) -> str | None:
-    from etq.lake.tables import Lake
+    from etq.lake.reading.tables import Lake
 
     try:
         commits = Lake.at(path).commits()

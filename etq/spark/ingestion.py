@@ -18,10 +18,11 @@ import msgspec
 
 from etq.annotations.discovery import labels_of_git
 from etq.errors import EtqError
-from etq.lake import adding, staging
-from etq.lake.staging import Known, Rejected, Result, Staged, StagingJob, published
-from etq.lake.tables import Lake
-from etq.lake.writing import Load, discard_of_prefix
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import adding, staging
+from etq.lake.writing.commits import make
+from etq.lake.writing.loads import Load, discard_of_prefix
+from etq.lake.writing.staging import Known, Rejected, Result, Staged, StagingJob, published
 from etq.spark.session import failures, message, without_warnings
 from etq.storage.capture import Options
 from etq.storage.sources import source_of
@@ -95,7 +96,7 @@ def ingest(
     place = Lake.at(_LOCAL.sub("", str(lake)), storage_options)
     options = Options(None, dict(labels or {}), captured_at, time_scale, clock_bits)
     of_git = {} if label_git is None else labels_of_git(label_git)
-    place.make()
+    make(place)
     _add_linked(place, etrecord, pte)
     job = StagingJob(
         lake=place,

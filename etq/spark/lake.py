@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from etq.catalog import SqlObject
 from etq.errors import WarehouseError
-from etq.lake.state import LakeState
-from etq.lake.tables import column_types, kind_of
+from etq.lake.reading.state import LakeState
+from etq.lake.reading.tables import column_types, kind_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.errors import QueryError
-from etq.lake.state import read
-from etq.lake.tables import Lake
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
 from etq.spark.lake import read_table
 
 if TYPE_CHECKING:

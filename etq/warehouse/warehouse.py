@@ -114,8 +114,8 @@ def _update(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
 def _open_lake(
     path: str, version: int | None, storage_options: Mapping[str, str] | None, *, external_access: bool
 ) -> Warehouse:
-    from etq.lake.reading import connect
-    from etq.lake.tables import Lake
+    from etq.lake.reading.connection import connect
+    from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path, storage_options)
     try:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import etq
 import etq.lake
-from etq.lake.compacting import MOST_MERGED
+from etq.lake.writing.compacting import MOST_MERGED
 from tests.benchmarks.fleet import milliseconds
 from tests.benchmarks.make_captures import make_captures
 

@@ -13,9 +13,11 @@ import pytest
 
 import etq
 from etq.errors import WarehouseError
-from etq.lake import Added, changes, check, compact, export, state, stores
-from etq.lake.reading import connect_tables
-from etq.lake.tables import Lake
+from etq.lake import Added, changes, check, compact, export
+from etq.lake.reading import state
+from etq.lake.reading.connection import connect_tables
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import commits, stores
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
@@ -41,9 +43,9 @@ def more() -> Iterator[Warehouse]:
         yield warehouse
 
 
-def killed_after(commits: int, work: Callable[[], object]) -> bool:
+def killed_after(number: int, work: Callable[[], object]) -> bool:
     """Do this work, but end after so many commits; whether there were so many."""
-    left, commit, delete = commits, Lake.commit, stores.delete
+    left, commit, delete = number, commits.commit, stores.delete
 
     def counted(self: Lake, *arguments: Any, **options: Any) -> None:
         nonlocal left
@@ -57,7 +59,7 @@ def killed_after(commits: int, work: Callable[[], object]) -> bool:
             delete(*arguments)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(Lake, "commit", counted)
+        patched.setattr(commits, "commit", counted)
         patched.setattr(stores, "delete", deleted)
         try:
             work()
@@ -113,8 +115,8 @@ def test_what_a_killed_writer_left_is_compacted_away(tmp_path: Path, more: Wareh
     lake = tmp_path / "lake"
     one_of(FLEET[:1], lake)
     before = tables_of(lake, "SELECT count(*) FROM event_ticks")
-    for commits in (1, 5):
-        assert killed_after(commits, lambda: export(lake, more))
+    for number in (1, 5):
+        assert killed_after(number, lambda: export(lake, more))
     assert tables_of(lake, "SELECT count(*) FROM event_ticks") == before
     assert {fault.is_left_over for fault in check(lake)} == {True}
     compact(lake)
@@ -139,11 +141,11 @@ def test_what_is_added_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.Monkey
     new = {str(path) for path in {*lake.rglob("*")} - before if path.is_file()}
     assert new <= {*on_disk}
     places = {path: at for at, path in enumerate(on_disk)}
-    commits = [path for path in new if "/_delta_log/" in path]
-    assert len(commits) > 3 and on_disk[-2] == max(path for path in commits if "/captures/" in path)
-    for commit in commits:
+    made = [path for path in new if "/_delta_log/" in path]
+    assert len(made) > 3 and on_disk[-2] == max(path for path in made if "/captures/" in path)
+    for commit in made:
         folder = commit.split("_delta_log")[0]
-        assert all(places[path] < places[commit] for path in new - {*commits} if path.startswith(folder))
+        assert all(places[path] < places[commit] for path in new - {*made} if path.startswith(folder))
 
 
 def tables_of(lake: Path, query: str) -> list[Any]:
@@ -154,7 +156,7 @@ def tables_of(lake: Path, query: str) -> list[Any]:
 
 def test_a_load_that_a_compaction_gave_up_is_not_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever's clock is wrong: its rows of children are gone."""
-    lake, commit = tmp_path / "lake", Lake.commit
+    lake, commit = tmp_path / "lake", commits.commit
     one_of(FLEET[:1], lake)
     compacted: list[bool] = []
 
@@ -164,7 +166,7 @@ def test_a_load_that_a_compaction_gave_up_is_not_committed(tmp_path: Path, monke
             compact(lake, leave_seconds=-1)
         commit(self, table, *arguments, **options)
 
-    monkeypatch.setattr(Lake, "commit", late)
+    monkeypatch.setattr(commits, "commit", late)
     with pytest.raises(WarehouseError, match="a compaction gave up what took so long to be added; add it again"):
         one_of(FLEET[1:2], lake)
     assert len(contents(lake)) == 1

@@ -14,7 +14,8 @@ import pytest
 import etq
 from etq.errors import WarehouseError
 from etq.ingest import memory
-from etq.lake import check, compact, export, notes
+from etq.lake import check, compact, export
+from etq.lake.reading import notes
 from etq.version import SCHEMA_VERSION
 from tests.lake.test_lake import FLEET, one_of
 

@@ -14,8 +14,8 @@ import pytest
 import etq
 from etq.errors import WarehouseError
 from etq.lake import check, compact
-from etq.lake.state import live
-from etq.lake.tables import Lake
+from etq.lake.reading.state import live
+from etq.lake.reading.tables import Lake
 from tests.lake.faulty_store import FAULTS, OPTIONS, Fault, Faults, Plan, proxied
 from tests.lake.moto_server import client, made, serving
 from tests.lake.test_lake import FLEET

@@ -19,9 +19,11 @@ import etq
 from etq import catalog
 from etq.cli import main
 from etq.errors import WarehouseError
-from etq.lake import Added, add, check, compact, export, is_lake, state, tables
-from etq.lake.compacting import _groups
-from etq.lake.tables import Lake
+from etq.lake import Added, add, check, compact, export, is_lake
+from etq.lake.reading import state, tables
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import commits
+from etq.lake.writing.compacting import _groups
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import thinned, whole
@@ -262,14 +264,15 @@ def test_compacting_changes_no_answer(tmp_path: Path) -> None:
 def test_a_large_load_is_not_written_again_for_small_ones() -> None:
     def groups(*sizes: int) -> list[list[int]]:
         """The sizes of the loads that are put together, of a lake with loads of these numbers of captures."""
-        files = {
-            table: [
-                tables.DataFile(f"load_id={place:x}-{size}/x.parquet", size * rows, 1)
-                for place, size in enumerate(sizes)
-            ]
-            for table, rows in (("captures", 1), ("event_ticks", 500))
+        loads = {
+            load: {
+                table: [tables.DataFile(f"load_id={load}/x.parquet", size * rows, 1)]
+                for table, rows in (("captures", 1), ("event_ticks", 500))
+            }
+            for load, size in ((f"{place:x}-{size}", size) for place, size in enumerate(sizes))
         }
-        found = _groups(state.LakeState(Lake.at("lake"), 1, files), "capture", files)
+        made = state.LakeState(Lake.at("lake"), 1, loads)
+        found = _groups(made, "capture", made.files)
         return [[int(load.split("-")[1]) for load in group] for group in found]
 
     assert groups(1, 2, 3) == [[1, 2, 3]] and groups(10) == []
@@ -291,7 +294,7 @@ def test_readers_keep_old_files_for_a_week(tmp_path: Path) -> None:
 
 
 def test_failures_after_a_commit_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, commit = tmp_path / "lake", Lake.commit
+    lake, commit = tmp_path / "lake", commits.commit
 
     def fails(self: Lake, table: str, *arguments: Any, **options: Any) -> None:
         commit(self, table, *arguments, **options)
@@ -302,12 +305,12 @@ def test_failures_after_a_commit_keep_it(tmp_path: Path, monkeypatch: pytest.Mon
         raise OSError("the disk is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Lake, "commit", fails)
+        patched.setattr(commits, "commit", fails)
         with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
             one_of(FLEET[:1], lake)
     one_of(FLEET[1:2], lake)
     with monkeypatch.context() as patched:
-        patched.setattr("etq.lake.compacting._clean_logs", gone)
+        patched.setattr("etq.lake.writing.compacting._clean_logs", gone)
         with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
             compact(lake)
     assert [fault for fault in check(lake) if not fault.is_left_over] == []

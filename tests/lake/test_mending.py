@@ -20,8 +20,10 @@ from click.testing import CliRunner
 import etq
 from etq.cli import main
 from etq.errors import WarehouseError
-from etq.lake import changes, check, compact, export, mending, repair, restore, state, stores
-from etq.lake.tables import Lake
+from etq.lake import changes, check, compact, export, repair, restore
+from etq.lake.reading import state, temporary
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import commits, mending
 from tests.conftest import CAPTURES
 from tests.lake.test_lake import FLEET, contents, one_of
 
@@ -123,7 +125,7 @@ def test_what_a_compaction_deletes_while_it_is_restored_is_not_there(
     lake = tmp_path / "lake"
     version = restorable(lake)
     rows = contents(lake)
-    commit = state.change
+    commit = commits.change
 
     def late(*arguments: Any) -> bool:
         made = commit(*arguments)
@@ -295,7 +297,7 @@ def test_temporary_folders_of_killed_commands_are_deleted(tmp_path: Path, monkey
     """By the next command; one that another process still has is left."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    command = [sys.executable, "-c", "from etq.lake.stores import temporary_folder as t\nwith t() as f: print(f, flush=True); input()"]  # fmt: skip
+    command = [sys.executable, "-c", "from etq.lake.reading.temporary import temporary_folder as t\nwith t() as f: print(f, flush=True); input()"]  # fmt: skip
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     folders = []
     for each in started:
@@ -304,11 +306,11 @@ def test_temporary_folders_of_killed_commands_are_deleted(tmp_path: Path, monkey
         (folders[-1] / "added.duckdb").write_bytes(b"x")
     started[0].send_signal(signal.SIGKILL)
     started[0].wait()
-    with stores.temporary_folder():
+    with temporary.temporary_folder():
         assert all(each.exists() for each in folders), "it may just have been made"
     for folder in folders:
         os.utime(folder, (time.time() - 10**4,) * 2)
-    with stores.temporary_folder() as own:
+    with temporary.temporary_folder() as own:
         assert [each.exists() for each in folders] == [False, True] and Path(own).exists()
     for each in started:
         each.communicate("\n")
@@ -324,7 +326,7 @@ def test_folders_that_only_have_such_a_name_are_kept(tmp_path: Path, monkeypatch
     (tmp_path / "etq-lake-1-abcdefgh").mkdir()
     for folder in (lake, tmp_path / "etq-lake-1-abcdefgh"):
         os.utime(folder, (time.time() - 10**6,) * 2)
-    with stores.temporary_folder():
+    with temporary.temporary_folder():
         assert check(lake) == []
         assert (tmp_path / "etq-lake-1-abcdefgh").exists()
 

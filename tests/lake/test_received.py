@@ -15,7 +15,10 @@ import pytest
 import etq
 from etq.errors import EtqError, WarehouseError
 from etq.ingest import memory
-from etq.lake import check, checkpoints, compact, compacting, export, is_lake, publishing, restore
+from etq.lake import check, compact, export, is_lake, restore
+from etq.lake.reading import checkpoints
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import commits, compacting
 from tests.lake.test_lake import FLEET, one_of
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
@@ -62,6 +65,8 @@ DOORS: dict[str, Callable[[Path], object]] = {
     "compact": lambda lake: compact(lake, leave_seconds=-1),
     "add": lambda lake: one_of(FLEET[2:3], lake),
 }
+# Opening a lake reads the last commit of captures alone.
+READS_LOGS = [door for name, door in DOORS.items() if name != "open"]
 PLACES: dict[str, Callable[[Path], Path]] = {
     "table": lambda lake: lake / "runs",
     "root table": lambda lake: lake / "captures",
@@ -107,12 +112,12 @@ def test_a_link_that_appears_meanwhile_is_refused(lake: Path, place: str, monkey
     """After compaction has read the lake, and before it deletes."""
     found = []
 
-    def late(*arguments: object) -> object:
+    def late(of: Lake) -> None:
         outside = linked(lake, PLACES[place](lake))
         found.append((outside, tree(outside)))
-        return publishing.publish(*arguments)  # type: ignore[arg-type]
+        commits.note_others(of)
 
-    monkeypatch.setattr(compacting, "publish", late)
+    monkeypatch.setattr(compacting, "note_others", late)
     with pytest.raises(WarehouseError, match="a link; a lake's folders and files must be in it"):
         compact(lake, leave_seconds=-1)
     [(outside, before)] = found
@@ -210,6 +215,11 @@ def test_a_lake_whose_path_the_library_takes_for_another_is_refused(made: Path, 
     assert [each.name for each in tmp_path.iterdir()] == ["lake%41"]
 
 
+def captures_of(lake: Path) -> int:
+    with etq.open(lake) as opened:
+        return int(opened.rows("SELECT count(*) FROM captures")[1][0][0])
+
+
 def test_a_checkpoint_that_names_other_files_is_refused(lake: Path) -> None:
     """The library would open them, wherever they are."""
     pyarrow = pytest.importorskip("pyarrow")
@@ -220,18 +230,37 @@ def test_a_checkpoint_that_names_other_files_is_refused(lake: Path) -> None:
     sidecar = pyarrow.array(
         [{"path": "/etc/hostname", "sizeInBytes": 1, "modificationTime": 0}] + [None] * (len(rows) - 1)
     )
-    parquet.write_table(rows.append_column("sidecar", sidecar), checkpoint)
-    for door in DOORS.values():
-        with pytest.raises(
-            WarehouseError, match=f"^{checkpoint}: the log is damaged: a checkpoint that names other files$"
-        ):
-            door(lake)
+    replaced = rows.drop_columns(["sidecar"]).append_column("sidecar", sidecar)
+    for table, what in ((replaced, "that names other files"), (rows.append_column("sidecar", sidecar), "with two col")):
+        parquet.write_table(table, checkpoint)
+        for door in READS_LOGS:
+            with pytest.raises(WarehouseError, match=f"^{checkpoint}: the log is damaged: a checkpoint {what}"):
+                door(lake)
     checkpoint.unlink()
     named = log / f"{1:020}.checkpoint.80a083e8-7026-4e79-81be-64bd76c43a11.json"
     named.write_text('{"sidecar":{"path":"/etc/hostname","sizeInBytes":1,"modificationTime":0}}')
-    for door in DOORS.values():
+    for door in READS_LOGS:
         with pytest.raises(WarehouseError, match=f"^{named}: the log is damaged: a checkpoint that etq doesn't write$"):
             door(lake)
+    assert captures_of(lake) == 2
+
+
+def test_of_checkpoints_the_newest_alone_is_read(lake: Path) -> None:
+    """By the library, wherever the pointer leads; older ones are not checked either."""
+    deltalake = pytest.importorskip("deltalake")
+    log = lake / "captures/_delta_log"
+    [older] = log.glob("*.checkpoint.parquet")
+    one_of(FLEET[2:3], lake)
+    deltalake.DeltaTable(str(lake / "captures")).create_checkpoint()
+    older.write_bytes(b"damaged")
+    version = int(older.name.split(".")[0])
+    for pointer in (f'{{"version":{version},"size":1}}', f'{{"version":{version},"size":1,"parts":2}}', None):
+        if pointer is None:
+            (log / "_last_checkpoint").unlink()
+        else:
+            (log / "_last_checkpoint").write_text(pointer)
+        assert check(lake) == [] and captures_of(lake) == 3
+        assert deltalake.DeltaTable(str(lake / "captures")).version() == version + 1
 
 
 def test_a_checkpoint_larger_than_the_memory_is_refused(lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,7 +270,7 @@ def test_a_checkpoint_larger_than_the_memory_is_refused(lake: Path, monkeypatch:
     rows = parquet.read_table(checkpoint).slice(0, 1)
     parquet.write_table(pyarrow.concat_tables([rows] * 50_000), checkpoint)
     monkeypatch.setattr(memory, "available", lambda: 10**7)
-    for door in DOORS.values():
+    for door in READS_LOGS:
         with pytest.raises(EtqError, match=f"^{checkpoint}: to read it would take 25.0 MB of memory"):
             door(lake)
 
@@ -266,11 +295,11 @@ def test_long_texts_of_a_checkpoint_are_refused(lake: Path, where: str, monkeypa
     )
     assert checkpoint.stat().st_size < 200_000
     monkeypatch.setattr(memory, "available", lambda: 3 * 10**7)
-    for door in DOORS.values():
+    for door in READS_LOGS:
         with pytest.raises(EtqError, match=f"^{checkpoint}: to read it would take 160.[01] MB of memory"):
             door(lake)
     monkeypatch.setattr(checkpoints, "_MOST_TEXT", 10**7)
-    for door in DOORS.values():
+    for door in READS_LOGS:
         with pytest.raises(
             EtqError,
             match=f"^{checkpoint}: .*damaged: .* checkpoints of the lake would take 160.[01] MB of memory, and at most 40.0 MB",

@@ -11,10 +11,11 @@ import pytest
 import etq
 from etq.errors import EtqError, WarehouseError
 from etq.lake import check
-from etq.lake.staging import Known, Rejected, Result, StagingJob, published, stage
-from etq.lake.state import read
-from etq.lake.tables import Lake
-from etq.lake.writing import Load, discard_of_prefix
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
+from etq.lake.writing import commits
+from etq.lake.writing.loads import Load, discard_of_prefix
+from etq.lake.writing.staging import Known, Rejected, Result, StagingJob, published, stage
 from etq.storage.capture import Options
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
@@ -27,7 +28,7 @@ pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[
 def stage_files(folder: Path, files: Sequence[Path], **labels: str) -> list[Result]:
     """Write files aside; the captures and loads."""
     lake = Lake.at(folder)
-    lake.make()
+    commits.make(lake)
     job = StagingJob(lake, "a1", Options(None, labels, None, None, None))
     results = [*stage(job, [(str(path), path.read_bytes()) for path in files])]
     assert not [each for each in results if isinstance(each, Rejected)]
@@ -96,18 +97,18 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     other.parent.mkdir()
     other.write_bytes(FLEET[5].read_bytes())
     results = stage_files(lake, FLEET[:3])
-    commit, tries = Lake.commit, 0
+    commit, tries = commits.commit, 0
 
     def late(self: Lake, table: str, *arguments: Any, **options: Any) -> None:
         nonlocal tries
         tries += table == "captures"
         if table == "captures" and tries == 1:
             with monkeypatch.context() as undone:
-                undone.setattr(Lake, "commit", commit)
+                undone.setattr(commits, "commit", commit)
                 one_of([other, FLEET[1]], lake)
         commit(self, table, *arguments, **options)
 
-    monkeypatch.setattr(Lake, "commit", late)
+    monkeypatch.setattr(commits, "commit", late)
     assert publish(lake, results) == 2
     assert tries == 2 and len(contents(lake)) == 4 and len({*names(lake)}) == 4
     assert sum(events for _, _, events, _ in contents(lake)) == 4 * contents(lake)[0][2]
@@ -116,7 +117,7 @@ def test_other_writers_come_between(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_a_file_that_cannot_be_read_stops_no_other(tmp_path: Path) -> None:
     lake = tmp_path / "lake"
-    Lake.at(lake).make()
+    commits.make(Lake.at(lake))
     job = StagingJob(Lake.at(lake), "a1", Options(None, {}, None, None, None), label_from="{model}/{run}0.etdp")
     given = [
         ("x/bad0.etdp", b"no dump"),
@@ -161,7 +162,7 @@ def test_compaction_deletes_leftovers_only(tmp_path: Path) -> None:
 
 def test_processes_of_other_folders_are_reported(tmp_path: Path) -> None:
     results = stage_files(tmp_path / "there", FLEET[:1])
-    Lake.at(tmp_path / "here").make()
+    commits.make(Lake.at(tmp_path / "here"))
     with pytest.raises(WarehouseError, match="missing; all processes must share the lake's folder"):
         publish(tmp_path / "here", results)
     with pytest.raises(EtqError, match="none: "):

@@ -22,9 +22,10 @@ import etq
 from etq import catalog
 from etq.cli import main
 from etq.errors import EtqError, WarehouseError
-from etq.lake import Added, check, compact, export, is_lake, reading, repair, restore
-from etq.lake.state import LakeState, read
-from etq.lake.tables import Lake
+from etq.lake import Added, check, compact, export, is_lake, repair, restore
+from etq.lake.reading import connection as reading
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import Lake
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
 from tests.lake.test_lake import FLEET, is_same

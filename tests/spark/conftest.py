@@ -16,8 +16,8 @@ import pytest
 import etq.lake
 from etq import processes
 from etq.database.functions import register
-from etq.lake import reading
-from etq.lake.tables import Lake
+from etq.lake.reading import connection as reading
+from etq.lake.reading.tables import Lake
 from tests.spark.questions import build
 
 

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-from etq.lake.staging import StagingJob
+from etq.lake.writing.staging import StagingJob
 from etq.spark import ingestion
 
 _work = ingestion._work

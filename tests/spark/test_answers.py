@@ -19,8 +19,8 @@ import etq.lake
 import etq.spark
 from etq import catalog, processes
 from etq.errors import QueryError, WarehouseError, message_of
-from etq.lake.state import read
-from etq.lake.tables import Lake
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
 from etq.spark import queries
 from etq.spark.lake import read_table
 from etq.spark.session import rows

@@ -17,7 +17,8 @@ import pytest
 
 import etq
 from etq.lake import check
-from etq.lake.tables import Lake
+from etq.lake.reading.tables import Lake
+from etq.lake.writing.commits import make
 from tests.benchmarks.spark import measured
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
@@ -51,7 +52,7 @@ def test_a_worker_that_dies_loses_nothing(tmp_path: Path) -> None:
         shutil.copy(path, tmp_path / "files" / f"{path.parent.name}_{path.name}")
     with serving() as endpoint, cluster(tmp_path) as (master, [one, _]):
         lake = Lake("s3://lab/fleet", made(endpoint, "lab"))
-        lake.make()
+        make(lake)
         arguments = [master, str(tmp_path / "files" / "*.etdp"), lake.url, json.dumps(lake.options)]
         environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
         with subprocess.Popen(

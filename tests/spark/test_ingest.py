@@ -14,10 +14,11 @@ import etq.lake
 import etq.spark
 from etq import catalog
 from etq.errors import EtqError, WarehouseError
-from etq.lake import check, staging
-from etq.lake.reading import attach, rows_of
-from etq.lake.state import read
-from etq.lake.tables import Lake, kind_of
+from etq.lake import check
+from etq.lake.reading.connection import attach, rows_of
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake, kind_of
+from etq.lake.writing import staging
 from etq.spark import ingestion
 from tests.benchmarks.make_captures import make_captures
 from tests.conftest import CAPTURES

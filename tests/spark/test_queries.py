@@ -17,9 +17,9 @@ import etq.lake
 from etq.catalog import SqlObject
 from etq.database.functions import register_for
 from etq.errors import QueryError, WarehouseError, message_of
-from etq.lake.reading import connect, see_only
-from etq.lake.state import read
-from etq.lake.tables import Lake
+from etq.lake.reading.connection import connect, see_only
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
 from etq.spark.columns import cells, schema
 from etq.spark.queries import Chosen, Job, _by_task, _chosen, _parameters, work
 from tests.conftest import CAPTURES

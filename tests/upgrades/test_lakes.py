@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 import etq
 from etq import catalog
 from etq.errors import WarehouseError
-from etq.lake.tables import KINDS, kind_of
+from etq.lake.reading.tables import KINDS, kind_of
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.upgrades.make_lake import FIRST, SECOND, fill
@@ -71,7 +71,7 @@ def test_an_upgraded_lake_is_as_one_made_today(packed: Path, tmp_path: Path) -> 
 
 KILLED = """
 import os, sys
-from etq.lake import upgrading
+from etq.lake.writing import upgrading
 done = upgrading.change
 upgrading.change = lambda lake, kind, plan: os._exit(9) if kind == "capture" else done(lake, kind, plan)
 upgrading.upgrade(sys.argv[1])

@@ -38,14 +38,10 @@ class Note(msgspec.Struct):
 
 
 class Commit(msgspec.Struct, frozen=True):
-    """What was read of a commit: the name that its writer gave it, and its note; None for one by another program.
-
-    `memory` is how many bytes the note may take.
-    """
+    """What was read of a commit: the name that its writer gave it, and its note; None for one by another program."""
 
     writer: str | None
     note: Note | None
-    memory: int = 0
 
 
 class _Info(msgspec.Struct):
@@ -92,7 +88,7 @@ def read(content: bytes) -> Commit:
     try:
         for line in content.splitlines():
             info = msgspec.json.decode(line, type=_Action).commitInfo or info
-        return Commit(info.etqCommit, *((None, 0) if info.etq is None else _unpacked(info.etq)))
+        return Commit(info.etqCommit, None if info.etq is None else _unpacked(info.etq))
     except (zlib.error, RecursionError) as error:
         raise ValueError(str(error)) from error
 
@@ -119,11 +115,11 @@ def check_schema(text: str, types: Mapping[str, Any]) -> None:
             raise ValueError(f"a schema has the column {column.name!r} with a name or type that etq doesn't write")
 
 
-def _unpacked(text: str) -> tuple[Note, int]:
+def _unpacked(text: str) -> Note:
     decompressor = zlib.decompressobj()
     content = decompressor.decompress(base64.b64decode(text, validate=True), _LARGEST_NOTE)
     if not decompressor.eof:
         raise ValueError(f"a note is cut off, or has more than {_LARGEST_NOTE >> 20} MB")
     if (size := memory.json_size(content)) > min(_MOST_MEMORY, memory.available()):
         raise ValueError(f"to read its note would take {memory.shown(size)} of memory")
-    return msgspec.json.decode(content, type=Note), size
+    return msgspec.json.decode(content, type=Note)

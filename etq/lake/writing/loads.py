@@ -13,19 +13,17 @@ from etq import catalog
 from etq.catalog import quoted
 from etq.database.connection import with_access
 from etq.errors import WarehouseError, message_of
-from etq.lake import stores
-from etq.lake.library import reason
-from etq.lake.reading import check_root, read_parquet
-from etq.lake.state import LakeState
-from etq.lake.tables import DataFile, Lake, tables_of
+from etq.lake.reading.connection import check_root, read_parquet
+from etq.lake.reading.library import reason
+from etq.lake.reading.state import LakeState, Loads
+from etq.lake.reading.tables import KEY, DataFile, Lake, tables_of
+from etq.lake.writing import stores
 
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
 # rewrite one.
 MOST_CONTENTS: Final = 2_000
 MOST_EVENTS: Final = 20_000_000
 EVENTS: Final = ("event_ticks", "trace_events")
-# 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
-KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 
 
 class Load(msgspec.Struct, frozen=True):
@@ -107,6 +105,13 @@ def merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, lo
         )
 
     return _load(connection, state.lake, kind, sum(each.rows for each in roots), query)
+
+
+def named(kind: str, roots: Sequence[DataFile], loads: Sequence[Load], held: Loads | None = None) -> Loads:
+    """The files of the loads that files of a root table name, which are new or `held`."""
+    tables: Loads = held or {}
+    tables = {**tables, **{load.id: {table: [file] for table, file in load.files.items()} for load in loads}}
+    return {root.load: {**tables[root.load], f"{kind}s": [root]} for root in roots}
 
 
 def files_of(loads: Sequence[Load]) -> dict[str, list[DataFile]]:

@@ -18,10 +18,12 @@ from typing import Any
 import duckdb
 
 from etq.errors import WarehouseError, displayed
-from etq.lake.reading import attach, check_root, read_parquet
-from etq.lake.state import Change, LakeState, change, dropped, read
-from etq.lake.tables import KINDS, DataFile, Lake, tables_of
-from etq.lake.writing import Load, discard, files_of, rows_of, write_root
+from etq.lake.reading.connection import attach, check_root, read_parquet
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import KINDS, Lake
+from etq.lake.writing import commits
+from etq.lake.writing.commits import Change, change, dropped
+from etq.lake.writing.loads import Load, discard, files_of, named, rows_of, write_root
 from etq.maintenance.merge import longer_names
 from etq.storage.naming import names_for
 
@@ -89,7 +91,7 @@ def publish(
     discard(lake, [load for load in loads if load.id not in wanted])
     loads = [load for load in loads if load.id in wanted]
     for table, files in files_of(loads).items():
-        lake.commit(table, files)
+        commits.commit(lake, table, files)
     naming = _names_by_path if by_path else free_names
     for kind, root in roots.items():
         mine = [load for load in loads if load.kind == kind]
@@ -119,14 +121,12 @@ def _commit(
         added = Added(len(chosen) - len(gone), len(contents) - len(chosen), len(gone))
         if dropped(state, f"{kind}s", begin) & {load.id for load in loads}:
             raise WarehouseError(f"{lake}: a compaction gave up what took so long to be added; add it again")
-        others = files_of_others(lake) if kind == "capture" else {}
-        is_same = all(files == state.of(table) for table, files in others.items())
-        if not chosen and is_same and state.is_noted:
-            return None
+        if not chosen:
+            return None if state.is_noted else Change({})
         names = naming([*chosen.values()], {sha256: each.name for sha256, each in known.items()})
         touched = {known[sha256].load for sha256 in gone}
-        files = write_root(lake, kind, _rows(loads, chosen, names, state, touched)) if chosen else []
-        return Change(files, touched, state.changed(kind, files, touched, files_of(loads), others))
+        roots = write_root(lake, kind, _rows(loads, chosen, names, state, touched))
+        return Change(named(kind, roots, loads, state.by_load), touched)
 
     change(lake, kind, plan)
     return added
@@ -152,12 +152,6 @@ def _rows(
             held = read_parquet(paths, of_loads=True)
             query += f" UNION ALL BY NAME SELECT h.* FROM {held} AS h ANTI JOIN chosen AS c USING (sha256)"
         return connection.sql(query).to_arrow_table()
-
-
-def files_of_others(lake: Lake) -> dict[str, Sequence[DataFile]]:
-    """The files of programs and records: some may have been added that `captures` doesn't note."""
-    states = {kind: read(lake, root=f"{kind}s") for kind in KINDS[:-1]}
-    return {table: state.of(table) for kind, state in states.items() for table in tables_of(kind)}
 
 
 def _chosen(contents: Sequence[Content], known: Mapping[str, Content]) -> dict[str, Content]:

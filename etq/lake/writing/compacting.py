@@ -12,13 +12,15 @@ from typing import Final
 
 import duckdb
 
-from etq.lake import links, stores
-from etq.lake.publishing import publish
-from etq.lake.reading import attach
-from etq.lake.state import Change, LakeState, change, dropped, live, read
-from etq.lake.stores import writing
-from etq.lake.tables import FILE_PATH, KINDS, DataFile, Lake, tables_of
-from etq.lake.writing import EVENTS, MOST_CONTENTS, MOST_EVENTS, files_of, merge, rows_of, write_root
+from etq.lake.reading import links
+from etq.lake.reading.connection import attach
+from etq.lake.reading.state import LakeState, live, read
+from etq.lake.reading.tables import FILE_PATH, KINDS, DataFile, Lake, tables_of
+from etq.lake.writing import commits, stores
+from etq.lake.writing.commits import Change, change, dropped, make_table, note_others
+from etq.lake.writing.loads import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, named, rows_of, write_root
+from etq.lake.writing.publishing import known_of
+from etq.lake.writing.stores import writing
 
 # A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
 MOST_MERGED: Final = 20_000
@@ -46,13 +48,14 @@ def compact(
         before = _number(state)
         if not lake.is_remote:  # A disk may be full.
             _free(lake, leave_seconds)
+        known_of(state, "capture")  # Refuses captures that are there twice before any is written again.
         with duckdb.connect(":memory:") as connection:
             attach(connection, state)
             listed = live(lake)
             for kind in KINDS:
                 groups = [group for group in _groups(state, kind, listed) if _merge(connection, state, kind, group)]
                 _drop(lake, kind, {*chain(*groups)}, leave_seconds)
-        publish(lake, [], [])  # Notes programs and records that were put together.
+        note_others(lake)
         _clean_logs(lake)
         _free(lake, leave_seconds)
         return before, _number(read(lake))
@@ -96,7 +99,7 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, g
     begin = read(lake, root=root).version
     load = merge(connection, state, kind, group)
     for table, file in load.files.items():
-        lake.commit(table, [file])
+        commits.commit(lake, table, [file])
     files = write_root(lake, kind, rows_of([load]))
     was = {each.path for each in state.of(root) if each.load in group}
 
@@ -104,7 +107,7 @@ def _merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, g
         is_dropped = load.id in dropped(now, root, begin)
         if is_dropped or {each.path for each in now.of(root) if each.load in group} != was:
             return None  # The rows that were written are dropped in time.
-        return Change(files, group, now.changed(kind, files, group, files_of([load])))
+        return Change(named(kind, files, [load]), group)
 
     return change(lake, kind, plan)
 
@@ -121,12 +124,12 @@ def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) 
             dead[table] = old - named.keys()
         loads = sorted(set().union(*dead.values()))
         # From this commit on no writer commits them.
-        return Change([], [], state, loads) if loads else None
+        return Change({}, dropped=loads) if loads else None
 
     if any(live(lake, kind).values()) and change(lake, kind, plan):
         for table, loads in dead.items():
             if loads:
-                lake.commit(table, [], loads)
+                commits.commit(lake, table, [], loads)
 
 
 def _free(lake: Lake, leave_seconds: float) -> None:
@@ -155,7 +158,7 @@ def _clean_logs(lake: Lake) -> None:
     """Write checkpoints for those who read the logs, and delete what is older than these need."""
 
     def clean(name: str) -> None:
-        table = lake.make_table(name)
+        table = make_table(lake, name)
         if table.version() > 10:
             lake.result(table.create_checkpoint)
             lake.result(table.cleanup_metadata)

@@ -15,12 +15,14 @@ import duckdb
 
 from etq.database.rows import check_rows
 from etq.errors import WarehouseError
-from etq.lake.publishing import files_of_others
-from etq.lake.reading import attach, check_root, read_parquet
-from etq.lake.state import Change, LakeState, change, read
-from etq.lake.stores import temporary_folder, writing
-from etq.lake.tables import KINDS, Lake, delta_schema, tables_of
-from etq.lake.writing import Load, discard, files_of, rows_of, write, write_root
+from etq.lake.reading.connection import attach, check_root, read_parquet
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import KINDS, Lake, tables_of
+from etq.lake.reading.temporary import temporary_folder
+from etq.lake.writing import commits
+from etq.lake.writing.commits import Change, change, delta_schema
+from etq.lake.writing.loads import Load, discard, files_of, named, rows_of, write, write_root
+from etq.lake.writing.stores import writing
 from etq.maintenance.upgrading import migrate, migrations_since, new_tables, tables_before
 from etq.version import SCHEMA_VERSION
 
@@ -52,10 +54,10 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
             raise
         _add_columns(lake)
         for table, files in files_of(loads).items():
-            lake.commit(table, files)
+            commits.commit(lake, table, files)
         for kind in _OTHERS:
             if states[kind].files:
-                change(lake, kind, lambda state: Change([], [], state))
+                change(lake, kind, lambda _: Change({}))
         change(lake, "capture", lambda now: _replaced(before, now, loads))
         return sum(each.rows for each in before.of("captures"))
 
@@ -63,9 +65,8 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
 def _replaced(before: LakeState, now: LakeState, loads: list[Load]) -> Change:
     """The new loads in the place of all former ones."""
     _check_same(before, now)
-    files = write_root(now.lake, "capture", rows_of(loads)) if loads else []
-    gone = [*before.loads("capture")]
-    return Change(files, gone, now.changed("capture", files, gone, files_of(loads), files_of_others(now.lake)))
+    roots = write_root(now.lake, "capture", rows_of(loads)) if loads else []
+    return Change(named("capture", roots, loads), before.of_kind("capture"))
 
 
 def _check_same(before: LakeState, now: LakeState) -> None:

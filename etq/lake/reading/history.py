@@ -10,9 +10,9 @@ from typing import Any, Literal
 import duckdb
 
 from etq.errors import WarehouseError, message_of
-from etq.lake.reading import check_root, connect_tables
-from etq.lake.state import read
-from etq.lake.tables import Lake
+from etq.lake.reading.connection import check_root, connect_tables
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Staging: reads files into loads that don't belong to a lake yet, in one or many processes that write to it.
 
-A process that is killed leaves files that no table has. `etq.lake.publishing` makes the loads part of the lake.
+A process that is killed leaves files that no table has. `etq.lake.writing.publishing` makes the loads part of the lake.
 """
 
 from __future__ import annotations
@@ -13,11 +13,12 @@ from pathlib import Path
 
 from etq.annotations.discovery import discover
 from etq.errors import EtqError
-from etq.lake.publishing import Content, known_of, publish
-from etq.lake.state import read
-from etq.lake.stores import temporary_folder, writing
-from etq.lake.tables import Lake
-from etq.lake.writing import MOST_CONTENTS, Load, parts, write
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
+from etq.lake.reading.temporary import temporary_folder
+from etq.lake.writing.loads import MOST_CONTENTS, Load, parts, write
+from etq.lake.writing.publishing import Content, known_of, publish
+from etq.lake.writing.stores import writing
 from etq.storage.bulk import FileToStore, store_many
 from etq.storage.capture import Links, Options, in_little_memory
 from etq.storage.sources import Source

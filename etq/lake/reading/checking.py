@@ -14,10 +14,9 @@ from etq import catalog
 from etq.database.rows import in_circles
 from etq.errors import WarehouseError, message_of, printable, shortened
 from etq.ingest.memory import shown
-from etq.lake.reading import MEASURING, check_root, measuring, read_parquet, stated
-from etq.lake.state import LakeState, live, read
-from etq.lake.tables import KINDS, DataFile, Lake
-from etq.lake.writing import KEY
+from etq.lake.reading.connection import MEASURING, check_root, measuring, read_parquet, stated
+from etq.lake.reading.state import LakeState, live, read
+from etq.lake.reading.tables import KEY, KINDS, DataFile, Lake
 
 # What an element of a list takes that is read.
 _ELEMENT_BYTES: Final = 16

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 
 import duckdb
 
 from etq.errors import WarehouseError
-from etq.lake.checking import check
-from etq.lake.publishing import publish
-from etq.lake.reading import attach, check_root, read_parquet
-from etq.lake.state import Change, LakeState, change, dropped, live, read
-from etq.lake.stores import writing
-from etq.lake.tables import KINDS, DataFile, Lake, kind_of, tables_of
+from etq.lake.reading.checking import check
+from etq.lake.reading.connection import attach, check_root, read_parquet
+from etq.lake.reading.state import LakeState, live, read
+from etq.lake.reading.tables import KINDS, Lake, kind_of, tables_of
+from etq.lake.writing import commits
+from etq.lake.writing.commits import Change, change, dropped, note_others
+from etq.lake.writing.stores import writing
 
 
 def restore(
@@ -33,8 +34,9 @@ def restore(
         _check_there(then)
         listed = live(lake, "capture")
         for table in tables_of("capture")[:-1]:
-            if files := _without(then.of(table), listed.get(table, [])):
-                lake.commit(table, files)
+            there = {file.path for file in listed.get(table, [])}
+            if files := [file for file in then.of(table) if file.path not in there]:
+                commits.commit(lake, table, files)
 
         seen = before
 
@@ -45,29 +47,24 @@ def restore(
                 raise WarehouseError(
                     f"{lake}: a compaction has just taken out what version {version} has; restore again"
                 )
-            return _replaced(now, then, then.of("captures"), now.of("captures"))
-
-        def back(now: LakeState) -> Change | None:
-            return _replaced(now, seen, seen.of("captures"), then.of("captures"))
+            return _replaced(now, then, now)
 
         if change(lake, "capture", plan):
             try:
                 # A compaction may have deleted them before it saw the commit.
                 _check_there(then)
             except WarehouseError:
-                change(lake, "capture", back)
+                change(lake, "capture", lambda now: _replaced(now, seen, then))
                 raise
         return _count(before), _count(read(lake))
 
 
-def _replaced(
-    now: LakeState, source: LakeState, wanted: Sequence[DataFile], unwanted: Sequence[DataFile]
-) -> Change | None:
-    """Have the `wanted` files of captures, which `source` has, in the place of those `unwanted` that it hasn't."""
-    added, gone = _without(wanted, now.of("captures")), _without(unwanted, wanted)
-    loads = {each.load for each in (*added, *gone)}
-    rows = {table: _without(source.of(table), now.of(table)) for table in source.files}
-    return Change(added, loads, now.changed("capture", added, loads, rows)) if loads else None
+def _replaced(now: LakeState, wanted: LakeState, unwanted: LakeState) -> Change | None:
+    """Have the `wanted` loads of captures in the place of those `unwanted`."""
+    there, loads = now.of_kind("capture"), wanted.of_kind("capture")
+    added = {load: files for load, files in loads.items() if there.get(load, {}).get("captures") != files["captures"]}
+    without = {*added, *((unwanted.of_kind("capture").keys() & there.keys()) - loads.keys())}
+    return Change(added, without) if without else None
 
 
 def _check_there(state: LakeState) -> None:
@@ -96,20 +93,14 @@ def repair(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] |
 
             def plan(now: LakeState, kind: str = kind, loads: set[str] = loads) -> Change | None:
                 found = now.loads(kind).keys() & loads
-                return Change([], found, now.changed(kind, [], found, {})) if found else None
+                return Change({}, found) if found else None
 
             if loads and change(lake, kind, plan):
                 for table, files in live(lake, kind).items():
                     if found := {each.load for each in files} & loads:
-                        lake.commit(table, [], found)
-        publish(lake, [], [])  # Notes programs and records that were taken out.
+                        commits.commit(lake, table, [], found)
+        note_others(lake)
         return _names(state, {fault.load for fault in faults})
-
-
-def _without(files: Sequence[DataFile], others: Sequence[DataFile]) -> list[DataFile]:
-    """The files that others don't have."""
-    paths = {each.path for each in others}
-    return [each for each in files if each.path not in paths]
 
 
 def _count(state: LakeState) -> int:

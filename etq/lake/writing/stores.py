@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
 
 import duckdb
 
-from etq.database import temporary
 from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError, message_of
-from etq.lake import links
-from etq.lake.library import reason
-from etq.lake.tables import Lake
-
-_ASIDE: Final = "etq-lake-"
+from etq.lake.reading import links
+from etq.lake.reading.library import reason
+from etq.lake.reading.tables import Lake
+from etq.lake.reading.temporary import temporary_folder
 
 
 @contextmanager
@@ -65,8 +62,3 @@ def delete(lake: Lake, paths: Iterable[str], kept: Container[str] = ()) -> None:
                 lake.handler().delete_file(path)
             else:
                 links.delete(lake.url, path)
-
-
-def temporary_folder() -> AbstractContextManager[str]:
-    """A folder for files of this process alone. Those of processes that were killed are deleted first."""
-    return temporary.temporary_folder(_ASIDE)

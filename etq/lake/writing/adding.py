@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 
 import duckdb
 
-from etq.lake.publishing import Added, Content, known_of, publish
-from etq.lake.state import read
-from etq.lake.stores import writing
-from etq.lake.tables import KINDS, Lake
-from etq.lake.writing import Load, discard, parts, write
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import KINDS, Lake
+from etq.lake.writing.commits import make
+from etq.lake.writing.loads import Load, discard, parts, write
+from etq.lake.writing.publishing import Added, Content, known_of, publish
+from etq.lake.writing.stores import writing
 from etq.warehouse.warehouse import Warehouse, open
 
 
@@ -35,7 +36,7 @@ def export(
     """
     lake = Lake.at(path, storage_options)
     with writing(lake):
-        lake.make()
+        make(lake)
         if isinstance(warehouse, Warehouse):
             return _export(lake, warehouse.connection, replace)
         with open(warehouse, read_only=True) as opened:

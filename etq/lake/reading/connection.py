@@ -16,11 +16,11 @@ from etq.database.connection import in_memory, withdraw_access
 from etq.database.limits import within
 from etq.errors import WarehouseError, message_of
 from etq.ingest import memory
-from etq.lake.state import LakeState, read
-from etq.lake.tables import DataFile, Lake, kind_of
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import DataFile, Lake, kind_of
 
 if TYPE_CHECKING:
-    from etq.lake.remote import LakeFiles
+    from etq.lake.reading.remote import LakeFiles
 
 # The most memory that is taken for the rows of a root table; what a row of Python takes besides its texts.
 _LARGEST_ROOT: Final = 1 << 32
@@ -123,7 +123,7 @@ def attach(connection: duckdb.DuckDBPyConnection, state: LakeState) -> LakeFiles
         return None
     connection.execute("SET autoload_known_extensions = false")
     try:
-        from etq.lake.remote import LakeFiles
+        from etq.lake.reading.remote import LakeFiles
     except ImportError:
         raise WarehouseError("a lake in an object store needs fsspec: pip install 'etq[lake]'") from None
     files = LakeFiles(state)

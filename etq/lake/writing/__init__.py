@@ -1,0 +1,1 @@
+"""Writing a lake: loads, commits, compaction, going back, upgrades."""
