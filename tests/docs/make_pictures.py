@@ -29,6 +29,7 @@ FOLDER: Final = Path(__file__).parents[2] / "docs/pictures"
 SIZE: Final = (1200, 780)
 SLOWER_OP: Final = "native_call_addmm.out"
 CAPTURES_OF_SIDE: Final = 5
+FIRST_BUILD: Final = 41
 
 
 def main(names: Sequence[str]) -> None:
@@ -45,6 +46,8 @@ def main(names: Sequence[str]) -> None:
             fill(lab)
             opened(browser, written(lab, "transformer", Path(folder)))
             keep(browser, "report", names)
+            browser.execute_script("document.getElementById('graph').scrollIntoView()")
+            keep(browser, "graph", names)
         with serving(Path(folder) / "lab.duckdb") as server:
             visit(browser, server, "/", series=True)
             keep(browser, "captures", names)
@@ -59,8 +62,8 @@ def fill(lab: Warehouse) -> None:
     lab.link("transformer", lab.ingest_record(transformer / "transformer.etrecord"))
     files = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[: 2 * CAPTURES_OF_SIDE]
     for at, file in enumerate(files):
-        build = 41 + at % 2
-        content = file.read_bytes() if build == 41 else slower(file, SLOWER_OP, None, 1.35)
+        build = FIRST_BUILD + at % 2
+        content = file.read_bytes() if build == FIRST_BUILD else slower(file, SLOWER_OP, None, 1.35)
         lab.ingest(
             content, name=f"mlp-{build}-{at // 2}", labels={"model": "mlp", "device": "pixel8", "build": str(build)}
         )
