@@ -58,7 +58,7 @@ def pages() -> dict[str, str]:
     made = {
         "reference/index.md": _index(tables, views),
         "reference/tables.md": _tables(tables),
-        "reference/commands.md": _commands(),
+        **_commands(),
     }
     for topic, group in _by_topic(views):
         made[f"reference/{_slug(topic)}.md"] = f"# {topic}\n\n" + "\n".join(map(_object, group))
@@ -280,31 +280,38 @@ def _within(parent: click.Context, name: str, full: str) -> Iterator[tuple[str, 
             yield from _within(context, inner, f"{full} {inner}")
 
 
-def _commands() -> str:
+def _commands() -> dict[str, str]:
+    """The pages of commands: a list of all, and a page for each topic."""
     from etq.cli import main
     from etq.cli.commands import COMMANDS
 
-    root = click.Context(main, info_name="etq")
-    lines = [
+    topics = {name: topic for topic, names in COMMANDS.items() for name in names}
+    index = [
         "# Commands",
         "",
         "`etq COMMAND --help` prints the same. Data goes to stdout and messages to stderr. The status is 0, 1 for an "
         "error, 2 for wrong usage; 3 and others where a command documents them.",
         "",
-        "## etq {#etq}",
+        "## Options of all commands {#etq}",
         "",
-        *_options(root),
+        *_options(click.Context(main, info_name="etq")),
     ]
-    topics = {name: topic for topic, names in COMMANDS.items() for name in names}
-    topic = None
-    for full, context in commands():
-        if topics[full.split()[0]] != topic:
-            topic = topics[full.split()[0]]
-            lines += [f"## {topic}", ""]
-        lines += [f"### etq {full} {{#{full.replace(' ', '-')}}}", ""]
-        usage = " ".join(context.command.collect_usage_pieces(context))
-        lines += ["```text", f"etq {full} {usage}", "```", "", *_help(context.command.help or ""), *_options(context)]
-    return "\n".join(lines) + "\n"
+    made = {"reference/commands.md": ""}
+    for topic, listed in groupby(commands(), key=lambda command: topics[command[0].split()[0]]):
+        page = f"commands-{_slug(topic)}.md"
+        index += [f"## {topic}", "", "| command | what it does |", "|---|---|"]
+        lines = [f"# {topic}: commands", ""]
+        for full, context in listed:
+            anchor = full.replace(" ", "-")
+            text = context.command.help or ""
+            index.append(f"| [`etq {full}`]({page}#{anchor}) | {_cell(_sentence(' '.join(text.split())))} |")
+            usage = " ".join(context.command.collect_usage_pieces(context))
+            lines += [f"## etq {full} {{#{anchor}}}", "", "```text", f"etq {full} {usage}", "```", ""]
+            lines += [*_help(text), *_options(context)]
+        index.append("")
+        made[f"reference/{page}"] = "\n".join(lines) + "\n"
+    made["reference/commands.md"] = "\n".join(index) + "\n"
+    return made
 
 
 def _help(text: str) -> Iterator[str]:
@@ -344,6 +351,8 @@ def on_files(files: Any, config: Any) -> Any:
 
     for path, text in pages().items():
         files.append(File.generated(config, path, content=text))
+    # Printed tables are wider than text.
+    files.append(File.generated(config, "wide.css", content=".md-grid { max-width: 90rem; }\n"))
     return files
 
 

@@ -40,16 +40,17 @@ def words(text: str) -> list[str]:
 
 
 def test_every_command_and_option() -> None:
-    page = PAGES["reference/commands.md"]
+    page = "".join(text for path, text in PAGES.items() if path.startswith("reference/commands-"))
     names = []
     for name, context in reference.commands():
         names.append(name)
         [text] = re.findall(
-            rf"^### etq {name} {{#{name.replace(' ', '-')}}}\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE
+            rf"^## etq {name} {{#{name.replace(' ', '-')}}}\n(.*?)(?=^## |^# |\Z)", page, re.DOTALL | re.MULTILINE
         )
         for parameter in context.command.params:
             if isinstance(parameter, click.Option) and not parameter.hidden:
                 assert f"{parameter.opts[-1]}" in text, (name, parameter.opts)
+        assert f"`etq {name}`" in PAGES["reference/commands.md"]
     assert len(names) == len(set(names)) and {"ops", "compare", "lake add"} <= {*names}
 
 
