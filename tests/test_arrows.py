@@ -39,7 +39,7 @@ LAYERS = (
     "etq.spark",
     "etq.serve",
     "etq.demo",
-    *("etq.cli", "etq.__main__"),
+    *("etq.cli", "etq.__main__", "etq.building"),
 )
 # The ingestors' packages, in the same way.
 INGEST_LAYERS = (
@@ -118,6 +118,7 @@ LARGE = {
     "pydantic": ("etq.mcp.messages",),
     "jsonschema": ("etq.mcp.handlers",),
     "pyspark": ("etq.spark",),
+    "setuptools": ("etq.building",),
     "starlette": ("etq.serve.app", "etq.serve.running"),
     "uvicorn": ("etq.mcp.serving", "etq.serve.connections", "etq.serve.running"),
     "torch": ("etq.torch.operators", "etq.torch.reference", "etq.inspector.references"),
