@@ -21,6 +21,8 @@ _ANSWER: Final = struct.Struct("<Q")
 _AT_ONCE: Final = 2**16
 # A process that nobody ended at its time limit ends itself so many seconds later.
 _GRACE: Final = 2.0
+# Of one call of the system, which takes no more than years, in seconds; it is called again.
+_LONGEST_WAIT: Final = 3600.0
 
 
 class EndedError(Exception):
@@ -121,7 +123,7 @@ class Worker:
         while len(received) < count:
             if (left := deadline - time.monotonic()) <= 0:
                 raise TimeoutError
-            for key, _ in selector.select(left):
+            for key, _ in selector.select(min(left, _LONGEST_WAIT)):
                 if key.data is None:
                     part = os.read(key.fd, min(_AT_ONCE, count - len(received)))
                     if not part:

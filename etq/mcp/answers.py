@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 MOST_ROWS: Final = 10
 MOST_CAPTURES: Final = 20
 MOST_VALUES: Final = 20
+# Characters of all values of labels together: captures need the rest of a first answer.
+MOST_OF_LABELS: Final = 1_200
 # Limits of `ask`, in seconds and megabytes, and of the files of `inspect_file`, in bytes.
 SECONDS: Final = 30.0
 MEGABYTES: Final = 256
@@ -59,15 +62,22 @@ def list_captures(
             WHERE {chosen} GROUP BY l.key ORDER BY l.key
         """
         values = dict(warehouse.rows(labels, **parameters)[1])
-    cut = [f"labels: the first {MOST_VALUES} of {len(of_key)} values of {key}" for key, of_key in values.items()
-           if len(of_key) > MOST_VALUES]  # fmt: skip
+    most = {key: _that_fit(of_key, MOST_OF_LABELS // len(values)) for key, of_key in values.items()}
+    cut = [f"labels: the first {most[key]} of {len(of_key)} values of {key}" for key, of_key in values.items()
+           if len(of_key) > most[key]]  # fmt: skip
     return {
         "captures": table_of(rows[0], rows[1][offset : offset + limit]),
-        "labels": {key: of_key[:MOST_VALUES] for key, of_key in values.items()},
+        "labels": {key: of_key[: most[key]] for key, of_key in values.items()},
         "total": len(names),
         "offset": offset,
         "cut": cut,
     }
+
+
+def _that_fit(values: Sequence[str], most: int) -> int:
+    """Return how many values have so many characters together, and no more than `MOST_VALUES`."""
+    lengths = accumulate(len(value) + 3 for value in values[:MOST_VALUES])
+    return sum(length <= most for length in lengths)
 
 
 def describe(_: Settings, view: str | None = None) -> Result:

@@ -36,14 +36,17 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": "not enough memory"}
     except Exception as error:
         traceback.print_exc(file=sys.stderr)
-        return {"error": f"an error of etq itself ({type(error).__name__}); the server's log has it"}
+        return {"error": f"an internal error ({type(error).__name__}); the server's log has it"}
 
 
 def _result(tool: str, settings: Settings, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return a result: a short one, unless the call says how much it wants."""
+    # JSON's 2.0 is an integer of a schema, too.
+    arguments = {name: int(value) if isinstance(value, float) else value for name, value in arguments.items()}
     is_short = tool not in ("ask", "describe") and "limit" not in arguments
     result = fitted(TOOLS[tool](settings, **arguments), MOST_AT_FIRST if is_short else MOST_CHARACTERS)
-    if tool == "list_captures" and (after := result["offset"] + len(result["captures"]["rows"])) < result["total"]:
+    shown = len(result["captures"]["rows"]) if tool == "list_captures" else 0
+    if shown and (after := result["offset"] + shown) < result["total"]:
         result["next"] = [{"tool": tool, "arguments": {**arguments, "offset": after}}]
     return result
 

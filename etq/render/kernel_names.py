@@ -51,17 +51,30 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
     end = (width - 1) // 2
     middle = {text: f"{text[: width - 1 - end]}{mark}{text[len(text) - end :]}" for text in distinct}
     shown = {text: text if len(text) <= width else middle[text] for text in distinct}
-    groups = _same(shown)
-    while groups:
-        for group in groups:
-            # From the first letter that differs, and so further on if texts of the group are still the same.
-            at, first = _common(group), width // 3
-            for text in group:
-                start = max(at - 1, first + 1)
-                shown[text] = text[:first] + mark + text[start : start + width - first - 1]
-        before, groups = groups, _same(shown)
-        if groups == before:
-            break
+    for group in _same(shown):
+        # From the first letter that differs.
+        at, first = _common(group), width // 3
+        for text in group:
+            start = max(at - 1, first + 1)
+            shown[text] = text[:first] + mark + text[start : start + width - first - 1]
+    if groups := _same(shown):
+        # They differ further on, too: the first letters that differ, and the last ones.
+        same = [text for group in groups for text in group]
+        at, part = max(_common(same) - 1, 0), (width - 2) // 2
+        for text in same:
+            shown[text] = f"{mark}{text[at : at + part]}{mark}{text[len(text) - (width - 2 - part) :]}"
+    return _numbered(shown, width, mark)
+
+
+def _numbered(shown: dict[str, str], width: int, mark: str) -> dict[str, str]:
+    """Return texts as they are shown, with a number at the end of those that are still shown as another one is."""
+    taken, number = set(shown.values()), 1
+    for group in _same(shown):
+        for text in group[1:]:
+            while shown[text] in taken:
+                number += 1
+                shown[text] = text[: width - len(f"{mark}{number}")] + f"{mark}{number}"
+            taken.add(shown[text])
     return shown
 
 

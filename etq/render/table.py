@@ -155,6 +155,14 @@ class _Layout:
             return ""
         values = None if self._barred is None else [row[self._barred] for row in rows]
         styles = [_styles(self._columns, row) for row in rows] if self._style.has_colours else None
+        if self._style.width is not None:  # a later part may have numbers that need more decimals
+            found = [
+                _decimals(name, values) for name, values in zip(self._columns, zip(*rows, strict=True), strict=True)
+            ]
+            self._decimals = [
+                more if fewer is None or more is None else max(fewer, more)
+                for fewer, more in zip(self._decimals, found, strict=True)
+            ]
         texts = self._texts(rows)
         for index, cells in enumerate(texts):
             if (

@@ -79,7 +79,7 @@ def basis_of(target: Target) -> str | None:
     if target.runs == "typical":
         others = left_out(target.warehouse, target.capture, {"unit": target.unit, "method": target.method})
         if others is not None:
-            texts.append(f"Times and shares on this page are of typical runs: {others.text}.")
+            texts.append(f"Times and shares on this page are of typical runs. {others.text}.")
     elif target.has_executes:
         texts.append("All times and shares on this page are of all runs.")
     return " ".join(texts) or None

@@ -6,6 +6,8 @@ import itertools
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from etq.render.kernel_names import cut, full_names, short_names
 from etq.render.table import table
@@ -132,3 +134,22 @@ def test_real_names_differ_and_are_short(file: str) -> None:
     assert len(set(shown.values())) == len(names)
     written = [name for name in names if "<" in name]
     assert sum(len(shown[name]) for name in written) < 0.3 * sum(map(len, written))
+
+
+@given(st.lists(st.text("ab.", min_size=1, max_size=60), unique=True, max_size=40), st.integers(8, 30))
+def test_texts_that_are_cut_always_differ(texts: list[str], width: int) -> None:
+    """Whatever they are, and it ends."""
+    shown = cut(texts, width, "~")
+    assert shown.keys() == set(texts) and len(set(shown.values())) == len(texts)
+    assert all(len(shown[text]) <= width and (len(text) > width or shown[text] == text) for text in texts)
+
+
+def test_names_that_differ_in_two_places() -> None:
+    names = [f"model.layers.{layer}.attn.q_proj.weight{end}" for layer in (1, 3) for end in ("", ".transposed")]
+    shown = cut(names, 24, "~")
+    assert shown == {
+        names[0]: "~.1.attn.q_p~proj.weight",
+        names[1]: "~.1.attn.q_p~.transposed",
+        names[2]: "~.3.attn.q_p~proj.weight",
+        names[3]: "~.3.attn.q_p~.transposed",
+    }
