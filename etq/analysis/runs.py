@@ -88,10 +88,10 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     )[1]
     if number == typical:
         return None
-    others = "the other one" if number - typical == 1 else f"the {number - typical} others"
+    rest = "the other one" if number - typical == 1 else f"the {number - typical} others"
     text = f"{typical} typical runs of {number} are counted"
     if len(blocks) == 1 and execute is not None:
-        text += f": {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {others}"
+        text += f": {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {rest}"
     else:
-        text += f"; {others} take{'s' if number - typical == 1 else ''} {share or 0:.3g} % of the time of all"
+        text += f"; {rest} take{'s' if number - typical == 1 else ''} {share or 0:.3g} % of the time of all"
     return LeftOut(text, slower)

@@ -6,7 +6,7 @@ CREATE MACRO _tensor_percent(
     ticks
 ) AS (
     CASE
-        WHEN 10 * unknown_ticks <= ticks
+        WHEN unknown_ticks <= ticks / 10
             THEN 100 * tensor_ticks::DOUBLE / nullif(ticks, 0)
     END
 );
