@@ -76,8 +76,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "flame": "flame",
         "breakdown": ViewCommand(
             "execute_breakdown",
-            to_read="""component, method, block_index, instruction_id, per_execute, share_percent, calls, total, executes,
-            unit""",
+            to_read="""component, method, block_index, instruction_id, per_execute, share_percent, calls, total,
+            executes, unit""",
             sums=_SUMS,
             text="Show the parts of the time of an execute.",
         ),

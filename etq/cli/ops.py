@@ -185,7 +185,7 @@ def model_map(
     """
     from etq.warehouse.warehouse import open
 
-    arguments = {} if unit is None else {"unit": unit}
+    arguments: dict[str, Any] = {} if unit is None else {"unit": unit}
     query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
     for side in (etdump, trace):
         check_path(side, db)

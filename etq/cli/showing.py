@@ -133,14 +133,20 @@ def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any
 
 
 def without_sums(
-    warehouse: Warehouse, capture: Capture, query: str, sums: Collection[str], total: bool, *, per_step: str = "per_step"
+    warehouse: Warehouse,
+    capture: Capture,
+    query: str,
+    sums: Collection[str],
+    total: bool,
+    *,
+    per_step: str = "per_step",
 ) -> str:
     """Return a query for a terminal without its columns of sums, unless `total`; of a trace without steps, which has
     nothing else, without the times of a step instead. What the table is sorted by stays.
     """
     hidden: Collection[str] = () if total else sums
     if "steps" in sums and not has_steps(warehouse, capture):
-        hidden = (per_step, "steps")
+        hidden = ("per_step", "steps")
     names = [name for name in hidden if name != selection.get().sort_by]
     return f"SELECT * EXCLUDE ({', '.join(names)}) FROM ({query})" if names else query
 

@@ -45,7 +45,9 @@ def in_one_unit(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[Rows]
         yield rows if divisor == 1 else [_scaled(row, times, divisor, at, unit, larger) for row in rows]
 
 
-def _scaled(row: Sequence[object], times: Sequence[int], divisor: float, at: int, unit: str, larger: str) -> list[object]:
+def _scaled(
+    row: Sequence[object], times: Sequence[int], divisor: float, at: int, unit: str, larger: str
+) -> list[object]:
     scaled = list(row)
     if row[at] == unit:
         scaled[at] = larger

@@ -71,12 +71,12 @@ def write(
         with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
-        if chooses_unit and format in TO_READ and "unit" in columns:
-            parts = in_one_unit(columns, parts)
-        first = next(parts, [])
+        scales = chooses_unit and format in TO_READ and "unit" in columns
+        remaining = in_one_unit(columns, parts) if scales else parts
+        first = next(remaining, [])
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
-                _write_parts(columns, chain([first], parts), format, path, long, stream)
+                _write_parts(columns, chain([first], remaining), format, path, long, stream)
     return bool(first)
 
 
