@@ -133,7 +133,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             "source, method, calls, total, share_percent, unit, executes, per_execute",
             "source, method, per_execute, share_percent, calls, total, executes, unit",
             _SUMS,
-            text="Show the time of each line of the model's source in an execute. Needs a linked record.",
+            text="Show the time of each source line in an execute. Needs a linked record.",
             examples=_OF_RECORD,
         ),
         "coverage": "coverage",

@@ -126,13 +126,13 @@ def flame(
     force: bool,
     **options: Any,
 ) -> None:
-    """Draw where the time of an execute went, as a flame chart; of a PyTorch trace, the time of a step.
+    """Draw where the time of an execute went, as a flame chart.
 
     With a linked record, rows are the model's nested modules and their ops (--by module). Without one, they are methods
     (or runs), their kernels and delegate calls, and the events of delegates (--by event). Framework time has a row of
-    its own. For a PyTorch trace, rows are its nested events, by name. A row's time is its self time plus the times of
-    its children; shares and bars are of the sum over all executes, as are the times with --total and those of a trace
-    without steps.
+    its own. Of a PyTorch trace it is the time of a step, and rows are nested events, by name. A row's time is its self
+    time plus the times of its children; shares and bars are of the sum over all executes, as are the times with --total
+    and those of a trace without steps.
 
     \b
     etq flame run --db lab.duckdb
