@@ -17,6 +17,7 @@ class Shown:
     view: str
     columns: str = "*"
     to_read: str | None = None  # None: as `columns`
+    sums: tuple[str, ...] = ()  # columns about all executes or steps, which people see with --total
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,8 @@ def _trace(*examples: str) -> tuple[str, ...]:
     return (_DB, *(f"{_TRACE} {example}" for example in examples))
 
 
+_SUMS: Final = ("total", "executes")
+_SUMS_OF_STEPS: Final = ("total", "steps")
 _BY_STREAM: Final = {"by": Option("Of whole devices or of each stream.", ("device", "stream"))}
 _PATH: Final = """kind, name, op, device, stream, start, duration, share_percent, call_kind, correlation_id, unit"""
 
@@ -73,8 +76,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "flame": "flame",
         "breakdown": ViewCommand(
             "execute_breakdown",
-            to_read="* EXCLUDE (chain_index, total_ticks)",
-            text="Show the parts of the time of the executes.",
+            to_read="""component, method, block_index, instruction_id, per_execute, share_percent, calls, total,
+            executes, unit""",
+            sums=_SUMS,
+            text="Show the parts of the time of an execute.",
         ),
         "tax": ViewCommand(
             "framework_tax",
@@ -83,7 +88,14 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "load": ViewCommand("load_breakdown", text="Show what loading and the first run cost."),
         "memory": "memory",
-        "delegates": ViewCommand("delegate_totals", text="Show the delegates' calls and the events within them."),
+        "delegates": ViewCommand(
+            "delegate_totals",
+            to_read="""block_index, method, instruction_id, per_execute, avg AS per_call, share_percent,
+            ops / executes AS ops, copies / executes AS copies, layout / executes AS layout,
+            unaccounted / executes AS unaccounted, calls, events, other_events, total, executes, unit""",
+            sums=_SUMS,
+            text="Show the delegates' calls and the events within them. For people, times are those of an execute.",
+        ),
         "slow": ViewCommand(
             "slow_runs",
             """op, kind, method, instruction_id, typical, slow, excess, excess_percent, ratio, unit, typical_runs,
@@ -109,21 +121,29 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "modules": ViewCommand(
             "module_totals",
             """method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, module_class, calls,
-            self_time, total, share_percent, mapping, unit""",
-            text="Show the time of each module. Needs a linked record.",
+            self_time, total, share_percent, mapping, unit, executes, self_per_execute, per_execute""",
+            """method, CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, per_execute,
+            share_percent, self_per_execute, module_class, calls, mapping, total, self_time, executes, unit""",
+            ("self_time", *_SUMS),
+            text="Show the time of each module in an execute. Needs a linked record.",
             examples=_OF_RECORD,
         ),
         "sources": ViewCommand(
             "source_totals",
-            "source, method, calls, total, share_percent, unit",
-            text="Show the time of each line of the model's source. Needs a linked record.",
+            "source, method, calls, total, share_percent, unit, executes, per_execute",
+            "source, method, per_execute, share_percent, calls, total, executes, unit",
+            _SUMS,
+            text="Show the time of each source line in an execute. Needs a linked record.",
             examples=_OF_RECORD,
         ),
         "coverage": "coverage",
         "delegate-ops": ViewCommand(
             "delegate_graph",
             """method, instruction_id, op_index, op, node_name, outputs, event_name, calls, self_time, share_percent,
-            unit""",
+            unit, executes, per_execute""",
+            """method, instruction_id, op_index, op, node_name, per_execute, share_percent, outputs, event_name, calls,
+            self_time, executes, unit""",
+            ("self_time", "executes"),
             text="Show the ops of delegates' graphs, their nodes and times. Needs a linked program.",
             examples=(_DB, "run.etdp --etrecord model.etrecord --pte model.pte"),
             takes_program=True,
@@ -162,6 +182,9 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "kernels": ViewCommand(
             "kernel_table",
+            to_read="""kernel, family, per_step, mean AS per_call, calls, total, min, max, tensor_cores_used,
+            tensor_cores_eligible, blocks_per_sm, occupancy_percent, steps, unit""",
+            sums=_SUMS_OF_STEPS,
             text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute, "
             "copies and fills too. With --by annotation, copies and fills too: by the innermost annotation around "
             "their launches, such as one of record_function.",
@@ -173,7 +196,10 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
                     ("kernel", "family", "annotation"),
                     instead={
                         "family": Shown(
-                            "kernel_families", to_read="* REPLACE (coalesce(family, '(unknown)') AS family)"
+                            "kernel_families",
+                            to_read="""coalesce(family, '(unknown)') AS family, per_step, total, share_percent, calls,
+                            names, tensor_percent, top_event, steps, unit""",
+                            sums=_SUMS_OF_STEPS,
                         ),
                         "annotation": Shown(
                             "annotation_kernels",

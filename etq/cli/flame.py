@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.options import file_output_options, percentage, run_options, unit_option, warehouse_option
-from etq.cli.showing import check_runs, note_excluded_runs
+from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
+from etq.cli.showing import check_runs, has_steps, note_excluded_runs
 from etq.cli.targets import file_options, open_target, pop_file_options
 from etq.errors import EtqError, printable
 from etq.render.terminal import PLAIN, style_of
@@ -52,14 +52,14 @@ _CHOSEN: Final = """
 _PARAMETERS: Final = {"by": None, "unit": None, "steps": None, "phase": None, "method": None, "runs": "typical"}
 _NODES: Final = """
     SELECT t.node_index, t.parent_index, t.depth, t.path, t.name, t.kind, t.module_path, t.calls, t.self_time, t.total,
-        t.share_percent, t.unit, t.self_ticks, t.total_ticks
+        t.share_percent, t.unit, t.self_ticks, t.total_ticks, t.executes, t.self_per_execute, t.per_execute
     FROM chosen AS t WHERE t.is_large ORDER BY t.node_index
 """
 # Small nodes are combined into one row after their siblings, with their sum; a single small node keeps its row.
 _ROWS: Final = """
     , drawn AS (
-        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, t.self_time, t.total, t.share_percent, t.unit,
-            t.node_index AS place, 0 AS last
+        SELECT t.node_index, t.parent_index, t.level, t.name, t.kind, {self_time} AS self_time, {time} AS time, t.total,
+            t.share_percent, t.unit, t.node_index AS place, 0 AS last
         FROM chosen AS t WHERE t.is_large
         UNION ALL
         SELECT
@@ -68,7 +68,8 @@ _ROWS: Final = """
             t.level,
             CASE count(*) WHEN 1 THEN max(t.name) ELSE '(' || count(*) || ' smaller)' END,
             CASE count(*) WHEN 1 THEN max(t.kind) ELSE 'smaller' END,
-            CASE count(*) WHEN 1 THEN max(t.self_time) END,
+            CASE count(*) WHEN 1 THEN max({self_time}) END,
+            {sum_of_times},
             fsum(t.total),
             fsum(t.share_percent),
             max(t.unit),
@@ -79,9 +80,18 @@ _ROWS: Final = """
         WHERE NOT t.is_large
         GROUP BY t.parent_index, t.level
     )
-    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.total, d.share_percent, d.unit
+    SELECT d.node_index, d.parent_index, d.level, d.name, d.kind, d.self_time, d.time, d.total, d.share_percent, d.unit
     FROM drawn AS d ORDER BY d.place, d.last
 """
+
+
+_OF_EXECUTES: Final = {
+    "time": "t.per_execute",
+    "self_time": "t.self_per_execute",
+    # Executes of several methods can't be added.
+    "sum_of_times": "CASE WHEN count(DISTINCT t.executes) = 1 THEN fsum(t.per_execute) END",
+}
+_SUMS: Final = {"time": "t.total", "self_time": "t.self_time", "sum_of_times": "fsum(t.total)"}
 
 
 @main.command()
@@ -96,6 +106,7 @@ _ROWS: Final = """
 @click.option(
     "--min-share", metavar="PERCENT", callback=percentage, help="Combine smaller nodes in one row, such as 1%."
 )
+@total_option
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -107,6 +118,7 @@ def flame(
     module: str | None,
     depth: int | None,
     min_share: float | None,
+    total: bool,
     unit: str | None,
     db: str,
     format: str | None,
@@ -114,12 +126,13 @@ def flame(
     force: bool,
     **options: Any,
 ) -> None:
-    """Draw where the time of the executes went, as a flame chart.
+    """Draw where the time of an execute went, as a flame chart.
 
     With a linked record, rows are the model's nested modules and their ops (--by module). Without one, they are methods
     (or runs), their kernels and delegate calls, and the events of delegates (--by event). Framework time has a row of
-    its own. For a PyTorch trace, rows are its nested events, by name. A row's total is its self time plus the totals of
-    its children; shares are of the first total.
+    its own. Of a PyTorch trace it is the time of a step, and rows are nested events, by name. A row's time is its self
+    time plus the times of its children; shares and bars are of the sum over all executes, as are the times with --total
+    and those of a trace without steps.
 
     \b
     etq flame run --db lab.duckdb
@@ -140,7 +153,12 @@ def flame(
         if (format or format_of(output)) == "table":
             style = style_of(sys.stdout) if output is None else PLAIN
             view = f"_numbered_tree($capture, {', '.join(f'${name}' for name in _PARAMETERS)})"
-            drawn = _drawn(warehouse, _CHOSEN.format(view=view) + _ROWS, {**_PARAMETERS, **parameters}, style)
+            is_trace = selector.format == "torch_trace"
+            sums = total or (is_trace and not has_steps(warehouse, selector))
+            columns = _SUMS if sums else _OF_EXECUTES
+            heading = "total" if sums else "per step" if is_trace else "per execute"
+            query = _CHOSEN.format(view=view) + _ROWS.format(**columns)
+            drawn = _drawn(warehouse, query, {**_PARAMETERS, **parameters}, heading, style)
             write_text(drawn, output, force=force, is_printable=True)
         else:
             query = _CHOSEN.format(view=f"time_tree($capture{named})") + _NODES
@@ -148,8 +166,9 @@ def flame(
         note_excluded_runs(warehouse, selector, "time_tree", arguments)
 
 
-def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: TerminalStyle) -> str:
+def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], heading: str, style: TerminalStyle) -> str:
     from etq.render.flame import Row, flame
+    from etq.render.times import unit_for
 
     _, rows_found = warehouse.rows(query, **parameters)
     if not rows_found:
@@ -157,17 +176,21 @@ def _drawn(warehouse: Warehouse, query: str, parameters: dict[str, Any], style: 
             left = parameters.get("steps")
             raise EtqError(f"no time to draw: no selected run has an execute{f' ({left})' if left else ''}")
         raise _no_module(warehouse, parameters["capture"], parameters["module"])
+    unit, divisor = rows_found[0][-1], 1.0
+    if parameters["unit"] is None:
+        divisor, unit = unit_for(max(row[6] or 0.0 for row in rows_found), unit)
     rows = []
     # Siblings follow each other, from their parent's beginning.
     free: dict[int | None, float] = {}
-    for node, parent, level, name, kind, self_time, total, share, _ in rows_found:
+    for node, parent, level, name, kind, self_time, time, total, share, _ in rows_found:
         start = free.get(parent, 0.0)
         free[parent] = start + total
         if node is not None:
             free[node] = start
         shown = parameters["module"] or name if level == 0 else name
-        rows.append(Row(level, shown, kind, self_time or 0.0, total, share, start))
-    return flame(rows, rows_found[0][-1], style)
+        own = (self_time or 0.0) / divisor
+        rows.append(Row(level, shown, kind, own, None if time is None else time / divisor, total, share, start))
+    return flame(rows, heading, unit, style)
 
 
 def _no_module(warehouse: Warehouse, capture: str, module: str) -> EtqError:

@@ -14,6 +14,7 @@ from etq.cli.options import (
     limit_option,
     output_options,
     run_options,
+    total_option,
     unit_option,
     warehouse_option,
 )
@@ -28,31 +29,45 @@ if TYPE_CHECKING:
 
 # Groupings of ops, for an ETDump and for a trace.
 CALLS_BY: Final = ("name", "shape", "stack", "module")
-# The columns of torch's own table, except for those that a trace lacks.
+# The columns of torch's own table, and what a trace or a grouping must have for them.
 TORCH_TABLE: Final = {
-    "name": True,
-    "shapes": "by_shape",
-    "stack": "by_stack",
-    "module": "by_module",
-    "self_cpu_percent": True,
-    "self_cpu_time": True,
-    "cpu_time_percent": True,
-    "cpu_time_total": True,
-    "cpu_time_avg": True,
-    "self_device_time": "has_device",
-    "device_time_total": "has_device",
-    "device_time_avg": "has_device",
-    "cpu_memory": "has_memory",
-    "self_cpu_memory": "has_memory",
-    "calls": True,
-    "unit": True,
+    "name": (),
+    "shapes": ("by_shape",),
+    "stack": ("by_stack",),
+    "module": ("by_module",),
+    "self_cpu_percent": (),
+    "self_cpu_time": (),
+    "cpu_time_percent": (),
+    "cpu_time_total": (),
+    "cpu_time_avg": (),
+    "self_device_time": ("has_device",),
+    "device_time_total": ("has_device",),
+    "device_time_avg": ("has_device",),
+    "cpu_memory": ("has_memory",),
+    "self_cpu_memory": ("has_memory",),
+    "calls": (),
+    "unit": (),
+    "steps": ("has_steps",),
+    "self_cpu_per_step": ("has_steps",),
+    "cpu_per_step": ("has_steps",),
+    "self_device_per_step": ("has_device", "has_steps"),
+    "device_per_step": ("has_device", "has_steps"),
 }
+# Of a trace with steps, people see the times of a step in place of the sums, which follow with --total.
+IN_A_STEP: Final = {
+    "self_cpu_time": "self_cpu_per_step",
+    "cpu_time_total": "cpu_per_step",
+    "self_device_time": "self_device_per_step",
+    "device_time_total": "device_per_step",
+}
+SUMS: Final = ("total", "executes")
 
 
 @main.command()
 @click.argument("capture")
 @click.option("--by", type=click.Choice(tuple(dict.fromkeys(OPS_BY + CALLS_BY))), help="Grouping of ops.")
 @click.option("--sort-by", metavar="COLUMN", help="Sort by that column, largest first.  [default: self time]")
+@total_option
 @click.option("--no-python-functions", is_flag=True, help="Of a trace: leave out Python functions and modules.")
 @unit_option(None)
 @run_options("typical")
@@ -64,6 +79,7 @@ def ops(
     capture: str,
     by: str | None,
     sort_by: str | None,
+    total: bool,
     no_python_functions: bool,
     unit: str | None,
     db: str,
@@ -72,7 +88,7 @@ def ops(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show where the time of the executes went, op by op. For a PyTorch trace, show torch's own table.
+    """Show where the time of an execute went, op by op. For a PyTorch trace, show torch's own table, in time per step.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
     label, instance, op_type or shape; for a trace, it is name, shape, stack or module.
@@ -94,14 +110,16 @@ def ops(
             arguments["include_python_functions"] = False
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
-        columns = _columns(warehouse, selector, by) if is_trace else "*"
-        if not is_trace and (format or format_of(output)) in TO_READ:
-            # On a terminal: time instead of ticks, and the instruction if there is one.
-            columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
-        query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
-        if not is_trace and (format or format_of(output)) in TO_READ:
+        is_for_people = (format or format_of(output)) in TO_READ
+        columns = _columns(warehouse, selector, by) if is_trace else ["*"]
+        if is_for_people:
+            columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)
+        query = f"SELECT {', '.join(columns)} FROM {view}($capture{listed})" + _order(view, sort_by)
+        if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
-        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
+        if not write(
+            warehouse, query, format, output, force=force, chooses_unit=unit is None, capture=selector, **arguments
+        ):
             note_no_rows(warehouse, view, capture, selector, arguments)
         note_excluded_runs(warehouse, selector, view, arguments)
 
@@ -118,17 +136,35 @@ def _order(view: str, sort_by: str | None) -> str:
     return f' ORDER BY "{sort_by}" DESC NULLS LAST'
 
 
-def _columns(warehouse: Warehouse, capture: Capture, by: str | None) -> str:
-    """Return those columns of torch's table that the trace has."""
+def _of_executes(by: str | None, sort_by: str | None, total: bool) -> list[str]:
+    """Return the columns of `op_totals` for people: the instruction if there is one, sums if asked for."""
+    instruction = ["instruction_id"] if by == "instance" else []
+    sums = SUMS if total else [name for name in SUMS if name == sort_by]
+    times = ["per_execute", "avg AS per_call", "share_percent", "calls", "min", "max"]
+    return ["op", "kind", "method", *instruction, *times, *sums, "unit"]
+
+
+def _of_steps(columns: list[str], sort_by: str | None, total: bool) -> list[str]:
+    """Return the columns of torch's table for people."""
+    if "steps" not in columns:
+        return columns
+    first = [IN_A_STEP.get(name, name) for name in columns if name not in (*IN_A_STEP.values(), "steps", "unit")]
+    sums = [name for name in (*IN_A_STEP, "steps") if name in columns and (total or name == sort_by)]
+    return [*first, *sums, "unit"]
+
+
+def _columns(warehouse: Warehouse, capture: Capture, by: str | None) -> list[str]:
+    """Return those columns of torch's table, and of times per step, that the trace has."""
     query = """
         SELECT
             EXISTS (FROM device_events AS d WHERE d.capture_id = k.capture_id) AS has_device,
-            EXISTS (FROM trace_memory AS m WHERE m.capture_id = k.capture_id) AS has_memory
+            EXISTS (FROM trace_memory AS m WHERE m.capture_id = k.capture_id) AS has_memory,
+            _step_count(k.capture_id, NULL, NULL) > 0 AS has_steps
         FROM (SELECT $key AS capture_id) AS k
     """
     names, [row] = warehouse.rows(query, key=capture.capture_id)
     held = {name for name, value in zip(names, row, strict=True) if value} | {f"by_{by}"}
-    return ", ".join(column for column, needs in TORCH_TABLE.items() if needs is True or needs in held)
+    return [column for column, needs in TORCH_TABLE.items() if held.issuperset(needs)]
 
 
 @main.command("map")
@@ -149,7 +185,7 @@ def model_map(
     """
     from etq.warehouse.warehouse import open
 
-    arguments = {} if unit is None else {"unit": unit}
+    arguments: dict[str, Any] = {} if unit is None else {"unit": unit}
     query = f"FROM model_map($etdump, $trace{''.join(f', {name} := ${name}' for name in arguments)})"
     for side in (etdump, trace):
         check_path(side, db)

@@ -166,6 +166,11 @@ def unit_option(default: str | None) -> Callable[[Command], Command]:
     return click.option("--unit", type=click.Choice(UNITS), default=default, help=f"Unit of times.  [default: {text}]")
 
 
+def total_option(command: Command) -> Command:
+    text = "In a table: show the sums over all executes or steps, too."
+    return click.option("--total", is_flag=True, help=text)(command)
+
+
 def schedule_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that select runs of a capture."""
     return step_options(phase_option(command))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -109,7 +109,8 @@ def _show_ranks(
         raise EtqError(
             f"{selector} is a file; ingest the traces of all ranks of a job first, such as with --label job=train"
         )
-    arguments = {name: value for name, value in {"selector": selector, "unit": unit}.items() if value is not None}
+    given = {"selector": selector, "unit": unit}
+    arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     format, output, force = options
     with open(db, read_only=True) as warehouse:
         if not write(warehouse, f"FROM {view}({_written(arguments)})", format, output, force=force, **arguments):

@@ -20,6 +20,7 @@ from etq.cli.no_rows import (
 )
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
+from etq.render.selection import selection
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.formats import narrowed
 
@@ -68,6 +69,8 @@ def show_view(
     query: str = "FROM {view}",
     people_query: str | None = None,
     long: Collection[str] = (),
+    sums: Collection[str] = (),
+    total: bool = False,
     **options: Any,
 ) -> None:
     """Print a view of a capture.
@@ -75,6 +78,7 @@ def show_view(
     query         query whose rows are printed; {view} is replaced by the call of the view
     people_query  query to use instead of `query` on a terminal
     long          names of columns with long texts, see `write`
+    sums, total   columns that people see if `total`, see `without_sums`; tables with such columns choose their unit
     """
     baseline = options.get("baseline")
     is_narrowed = bool(catalog.named(view).planned_as)
@@ -98,8 +102,12 @@ def show_view(
         )
         if is_for_people:
             statement = without_method(warehouse, selector, view, statement)
+            statement = without_sums(warehouse, selector, statement, sums, total)
         with naming_other_view(warehouse, view, selector), prepared:
-            has_rows = write(warehouse, statement, output[0], output[1], force=output[2], long=long, **parameters)
+            chooses = bool(sums) and "unit" not in parameters
+            has_rows = write(
+                warehouse, statement, *output[:2], force=output[2], long=long, chooses_unit=chooses, **parameters
+            )
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
         elif view == "delegate_graph":
@@ -122,6 +130,31 @@ def check_runs(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any
     """Raise `EtqError` for a phase of a file and for an unknown method; print a note if no run has the phase."""
     check_phase(warehouse, capture, options.get("phase"))
     check_method(warehouse, capture, options.get("method"))
+
+
+def without_sums(
+    warehouse: Warehouse,
+    capture: Capture,
+    query: str,
+    sums: Collection[str],
+    total: bool,
+    *,
+    per_step: str = "per_step",
+) -> str:
+    """Return a query for a terminal without its columns of sums, unless `total`; of a trace without steps, which has
+    nothing else, without the times of a step instead. What the table is sorted by stays.
+    """
+    hidden: Collection[str] = () if total else sums
+    if "steps" in sums and not has_steps(warehouse, capture):
+        hidden = ("per_step", "steps")
+    names = [name for name in hidden if name != selection.get().sort_by]
+    return f"SELECT * EXCLUDE ({', '.join(names)}) FROM ({query})" if names else query
+
+
+def has_steps(warehouse: Warehouse, capture: Capture) -> bool:
+    """Whether a capture is a trace with steps."""
+    query = "SELECT _step_count($key, NULL, NULL) IS NOT NULL"
+    return bool(warehouse.rows(query, key=capture.capture_id)[1][0][0])
 
 
 def without_method(warehouse: Warehouse, capture: Capture, view: str, query: str) -> str:

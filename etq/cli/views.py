@@ -15,6 +15,7 @@ from etq.cli.options import (
     phase_option,
     runs_option,
     step_options,
+    total_option,
     unit_option,
     warehouse_option,
 )
@@ -45,6 +46,8 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
             query=f"SELECT {shown.columns} FROM {{view}}",
             people_query=None if shown.to_read is None else f"SELECT {shown.to_read} FROM {{view}}",
             long=command.long,
+            sums=shown.sums,
+            total=options.pop("total", False),
             **options,
         )
 
@@ -73,6 +76,8 @@ def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[.
     parameters = _parameters(command.view)
     decorated: Callable[..., None] = warehouse_option(file_options(show))
     decorated = output_options(unit_option(None)(decorated) if "unit" in parameters else decorated)
+    if command.sums:
+        decorated = total_option(decorated)
     decorated = click.argument("capture")(decorated)
     if command.takes_program:
         help_of_program = "For a file: its program, which has the graphs."

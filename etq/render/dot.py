@@ -23,7 +23,8 @@ def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, A
     nodes = warehouse.sql(
         f"""
         SELECT
-            n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.self_time, n.share_percent, n.unit, n.backend
+            n.graph_id, n.node_index, n.name, n.op_type, n.module_path, n.per_execute, n.share_percent, n.unit,
+            n.backend
         FROM node_totals({arguments}) AS n
         """,
         **parameters,
@@ -39,8 +40,8 @@ def dot_of(warehouse: Warehouse, capture: str | Capture, options: Mapping[str, A
         **parameters,
     ).fetchall()
     lines = ["digraph ops {", '  node [shape=box, style="filled,rounded", fontname="Helvetica"];']
-    for graph_id, index, name, op_type, module, self_time, share, shown_unit, backend in nodes:
-        time = "time unknown" if self_time is None else f"{self_time:.6g} {shown_unit} ({share or 0:.1f} %)"
+    for graph_id, index, name, op_type, module, time_in_execute, share, shown_unit, backend in nodes:
+        time = "time unknown" if time_in_execute is None else f"{time_in_execute:.6g} {shown_unit} ({share or 0:.1f} %)"
         label = [name or op_type, op_type, module or "(model)", time]
         label += [backend] if backend else []
         text = "\\n".join(_quoted(part) for part in label)

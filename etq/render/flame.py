@@ -31,29 +31,31 @@ _BAR_STYLES: Final = {"rest": "yellow", "module": "blue", "method": "blue", "run
 
 @dataclass(frozen=True)
 class Row:
-    """One row: a node of `time_tree`, or several small nodes together. All times have one unit. `share` is in percent
-    of the total time, NULL if that is 0; `start` is the time from the first row's beginning to the node's.
+    """One row: a node of `time_tree`, or several small nodes together. `time` and `self_time` are shown, `time` is None
+    if unknown. `total` and `start`, the time from the first row's beginning to the node's, place the bar. `share` is in
+    percent of the total time, None if that is 0.
     """
 
     depth: int
     name: str
     kind: str
     self_time: float
+    time: float | None
     total: float
     share: float | None
     start: float
 
 
-def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
-    """Return the rows as text, as wide as the terminal, or `WIDTH` without one."""
+def flame(rows: Sequence[Row], heading: str, unit: str, style: TerminalStyle) -> str:
+    """Return the rows as text, with that heading of their times, as wide as the terminal, or `WIDTH` without one."""
     room = style.width or shutil.get_terminal_size((WIDTH, 24)).columns
     is_whole = style.width is None or full_names.get()
     short = {} if is_whole else short_names(row.name for row in rows)
     names = [printable(short.get(row.name, row.name)) for row in rows]
     longest = max(2 * row.depth + len(name) for row, name in zip(rows, names, strict=True))
-    decimals = _decimals([row.total for row in rows])
+    decimals = _decimals([row.time or 0.0 for row in rows])
     columns = {
-        f"total {unit}": [f"{row.total:.{decimals}f}" for row in rows],
+        f"{heading} {unit}": ["" if row.time is None else f"{row.time:.{decimals}f}" for row in rows],
         "share": ["" if row.share is None else f"{row.share:.1f} %" for row in rows],
         f"self {unit}": [f"{row.self_time:.{decimals}f}" if row.self_time else "" for row in rows],
     }
@@ -86,8 +88,8 @@ def flame(rows: Sequence[Row], unit: str, style: TerminalStyle) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _decimals(totals: Sequence[float]) -> int:
-    """Return the number of decimals that shows the greatest total in 6 digits; 0 if all totals are whole."""
-    if all(total == int(total) for total in totals):
+def _decimals(times: Sequence[float]) -> int:
+    """Return the number of decimals that shows the greatest time in 4 digits; 0 if all times are whole."""
+    if all(time == int(time) for time in times):
         return 0
-    return min(max(6 - len(str(int(max(totals)))), 0), 6)
+    return min(max(4 - len(str(int(max(times)))), 0), 6)

@@ -27,7 +27,8 @@ _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
 # Columns that answer what most people ask; they are left out last.
 _FOREMOST: Final = (
-    *("op", "name", "verdict", "change_percent", "cost", "first_bad", "total", "share_percent", "p50"),
+    *("op", "name", "verdict", "change_percent", "cost", "first_bad", "per_execute", "per_step", "total"),
+    *("share_percent", "p50"),
     *("labels", "captured_at"),
 )
 # Whether tables on terminals have all their columns, on lines that may wrap: --wide.

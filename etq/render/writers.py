@@ -19,6 +19,7 @@ from etq.render.markdown import markdown_parts
 from etq.render.selection import selection
 from etq.render.table import Rows, shown, table, table_parts
 from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
+from etq.render.times import in_one_unit
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,13 +45,15 @@ def write(
     *,
     force: bool = False,
     long: Collection[str] = (),
+    chooses_unit: bool = False,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
 
-    format  one of `FORMATS`; by default that of the file's suffix, or a table
-    long    columns with long texts, which become paragraphs if the terminal has no room for the table, and without a
-            terminal if there are several of them
+    format        one of `FORMATS`; by default that of the file's suffix, or a table
+    long          columns with long texts, which become paragraphs if the terminal has no room for the table, and
+                  without a terminal if there are several of them
+    chooses_unit  give times the unit that suits them in a table for people, see `in_one_unit`
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -68,10 +71,12 @@ def write(
         with _text_output(path, force=force) as stream, _query_errors():
             return write_delimited(warehouse.connection, relation, DELIMITERS[format], stream)
     with warehouse.rows_in_parts(query, **parameters) as (columns, parts):
-        first = next(parts, [])
+        scales = chooses_unit and format in TO_READ and "unit" in columns
+        remaining = in_one_unit(columns, parts) if scales else parts
+        first = next(remaining, [])
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
-                _write_parts(columns, chain([first], parts), format, path, long, stream)
+                _write_parts(columns, chain([first], remaining), format, path, long, stream)
     return bool(first)
 
 

@@ -41,7 +41,8 @@ CALLS: Final = """
 OPS: Final = """
     SELECT
         d.method, d.instruction_id, d.op_index, d.backend, d.op, d.inputs, d.outputs, d.parameters, d.debug_handle,
-        d.graph_id, d.node_index, d.event_name, d.calls, d.self_time, d.share_percent, d.unit
+        d.graph_id, d.node_index, d.event_name, d.calls, d.self_time, d.share_percent, d.unit,
+        d.per_execute
     FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
 """
 # Uses of values within the graph of a blob. One op makes each value, so these are no more than inputs of ops.
@@ -84,7 +85,8 @@ TOTALS: Final = f"""
     )
     SELECT
         p.method, p.instruction_id, p.module_path, sum(o.self_time), sum(o.share_percent),
-        sum(o.self_time) FILTER (WHERE p.is_own), any_value(o.unit), count(*), sum(o.calls)::BIGINT
+        sum(o.self_time) FILTER (WHERE p.is_own), any_value(o.unit), sum(o.per_execute),
+        sum(o.per_execute) FILTER (WHERE p.is_own), count(*), sum(o.calls)::BIGINT
     FROM placed AS p
     JOIN ops AS o ON o.method = p.method AND o.instruction_id = p.instruction_id AND o.op_index = p.op_index
     GROUP BY ALL
@@ -98,7 +100,7 @@ class DelegateGraphs:
     nodes   as those of the graph, without names
     levels  modules of ops: graph, node, path, class; outermost first
     edges   graph, maker, user
-    times   by (title of the graph, path): total, share, self time, unit
+    times   by (title of the graph, path): total, share, self time, unit, total and self time in an execute
     sums    by (graph, path): ops, calls, and costs, which are unknown
     ops     by node here: its op
     origins by node here: the node of the record that it was made from, None if there is none
@@ -198,7 +200,7 @@ def _size(called: Sequence[tuple[Any, ...]]) -> int:
 
 def _values(op: Mapping[str, Any], graph: int, title: str, origin: Mapping[str, Any]) -> dict[str, Any]:
     """Return an op's values by the names of a node's columns; `origin` has those of the node that it was made from."""
-    same = ("backend", "op", "calls", "self_time", "share_percent", "unit")
+    same = ("backend", "op", "calls", "self_time", "share_percent", "unit", "per_execute")
     return {
         **{name: origin.get(name) for name in ("module_path", "source_file", "source_line", "stack_trace")},
         **{name: op[name] for name in same},

@@ -33,7 +33,7 @@ TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, run
 UNTIMED: Final = """
     SELECT
         p.*, g.method, NULL AS backend, 0 AS calls, NULL::DOUBLE AS self_time, NULL::DOUBLE AS share_percent,
-        NULL AS unit
+        NULL AS unit, NULL::DOUBLE AS per_execute
     FROM linked AS l
     JOIN graphs AS g ON g.record_id = l.record_id AND g.stage = 'exported_program'
     JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
@@ -85,6 +85,7 @@ NODES: Final = """
         n.module_path, n.source_file, n.source_line, p.stack_trace, n.backend, nullif(n.calls, 0) AS calls,
         CASE WHEN n.calls > 0 THEN n.self_time END AS self_time,
         CASE WHEN n.calls > 0 THEN n.share_percent END AS share_percent, n.unit,
+        CASE WHEN n.calls > 0 THEN n.per_execute END AS per_execute,
         c.flops, c.bytes_read + c.bytes_written AS bytes, c.formula, c.reason, c.input_shapes, c.output_shape, m.dtype,
         h.debug_handles, t.arguments, r.events
     FROM shown AS n
@@ -98,7 +99,7 @@ NODES: Final = """
 """
 
 MODULES: Final = """
-    SELECT m.method, m.module_path, m.total, m.share_percent, m.self_time, m.unit
+    SELECT m.method, m.module_path, m.total, m.share_percent, m.self_time, m.unit, m.per_execute, m.self_per_execute
     FROM module_totals($capture, unit := $unit, method := $method, runs := $basis) AS m
     WHERE m.depth IS NOT NULL
 """
@@ -227,7 +228,7 @@ def _group_rows(
     rows: list[tuple[Any, ...]] = []
     for group, place in zip(tree.groups, places, strict=True):
         method = methods[group.graph_id]
-        time = times.get((method, group.path), (None,) * 4)
+        time = times.get((method, group.path), (None,) * 6)
         cost = sums.get((group.graph_id, group.path), (None,) * 6)
         about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
         rows.append((*about, *place, *time, *cost))
@@ -236,5 +237,6 @@ def _group_rows(
 
 GROUP_NAMES: Final = (
     "graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "total", "share_percent",
-    "self_time", "unit", "nodes", "calls", "flops", "without_flops", "bytes", "without_bytes",
+    "self_time", "unit", "per_execute", "self_per_execute", "nodes", "calls", "flops", "without_flops", "bytes",
+    "without_bytes",
 )  # fmt: skip

@@ -41,11 +41,17 @@ MEMORY: Final = """
 """
 
 ROOFLINE: Final = """
-    SELECT r.graph_id, r.node_index, r.above_roof, r.roof_percent, r.bound
+    SELECT
+        r.graph_id, r.node_index, r.above_roof, r.roof_percent, r.bound,
+        r.above_roof / x.executes AS roof_per_execute
     FROM node_roofline(
         $capture, peak_flops := $peak_flops, peak_bandwidth := $peak_bandwidth, unit := $unit, method := $method,
         runs := $basis
     ) AS r
+    JOIN (
+        SELECT DISTINCT b.method, b.executes
+        FROM execute_breakdown($capture, method := $method, runs := $basis) AS b
+    ) AS x ON x.method = r.method
 """
 
 GAPS: Final = f"""
@@ -100,7 +106,7 @@ def more_values(target: Target, more: GraphExtras) -> Iterator[tuple[list[str], 
         (
             more.peak_flops is not None or more.peak_bandwidth is not None or bool(rows_of(target, has_peaks)[1]),
             ROOFLINE,
-            {"above_roof": "fsum(e.above_roof)"},
+            {name: f"fsum(e.{name})" for name in ("above_roof", "roof_per_execute")},
         ),
         (
             target.has_program,

@@ -57,12 +57,12 @@ _PEAKS: Final = "the device's peaks (--peak-flops and --peak-bandwidth, or metri
 _BASE: Final = "values of another capture (--gap BASE)"
 
 OVERLAYS: Final = (
-    Overlay("time", "self time", "self_time", "total", "time"),
+    Overlay("time", "self time in an execute", "per_execute", "per_execute", "time"),
     Overlay("share", "share of the executes", "share_percent", "share_percent", "percent"),
     Overlay("calls", "calls", "calls", "calls", "number"),
     Overlay("flops", "FLOPs of a call", "flops", "flops", "number"),
     Overlay("bytes", "bytes of a call", "bytes", "bytes", "bytes"),
-    Overlay("roof", "time above the roofline", "above_roof", "above_roof", "time", needs=_PEAKS),
+    Overlay("roof", "time above the roofline", "roof_per_execute", "roof_per_execute", "time", needs=_PEAKS),
     Overlay("memory", "planned memory", "planned_bytes", "planned_bytes", "bytes", needs=_PROGRAM),
     Overlay("peak", "planned memory at the peak", "peak_bytes", "peak_bytes", "bytes", needs=_PROGRAM),
     Overlay("mse", "gap: mean squared error", "mse", "mse", "gap", scale="tenths", needs=_BASE),

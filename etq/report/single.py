@@ -129,7 +129,7 @@ def _breakdown(target: Target) -> Section:
             """
             SELECT
                 CASE WHEN starts_with(o.op, '(') THEN o.op ELSE '' END AS module_path,
-                o.method, o.op, o.kind, o.calls, o.total AS self_time, o.share_percent, o.unit
+                o.method, o.op, o.kind, o.calls, o.total AS self_time, o.share_percent, o.unit, o.executes
             FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
             WHERE o.share_percent IS NOT NULL
             """
@@ -141,7 +141,7 @@ def _breakdown(target: Target) -> Section:
         FROM execute_breakdown($capture, unit := $unit, method := $method, runs := $basis) AS b
         """
     )
-    facts = {"separator": ".", "what": "self time within the executes", "leaves": "kernels"}
+    facts = {"separator": ".", "what": "self time within the executes", "leaves": "kernels", "per": "execute"}
     return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts, note)
 
 
@@ -175,13 +175,16 @@ RUNS: Final = """
 def _ops(target: Target) -> Section | None:
     ops = target.table(
         """
-        SELECT o.op, o.kind, o.method, o.instruction_id, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+        SELECT
+            o.op, o.kind, o.method, o.instruction_id, o.per_execute, o.calls, o.total, o.avg, o.min, o.max,
+            o.share_percent, o.unit
         FROM op_totals($capture, by := 'instance', unit := $unit, method := $method, runs := $basis) AS o
         """
     )
     families = target.table(
         """
-        SELECT o.op, o.kind, o.method, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
+        SELECT
+            o.op, o.kind, o.method, o.per_execute, o.calls, o.total, o.avg, o.min, o.max, o.share_percent, o.unit
         FROM op_totals($capture, unit := $unit, method := $method, runs := $basis) AS o
         """
     )
@@ -257,8 +260,9 @@ MOST_EVENTS: Final = 5000
 # Delegate calls, with the backend if a record names it.
 DELEGATE_CALLS: Final = """
     SELECT
-        d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.total, d.avg, d.ops,
-        d.copies, d.layout, d.unaccounted, d.share_percent, d.unit
+        d.block_index, d.method, d.instruction_id, any_value(g.backend) AS backend, d.calls, d.per_execute, d.avg,
+        d.ops / d.executes AS ops, d.copies / d.executes AS copies, d.layout / d.executes AS layout,
+        d.unaccounted / d.executes AS unaccounted, d.share_percent, d.total, d.unit
     FROM delegate_totals($capture, unit := $unit, method := $method, runs := $basis) AS d
     JOIN captures AS c ON c.sha256 = $capture
     LEFT JOIN runs AS r ON r.capture_id = c.capture_id AND r.block_index = d.block_index

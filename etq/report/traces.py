@@ -202,7 +202,8 @@ def breakdown(target: Target) -> Section:
         """
         SELECT
             CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(m.path, k.module, '') END AS module_path,
-            k.name AS op, 'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit
+            k.name AS op, 'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit,
+            k.steps AS executes
         FROM key_averages($capture, by := 'module', unit := $unit) AS k
         -- A module that several others call has no single path.
         LEFT JOIN (
@@ -214,7 +215,10 @@ def breakdown(target: Target) -> Section:
         WHERE NOT k.is_device AND (k.self_cpu_time > 0 OR k.self_device_time > 0)
         """
     )
-    facts = {"separator": "/", "what": "self time on the host", "leaves": "ops", "has_devices": target.has_devices}
+    facts = {
+        **{"separator": "/", "what": "self time on the host", "leaves": "ops", "per": "step"},
+        "has_devices": target.has_devices,
+    }
     return Section("breakdown", "Where the time goes", {"leaves": leaves, **nested_times(target)}, facts)
 
 
@@ -223,7 +227,8 @@ def ops(target: Target) -> Section | None:
         """
         SELECT
             k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time, k.self_cpu_percent,
-            k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit
+            k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit,
+            k.self_cpu_per_step, k.cpu_per_step, k.self_device_per_step, k.device_per_step, k.steps
         FROM key_averages($capture, by := 'shape', unit := $unit) AS k
         WHERE NOT k.is_device
         """

@@ -35,7 +35,7 @@ CREATE MACRO _linked_key(
 -- The self time of one event within the executes of a capture, and its place in the
 -- model. Times without a module have a name in parentheses: the overhead of
 -- OPERATOR_CALLs, the layout work of an unmapped delegate, and time that no event
--- covers.
+-- covers. `executes` is how many of the events are executes.
 CREATE MACRO _attributed_times(capture_key, steps, phase, method, runs) AS TABLE
 WITH
 modules AS (
@@ -51,6 +51,7 @@ classified_times AS (
         t.family,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
+        count(t.execute_ticks) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
     FROM _execute_times(
@@ -74,6 +75,7 @@ SELECT
     o.signature_index,
     m.mapping,
     o.calls,
+    o.executes,
     o.self_ticks
 FROM classified_times AS o
 LEFT JOIN modules AS m

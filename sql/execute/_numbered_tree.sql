@@ -109,7 +109,12 @@ indexed AS (
 total AS MATERIALIZED (
     SELECT
         try_cast(sum(n.total_ticks) FILTER (n.level = 1) AS BIGINT) AS ticks,
-        1 + count(*) AS nodes
+        1 + count(*) AS nodes,
+        -- Of several methods there is no number that all have.
+        CASE
+            WHEN count(*) FILTER (n.level = 1 AND n.kind IN ('method', 'run')) < 2
+                THEN any_value(n.executes)
+        END AS executes
     FROM nodes AS n
     HAVING count(*) > 0
 ),
@@ -123,11 +128,12 @@ shown AS (
         i.kind,
         i.module_path,
         i.calls,
+        i.executes,
         i.self_ticks,
         i.total_ticks
     FROM indexed AS i
     UNION ALL
-    SELECT 0, NULL, 0, t.nodes, 'total', 'total', NULL, 0, 0, t.ticks
+    SELECT 0, NULL, 0, t.nodes, 'total', 'total', NULL, 0, t.executes, 0, t.ticks
     FROM total AS t
 )
 SELECT
@@ -144,7 +150,10 @@ SELECT
     100e0 * i.total_ticks / nullif(t.ticks::DOUBLE, 0) AS share_percent,
     a.unit AS unit,
     i.self_ticks,
-    i.total_ticks
+    i.total_ticks,
+    nullif(i.executes, 0) AS executes,
+    self_time / nullif(i.executes, 0) AS self_per_execute,
+    total / nullif(i.executes, 0) AS per_execute
 FROM shown AS i
 CROSS JOIN target AS a
 CROSS JOIN total AS t;

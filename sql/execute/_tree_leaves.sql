@@ -57,6 +57,7 @@ in_modules AS (
             }]
         END AS places,
         t.calls,
+        t.executes,
         t.self_ticks
     FROM (
         SELECT CASE parted_by WHEN 'module' THEN capture_key END AS capture_id
@@ -83,6 +84,7 @@ classified_times AS (
         t.signature_index,
         t.children > 0 AS is_around,
         count(*) AS calls,
+        count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM (
         SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
@@ -127,12 +129,13 @@ in_calls AS (
             }]
         END AS places,
         o.calls,
+        o.executes,
         o.self_ticks
     FROM classified_times AS o
     JOIN signatures AS s
         ON s.capture_id = o.capture_id
         AND s.signature_index = o.signature_index
 )
-SELECT i.places, i.calls, i.self_ticks FROM in_modules AS i
+SELECT i.places, i.calls, i.executes, i.self_ticks FROM in_modules AS i
 UNION ALL
-SELECT i.places, i.calls, i.self_ticks FROM in_calls AS i;
+SELECT i.places, i.calls, i.executes, i.self_ticks FROM in_calls AS i;

@@ -2,6 +2,20 @@
 -- that contains such places.
 CREATE MACRO _execute_nodes(capture_key, parted_by, steps, phase, method, runs) AS TABLE
 WITH
+-- With the executes of the method, or of all where one ran.
+leaves AS (
+    SELECT
+        l.*,
+        (sum(l.executes) OVER (
+            PARTITION BY CASE
+                WHEN l.places[1].kind IN ('method', 'run') THEN l.places[1]
+            END
+        ))::BIGINT AS method_executes
+    FROM _tree_leaves(
+        capture_key, parted_by,
+        steps, phase, method, runs
+    ) AS l
+),
 parts AS (
     SELECT
         l.places[1:i.level] AS places,
@@ -9,11 +23,9 @@ parts AS (
         CASE WHEN len(l.places) = i.level THEN l.calls ELSE 0 END AS calls,
         CASE WHEN len(l.places) = i.level THEN l.self_ticks ELSE 0 END
             AS self_ticks,
+        l.method_executes,
         l.self_ticks AS total_ticks
-    FROM _tree_leaves(
-        capture_key, parted_by,
-        steps, phase, method, runs
-    ) AS l
+    FROM leaves AS l
     CROSS JOIN LATERAL (
         SELECT unnest(range(1, len(l.places) + 1)) AS level
     ) AS i
@@ -24,6 +36,7 @@ placed AS (
         p.level,
         row_number() OVER (PARTITION BY p.level ORDER BY p.places) AS place,
         sum(p.calls)::BIGINT AS calls,
+        any_value(p.method_executes) AS executes,
         try_cast(sum(p.self_ticks) AS BIGINT) AS self_ticks,
         try_cast(sum(p.total_ticks) AS BIGINT) AS total_ticks
     FROM parts AS p
@@ -37,6 +50,7 @@ SELECT
     p.places[-1].kind AS kind,
     p.places[-1].module_path AS module_path,
     p.calls,
+    p.executes,
     p.self_ticks,
     p.total_ticks
 FROM placed AS p
@@ -104,6 +118,7 @@ SELECT
     p.family AS name,
     p.kind,
     count(*) AS calls,
+    _step_count(capture_key, steps, phase) AS executes,
     try_cast(sum(p.self_ticks) AS BIGINT) AS self_ticks,
     try_cast(sum(p.counted_ticks) AS BIGINT) AS total_ticks
 FROM placed AS p

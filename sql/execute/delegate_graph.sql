@@ -24,8 +24,10 @@
 --   calls: number of these events; NULL without one
 --   self_time: sum of their self times; NULL without events
 --   share_percent: self_time in percent of the executes
---   unit: unit of self_time
+--   unit: unit of times
 --   score: share of the call's events that have an op; NULL without an event
+--   executes: number of executes of the method
+--   per_execute: self_time / executes; NULL without events
 CREATE MACRO delegate_graph(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -51,10 +53,15 @@ target AS MATERIALIZED (
     FROM _capture(capture, unit) AS c
 ),
 times AS MATERIALIZED (
-    SELECT t.signature_index, t.calls, t.self_ticks
+    SELECT t.method, t.signature_index, t.calls, t.executes, t.self_ticks
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
+),
+executes AS (
+    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
+    FROM times AS t
+    GROUP BY t.method
 ),
 events AS (
     SELECT
@@ -194,7 +201,9 @@ SELECT
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
     a.unit AS unit,
-    e.score
+    e.score,
+    x.number AS executes,
+    self_time / x.number AS per_execute
 FROM target AS a
 JOIN checked AS k ON k.is_fit
 JOIN calls AS c ON true
@@ -215,6 +224,7 @@ LEFT JOIN nodes AS f
     AND f.instruction_id = c.instruction_id
     AND f.debug_handle = o.debug_handle
     AND f.place_in_handle = 1
+LEFT JOIN executes AS x ON x.method = c.method
 LEFT JOIN events AS e
     ON e.method = c.method
     AND e.instruction_id = c.instruction_id

@@ -16,9 +16,11 @@
 --   unaccounted: total less ops, copies and layout
 --   avg: total / calls
 --   share_percent: total in percent of the executes
---   unit: unit of total to avg
+--   unit: unit of times
 --   events: number of the delegate's events
 --   other_events: number of these in none of the parts: on another clock, not a time, detached (see `events`), or within no call
+--   executes: number of executes of the method
+--   per_execute: total / executes; NULL where there are no calls
 CREATE MACRO delegate_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -82,6 +84,12 @@ calls AS (
     FROM placed AS p
     GROUP BY p.block_index, p.method, p.chain_index, p.instruction_id
 ),
+executes AS (
+    SELECT t.method, nullif(count(*), 0) AS number
+    FROM timed AS t
+    WHERE t.is_execute
+    GROUP BY t.method
+),
 scale AS (
     SELECT
         _multiplier(a.time_scale, a.unit) AS multiplier,
@@ -110,7 +118,10 @@ SELECT
     100e0 * c.total / nullif(x.execute_ticks, 0) AS share_percent,
     x.unit AS unit,
     c.events,
-    c.other_events
+    c.other_events,
+    n.number AS executes,
+    c.total / n.number * x.multiplier / x.divisor AS per_execute
 FROM calls AS c
+LEFT JOIN executes AS n ON n.method = c.method
 CROSS JOIN scale AS x
 ORDER BY c.total DESC, c.block_index, c.chain_index, c.instruction_id;

@@ -15,6 +15,7 @@
 --   share_percent: total in percent of the executes
 --   unit: unit of total and per_execute
 --   total_ticks: total in ticks, a whole number
+--   executes: number of executes of the method
 CREATE MACRO execute_breakdown(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -91,7 +92,8 @@ SELECT
     _in_unit(d.total_ticks / x.number, a.time_scale, a.unit) AS per_execute,
     100e0 * d.total_ticks / nullif(x.ticks, 0) AS share_percent,
     a.unit AS unit,
-    d.total_ticks
+    d.total_ticks,
+    x.number AS executes
 FROM added AS d
 JOIN executes AS x ON x.method = d.method
 CROSS JOIN target AS a

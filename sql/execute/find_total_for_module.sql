@@ -38,13 +38,9 @@ times AS (
     WHERE match = 'exact'
 ),
 executes AS (
-    SELECT r.scope, count(*) AS number
-    FROM _executes(
-        (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
-    ) AS x
-    CROSS JOIN target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
-    GROUP BY r.scope
+    SELECT t.method, sum(t.executes) AS number
+    FROM times AS t
+    GROUP BY t.method
 ),
 of_methods AS (
     SELECT
@@ -61,7 +57,7 @@ exactly AS (
         try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks,
         sum(m.events)::BIGINT AS events
     FROM of_methods AS m
-    JOIN executes AS x ON x.scope = m.method
+    JOIN executes AS x ON x.method = m.method
 ),
 -- 0 if a module without events took no time; NULL if its time is unknown.
 without_events AS (

@@ -52,8 +52,11 @@ WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 --   total: self_time with that of all submodules, as far as known; NULL if none is known
 --   share_percent: total in percent of the executes; NULL if unknown
 --   mapping: exact; aligned, if any of its events was matched with a node by order; call, if all are delegates' events with the module of their call; NULL if it has no events
---   unit: unit of self_time and total
+--   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number; NULL if unknown
+--   executes: number of executes of the method
+--   self_per_execute: self_time / executes; NULL if unknown
+--   per_execute: total / executes; NULL if unknown
 CREATE MACRO module_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -65,6 +68,7 @@ times AS MATERIALIZED (
         t.method,
         t.module_path,
         sum(t.calls) AS calls,
+        sum(t.executes) AS executes,
         sum(t.self_ticks) AS ticks,
         CASE
             WHEN bool_or(t.mapping = 'aligned') THEN 'aligned' ELSE max(t.mapping)
@@ -74,9 +78,14 @@ times AS MATERIALIZED (
     ) AS t
     GROUP BY t.method, t.module_path
 ),
+executes AS MATERIALIZED (
+    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
+    FROM times AS t
+    GROUP BY t.method
+),
 modules AS (
     FROM _capture_modules((SELECT a.capture_id FROM target AS a)) AS m
-    WHERE m.method IN (SELECT t.method FROM times AS t)
+    WHERE m.method IN (SELECT x.method FROM executes AS x)
 ),
 paths AS (
     SELECT m.method, m.module_path, m.module_class, m.depth FROM modules AS m
@@ -143,8 +152,12 @@ SELECT
     ) AS share_percent,
     d.mapping,
     a.unit AS unit,
-    d.self_ticks
+    d.self_ticks,
+    x.number AS executes,
+    self_time / x.number AS self_per_execute,
+    total / x.number AS per_execute
 FROM known AS d
+JOIN executes AS x ON x.method = d.method
 CROSS JOIN target AS a
 ORDER BY d.method, d.depth IS NULL, d.module_path;
 

@@ -11,6 +11,11 @@ times AS MATERIALIZED (
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
 ),
+executes AS (
+    SELECT t.method, nullif(sum(t.executes), 0)::BIGINT AS number
+    FROM times AS t
+    GROUP BY t.method
+),
 -- The nodes of the events in these runs.
 ran AS MATERIALIZED (
     SELECT DISTINCT n.graph_id, n.node_index
@@ -70,7 +75,9 @@ SELECT
     100e0 * coalesce(o.ticks, z.nothing) / nullif(
         (SELECT sum(t.self_ticks)::DOUBLE FROM times AS t), 0
     ) AS share_percent,
-    a.unit AS unit
+    a.unit AS unit,
+    x.number AS executes,
+    self_time / x.number AS per_execute
 FROM target AS a
 JOIN graphs AS g
     ON g.record_id = a.record_id
@@ -82,6 +89,7 @@ JOIN graphs AS g
         _known_method((SELECT t.capture_id FROM target AS t), method), g.method
     )
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+LEFT JOIN executes AS x ON x.method = g.method
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
 -- Nodes that no event ran took no time.
 LEFT JOIN (
@@ -112,7 +120,9 @@ LEFT JOIN backends AS b
 --   calls: number of its events; of a delegate call none, if the delegate logged events of the node; NULL if unknown
 --   self_time: sum of their self times; NULL if unknown
 --   share_percent: self_time in percent of the executes; NULL if unknown
---   unit: unit of self_time
+--   unit: unit of times
+--   executes: number of executes of the method; NULL if it has none
+--   per_execute: self_time / executes; NULL if unknown
 CREATE MACRO node_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -135,7 +145,9 @@ SELECT
     n.calls,
     n.self_time,
     n.share_percent,
-    n.unit
+    n.unit,
+    n.executes,
+    n.per_execute
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

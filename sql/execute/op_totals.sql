@@ -14,8 +14,10 @@
 --   min: smallest self time
 --   max: largest self time
 --   share_percent: total in percent of the executes; NULL for values on another clock, values that are not times, and detached events (see `events`)
---   unit: unit of total to max: the requested one; values that are not times keep theirs
+--   unit: unit of times: the requested one; values that are not times keep theirs
 --   total_ticks: total in ticks, a whole number
+--   executes: number of executes of the method
+--   per_execute: total / executes
 CREATE MACRO op_totals(
     capture,
     "by" := 'family',  -- family; label; instance: label and instruction; op_type, or shape: op type and shape of its first output, by the linked record
@@ -73,6 +75,7 @@ added AS (
         o.unit,
         o.written,
         count(*) AS calls,
+        count(o.execute_ticks) AS own_executes,
         try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
         min(o.self_ticks) AS min_ticks,
         max(o.self_ticks) AS max_ticks
@@ -83,6 +86,7 @@ added AS (
 scaled AS (
     SELECT
         d.*,
+        sum(d.own_executes) OVER (PARTITION BY d.method)::BIGINT AS executes,
         _multiplier(d.written, d.unit) AS multiplier,
         _divisor(d.written, d.unit) AS divisor
     FROM added AS d
@@ -103,7 +107,9 @@ SELECT
         )
     END AS share_percent,
     _display_unit(d.written, d.unit) AS unit,
-    d.total_ticks
+    d.total_ticks,
+    d.executes,
+    d.total_ticks / nullif(d.executes, 0) * d.multiplier / d.divisor AS per_execute
 FROM scaled AS d
 ORDER BY
     d.is_additive DESC, d.total_ticks DESC, d.op, d.kind, d.method, d.instruction_id;

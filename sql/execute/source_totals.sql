@@ -11,8 +11,10 @@
 --   calls: number of events
 --   total: sum of their self times
 --   share_percent: total in percent of the executes
---   unit: unit of total
+--   unit: unit of times
 --   total_ticks: total in ticks, a whole number
+--   executes: number of executes of the method
+--   per_execute: total / executes
 CREATE MACRO source_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -32,6 +34,7 @@ times AS (
         t.source_file,
         t.source_line,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
+        sum(t.executes) AS executes,
         sum(t.self_ticks) AS ticks
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
@@ -49,7 +52,9 @@ SELECT
         (SELECT sum(o.ticks)::DOUBLE FROM times AS o), 0
     ) AS share_percent,
     a.unit AS unit,
-    try_cast(t.ticks AS BIGINT) AS total_ticks
+    try_cast(t.ticks AS BIGINT) AS total_ticks,
+    nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,
+    total / (sum(t.executes) OVER (PARTITION BY t.method)) AS per_execute
 FROM times AS t
 CROSS JOIN target AS a
 ORDER BY t.ticks DESC, t.source, t.method;

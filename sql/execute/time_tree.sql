@@ -21,9 +21,12 @@
 --   self_time: time of these events without their children
 --   total: self_time with the total of all children
 --   share_percent: total in percent of the first node's
---   unit: unit of self_time and total
+--   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number
+--   executes: number of executes of the node's method, of a trace number of its steps; NULL for a trace without steps, and where several methods ran for the total
+--   self_per_execute: self_time / executes
+--   per_execute: total / executes
 CREATE MACRO time_tree(
     capture,
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event
@@ -59,7 +62,10 @@ SELECT
     t.share_percent,
     t.unit,
     t.self_ticks,
-    t.total_ticks
+    t.total_ticks,
+    t.executes,
+    t.self_per_execute,
+    t.per_execute
 FROM tree AS t
 JOIN paths AS p ON p.node_index = t.node_index
 ORDER BY t.node_index;

@@ -5,19 +5,8 @@ CREATE MACRO _times_in_graph(
     unit,
     stage  -- stage of the graphs; only edge graphs have times
 ) AS TABLE
-WITH
-executes AS MATERIALIZED (
-    SELECT r.method, count(*) AS number
-    FROM runs AS r
-    JOIN _self_times(capture_key, NULL, NULL, NULL, 'typical') AS t
-        ON t.run_index = r.run_index
-    CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    WHERE r.capture_id = a.capture_id AND t.event_index = t.execute_index
-    GROUP BY r.method
-)
-SELECT n.graph_id, n.node_index, n.self_time / e.number AS self_time
+SELECT n.graph_id, n.node_index, n.per_execute AS self_time
 FROM _node_totals(capture_key, unit, NULL, NULL, NULL, 'typical') AS n
-JOIN executes AS e ON e.method = n.method
 WHERE n.calls > 0 AND stage = 'edge_dialect_exported_program';
 
 -- One node of a side of a comparison of graphs.

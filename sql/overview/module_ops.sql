@@ -10,8 +10,10 @@
 --   calls: number of events
 --   self_time: sum of their self times
 --   share_percent: self_time in percent of the executes
---   unit: unit of self_time
+--   unit: unit of times
 --   self_ticks: self_time in ticks, a whole number
+--   executes: number of executes of the method
+--   per_execute: self_time / executes
 CREATE MACRO module_ops(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -30,6 +32,7 @@ times AS (
         CASE WHEN t.module_path = '(framework)' THEN 'framework' ELSE s.kind END
             AS kind,
         try_cast(sum(t.calls) AS BIGINT) AS calls,
+        sum(t.executes) AS executes,
         sum(t.self_ticks) AS self_ticks
     FROM _attributed_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
@@ -49,7 +52,9 @@ SELECT
     100e0 * t.self_ticks / nullif(sum(t.self_ticks::DOUBLE) OVER (), 0)
         AS share_percent,
     a.unit AS unit,
-    try_cast(t.self_ticks AS BIGINT) AS self_ticks
+    try_cast(t.self_ticks AS BIGINT) AS self_ticks,
+    nullif(sum(t.executes) OVER (PARTITION BY t.method), 0)::BIGINT AS executes,
+    self_time / (sum(t.executes) OVER (PARTITION BY t.method)) AS per_execute
 FROM times AS t
 CROSS JOIN target AS a
 ORDER BY t.self_ticks DESC, t.method, t.module_path, t.op, t.kind;

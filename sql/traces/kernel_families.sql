@@ -43,11 +43,16 @@ GROUP BY b.family;
 --   tensor_percent: part of the sum in kernels that use tensor cores, in percent; NULL if it is unknown of kernels with more than a tenth of it
 --   top_event: name of the kernel, copy or fill with most time
 --   unit: the requested unit of time
+--   steps: number of the trace's steps; NULL without steps
+--   per_step: total / steps
 CREATE MACRO kernel_families(
     capture, unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit))
+target AS MATERIALIZED (
+    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
+    FROM _capture(capture, unit) AS c
+)
 SELECT
     s.family,
     s.names,
@@ -56,7 +61,9 @@ SELECT
     100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
     _tensor_percent(s.tensor_ticks, s.unknown_ticks, s.ticks) AS tensor_percent,
     s.top_event,
-    a.unit
+    a.unit,
+    a.step_count AS steps,
+    total / a.step_count AS per_step
 FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family;

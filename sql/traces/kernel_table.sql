@@ -19,9 +19,14 @@
 --   blocks_per_sm: mean blocks per streaming multiprocessor; NULL if no kernel of the trace has them
 --   occupancy_percent: mean estimated achieved occupancy; NULL if no kernel of the trace has it
 --   unit: the requested unit of time
+--   steps: number of the trace's steps; NULL without steps
+--   per_step: total / steps
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (
+    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
+    FROM _capture(capture, unit) AS c
+),
 recorded AS (
     SELECT
         bool_or(d.blocks_per_sm > 0) AS has_blocks,
@@ -87,7 +92,10 @@ SELECT
         AS blocks_per_sm,
     CASE WHEN t.has_occupancy THEN coalesce(s.occupancy / nullif(s.ticks, 0), 0) END
         AS occupancy_percent,
-    s.unit
+    s.unit,
+    a.step_count AS steps,
+    total / a.step_count AS per_step
 FROM summed AS s
+CROSS JOIN target AS a
 CROSS JOIN recorded AS t
 ORDER BY s.ticks DESC, s.label;

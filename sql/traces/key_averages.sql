@@ -37,6 +37,11 @@
 --   torch_cpu_time_total: cpu_time_total by torch's formula: the sum over all calls
 --   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
 --   unit: unit of times: the requested one; values that are not times keep theirs
+--   steps: number of the trace's steps; NULL without steps
+--   self_cpu_per_step: self_cpu_time / steps
+--   cpu_per_step: cpu_time_total / steps
+--   self_device_per_step: self_device_time / steps
+--   device_per_step: device_time_total / steps
 CREATE MACRO key_averages(
     capture,
     "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
@@ -57,7 +62,8 @@ options AS MATERIALIZED (
                 'by must be name, shape, stack or module, not '
                 || coalesce("by", 'NULL')
             )
-        END AS parted_by
+        END AS parted_by,
+        _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
 placed AS (
@@ -244,7 +250,12 @@ SELECT
     _in_unit(s.torch_self_ticks, s.written, w.unit) AS torch_self_cpu_time,
     _in_unit(s.torch_ticks, s.written, w.unit) AS torch_cpu_time_total,
     _in_unit(s.torch_device_ticks, s.written, w.unit) AS torch_device_time_total,
-    _display_unit(s.written, w.unit) AS unit
+    _display_unit(s.written, w.unit) AS unit,
+    w.step_count AS steps,
+    self_cpu_time / w.step_count AS self_cpu_per_step,
+    cpu_time_total / w.step_count AS cpu_per_step,
+    self_device_time / w.step_count AS self_device_per_step,
+    device_time_total / w.step_count AS device_per_step
 FROM shared AS s
 CROSS JOIN options AS w
 WHERE s.is_listed

@@ -17,9 +17,17 @@
 --   device_self_time: device_total_time without child modules
 --   mean_time: device_total_time per call, or if that is 0, host_total_time
 --   unit: the requested unit of time
+--   steps: number of the trace's steps; NULL without steps
+--   host_per_step: host_total_time / steps
+--   host_self_per_step: host_self_time / steps
+--   device_per_step: device_total_time / steps
+--   device_self_per_step: device_self_time / steps
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (
+    SELECT c.*, _step_count(c.capture_id, steps, phase) AS step_count
+    FROM _capture(capture, unit) AS c
+),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
     SELECT r.run_index
@@ -89,7 +97,12 @@ SELECT
             / s.calls,
         a.time_scale, a.unit
     ) AS mean_time,
-    a.unit
+    a.unit,
+    a.step_count AS steps,
+    host_total_time / a.step_count AS host_per_step,
+    host_self_time / a.step_count AS host_self_per_step,
+    device_total_time / a.step_count AS device_per_step,
+    device_self_time / a.step_count AS device_self_per_step
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.first_ticks, s.depth, s.module_path;

@@ -118,7 +118,7 @@ def test_files_place_boxes_as_the_page_does(page: WebDriver, lab: Warehouse) -> 
 @pytest.mark.parametrize(
     ("overlay", "query"),
     [
-        ("time", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.self_time END FROM node_totals('run') AS n"),
+        ("time", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.per_execute END FROM node_totals('run') AS n"),
         ("share", "SELECT n.name, CASE WHEN n.calls > 0 THEN n.share_percent END FROM node_totals('run') AS n"),
         ("calls", "SELECT n.name, nullif(n.calls, 0) FROM node_totals('run') AS n"),
         ("flops", "SELECT c.name, c.flops FROM node_costs('transformer') AS c WHERE starts_with(c.stage, 'edge')"),
@@ -168,7 +168,7 @@ def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> Non
 
 def test_modules_show_the_totals_of_the_view(page: WebDriver, lab: Warehouse) -> None:
     press(page, "graph-more")
-    totals = dict(lab.rows("SELECT module_path, total FROM module_totals('run')")[1])
+    totals = dict(lab.rows("SELECT module_path, per_execute FROM module_totals('run')")[1])
     shown = {name: number(second) for name, _, second, _, is_op in page.execute_script(SHOWN) if not is_op}
     assert len(shown) == 8
     assert shown == {name: near(totals[name]) for name in shown}

@@ -103,25 +103,25 @@ def test_labels_and_metrics(page: WebDriver) -> None:
 
 TABLES = {
     "ops": (
-        "SELECT op, total, share_percent, calls, avg, min, max, kind FROM op_totals($c)",
-        "calls total avg min max share_percent",
+        "SELECT op, per_execute, avg, share_percent, calls, min, max, total, kind FROM op_totals($c)",
+        "calls per_execute total avg min max share_percent",
     ),
     "instances": (
-        "SELECT op, instruction_id, total, share_percent, calls, avg, min, max, kind "
+        "SELECT op, instruction_id, per_execute, avg, share_percent, calls, min, max, total, kind "
         "FROM op_totals($c, by := 'instance')",
-        "instruction_id calls total avg min max share_percent",
+        "instruction_id calls per_execute total avg min max share_percent",
     ),
     "modules": (
-        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, total, share_percent, self_time, calls, "
-        "module_class, mapping FROM module_totals($c)",
-        "calls self_time total share_percent",
+        "SELECT CASE module_path WHEN '' THEN '(the model)' ELSE module_path END, per_execute, share_percent, self_per_execute, "
+        "calls, module_class, mapping, total FROM module_totals($c)",
+        "calls self_per_execute per_execute total share_percent",
     ),
     "sources": (
-        "SELECT source, total, share_percent, calls FROM source_totals($c)",
-        "calls total share_percent",
+        "SELECT source, per_execute, share_percent, calls, total FROM source_totals($c)",
+        "calls per_execute total share_percent",
     ),
     "parts": (
-        "SELECT component, per_execute, share_percent, total, calls FROM execute_breakdown($c)",
+        "SELECT component, per_execute, share_percent, calls, total FROM execute_breakdown($c)",
         "calls per_execute total share_percent",
     ),
     "coverage": (
@@ -338,7 +338,7 @@ def test_tables_sort_both_ways(page: WebDriver) -> None:
     page.execute_script("arguments[0].scrollIntoView({block: 'center'})", heading)
     for direction, is_down in (("descending", True), ("ascending", False)):
         heading.find_element(By.TAG_NAME, "button").click()
-        calls = [number(row[3]) or 0 for row in cells(page, "ops")]
+        calls = [number(row[4]) or 0 for row in cells(page, "ops")]
         assert heading.get_dom_attribute("aria-sort") == direction
         assert calls == sorted(calls, reverse=is_down) and len(set(calls)) > 3
     name = page.find_element(By.CSS_SELECTOR, 'table[data-name="ops"] th[data-column="op"] button')

@@ -50,17 +50,17 @@ def test_a_chart_by_hand(delegated: str) -> None:
     assert result.stderr == (
         "Note: delegated has no ETRecord with modules: grouped by method and event; link one with etq link\n"
     )
-    # 80 ns are 35 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
+    # 80 ns are 29 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
     assert result.stdout == (
-        "name                                 total ns    share  self ns\n"
-        "total                                      80  100.0 %           ███████████████████████████████████\n"
-        "  Execute                                  80  100.0 %           ███████████████████████████████████\n"
-        "    DELEGATE_CALL @0                       40   50.0 %       15  █████████████████▌\n"
-        "      Convolution (NHWC, F32) IGEMM        20   25.0 %       20  ████████▊\n"
-        "      Transpose (ND, X32)                   5    6.2 %        5          ██▎\n"
-        "    mul                                    10   12.5 %       10                   ████▍\n"
-        "    (unattributed)                         24   30.0 %       24                       ██████████▌\n"
-        "    (framework)                             6    7.5 %        6                                  ██▋\n"
+        "name                                 per execute ns    share  self ns\n"
+        "total                                            80  100.0 %           █████████████████████████████\n"
+        "  Execute                                        80  100.0 %           █████████████████████████████\n"
+        "    DELEGATE_CALL @0                             40   50.0 %       15  ██████████████▌\n"
+        "      Convolution (NHWC, F32) IGEMM              20   25.0 %       20  ███████▎\n"
+        "      Transpose (ND, X32)                         5    6.2 %        5         █▊\n"
+        "    mul                                          10   12.5 %       10                ███▋\n"
+        "    (unattributed)                               24   30.0 %       24                    ████████▊\n"
+        "    (framework)                                   6    7.5 %        6                            ██▏\n"
     )
 
 
@@ -70,7 +70,7 @@ def test_charts_add_up_whatever_is_left_out() -> None:
         result = invoke("flame", TRANSFORMER, *RECORD, "--runs", "all", *options)
         assert result.exit_code == 0 and result.stderr == ""
         rows = rows_of(result.stdout)
-        assert rows[0][1:] == ("total", 24684.7, 100.0)
+        assert rows[0][1:] == ("total", 246.8, 100.0)  # 24,684.7 in 100 runs
         for at, (depth, name, total, _) in enumerate(rows):
             within = []
             for row in rows[at + 1 :]:
@@ -82,6 +82,19 @@ def test_charts_add_up_whatever_is_left_out() -> None:
             if within:
                 assert sum(row[2] for row in within) == pytest.approx(total, abs=0.06 * (len(within) + 1)), name
     assert max(row[0] for row in rows_of(invoke("flame", TRANSFORMER, *RECORD, "--depth", "3").stdout)) == 3
+
+
+def test_sums_are_an_option(tmp_path: Path) -> None:
+    """Of two runs, one of them twice as long, and in a unit that suits the largest."""
+    path = tmp_path / "two.etdp"
+    path.write_bytes(
+        dump(*(run("Execute", kernel("add", 0, end), execute(0, end)) for end in (20_000_000, 40_000_000)))
+    )
+    means = rows_of(invoke("flame", str(path)).stdout)
+    assert [row[1:3] for row in means] == [("total", 30), ("Execute", 30), ("add", 30), ("(unattributed)", 0)]
+    sums = invoke("flame", str(path), "--total").stdout
+    assert sums.split("\n")[0].split()[1:3] == ["total", "ms"]
+    assert [row[1:3] for row in rows_of(sums)] == [("total", 60), ("Execute", 60), ("add", 60), ("(unattributed)", 0)]
 
 
 def test_small_ops_are_one_row() -> None:
@@ -101,7 +114,7 @@ def test_one_module() -> None:
         capture = warehouse.ingest(TRANSFORMER)
         warehouse.link(capture, warehouse.ingest_record(RECORD[1]))
         [(total, share)] = warehouse.rows(
-            "SELECT total, share_percent FROM module_totals($c) WHERE module_path = 'layers.1.attn'", c=capture
+            "SELECT total / 94, share_percent FROM module_totals($c) WHERE module_path = 'layers.1.attn'", c=capture
         )[1]
     assert list(rows[0][2:]) == pytest.approx([total, share], abs=0.06)
     near = invoke("flame", TRANSFORMER, *RECORD, "--module", "layers.1.atn")
@@ -161,9 +174,11 @@ def test_text_of_deep_nesting_is_in_proportion() -> None:
     """The blanks before 8,000 names would be 64 MB."""
 
     def peak(deep: int) -> int:
-        rows = [Row(at, f"f{at}", "event", 1.0, float(deep - at), 1.0, float(at)) for at in range(deep)]
+        rows = [
+            Row(at, f"f{at}", "event", 1.0, float(deep - at), float(deep - at), 1.0, float(at)) for at in range(deep)
+        ]
         tracemalloc.start()
-        text = flame(rows, "us", TerminalStyle(100))
+        text = flame(rows, "total", "us", TerminalStyle(100))
         found = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert len(text.splitlines()) == deep + 1

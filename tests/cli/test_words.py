@@ -65,7 +65,7 @@ def test_errors(command: str, expected: str, lab: str) -> None:
 def test_the_list_of_commands_has_whole_sentences() -> None:
     """In a terminal of 80 columns, no summary is cut off."""
     text = CliRunner().invoke(cli.main, ["--help"], terminal_width=80).output
-    assert "Show where the time of the executes went, op by op.\n" in text
+    assert "Show where the time of an execute went, op by op.\n" in text
     assert [line for line in text.splitlines() if line.endswith("...")] == ["Usage: main [OPTIONS] COMMAND [ARGS]..."]
 
 

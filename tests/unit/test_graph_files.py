@@ -85,16 +85,20 @@ def test_values_are_those_of_the_views(name: str) -> None:
         assert [each["id"] for each in nodes] == [*range(len(nodes))]
         assert [each["id"] for each in groups] == [*range(len(groups))]
         query = """
-            SELECT n.graph_id, n.node_index, n.name, n.backend, CASE WHEN n.calls > 0 THEN n.self_time END, c.flops
+            SELECT n.graph_id, n.node_index, n.name, n.backend, CASE WHEN n.calls > 0 THEN n.self_time END,
+                CASE WHEN n.calls > 0 THEN n.per_execute END, c.flops
             FROM node_totals('run', unit := 'ns') AS n JOIN node_costs($record) AS c USING (graph_id, node_index)
         """
-        names = ("graph_id", "node_index", "name", "backend", "self_time", "flops")
+        names = ("graph_id", "node_index", "name", "backend", "self_time", "per_execute", "flops")
         rows = [tuple(each[column] for column in names) for each in nodes]
         assert rows == warehouse.rows(query, record=name)[1]
-        totals = warehouse.rows("SELECT method, module_path, total FROM module_totals('run', unit := 'ns')")[1]
-        known = {(method, path): total for method, path, total in totals}
+        totals = warehouse.rows(
+            "SELECT method, module_path, total, per_execute FROM module_totals('run', unit := 'ns')"
+        )[1]
+        known = {(method, path): times for method, path, *times in totals}
         for group in groups:
-            assert group["total"] == known.get((group["method"], group["module_path"]))
+            times = known.get((group["method"], group["module_path"]), [None, None])
+            assert [group["total"], group["per_execute"]] == times
             assert group["parent"] is None or groups[group["parent"]]["graph_id"] == group["graph_id"]
         keys = {(each["graph_id"], each["node_index"]) for each in nodes}
         edges = warehouse.rows(
@@ -113,9 +117,9 @@ def test_values_are_those_of_the_views(name: str) -> None:
         drawn = picture(graph)
         assert set(boxes(drawn, "n")) == {f"n{each['id']}" for each in nodes}
         assert set(boxes(drawn, "g")) == {f"g{each['id']}" for each in groups}
-        highest = max((each["self_time"] or 0 for each in nodes), default=0)
+        highest = max((each["per_execute"] or 0 for each in nodes), default=0)
         for number, box in boxes(drawn, "n").items():
-            value = nodes[int(number[1:])]["self_time"] or 0
+            value = nodes[int(number[1:])]["per_execute"] or 0
             step = (
                 next((5 - at for at, part in enumerate((0.5, 0.25, 0.125, 0.0625)) if value >= highest * part), 1)
                 if value
@@ -144,11 +148,11 @@ def graph(transformer: Warehouse) -> Graph:
 
 def test_boxes_show_values_and_words(transformer: Warehouse, graph: Graph) -> None:
     drawn = picture(graph, levels=1)
-    [(total,)] = transformer.rows("SELECT total FROM module_totals('run') WHERE module_path = 'layers.0.attn'")[1]
+    [(total,)] = transformer.rows("SELECT total / 94 FROM module_totals('run') WHERE module_path = 'layers.0.attn'")[1]
     [attention] = [box for box in boxes(drawn, "g").values() if texts(box)[0] == "+ attn"][:1]
-    assert texts(attention)[1] == f"{total:,.0f} µs"
+    assert texts(attention)[1] == f"{total:.1f} µs"
     title = attention.find(f"{SVG}title")
-    assert title is not None and title.text is not None and "layers.0.attn\nself time: " in title.text
+    assert title is not None and title.text is not None and "layers.0.attn\nself time in an execute: " in title.text
     drawn = picture(graph, overlay="op")
     counts = dict(transformer.rows("SELECT op_type, count(*) FROM node_totals('run') GROUP BY ALL")[1])
     legend = [each.text for each in drawn.iter(f"{SVG}text") if each.get("class") == "key"]
@@ -260,7 +264,7 @@ def test_node_data_for_model_explorer(warehouse: Warehouse) -> None:
         etq.report.graph_node_data_of(warehouse, "run", overlay="snr")
     [(graph_id, data)] = json.loads(etq.report.graph_node_data_of(warehouse, "run", runs="all", unit="ns")).items()
     times = warehouse.rows("SELECT name, self_time FROM node_totals('run', unit := 'ns') WHERE calls > 0")[1]
-    assert graph_id == "graph" and data["name"] == "run: self time (ns)"
+    assert graph_id == "graph" and data["name"] == "run: self time in an execute (ns)"
     assert {name: each["value"] for name, each in data["results"].items()} == dict(times)
     longest = max(times, key=lambda row: row[1])[0]
     assert data["results"][longest]["bgColor"] == palette("light")["heat-5"]

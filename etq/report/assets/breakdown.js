@@ -5,7 +5,7 @@
 etq.section("breakdown", (parent, tables, facts) => {
   const { leaves } = tables;
   const onDevices = tree(leaves, facts.separator, "self_device_time");
-  const onHost = tables.nested?.length ? nestedTree(tables.nested) : tree(leaves, facts.separator, "self_time");
+  const onHost = tables.nested?.length ? nestedTree(tables.nested, leaves.get(0, "executes")) : tree(leaves, facts.separator, "self_time");
   const ofHost = tables.nested?.length ? { ...facts, leaves: "ops, calls and annotations" } : facts;
   if (!facts.has_devices || !onDevices[0].total) {
     etq.icicle = icicle(parent, onHost, leaves, ofHost);
@@ -27,9 +27,11 @@ function icicle(parent, nodes, leaves, facts) {
     return null;
   }
   const chosen = etq.element("div", { class: "detail" });
+  const time = (sum, executes) => executes ? `${etq.quantity(sum / executes, unit)} per ${facts.per}` : etq.quantity(sum, unit);
   const describe = (id) => [
-    ["time", `${etq.quantity(nodes[id].total, unit)} (${etq.percent((100 * nodes[id].total) / whole)})`],
-    ["self time", nodes[id].isLeaf ? "" : etq.quantity(nodes[id].own, unit)],
+    ["time", `${time(nodes[id].total, nodes[id].executes)} (${etq.percent((100 * nodes[id].total) / whole)})`],
+    ["self time", nodes[id].isLeaf ? "" : time(nodes[id].own, nodes[id].executes)],
+    ["in all", nodes[id].executes ? `${etq.quantity(nodes[id].total, unit)} in ${etq.number(nodes[id].executes)} ${facts.per}s` : ""],
     ["calls", nodes[id].calls ? etq.number(nodes[id].calls) : ""],
     ["module", nodes[id].path],
     ["kind", nodes[id].kind],
@@ -52,7 +54,7 @@ function icicle(parent, nodes, leaves, facts) {
   const summarize = (ids) => {
     const outer = ids.filter((id) => !hasMarked(nodes, id, new Set(ids)));
     const sum = outer.reduce((total, id) => total + nodes[id].total, 0);
-    return `${etq.number(ids.length)} found, ${etq.quantity(sum, unit)} (${etq.percent((100 * sum) / whole)})`;
+    return `${etq.number(ids.length)} found, ${time(sum, nodes[0].executes)} (${etq.percent((100 * sum) / whole)})`;
   };
   let isMarked = false;
   // Marks a module that is pointed at elsewhere, unless a search has marked others.
@@ -87,10 +89,10 @@ function drawParts(parent, parts, unit) {
   etq.table(parent, parts, [
     { name: "component" },
     ...etq.methodOf(parts),
-    { name: "per_execute", title: "an execute", unit, numeric: true },
+    { name: "per_execute", title: "per execute", unit, numeric: true },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
-    { name: "total", unit, numeric: true },
     { name: "calls", numeric: true },
+    { name: "total", title: "all executes", unit, numeric: true },
     { name: "instruction_id", title: "instruction", numeric: true },
   ], { name: "parts", search: false });
 }
@@ -104,12 +106,14 @@ function hasMarked(nodes, id, marked) {
 function tree(leaves, separator, time) {
   const root = node("all", "", "", 0);
   const hasMethods = leaves.columns.has("method") && new Set(leaves.list("method")).size > 1;
+  if (!hasMethods && leaves.length) root.executes = leaves.get(0, "executes");
   for (const row of leaves.rows()) {
     const own = Math.max(leaves.get(row, time) ?? 0, 0);
     const path = leaves.get(row, "module_path") ?? "";
     const [op, kind] = [leaves.get(row, "op"), leaves.get(row, "kind")];
     const isApart = path.startsWith("(");
     let at = hasMethods ? child(root, leaves.get(row, "method"), "", "module", "method") : root;
+    if (hasMethods) at.executes = leaves.get(row, "executes");
     const parts = path === "" ? [] : isApart ? [path] : path.split(separator);
     parts.forEach((part, level) => {
       at = child(at, part, isApart ? "" : parts.slice(0, level + 1).join(separator), isApart ? "framework" : "module");
@@ -133,8 +137,8 @@ function tree(leaves, separator, time) {
 }
 
 // Nodes with their place, of events within events: each row is a node.
-function nestedTree(rows) {
-  const root = node("(all)", "", "module", 0);
+function nestedTree(rows, steps) {
+  const root = Object.assign(node("(all)", "", "module", 0), { executes: steps });
   for (const row of rows.rows()) {
     let at = root;
     for (const part of rows.get(row, "path").split("\u001f")) at = child(at, part, "", "kernel");
@@ -150,13 +154,14 @@ function colourOf(kind) {
   return { delegate: "delegate", delegate_call: "call", framework: "framework" }[kind] ?? "kernel";
 }
 
+// `executes` is how many executes, or steps of a trace, a node's time is of; null where several methods ran, or unknown.
 function node(name, path, colour, depth) {
-  return { name, path, colour, depth, own: 0, total: 0, calls: 0, kind: "", isLeaf: false, children: new Map() };
+  return { name, path, colour, depth, own: 0, total: 0, calls: 0, executes: null, kind: "", isLeaf: false, children: new Map() };
 }
 
 function child(parent, name, path, colour, kind = "") {
   const key = `${kind}\n${name}`;
-  if (!parent.children.has(key)) parent.children.set(key, Object.assign(node(name, path, colour, parent.depth + 1), { kind }));
+  if (!parent.children.has(key)) parent.children.set(key, Object.assign(node(name, path, colour, parent.depth + 1), { kind, executes: parent.executes }));
   return parent.children.get(key);
 }
 

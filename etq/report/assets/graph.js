@@ -116,8 +116,8 @@ etq.section("graph", (parent, tables, facts) => {
   const describe = (item) => isGroup(item)
     ? [
       ["class", get(item, "module_class")],
-      ["total", times(item, "total")],
-      ["self time", etq.quantity(get(item, "self_time"), unit)],
+      ["time in an execute", times(item, "per_execute")],
+      ["self time in an execute", etq.quantity(get(item, "self_per_execute"), unit)],
       ["calls of its ops", etq.number(get(item, "calls"))],
       ["ops", etq.number(get(item, "nodes"))],
       ["FLOPs", ofCost(item, "flops", etq.number)],
@@ -127,7 +127,7 @@ etq.section("graph", (parent, tables, facts) => {
     : [
       ["op", get(item, "op_type")],
       ["module", get(item, "module_path")],
-      ["self time", times(item, "self_time") || "no event is its own"],
+      ["self time in an execute", times(item, "per_execute") || "no event is its own"],
       ["calls", etq.number(get(item, "calls"))],
       ["output", [get(item, "output_shape"), get(item, "dtype")].filter(Boolean).join(" ")],
       ["FLOPs", ofCost(item, "flops", etq.number)],
@@ -252,7 +252,7 @@ etq.section("graph", (parent, tables, facts) => {
     etq.table(list, nodes, [
       { name: "name", as: (name, row) => name },
       ...(graphs.length > 1 ? [{ name: "method" }] : []),
-      number("self_time", "self time", { unit }),
+      number("per_execute", "self time in an execute", { unit }),
       number("share_percent", "share", { share: true, as: etq.percent }),
       number("calls", "calls"),
       number("flops", "FLOPs"),

@@ -5,6 +5,8 @@ const times = (unit, ...names) => names.map(([name, title, meaning]) => ({ name,
 // The method, where rows are of several.
 const methodOf = (rows) => (new Set(rows.list("method")).size > 1 ? [{ name: "method" }] : []);
 etq.methodOf = methodOf;
+// Whether rows of a trace have times per step.
+const hasSteps = (rows) => rows.list("steps").some((steps) => steps);
 const unitOf = (rows) => rows.list("unit").find((unit) => unit !== null) ?? null;
 
 etq.section("ops", (parent, { rows, instances }) => {
@@ -12,10 +14,10 @@ etq.section("ops", (parent, { rows, instances }) => {
     { name: "op" },
     ...methodOf(table),
     ...more,
-    ...times(unitOf(table), ["total", "total", "self time over the runs"]),
+    ...times(unitOf(table), ["per_execute", "per execute", "self time in an execute"], ["avg", "per call"]),
     share(),
     { name: "calls", numeric: true },
-    ...times(unitOf(table), ["avg", "mean"], ["min"], ["max"]),
+    ...times(unitOf(table), ["min"], ["max"], ["total", "all executes", "self time over the runs"]),
     { name: "kind" },
   ];
   etq.table(parent, rows, columns(rows), { sort: ["total"], name: "ops" });
@@ -27,17 +29,22 @@ etq.section("ops", (parent, { rows, instances }) => {
 etq.section("calls", (parent, { rows }) => {
   const unit = unitOf(rows);
   const onDevice = rows.list("self_device_time").some((time) => time > 0);
-  const device = onDevice ? times(unit, ["self_device_time", "self, device"], ["device_time_total", "total, device"]) : [];
+  const isPerStep = hasSteps(rows);
+  const [self, all, selfDevice, allDevice] = isPerStep
+    ? ["self_cpu_per_step", "cpu_per_step", "self_device_per_step", "device_per_step"]
+    : ["self_cpu_time", "cpu_time_total", "self_device_time", "device_time_total"];
+  const per = isPerStep ? " per step" : "";
+  const device = onDevice ? times(unit, [selfDevice, `self, device${per}`], [allDevice, `total, device${per}`]) : [];
   etq.table(parent, rows, [
     { name: "name" },
     ...device,
-    ...times(unit, ["self_cpu_time", "self, host"]),
+    ...times(unit, [self, `self, host${per}`]),
     share("self_cpu_percent"),
     { name: "shapes", class: "code" },
     { name: "calls", numeric: true },
-    ...times(unit, ["cpu_time_total", "total, host"], ["cpu_time_avg", "mean, host"]),
+    ...times(unit, [all, `total, host${per}`], ["cpu_time_avg", "total, host per call"]),
     { name: "self_cpu_memory", title: "self memory", numeric: true, as: etq.bytes },
-  ], { sort: [onDevice ? "self_device_time" : "self_cpu_time"], name: "calls" });
+  ], { sort: [onDevice ? selfDevice : self], name: "calls" });
 });
 
 const tensorCores = {
@@ -47,11 +54,13 @@ const tensorCores = {
 
 const familyColumn = { name: "family", always: true, as: (family) => family ?? "unknown" };
 
+const inAStep = (rows) => times(unitOf(rows), ...(hasSteps(rows) ? [["per_step", "per step"]] : []), ["total", "all calls"]);
+
 etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: ops }) => {
   if (families) {
     etq.table(parent, families, [
       familyColumn,
-      ...times(unitOf(families), ["total"]),
+      ...inAStep(families),
       share(),
       { name: "calls", numeric: true },
       { name: "tensor_percent", title: "on tensor cores", numeric: true, as: etq.percent },
@@ -64,9 +73,10 @@ etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: 
     etq.table(parent, rows, [
       { name: "kernel", as: etq.clamped },
       familyColumn,
-      ...times(unitOf(rows), ["total"]),
+      ...inAStep(rows),
+      ...times(unitOf(rows), ["mean", "per call"]),
       { name: "calls", numeric: true },
-      ...times(unitOf(rows), ["mean"], ["min"], ["max"]),
+      ...times(unitOf(rows), ["min"], ["max"]),
       ...(rows.list("tensor_cores_used").some((used) => used !== false) ? [tensorCores] : []),
       { name: "blocks_per_sm", title: "blocks per SM", numeric: true },
       { name: "occupancy_percent", title: "occupancy", numeric: true, as: etq.percent },
@@ -113,12 +123,13 @@ etq.section("modules", (parent, { rows }) => {
   etq.table(parent, rows, [
     ...methodOf(rows),
     { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
-    ...times(unit, ["total", "with modules within"]),
+    ...times(unit, ["per_execute", "per execute", "with modules within"]),
     share(),
-    ...times(unit, ["self_time", "self"]),
+    ...times(unit, ["self_per_execute", "self, per execute"]),
     { name: "calls", numeric: true },
     { name: "module_class", title: "class" },
     { name: "mapping" },
+    ...times(unit, ["total", "all executes", "with modules within"]),
   ], { sort: ["total"], name: "modules" });
 });
 
@@ -126,7 +137,10 @@ etq.section("module_calls", (parent, { rows }) => {
   const unit = unitOf(rows);
   etq.table(parent, rows, [
     { name: "module_path", title: "module" },
-    ...times(unit, ["host_total_time", "total, host"], ["host_self_time", "self, host"], ["device_total_time", "total, device"], ["device_self_time", "self, device"], ["mean_time", "mean"]),
+    ...(hasSteps(rows)
+      ? times(unit, ["host_per_step", "total, host per step"], ["host_self_per_step", "self, host per step"], ["device_per_step", "total, device per step"], ["device_self_per_step", "self, device per step"])
+      : times(unit, ["host_total_time", "total, host"], ["host_self_time", "self, host"], ["device_total_time", "total, device"], ["device_self_time", "self, device"])),
+    ...times(unit, ["mean_time", "per call"]),
     { name: "calls", numeric: true },
     { name: "operators", title: "ops", numeric: true },
   ], { sort: ["host_total_time"], name: "module_calls" });
@@ -136,9 +150,10 @@ etq.section("sources", (parent, { rows }) => {
   etq.table(parent, rows, [
     { name: "source", title: "line" },
     ...methodOf(rows),
-    ...times(unitOf(rows), ["total"]),
+    ...times(unitOf(rows), ["per_execute", "per execute"]),
     share(),
     { name: "calls", numeric: true },
+    ...times(unitOf(rows), ["total", "all executes"]),
   ], { sort: ["total"], name: "sources" });
 });
 
@@ -151,9 +166,9 @@ etq.section("coverage", (parent, { rows, calls }) => {
     { name: "backend" },
     ...methodOf(calls),
     { name: "instruction_id", title: "instruction", numeric: true },
-    ...times(unit, ["total"]),
+    ...times(unit, ["per_execute", "per execute"], ["avg", "per call"]),
     share(),
-    ...times(unit, ["ops", "ops within"], ["copies"], ["layout"], ["unaccounted"], ["avg", "mean"]),
+    ...times(unit, ["ops", "ops within", "in an execute"], ["copies", null, "in an execute"], ["layout", null, "in an execute"], ["unaccounted", null, "in an execute"]),
     { name: "calls", numeric: true },
     { name: "block_index", title: "block", numeric: true, meaning: "runs of one name that logged the same events" },
   ], { name: "delegates" });

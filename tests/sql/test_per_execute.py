@@ -1,0 +1,191 @@
+"""What an execute takes, and a step of a trace: totals divided by executes that are counted here, event by event."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+
+import etq
+from etq.warehouse.warehouse import Warehouse
+from tests.builders import Run, delegate_call, delegated, dump, execute, kernel, run
+from tests.conftest import CAPTURES
+from tests.trace_builders import event, trace, two_steps
+
+# The views of dumps, and which of their columns a column is computed from.
+WITHOUT_RECORD: Final = {
+    "op_totals": {"per_execute": "total"},
+    "time_tree": {"per_execute": "total", "self_per_execute": "self_time"},
+    "delegate_totals": {"per_execute": "total"},
+    "execute_breakdown": {"per_execute": "total"},
+}
+OF_RECORD: Final = {
+    "module_totals": {"per_execute": "total", "self_per_execute": "self_time"},
+    "source_totals": {"per_execute": "total"},
+    "node_totals": {"per_execute": "self_time"},
+    "module_ops": {"per_execute": "self_time"},
+    "delegate_graph": {"per_execute": "self_time"},
+}
+OF_TRACES: Final = {
+    "key_averages": {
+        "self_cpu_per_step": "self_cpu_time",
+        "cpu_per_step": "cpu_time_total",
+        "self_device_per_step": "self_device_time",
+        "device_per_step": "device_time_total",
+    },
+    "kernel_table": {"per_step": "total"},
+    "kernel_families": {"per_step": "total"},
+    "module_tree": {
+        "host_per_step": "host_total_time",
+        "host_self_per_step": "host_self_time",
+        "device_per_step": "device_total_time",
+        "device_self_per_step": "device_self_time",
+    },
+}
+# Selections of runs, and whether a run of (iteration, phase, method, is_typical) is in them.
+SELECTIONS: Final[dict[str, Any]] = {
+    "": lambda run: run["is_typical"],
+    ", runs := 'all'": lambda _: True,
+    ", steps := 'skip_first=3'": lambda run: run["is_typical"] and run["iteration"] >= 3,
+    ", phase := 'decode', runs := 'all'": lambda run: run["phase"] == "decode",
+}
+
+
+def forward(start: int = 0, slower: int = 0) -> Run:
+    """A kernel of 100 ticks, a delegate's call of 40, of which 30 are an op's; 160 in all, `slower` in the kernel."""
+    end = start + 105 + slower
+    return run(
+        "Execute",
+        kernel("addmm", start + 5, end, instruction=0),
+        delegate_call(end, end + 40, instruction=1),
+        delegated("conv", end + 5, end + 35, instruction=1),
+        execute(start, end + 55),
+    )
+
+
+def decode() -> Run:
+    return run("Execute", kernel("addmm", 5, 15, instruction=0), kernel("relu", 15, 45, instruction=1), execute(0, 50))
+
+
+def twice() -> Run:
+    """Two executes in one run."""
+    return run("Twice", kernel("mul", 0, 10), execute(0, 20), kernel("mul", 100, 130), execute(100, 140))
+
+
+@pytest.fixture(scope="module")
+def warehouse() -> Iterator[Warehouse]:
+    with etq.open() as opened:
+        runs = [forward(slower=900), *[forward() for _ in range(14)], forward(slower=500), *[decode()] * 20, twice()]
+        opened.ingest(dump(*runs), name="made")
+        for name in ("multimethod", "convnet_xnn"):
+            path = CAPTURES / name / name
+            opened.ingest(f"{path}_100runs.etdp", name=name, etrecord=f"{path}.etrecord", pte=f"{path}.pte")
+        opened.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index % 3 = 1")
+        yield opened
+
+
+def rows_of(warehouse: Warehouse, query: str) -> list[dict[str, Any]]:
+    names, rows = warehouse.rows(query)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter[str]:
+    """The executes of each method in the selected runs."""
+    runs = {
+        run["run_index"]: run
+        for run in rows_of(warehouse, f"FROM runs AS r WHERE r.capture_id = _capture_id('{capture}')")
+        if is_selected(run)
+    }
+    events = f"FROM events AS e WHERE e.capture_id = _capture_id('{capture}') AND e.name LIKE 'Method::execute'"
+    return Counter(runs[row["run_index"]]["scope"] for row in rows_of(warehouse, events) if row["run_index"] in runs)
+
+
+@pytest.mark.parametrize("chosen", SELECTIONS)
+@pytest.mark.parametrize(
+    ("capture", "view"),
+    [
+        *(("made", view) for view in WITHOUT_RECORD),
+        *(("multimethod", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if not view.startswith("delegate")),
+        *(("convnet_xnn", view) for view in {**WITHOUT_RECORD, **OF_RECORD}),
+    ],
+)
+def test_times_are_divided_by_the_executes_of_their_method(
+    warehouse: Warehouse, capture: str, view: str, chosen: str
+) -> None:
+    executes = executes_of(warehouse, capture, SELECTIONS[chosen])
+    rows = rows_of(warehouse, f"FROM {view}('{capture}', unit := 'ns'{chosen})")
+    assert rows
+    for row in rows:
+        method = row["path"][0] if view == "time_tree" and row["path"] else row.get("method")
+        if view == "time_tree" and len(executes) == 1:
+            [method] = executes
+        if method is None:  # the total of several methods
+            assert (len(executes), row["executes"], row["per_execute"]) == (len(executes), None, None)
+            assert len(executes) > 1
+            continue
+        assert row["executes"] == (executes[method] or None)
+        for column, total in {**WITHOUT_RECORD, **OF_RECORD}[view].items():
+            known = row[total] is not None and executes[method]
+            assert row[column] == (pytest.approx(row[total] / executes[method], rel=1e-12) if known else None)
+
+
+def test_an_execute_takes_what_was_written(warehouse: Warehouse) -> None:
+    """By hand: warm-up and outlier left out; the delegate's call takes 40 in each forward, its op 30."""
+    rows = rows_of(warehouse, "FROM op_totals('made', unit := 'ns')")
+    found = {(row["op"], row["method"]): (row["executes"], row["per_execute"]) for row in rows}
+    assert found == {
+        ("addmm", "Execute #1"): (14, 100.0),
+        ("conv", "Execute #1"): (14, 30.0),
+        ("DELEGATE_CALL", "Execute #1"): (14, 10.0),
+        ("(unattributed)", "Execute #1"): (14, 20.0),
+        ("addmm", "Execute #2"): (20, 10.0),
+        ("relu", "Execute #2"): (20, 30.0),
+        ("(unattributed)", "Execute #2"): (20, 10.0),
+        ("mul", "Twice"): (2, 20.0),
+        ("(unattributed)", "Twice"): (2, 10.0),
+    }
+    [call] = rows_of(warehouse, "FROM delegate_totals('made', unit := 'ns', runs := 'all')")
+    assert (call["executes"], call["per_execute"]) == (16, 40.0)
+
+
+@pytest.mark.parametrize(("chosen", "number"), [("", 2), (", steps := 'skip_first=1'", 1)])
+@pytest.mark.parametrize("view", OF_TRACES)
+def test_times_of_traces_are_divided_by_their_steps(view: str, chosen: str, number: int) -> None:
+    module = event("python_function", "nn.Module: Linear_0", 9, 41, **{"Python id": 1, "Python module id": 0})
+    later = event("python_function", "nn.Module: Linear_0", 109, 121, **{"Python id": 2, "Python module id": 0})
+    with etq.open() as opened:
+        opened.ingest(trace(*two_steps(), module, later), name="steps")
+        outside = [each for each in two_steps() if not each["name"].startswith("ProfilerStep")]
+        opened.ingest(trace(*outside, module, later), name="without")
+        rows = rows_of(opened, f"FROM {view}('steps'{chosen})")
+        assert rows
+        for row in rows:
+            assert row["steps"] == number
+            for column, total in OF_TRACES[view].items():
+                assert row[column] == (None if row[total] is None else row[total] / number)
+        without = rows_of(opened, f"FROM {view}('without')")
+        assert without
+        assert {row[column] for row in without for column in [*OF_TRACES[view], "steps"]} == {None}
+
+
+@pytest.mark.parametrize("name", ["torch_steps/before.pt.trace.json.gz", "torch_gpu/rank0.pt.trace.json.gz"])
+def test_steps_of_real_traces_are_those_of_their_file(name: str) -> None:
+    import gzip
+
+    path = CAPTURES / name
+    written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    steps = {
+        each["name"]
+        for each in written
+        if each.get("ph") == "X" and each["name"].startswith("ProfilerStep#") and each["cat"] != "gpu_user_annotation"
+    }
+    with etq.open() as opened:
+        opened.ingest(path, name="trace")
+        rows = rows_of(opened, "FROM key_averages('trace')")
+        assert {row["steps"] for row in rows} == {len(steps) or None}
+        tree = rows_of(opened, "FROM time_tree('trace')")
+        assert {row["executes"] for row in tree} == {len(steps) or None}
+        assert all(row["per_execute"] == row["total"] / len(steps) for row in tree)
