@@ -14,6 +14,7 @@ from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, QueryError, message_of, printable, shortened
+from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
 _COMMANDS: Final = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
@@ -185,9 +186,10 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
     envvar="ETQ_WAIT",
     help="Seconds to wait for a warehouse that other processes hold.  [default: 30]",
 )
+@click.option("--no-pager", is_flag=True, help="Show no long text in a pager ($ETQ_PAGER, else $PAGER, else less).")
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
-def main(context: click.Context, color: str, wait: float | None, debug: bool) -> None:
+def main(context: click.Context, color: str, wait: float | None, no_pager: bool, debug: bool) -> None:
     """Turn profiling files of PyTorch models on devices into SQL tables, and query them.
 
     \b
@@ -197,6 +199,7 @@ def main(context: click.Context, color: str, wait: float | None, debug: bool) ->
     etq ops run --db lab.duckdb
     """
     lock_timeout.set(wait)
+    pager.allowed.set(not no_pager)
     query_seconds.set(None)
     query_megabytes.set(None)
     on_notice.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))

@@ -145,7 +145,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             examples=_trace("--unit ms", "--wide"),
             options={
                 "wide": Option(
-                    "Print one row per step, with a column per category.", instead={True: Shown("wide_steps")}
+                    "Print one row per step, with a column per category; on a terminal all columns.",
+                    instead={True: Shown("wide_steps")},
                 )
             },
         ),

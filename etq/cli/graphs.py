@@ -209,7 +209,9 @@ def graphs(
     if html is not None and (everything or format is not None or output is not None):
         raise click.UsageError("--html is a form of its own: it goes without --all, --format and -o")
     if html is not None and selection.get() != Selection():
-        raise click.UsageError("--limit and --sort-by only apply to tables; --html shows both graphs as a whole")
+        raise click.UsageError(
+            "--limit, --sort-by and --columns only apply to tables; --html shows both graphs as a whole"
+        )
     page_path = None if html is None else file_of(html, force)
     refuse_existing(output, force)
     chosen = {name: value for name, value in options.items() if value is not None}

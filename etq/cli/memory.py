@@ -88,7 +88,7 @@ def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyl
         text += f"{printable(device)}: at most {shown_size(size)} in use, first at {time:.6g} {unit}\n"
         text += f"{lines[device]}\n" if device in lines else ""
     columns, rows = warehouse.rows(_HOLDERS, capture=capture)
-    text += "\nHeld at the peak:\n" + table(columns, selection.get().rows(columns, rows), style)
+    text += "\nHeld at the peak:\n" + table(*selection.get().rows(columns, rows), style)
     columns, rows = warehouse.rows(_LEAKS, capture=capture)
     return text + ("\nGrows with every step:\n" + table(columns, rows, style) if rows else "")
 

@@ -11,15 +11,16 @@ from etq.cli import main
 from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     file_output_options,
-    limit_option,
     output_options,
     run_options,
+    selection_options,
     unit_option,
     warehouse_option,
 )
 from etq.cli.showing import check_runs, note_excluded_runs, without_method
 from etq.cli.targets import check_path, file_options, open_target, pop_file_options
 from etq.errors import EtqError
+from etq.render.selection import selection
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.nearest import nearest_words
 
@@ -58,7 +59,7 @@ TORCH_TABLE: Final = {
 @run_options("typical")
 @warehouse_option
 @file_options
-@limit_option
+@selection_options
 @file_output_options
 def ops(
     capture: str,
@@ -95,11 +96,12 @@ def ops(
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         columns = _columns(warehouse, selector, by) if is_trace else "*"
-        if not is_trace and (format or format_of(output)) in TO_READ:
+        is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
+        if not is_trace and is_for_people:
             # On a terminal: time instead of ticks, and the instruction if there is one.
             columns += " EXCLUDE (total_ticks)" if by == "instance" else " EXCLUDE (instruction_id, total_ticks)"
         query = f"SELECT {columns} FROM {view}($capture{listed})" + _order(view, sort_by)
-        if not is_trace and (format or format_of(output)) in TO_READ:
+        if not is_trace and is_for_people:
             query = without_method(warehouse, selector, view, query)
         if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
             note_no_rows(warehouse, view, capture, selector, arguments)
