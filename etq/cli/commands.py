@@ -311,6 +311,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "Anything else": {
         "serve": "serve",
+        "open": "opening",
         "show": "show",
         "sql": "sql",
         "views": "sql",

@@ -88,7 +88,7 @@ _PEAKS: Final = "SELECT DISTINCT p.device, p.peak_bytes FROM peak_memory($captur
 @query_limits
 @warehouse_option
 def summary(captures: tuple[str, ...], db: str, **options: Any) -> None:
-    """Show on one screen what a file is, how long it took, and what took most of it. Of two files, what differs.
+    """Show on one screen what a file is and what took its time. Of two files, what differs.
 
     Of a folder or pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
     word summary can be left out. A capture may also be one of a warehouse.
