@@ -23,8 +23,15 @@ OTHER: Final = "other file"
 
 def left_out(path: str) -> str | None:
     """Return why a folder's file is not read as a profiling file: one of the reasons above; None if it is read."""
-    if path.endswith(tuple(ending for each in FORMATS.values() for ending in each.endings)):
-        return None
+    kind = kind_of(path)
+    return None if kind in FORMATS else kind
+
+
+def kind_of(path: str) -> str:
+    """Return the format of a profiling file, by the ending of its name or its first bytes, or one of the reasons."""
+    for name, each in FORMATS.items():
+        if path.endswith(each.endings):
+            return name
     try:
         head = _head(path)
     except OSError:
@@ -35,7 +42,7 @@ def left_out(path: str) -> str | None:
         return RECORD
     if head[4:8] == b"ET12":
         return PROGRAM
-    return None if any(each.begins(head) for each in FORMATS.values()) else OTHER
+    return next((name for name, each in FORMATS.items() if each.begins(head)), OTHER)
 
 
 def _head(path: str) -> bytes:

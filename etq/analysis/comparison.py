@@ -38,7 +38,8 @@ _TAKEN: Final[Mapping[str, Sequence[str]]] = {
 }
 # Findings of sides that were not measured in turns.
 _APART: Final = {"measured apart", "time order unknown"}
-_COMPARED: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
+# Options of the comparison itself.
+OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect", "allow_mismatch")
 _numbers: Final = count(1)
 # What the views select from.
 _COMPARISON: Final = re.compile(r"\b_comparison\([^()]*\)")
@@ -101,7 +102,7 @@ class Comparison:
 
     def _table(self, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the comparison for these options."""
-        passed = _given(options, _COMPARED)
+        passed = _given(options, OPTIONS)
         call = f"_comparison($base, $new{_named(passed)})"
         return self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new})
 

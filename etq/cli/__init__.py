@@ -9,11 +9,12 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from etq.cli.commands import COMMANDS
+from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, QueryError, message_of, printable, shortened
+from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
 _COMMANDS: Final = {name: command for commands in COMMANDS.values() for name, command in commands.items()}
@@ -33,7 +34,14 @@ class _Group(click.Group):
     def list_commands(self, context: click.Context) -> list[str]:
         return sorted(_COMMANDS)
 
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        if not args and not context.resilient_parsing:
+            click.echo(_first_commands())
+            context.exit()
+        return super().parse_args(context, args)
+
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        name = ALIASES.get(name, name)
         command = _COMMANDS.get(name)
         if isinstance(command, str):
             import_module(f"etq.cli.{command}")
@@ -61,12 +69,15 @@ class _Group(click.Group):
         except click.exceptions.NoSuchCommand as error:
             from etq.catalog import objects
 
+            if _names_files(error.command_name):
+                return "summary", self.get_command(context, "summary"), args
             name = error.command_name.replace("-", "_")
             if name in objects() and objects()[name].is_public:
                 message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
-            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=_COMMANDS, ctx=context) from None
+            possible = [*(name for name in _COMMANDS if name not in DELETING), *ALIASES]
+            raise click.exceptions.NoSuchCommand(error.command_name, possibilities=possible, ctx=context) from None
 
     def invoke(self, context: click.Context) -> Any:
         try:
@@ -84,6 +95,21 @@ class _Group(click.Group):
                 raise
             click.echo(f"Error: {printable(shortened(message))}", err=True)
             sys.exit(1)
+
+
+def _first_commands() -> str:
+    """Return the commands to begin with, a line each."""
+    lines = "".join(f"  {command:<26}  {text}\n" for command, text in FIRST.items())
+    return (
+        f"Turn profiling files of PyTorch models into tables, and ask them.\n\n{lines}\netq --help lists all commands."
+    )
+
+
+def _names_files(word: str) -> bool:
+    """Whether a word in the place of a command names a file, a folder or a pattern."""
+    from etq.cli.targets import looks_like_path
+
+    return os.path.exists(word) or "*" in word or "://" in word or looks_like_path(word)
 
 
 def _message(error: BaseException) -> str | None:
@@ -160,18 +186,20 @@ def _show_versions(context: click.Context, _: click.Parameter, is_requested: boo
     envvar="ETQ_WAIT",
     help="Seconds to wait for a warehouse that other processes hold.  [default: 30]",
 )
+@click.option("--no-pager", is_flag=True, help="Show no long text in a pager ($ETQ_PAGER, else $PAGER, else less).")
 @click.option("--debug", is_flag=True, help="Show a traceback at an error.")
 @click.pass_context
-def main(context: click.Context, color: str, wait: float | None, debug: bool) -> None:
+def main(context: click.Context, color: str, wait: float | None, no_pager: bool, debug: bool) -> None:
     """Turn profiling files of PyTorch models on devices into SQL tables, and query them.
 
     \b
     etq demo                          see it work on bundled captures
-    etq inspect run.etdp              one file, nothing stored
+    etq run.etdp                      one file, nothing stored
     etq ingest *.etdp --db lab.duckdb
     etq ops run --db lab.duckdb
     """
     lock_timeout.set(wait)
+    pager.allowed.set(not no_pager)
     query_seconds.set(None)
     query_megabytes.set(None)
     on_notice.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))

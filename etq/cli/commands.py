@@ -64,6 +64,7 @@ _PATH: Final = """kind, name, op, device, stream, start, duration, share_percent
 # A module is imported when one of its commands runs. The order is that of the help text.
 COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     "One file or capture": {
+        "summary": "summary",
         "inspect": "files",
         "ops": "ops",
         "events": ViewCommand(
@@ -164,7 +165,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             examples=_trace("--unit ms", "--wide"),
             options={
                 "wide": Option(
-                    "Print one row per step, with a column per category.", instead={True: Shown("wide_steps")}
+                    "Print one row per step, with a column per category; on a terminal all columns.",
+                    instead={True: Shown("wide_steps")},
                 )
             },
         ),
@@ -335,12 +337,29 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "Anything else": {
         "serve": "serve",
+        "open": "opening",
         "show": "show",
         "sql": "sql",
         "views": "sql",
         "demo": "sql",
         "completion": "completion",
     },
+}
+
+# Other words for commands.
+ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
+# Commands that delete, which no mistyped one may become.
+DELETING: Final = ("remove", "prune")
+# What bare `etq` prints: with these, a file's first questions are answered.
+FIRST: Final[Mapping[str, str]] = {
+    "etq demo": "see it work on bundled captures",
+    "etq FILE...": "what is in a file, of two what differs, of a folder what is there",
+    "etq ops FILE": "where the time went, op by op",
+    "etq advice FILE": "what to change, the most costly finding first",
+    "etq report FILE --open": "everything about a file as a page in a browser",
+    "etq compare BASE NEW": "what is slower, and whether that is noise",
+    "etq ingest FOLDER --db DB": "store files, to follow many builds and devices",
+    "etq serve --db DB --open": "all that is stored in a browser: captures, comparisons, trends",
 }
 
 

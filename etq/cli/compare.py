@@ -149,8 +149,10 @@ def compare(
     """
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
-    if selection.get().sort_by is not None and what in (None, "all"):
-        raise click.UsageError("--sort-by goes with --what, as the parts have other columns")
+    if what in (None, "all"):
+        chosen = {"--sort-by": selection.get().sort_by, "--columns": selection.get().columns}
+        for name in (name for name, value in chosen.items() if value is not None):
+            raise click.UsageError(f"{name} goes with --what, as the parts have other columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
         comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)

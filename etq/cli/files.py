@@ -14,7 +14,7 @@ from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.found_files import found_files, note_left_out
 from etq.cli.jobs import note_ranks
-from etq.cli.labels import found_options, parsed_labels
+from etq.cli.labels import check_pattern, found_options, parsed_labels
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
@@ -186,6 +186,7 @@ def ingest(
     note_left_out([] if quiet else left, lists_all=verbose)
     if not any(map(os.path.exists, files)):
         raise EtqError(f"{files[0]}: no such file")
+    check_pattern(label_options["label_from"], files)
     ingest_options: dict[str, Any] = {
         "labels": labels,
         "captured_at": captured_at,

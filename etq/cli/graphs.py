@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,6 +13,7 @@ import click
 from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
+from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.showing import check_runs, note_excluded_runs
 from etq.cli.targets import (
     check_path,
@@ -30,7 +31,7 @@ from etq.render.writers import TO_READ, file_of, format_of, refuse_existing, wri
 from etq.report.overlays import METRICS, OVERLAYS
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 # The columns that people read; machines get all.
 SHOWN = """change, changed, coalesce(base_name, '') AS base_name, coalesce(new_name, '') AS new_name,
@@ -49,9 +50,14 @@ GAPS = "base_gap, new_gap, gap_problem"
     help="Print the graph as DOT for Graphviz, as JSON, as an SVG picture, or its values for Model Explorer.",
 )
 @click.option("--dot", is_flag=True, help="The same as --format dot.")
-@click.option("--html", metavar="FILE", help="Write the graph as an HTML page to explore; - is stdout.")
+@click.option(
+    "--html",
+    metavar="FILE",
+    help="Write the graph as an HTML page to explore to that file; - is stdout.  [default: NAME_graph.html]",
+)
 @click.option("-o", "--output", metavar="FILE", help="With --format: write to that file instead of stdout (-).")
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file, other than an earlier page of the same graph.")
+@open_option
 @click.option(
     "--overlay",
     type=click.Choice([overlay.key for overlay in OVERLAYS]),
@@ -73,20 +79,27 @@ def graph(
     html: str | None,
     output: str | None,
     force: bool,
+    opens: bool,
     overlay: str | None,
     levels: int | None,
     db: str,
     **options: Any,
 ) -> None:
-    """Draw the op graph of a program with times. Needs a linked record.
+    """Draw the op graph of a program; of a capture, with times. A capture needs a linked record.
 
-    The page of --html shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data
-    type or op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
+    An ETRecord or a program (.pte) alone is drawn without times; a program has its instructions. Without a form, a page
+    is written.
+
+    The page shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data type or
+    op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
     with --gap by the numeric gap to another capture, in each metric. It needs no network. The report of a capture (etq
     report) has the same graph. The picture of --format svg is placed in the same way; --format json has all values, for
     other programs. --format model-explorer has one overlay as node data for the edge program in Model Explorer.
 
     \b
+    etq graph net.pte --open
+    etq graph net.etrecord --format svg -o net.svg
+    etq graph run.etdp --etrecord net.etrecord
     etq graph run --html run_graph.html --db lab.duckdb
     etq graph run --format svg --overlay flops --levels 1 -o run.svg --db lab.duckdb
     etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
@@ -95,30 +108,45 @@ def graph(
     etq graph run --format dot --db lab.duckdb | dot -Tsvg > run.svg
     """
     form = format or ("dot" if dot else None)
-    if (form is None) == (html is None) or (dot and format is not None):
+    if (form is not None and html is not None) or (dot and format is not None):
         raise click.UsageError("the graph has one form: give either --html FILE or --dot, or --format")
-    if html is not None and output is not None:
+    if form is None and output is not None:
         raise click.UsageError("-o only applies to --format; --html has a file of its own")
-    if force and html is None and output is None:
-        raise click.UsageError("--force only applies to --html FILE and -o FILE")
+    if force and form is not None and output is None:
+        raise click.UsageError("--force only applies to a page and -o FILE")
+    if opens and form is not None:
+        raise click.UsageError("--open only applies to a page")
     drawing = {name: value for name, value in (("levels", levels), ("overlay", overlay)) if value is not None}
     for name in drawing:
         if form != "svg" and (form, name) != ("model-explorer", "overlay"):
             also = " and model-explorer" if name == "overlay" else ""
             raise click.UsageError(f"--{name} only applies to --format svg{also}")
-    path = file_of(output if html is None else html, force)
+    if form is None:
+        if html is not None:
+            check_page(html, force=force, opens=opens)
+        with _drawing(capture, db, options, "--html") as (warehouse, selector, chosen):
+            from etq.report import graph_page_of
+
+            page_path = html or f"{file_name_of(selector.name)}_graph.html"
+            check_page(page_path, force=force, opens=opens)
+            page = graph_page_of(warehouse, selector, **chosen)
+            write_page(page, page_path, f"the graph of {printable(selector.name)}", force=force, opens=opens)
+        return
+    path = file_of(output, force)
     if form == "dot":
         for name in ("gap", "peak_flops", "peak_bandwidth"):
             if options.pop(name) is not None:
                 raise click.UsageError(f"--{name.replace('_', '-')} does not apply to --format dot")
         _write_dot(capture, db, path, force, options)
         return
-    _write_graph(capture, db, form, path, force, options, drawing)
+    _write_drawing(capture, db, form, path, force, options, drawing)
 
 
 def _write_dot(capture: str, db: str, path: str | None, force: bool, options: dict[str, Any]) -> None:
     from etq.render.dot import dot_of
 
+    if is_file(capture, db) and _is_unrun(capture):
+        raise click.UsageError("--format dot is of a capture; svg and json are also of an ETRecord or a program alone")
     with open_target(capture, db, pop_file_options(options), ["node_totals"]) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
@@ -126,41 +154,53 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
         note_excluded_runs(warehouse, selector, "node_totals", options)
 
 
-def _write_graph(
-    capture: str,
-    db: str,
-    form: str | None,
-    path: str | None,
-    force: bool,
-    options: dict[str, Any],
-    drawing: dict[str, Any],
+def _write_drawing(
+    capture: str, db: str, form: str, path: str | None, force: bool, options: dict[str, Any], drawing: dict[str, Any]
 ) -> None:
-    """Write the graph as a page (form None), JSON, SVG or node data."""
-    from etq.report import graph_json_of, graph_node_data_of, graph_page_of, graph_svg_of
+    """Write the graph as JSON, SVG or node data."""
+    from etq.report import graph_json_of, graph_node_data_of, graph_svg_of
+
+    text_of = {"json": graph_json_of, "svg": graph_svg_of, "model-explorer": graph_node_data_of}[form]
+    with _drawing(capture, db, options, f"--format {form}") as (warehouse, selector, chosen):
+        text = text_of(warehouse, selector, **chosen, **drawing)
+        write_text(text, path, force=force, is_printable=True)
+        note_excluded_runs(warehouse, selector, "node_totals", options)
+    if path is not None:
+        click.echo(f"{printable(path)}: the graph of {printable(selector.name)}", err=True)
+
+
+@contextmanager
+def _drawing(
+    capture: str, db: str, options: dict[str, Any], form: str
+) -> Iterator[tuple[Warehouse, Capture, dict[str, Any]]]:
+    """Provide the warehouse, the capture in it whose graph is drawn, and the options that are given for it."""
     from etq.report.graph_extras import GraphExtras
     from etq.report.single import OPTIONS
 
     known = (*OPTIONS, "unit", *(option.name for option in dataclasses.fields(GraphExtras)))
     if options["gap"] is not None and is_file(capture, db):
         raise click.UsageError("--gap needs two captures of a warehouse: ingest the file")
-    with open_target(capture, db, pop_file_options(options), catalog.names()) as (warehouse, selector):
+    read_options = pop_file_options(options)
+    with ExitStack() as stack:
+        if is_file(capture, db) and _is_unrun(capture):
+            from etq.warehouse.unrun import open_unrun
+
+            warehouse, selector = open_unrun(capture)
+            stack.enter_context(warehouse)
+        else:
+            warehouse, selector = stack.enter_context(open_target(capture, db, read_options, catalog.names()))
         chosen = {name: value for name, value in options.items() if value is not None}
         for name in chosen:
             if name not in known:
-                shown = "--html" if form is None else f"--format {form}"
-                raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {shown}")
-        texts: dict[str | None, Callable[..., str]] = {
-            None: graph_page_of,
-            "json": graph_json_of,
-            "svg": graph_svg_of,
-            "model-explorer": graph_node_data_of,
-        }
-        text = texts[form](warehouse, selector, **chosen, **drawing)
-        write_text(text, path, force=force, is_printable=form is not None)
-        if form is not None:
-            note_excluded_runs(warehouse, selector, "node_totals", options)
-    if path is not None:
-        click.echo(f"{printable(path)}: the graph of {printable(selector.name)}", err=True)
+                raise click.UsageError(f"--{name.replace('_', '-')} does not apply to {form}")
+        yield warehouse, selector, chosen
+
+
+def _is_unrun(file: str) -> bool:
+    """Whether a file is an ETRecord or a program, of which there is a graph without a run."""
+    from etq.ingest.recognition import PROGRAM, RECORD, kind_of
+
+    return kind_of(file) in (RECORD, PROGRAM)
 
 
 @main.command("graphs")
@@ -209,7 +249,9 @@ def graphs(
     if html is not None and (everything or format is not None or output is not None):
         raise click.UsageError("--html is a form of its own: it goes without --all, --format and -o")
     if html is not None and selection.get() != Selection():
-        raise click.UsageError("--limit and --sort-by only apply to tables; --html shows both graphs as a whole")
+        raise click.UsageError(
+            "--limit, --sort-by and --columns only apply to tables; --html shows both graphs as a whole"
+        )
     page_path = None if html is None else file_of(html, force)
     refuse_existing(output, force)
     chosen = {name: value for name, value in options.items() if value is not None}

@@ -33,6 +33,23 @@ def parsed_labels(_: click.Context, __: click.Parameter, pairs: tuple[str, ...])
     return labels
 
 
+def check_pattern(pattern: str | None, files: Sequence[str]) -> None:
+    """Raise `EtqError` if a pattern for labels isn't one, or is the end of no file's path: once, not for each file."""
+    if pattern is None:
+        return
+    from etq.annotations.discovery import labels_of_path
+
+    errors = []
+    for file in files:
+        try:
+            labels_of_path(file, pattern)
+            return
+        except EtqError as error:
+            errors.append(error)
+    which = f"none of {len(files):,} files has labels; " if len(files) > 1 else ""
+    raise EtqError(f"{which}{errors[0]}")
+
+
 def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> str | None:
     if folder is not None and not os.path.isdir(folder):
         raise click.BadParameter(f"{folder!r} is not a folder; write --label-git=. for the current one")

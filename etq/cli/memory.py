@@ -85,10 +85,10 @@ def _memory_of_trace(warehouse: Warehouse, capture: Capture, style: TerminalStyl
     lines = _timelines(warehouse, capture, style)
     text = ""
     for device, size, time, unit in peaks:
-        text += f"{printable(device)}: at most {_size(size)} in use, first at {time:.6g} {unit}\n"
+        text += f"{printable(device)}: at most {shown_size(size)} in use, first at {time:.6g} {unit}\n"
         text += f"{lines[device]}\n" if device in lines else ""
     columns, rows = warehouse.rows(_HOLDERS, capture=capture)
-    text += "\nHeld at the peak:\n" + table(columns, selection.get().rows(columns, rows), style)
+    text += "\nHeld at the peak:\n" + table(*selection.get().rows(columns, rows), style)
     columns, rows = warehouse.rows(_LEAKS, capture=capture)
     return text + ("\nGrows with every step:\n" + table(columns, rows, style) if rows else "")
 
@@ -109,7 +109,7 @@ def _timelines(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> 
     return lines
 
 
-def _size(size: int) -> str:
+def shown_size(size: int) -> str:
     """Return a number of bytes for people."""
     value, units = float(size), ("B", "KiB", "MiB", "GiB", "TiB")
     for unit in units[:-1]:

@@ -11,9 +11,9 @@ from etq.cli import main
 from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     file_output_options,
-    limit_option,
     output_options,
     run_options,
+    selection_options,
     total_option,
     unit_option,
     warehouse_option,
@@ -21,6 +21,7 @@ from etq.cli.options import (
 from etq.cli.showing import check_runs, note_excluded_runs, without_method
 from etq.cli.targets import check_path, file_options, open_target, pop_file_options
 from etq.errors import EtqError
+from etq.render.selection import selection
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.nearest import nearest_words
 
@@ -73,7 +74,7 @@ SUMS: Final = ("total", "executes")
 @run_options("typical")
 @warehouse_option
 @file_options
-@limit_option
+@selection_options
 @file_output_options
 def ops(
     capture: str,
@@ -110,7 +111,7 @@ def ops(
             arguments["include_python_functions"] = False
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
-        is_for_people = (format or format_of(output)) in TO_READ
+        is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
         columns = _columns(warehouse, selector, by) if is_trace else ["*"]
         if is_for_people:
             columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)

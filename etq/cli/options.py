@@ -17,6 +17,7 @@ from etq.database.limits import query_megabytes, query_seconds
 from etq.render.delimited import escaping_formulas
 from etq.render.kernel_names import full_names
 from etq.render.selection import selection
+from etq.render.table import wide
 from etq.render.writers import FORMATS
 
 DEFAULT_WAREHOUSE: Final = "etq.duckdb"
@@ -83,9 +84,9 @@ def _file_of_output(_: click.Context, __: click.Parameter, path: str | None) -> 
     return None if path == "-" else path
 
 
-def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of commands that print a table."""
-    return row_options(file_output_options(command))
+def output_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
+    """Add the options of commands that print a table; `has_wide` as in `row_options`."""
+    return row_options(file_output_options(command), has_wide=has_wide)
 
 
 def file_output_options(command: Command) -> Command:
@@ -127,8 +128,11 @@ def query_limits(command: Command) -> Command:
     return command
 
 
-def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select and order the rows of a table."""
+def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
+    """Add the options that select the rows and columns of a table, and their order.
+
+    A command that `has_wide` has an option --wide of its own.
+    """
 
     @wraps(command)
     def sorting(*args: Any, sort_by: str | None = None, **options: Any) -> Any:
@@ -136,7 +140,38 @@ def row_options(command: Callable[..., Any]) -> Callable[..., Any]:
             return command(*args, **options)
 
     text = "Sort by that column: numbers from the largest, texts from A to Z."
-    return limit_option(click.option("--sort-by", metavar="COLUMN", help=text)(sorting))
+    return selection_options(click.option("--sort-by", metavar="COLUMN", help=text)(sorting), has_wide=has_wide)
+
+
+def selection_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
+    """Add the options of `row_options` to a command that sorts by itself."""
+
+    @wraps(command)
+    def showing(*args: Any, columns: tuple[str, ...] | None, **options: Any) -> Any:
+        is_wide = options["wide"] if has_wide else options.pop("wide")
+        token = wide.set(is_wide or columns is not None)
+        try:
+            with _selected(columns=columns):
+                return command(*args, **options)
+        finally:
+            wide.reset(token)
+
+    text = "Show only these columns, in this order."
+    decorated = click.option("--columns", metavar="A,B,...", callback=_names, help=text)(showing)
+    if not has_wide:
+        text = "On a terminal: show all columns, also those that don't fit."
+        decorated = click.option("--wide", is_flag=True, help=text)(decorated)
+    return limit_option(decorated)
+
+
+def _names(_: click.Context, __: click.Parameter, text: str | None) -> tuple[str, ...] | None:
+    """Parse names that are separated by commas."""
+    if text is None:
+        return None
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise click.BadParameter("names no column")
+    return names
 
 
 def limit_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,10 +15,10 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.compare import judging_options, sides
 from etq.cli.options import method_option, query_limits, runs_option, unit_option, warehouse_option
+from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
-from etq.render.writers import file_of, write_text
 
 # Options that apply to only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
@@ -36,7 +36,8 @@ TAKEN: Final = {
 @click.option(
     "-o", "--output", metavar="FILE", help="Write to that file; - is stdout.  [default: named after the captures]"
 )
-@click.option("--force", is_flag=True, help="Overwrite an existing file.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file, other than an earlier report of the same.")
+@open_option
 @click.option("--trend", is_flag=True, help="Report trends over all captures, or those of a selector.")
 @order_options
 @click.option("--since", metavar="LABEL", help="For trends: only changes there or later.")
@@ -52,6 +53,7 @@ def report(
     captures: tuple[str, ...],
     output: str | None,
     force: bool,
+    opens: bool,
     trend: bool,
     unit: str | None,
     db: str,
@@ -67,6 +69,7 @@ def report(
 
     \b
     etq report run -o run.html --db lab.duckdb
+    etq report run.etdp --open
     etq report run.etdp --etrecord model.etrecord --pte model.pte
     etq report build=41 build=42 -o difference.html
     etq report 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord
@@ -88,12 +91,11 @@ def report(
     if isinstance(arguments.get("quantile"), str):
         arguments["quantile"] = float(arguments["quantile"])
     if output is not None:
-        file_of(output, force)
+        check_page(output, force=force, opens=opens)
     with _page(kind, captures, db, unit, arguments) as (make_page, of):
-        path = file_of(f"{_file_name(of)}.html" if output is None else output, force)
-        write_text(make_page(), path, force=force)
-    if path is not None:
-        click.echo(f"{printable(path)}: the report of {printable(of)}", err=True)
+        path = f"{file_name_of(of)}.html" if output is None else output
+        check_page(path, force=force, opens=opens)
+        write_page(make_page(), path, f"the report of {printable(of)}", force=force, opens=opens)
 
 
 @contextmanager
@@ -119,9 +121,3 @@ def _page(
             chosen = captures[0] if captures else None
             make_page = partial(trends_page_of, warehouse, chosen, unit=unit, **arguments)
             yield make_page, chosen or Path(db).stem
-
-
-def _file_name(name: str) -> str:
-    """Return a name as a file name: without folders, leading dots and control characters."""
-    kept = "".join(letter if letter.isalnum() or letter in "-_.@=," else "_" for letter in name)
-    return kept.strip(".")[:100] or "report"

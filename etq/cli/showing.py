@@ -96,7 +96,7 @@ def show_view(
             macro = narrower.name
             prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        is_for_people = (output[0] or format_of(output[1])) in TO_READ
+        is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
         statement = (people_query if people_query is not None and is_for_people else query).format(
             view=f"{macro}({arguments})"
         )

@@ -75,7 +75,8 @@ def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[.
     """Add the argument and the options; those that are added last are first in the help text."""
     parameters = _parameters(command.view)
     decorated: Callable[..., None] = warehouse_option(file_options(show))
-    decorated = output_options(unit_option(None)(decorated) if "unit" in parameters else decorated)
+    decorated = unit_option(None)(decorated) if "unit" in parameters else decorated
+    decorated = output_options(decorated, has_wide="wide" in command.options)
     if command.sums:
         decorated = total_option(decorated)
     decorated = click.argument("capture")(decorated)

@@ -31,7 +31,7 @@ _FOREMOST: Final = (
     *("share_percent", "p50"),
     *("labels", "captured_at"),
 )
-# Whether tables on terminals have all their columns, on lines that may wrap: --wide.
+# Whether tables on terminals have all their columns, several tables below each other if they don't fit: --wide.
 wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
@@ -65,6 +65,9 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
     """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
     remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
     first = next(remaining, [])
+    if wide.get() and style.width is not None and len(_groups(columns, first, style)) > 1:
+        yield "\n".join(_below_each_other(columns, chain([first], remaining), style))
+        return
     kept = _fitting(columns, first, style)
     layout = _Layout([columns[at] for at in kept], _of(kept, first), style)
     yield layout.head()
@@ -74,6 +77,31 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
         assert style.width is not None
         text = f"Not shown: {', '.join(others)}; --wide shows all columns, --columns those that you name"
         yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
+
+
+def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
+    """Yield the rows of each part as tables with as many columns as fit; each has those that tell rows apart."""
+    for rows in parts:
+        for kept in _groups(columns, rows, style):
+            shown = _of(kept, rows)
+            layout = _Layout([columns[at] for at in kept], shown, style)
+            yield layout.head() + layout.lines(shown)
+
+
+def _groups(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[list[int]]:
+    """Return the positions of the columns of each table that fits; a column that is wider is not shortened."""
+    widths, room = _Layout(columns, rows, style).widths, style.width or 0
+    keys = 1  # how many of the first columns tell rows apart, as far as they leave room for others
+    for number in (2, 3):
+        if len({repr(row[:number]) for row in rows}) > len({repr(row[:keys]) for row in rows}):
+            keys = number if sum(widths[:number]) <= 2 * room // 3 else keys
+    groups = [[*range(keys)]]
+    for at in range(keys, len(widths)):
+        taken = sum(widths[index] + 2 for index in groups[-1])
+        if len(groups[-1]) > keys and taken + widths[at] > room:
+            groups.append([*range(keys)])
+        groups[-1].append(at)
+    return groups
 
 
 def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
@@ -128,24 +156,24 @@ class _Layout:
             for name, values in zip(columns, by_column, strict=True)
         ]
         texts = self._texts(rows) or [[] for _ in columns]
-        self._widths = [_widest([title, *cells]) for title, cells in zip(self._titles, texts, strict=True)]
+        self.widths = [_widest([title, *cells]) for title, cells in zip(self._titles, texts, strict=True)]
         if style.width is not None and not wide.get():
             shortest = [_least(at, name) if is_readable else _SHORTEST for at, name in enumerate(columns)]
             least = [
                 width if _is_fixed(values) else max(width_of(title), short)
-                for width, values, title, short in zip(self._widths, by_column, self._titles, shortest, strict=True)
+                for width, values, title, short in zip(self.widths, by_column, self._titles, shortest, strict=True)
             ]
-            _narrow(self._widths, least, style.width)
+            _narrow(self.widths, least, style.width)
         share = next((self._columns.index(name) for name in _SHARES if name in self._columns and rows), None)
-        self.fits = style.width is None or sum(self._widths) + 2 * (len(self._widths) - 1) <= style.width
-        room = (style.width or 0) - sum(self._widths) - 2 * len(self._widths)
+        self.fits = style.width is None or sum(self.widths) + 2 * (len(self.widths) - 1) <= style.width
+        room = (style.width or 0) - sum(self.widths) - 2 * len(self.widths)
         self._bar_width = 0 if share is None else next((width for width in _BAR_WIDTHS if width <= room), 0)
         self._barred = share if self._bar_width else None
 
     def head(self) -> str:
         """Return the lines of the columns' names and of the rule below them."""
         names = [[title] for title in self._titles]
-        rules = [["-" * width] for width in self._widths]
+        rules = [["-" * width] for width in self.widths]
         return self._joined(names, [["bold"] * len(names)], [None]) + self._joined(
             rules, [["dim"] * len(rules)], [None]
         )
@@ -169,7 +197,7 @@ class _Layout:
             if (
                 self._is_number[index] or self._style.width is None or wide.get()
             ):  # only texts on a terminal are shortened
-                self._widths[index] = max(self._widths[index], _widest(cells))
+                self.widths[index] = max(self.widths[index], _widest(cells))
         return self._joined(texts, styles, values)
 
     def _texts(self, rows: Rows) -> list[list[str]]:
@@ -183,7 +211,7 @@ class _Layout:
         """Return lines of these texts, column by column, with styles and bars by row."""
         padded = []
         for index, cells in enumerate(texts):
-            width, right = self._widths[index], self._is_number[index]
+            width, right = self.widths[index], self._is_number[index]
             column = _padded(cells, width, right, self._style)
             if styles is not None:
                 column = [_styled(cell, self._style, row[index]) for cell, row in zip(column, styles, strict=True)]

@@ -16,6 +16,7 @@ from etq.database.publishing import new_file
 from etq.errors import EtqError, QueryError, displayed, message_of, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.markdown import markdown_parts
+from etq.render.pager import paged
 from etq.render.selection import selection
 from etq.render.table import Rows, shown, table, table_parts
 from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
@@ -117,7 +118,7 @@ def write_rows(
     """Write rows of texts as `write` writes a query's result."""
     refuse_existing(path, force)
     format = _checked_format(format, path)
-    rows = selection.get().rows(columns, rows)
+    columns, rows = selection.get().rows(columns, rows)
     if format not in BINARY:
         with _text_output(path, force=force, is_printable=format == "table") as stream:
             _write_parts(columns, [rows], format, path, long, stream)
@@ -246,8 +247,9 @@ class _PrintableLines:
 def _text_output(path: str | None, *, force: bool, is_printable: bool = False) -> Iterator[Any]:
     """Provide a stream to standard output, or to a file, which appears when it is complete."""
     if path is None:
-        # Files and pipes get names unchanged; a terminal would interpret control characters in them.
-        yield _PrintableLines(sys.stdout) if sys.stdout.isatty() and not is_printable else sys.stdout
+        with paged() as stream:
+            # Files and pipes get names unchanged; a terminal would interpret control characters in them.
+            yield _PrintableLines(stream) if sys.stdout.isatty() and not is_printable else stream
         return
     with new_file(path, overwrite=force) as written, Path(written).open("w", encoding="utf-8", newline="\n") as file:
         yield file

@@ -15,6 +15,8 @@ from etq.report.tree import Tree
 
 EDGE: Final = "edge_dialect_exported_program"
 EXPORTED: Final = "exported_program"
+# The format of captures without runs: reference values, and records and programs alone.
+WITHOUT_RUNS: Final = "reference"
 # Hash of the record, and the stage of its graphs: the edge program, whose nodes have times, or else the exported one.
 RECORD: Final = f"""
     SELECT r.sha256, CASE WHEN bool_or(g.stage = '{EDGE}') THEN '{EDGE}' ELSE '{EXPORTED}' END AS stage
@@ -28,15 +30,19 @@ RECORD: Final = f"""
 # Names of columns, and rows.
 Rows = tuple[Sequence[str], Sequence[tuple[Any, ...]]]
 
-# Nodes with times, of the edge program, and without, of the exported one: a half-written record has no other.
+# Nodes with times, of the edge program, and without: of the exported one, as a half-written record has no other, and of
+# what no run is known of.
 TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, runs := $basis)"
 UNTIMED: Final = """
     SELECT
-        p.*, g.method, NULL AS backend, 0 AS calls, NULL::DOUBLE AS self_time, NULL::DOUBLE AS share_percent,
+        p.*, g.method, b.backend, 0 AS calls, NULL::DOUBLE AS self_time, NULL::DOUBLE AS share_percent,
         NULL AS unit, NULL::DOUBLE AS per_execute
     FROM linked AS l
-    JOIN graphs AS g ON g.record_id = l.record_id AND g.stage = 'exported_program'
+    JOIN graphs AS g ON g.record_id = l.record_id AND g.stage = $stage
     JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    LEFT JOIN _node_delegates(
+        (SELECT l.record_id FROM linked AS l), NULL, (SELECT l.capture_id FROM linked AS l)
+    ) AS b ON b.graph_id = p.graph_id AND b.node_index = p.node_index
     WHERE coalesce($method, g.method) = g.method
 """
 
@@ -171,8 +177,11 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
     if not found:
         return {}
     record, stage = found[0]
-    is_timed = stage == EDGE
-    names, nodes = rows_of(target, NODES.format(shown=TIMED if is_timed else UNTIMED), record=record)
+    is_timed = stage == EDGE and target.format != WITHOUT_RUNS
+    if is_timed:
+        names, nodes = rows_of(target, NODES.format(shown=TIMED), record=record)
+    else:
+        names, nodes = rows_of(target, NODES.format(shown=UNTIMED), record=record, stage=stage)
     if not nodes:
         return {}
     levels = rows_of(target, LEVELS, stage=stage)[1]

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Final
 
 from etq.report import delegates
-from etq.report.graph import EXPORTED, RECORD, graph_tables
+from etq.report.graph import EXPORTED, RECORD, WITHOUT_RUNS, graph_tables
 from etq.report.graph_extras import NOTHING_MORE, GraphExtras, rows_of
 from etq.report.overlays import OVERLAYS
 from etq.report.page import Section
@@ -15,6 +15,7 @@ from etq.report.target import Target, without_record
 EXPORTED_NOTE: Final = (
     "The ETRecord has no edge program, so this is the graph of the exported program, whose ops have no times."
 )
+UNRUN_NOTE: Final = "This is the graph without a run, so ops have no times: etq graph CAPTURE --etrecord FILE has them."
 
 
 def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section:
@@ -26,7 +27,11 @@ def graph(target: Target, more: GraphExtras = NOTHING_MORE) -> Section:
 
 
 def note_of(target: Target) -> str | None:
-    """Return why ops have no times, if the record lacks the program that ran, or a note about delegates' graphs."""
+    """Return why ops have no times, if there is no run or the record lacks the program that ran, or a note about
+    delegates' graphs.
+    """
+    if target.format == WITHOUT_RUNS:
+        return UNRUN_NOTE
     [(_, stage)] = rows_of(target, RECORD)[1]
     return EXPORTED_NOTE if stage == EXPORTED else delegates.note_of(target)
 

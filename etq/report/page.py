@@ -10,6 +10,7 @@ import base64
 import hashlib
 import html
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -47,6 +48,7 @@ SCRIPTS: Final = (
     "trends.js",
     "main.js",
 )
+_GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
 # Of these, the one that draws the report which the page has in it; other hosts of a report draw it by `etq.drawReport`.
 START: Final = "start.js"
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
@@ -112,6 +114,7 @@ def assemble(report: Report) -> str:
     )
     parts = {
         "policy": policy,
+        "subject": html.escape(printable(f"{report.kind} {report.title}")),
         "title": html.escape(printable(report.title)),
         "style": style,
         "data": packed(report.as_data()),
@@ -125,6 +128,12 @@ def assemble(report: Report) -> str:
         name, rest = piece.split("}}", 1)
         filled += [parts[name.strip()], rest]
     return "".join(filled)
+
+
+def subject_of(page: str) -> str | None:
+    """Return what a page of etq is about: the kind of report and its title, in HTML; None for another text."""
+    found = _GENERATOR.search(page)
+    return None if found is None else found[1]
 
 
 def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = ()) -> str:

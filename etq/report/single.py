@@ -74,7 +74,7 @@ def graph_of(
     if not section.tables:
         raise EtqError(f"{target.name}: {graph_section.without_graph(target)}")
     # Without times, it doesn't matter which runs count.
-    is_timed = section.note != graph_section.EXPORTED_NOTE
+    is_timed = section.note not in (graph_section.EXPORTED_NOTE, graph_section.UNRUN_NOTE)
     notes = [section.note, basis_of(target) if is_timed else None]
     if more.gap is not None:
         notes.append(f"Gaps are differences from the values of {warehouse.capture(more.gap).name}.")

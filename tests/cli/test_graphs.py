@@ -103,7 +103,7 @@ def test_tables_and_captures(lab: str) -> None:
 @pytest.mark.parametrize("options", [("--limit", "3"), ("--sort-by", "new_time")])
 def test_a_page_has_no_rows_to_select(options: tuple[str, ...]) -> None:
     text = graphs("run", "mlp", "--html", "-", *options, "--db", "none.duckdb", status=2)
-    assert "--limit and --sort-by only apply to tables" in text
+    assert "--limit, --sort-by and --columns only apply to tables" in text
 
 
 def test_options_of_the_server_that_go_together() -> None:

@@ -205,4 +205,3 @@ def test_graph_is_one_of_graphviz(lab: str) -> None:
     edges = [line for line in lines if "->" in line]
     # By hand: 6 within each block, 2 from one block to the next, 3 of the head.
     assert len(edges) == 3 * 6 + 2 * 2 + 3
-    assert run_etq("graph", "run", "--db", lab).exit_code == 2

@@ -1,10 +1,11 @@
-"""Options of all commands that print tables: --limit, --sort-by, -o; statements of files and stdin; time zones."""
+"""Options of all commands that print tables: --limit, --sort-by, --columns, -o; statements of files and stdin; time zones."""
 
 from __future__ import annotations
 
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_every_table_command_takes_them() -> None:
         options = {option for parameter in command.params for option in parameter.opts}
         # Flame charts and graphs are not tables.
         if "--format" in options and name not in ("flame", "export", "graph"):
-            assert {"--limit", "--sort-by"} <= options, name
+            assert {"--limit", "--sort-by", "--columns", "--wide"} <= options, name
 
 
 COMMANDS = ["ops run", "events run", "breakdown run", "captures", "views", "sql FROM\\ runs", "inspect FILE"]
@@ -162,3 +163,24 @@ def test_the_end_of_input_is_a_no(lab: str) -> None:
     assert (process.returncode, "Traceback" in message) == (1, False)
     with etq.open(lab, read_only=True) as warehouse:
         assert len(warehouse.captures().fetchall()) == 2
+
+
+@pytest.mark.parametrize("form", ["csv", "json", "markdown", "table"])
+def test_columns_are_chosen_and_ordered(form: str) -> None:
+    arguments = ("ops", MLP, "--columns", "calls, op", "--sort-by", "total", "--limit", "2", "--format", form)
+    shown = run_etq(*arguments).stdout
+    whole = json.loads(run_etq("ops", MLP, "--format", "json").stdout)
+    rows = sorted(whole, key=lambda row: -row["total"])[:2]
+    words = re.findall(r"[\w.()]+", shown)
+    expected = [word for row in rows for word in (str(row["calls"]), row["op"])]
+    if form == "json":
+        expected = [word for row in rows for word in ("calls", str(row["calls"]), "op", row["op"])]
+    assert [word for word in words if word in expected] == expected
+    assert "share_percent" not in shown and shown.index("calls") < shown.index("op")
+
+
+@pytest.mark.parametrize("command", ["inspect FILE", "ops FILE", "events FILE", "views", "show op_totals FILE"])
+def test_an_unknown_column_is_an_error_that_names_those_there_are(command: str) -> None:
+    result = run_etq(*command.replace("FILE", MLP).split(), "--columns", "unti,unit")
+    assert result.exit_code == 1
+    assert re.match(r"Error: no column 'unti'(; the nearest are .*unit.*)?; known are \w+", result.stderr)

@@ -23,14 +23,26 @@ from tests.conftest import CAPTURES
 from tests.sampling import thinned
 
 CONVNET = str(CAPTURES / "convnet_xnn/convnet_xnn_100runs.etdp")
-UNSET = ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LC_ALL", "LC_CTYPE", "LANG", "ETQ_DB", "PYTHONIOENCODING")
+UNSET = (
+    "NO_COLOR",
+    "PAGER",
+    "ETQ_PAGER",
+    "LESS",
+    "FORCE_COLOR",
+    "COLUMNS",
+    "LC_ALL",
+    "LC_CTYPE",
+    "LANG",
+    "ETQ_DB",
+    "PYTHONIOENCODING",
+)
 ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 BLOCKS = set("▏▎▍▌▋▊▉█")
 
 
 def environment(**given: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if name not in UNSET}
-    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", **given}
+    return {**kept, "TERM": "xterm-256color", "LANG": "C.UTF-8", "PAGER": "cat", **given}
 
 
 def on_terminal(*arguments: str, width: int = 100, with_messages: bool = False, **given: str) -> str:

@@ -1,0 +1,59 @@
+"""Files with pages that commands write, and open in a browser."""
+
+from __future__ import annotations
+
+import webbrowser
+from pathlib import Path
+from typing import Final
+
+import click
+
+from etq.cli.options import Command
+from etq.errors import EtqError, printable
+from etq.render.writers import file_of, write_text
+from etq.report.page import subject_of
+
+# Where a page names its subject: before its style.
+_HEAD: Final = 4096
+
+
+def open_option(command: Command) -> Command:
+    return click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")(command)
+
+
+def check_page(path: str | None, *, force: bool, opens: bool) -> None:
+    """Raise `EtqError` before a page is made: if its file exists, unless `force` is set or it is a page of etq, and if
+    stdout is to be opened.
+    """
+    if opens and path == "-":
+        raise EtqError("--open needs a file; name one other than -")
+    file_of(path, force or _subject_of(path) is not None)
+
+
+def write_page(page: str, path: str, of: str, *, force: bool, opens: bool) -> None:
+    """Write a page to a file or to stdout (-), say what it is of, and open it if it is to be opened.
+
+    Raises `EtqError` if the file exists, unless `force` is set or it is an earlier page of etq about the same.
+    """
+    check_page(path, force=force, opens=opens)
+    force = force or _subject_of(path) == subject_of(page[:_HEAD])
+    written = file_of(path, force)
+    write_text(page, written, force=force)
+    if written is not None:
+        click.echo(f"{printable(path)}: {of}", err=True)
+    if opens and not webbrowser.open(Path(path).resolve().as_uri()):
+        click.echo("Note: found no browser; open the file in one", err=True)
+
+
+def _subject_of(path: str | None) -> str | None:
+    """Return what the page in a file is about; None if there is none."""
+    if path is None or not Path(path).is_file():
+        return None
+    with Path(path).open(encoding="utf-8", errors="replace") as file:
+        return subject_of(file.read(_HEAD))
+
+
+def file_name_of(name: str) -> str:
+    """Return a name as a file name: without folders, leading dots and control characters."""
+    kept = "".join(letter if letter.isalnum() or letter in "-_.@=," else "_" for letter in name)
+    return kept.strip(".")[:100] or "report"

@@ -1,0 +1,333 @@
+"""`etq FILE...`: what files are and what is most worth knowing about them, on one screen."""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import shlex
+import sys
+import textwrap
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from etq.cli import main
+from etq.cli.memory import shown_size
+from etq.cli.options import query_limits, warehouse_option
+from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop_file_options
+from etq.errors import printable
+from etq.render.table import VERDICT_STYLES, fitted
+from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of
+from etq.warehouse.formats import TRACE, narrowed
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Capture, Warehouse
+
+NAMES: Final = {
+    "etdump": "ETDump",
+    TRACE: "PyTorch trace",
+    "prof_result": "prof_result file",
+    "reference": "capture of reference values",
+}
+WAREHOUSE: Final = "warehouse"
+FOLDER: Final = "folder"
+_MOST: Final = 5  # ops
+_FINDINGS: Final = 2
+_BAR: Final = 24
+_LONGEST_NAME: Final = 40
+# Units of time that a thousand of the unit before make.
+_UNITS: Final = ("ns", "us", "ms", "s")
+_CAPTURE: Final = """
+    SELECT
+        k.byte_size, k.profiling_level,
+        (SELECT string_agg(l.key || '=' || l.value, ', ' ORDER BY l.key) FROM labels AS l
+         WHERE l.capture_id = k.capture_id),
+        k.record_id IS NOT NULL
+    FROM captures AS k WHERE k.capture_id = _capture_id($capture)
+"""
+_HEADLINE: Final = """
+    SELECT h.number || CASE WHEN count(*) OVER (PARTITION BY h.number) > 1 THEN ' of ' || h.part ELSE '' END,
+        h.value, h.low, h.high, h.runs, h.unit
+    FROM headline($capture) AS h
+    WHERE h.value > 0
+"""
+_STEPS: Final = """
+    SELECT 'step', median(s.total), quantile_cont(s.total, 0.1), quantile_cont(s.total, 0.9), count(*),
+        any_value(s.unit)
+    FROM wide_steps($capture) AS s
+    HAVING count(*) > 0
+"""
+# The title of a list of shares, and its query. The first that has rows is shown.
+_OPS: Final = {"Time by op": "SELECT o.op, o.share_percent FROM op_totals($capture) AS o WHERE o.share_percent > 0"}
+_OPS_OF_TRACES: Final = {
+    "Time of devices by family of kernels": """
+        SELECT coalesce(k.family, '(unknown)'), k.share_percent FROM kernel_families($capture) AS k
+        WHERE k.share_percent > 0
+    """,
+    "Self time of the CPU by op": """
+        SELECT k.name, k.self_cpu_percent FROM key_averages($capture, include_python_functions := false) AS k
+        WHERE k.self_cpu_percent > 0 ORDER BY k.self_cpu_percent DESC
+    """,
+}
+_ALLOCATED: Final = """
+    SELECT coalesce(m.allocator, '(unnamed)'), max(m.largest_run_bytes) FROM memory_totals($capture) AS m
+    WHERE m.largest_run_bytes > 0 GROUP BY ALL ORDER BY 2 DESC
+"""
+_PEAKS: Final = "SELECT DISTINCT p.device, p.peak_bytes FROM peak_memory($capture) AS p ORDER BY ALL"
+
+
+@main.command()
+@click.argument("captures", metavar="FILE...", nargs=-1, required=True)
+@click.option("--pte", metavar="FILE", help="For a file: its program.")
+@file_options
+@query_limits
+@warehouse_option
+def summary(captures: tuple[str, ...], db: str, **options: Any) -> None:
+    """Show on one screen what a file is and what took its time. Of two files, what differs.
+
+    Of a folder or pattern: what is in it. An ETRecord or program beside a capture is linked to it. Before a file, the
+    word summary can be left out. A capture may also be one of a warehouse.
+
+    \b
+    etq summary run.etdp
+    etq run.etdp net.etrecord
+    etq base.etdp new.etdp
+    etq traces/
+    etq summary run --db lab.duckdb
+    """
+    style = style_of(sys.stdout)
+    for line in _lines(captures, db, pop_file_options(options), style):
+        click.echo(line)
+
+
+def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
+    """Yield the lines of a summary."""
+    from etq.ingest.recognition import PROGRAM, RECORD
+
+    if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
+        return _of_many(captures, style)
+    kinds = [kind_of_argument(capture, db) for capture in captures]
+    if len(captures) == 2:
+        for link, option in ((RECORD, "etrecord"), (PROGRAM, "pte")):
+            if kinds.count(link) == 1:
+                at = kinds.index(link)
+                read_options = replace(read_options, **{option: captures[at]})
+                return _of_capture(captures[1 - at], db, read_options, style)
+        return _of_two(captures[0], captures[1], db, read_options.etrecord, style)
+    if kinds[0] in (RECORD, PROGRAM):
+        return _of_link(captures[0], kinds[0], style)
+    if kinds[0] == WAREHOUSE:
+        return _of_warehouse(captures[0], style)
+    return _of_capture(captures[0], db, read_options, style)
+
+
+def _holds_files(argument: str, db: str) -> bool:
+    """Whether an argument is a folder of files or a pattern."""
+    return kind_of_argument(argument, db) == FOLDER or (glob.has_magic(argument) and not os.path.exists(argument))
+
+
+def kind_of_argument(argument: str, db: str) -> str | None:
+    """Return what a file is: as `kind_of`, a warehouse, or a folder; None if it isn't one."""
+    from etq.ingest.recognition import kind_of
+
+    if "://" in argument or Path(argument, "captures", "_delta_log").is_dir():
+        return WAREHOUSE
+    if os.path.isdir(argument):
+        return FOLDER
+    if not is_file(argument, db):
+        return None
+    if Path(argument).is_file():
+        with Path(argument).open("rb") as file:
+            if file.read(12)[8:] == b"DUCK":
+                return WAREHOUSE
+    return kind_of(argument)
+
+
+def _of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
+    from etq.warehouse.focus import prepared_for
+
+    with open_target(capture, db, read_options) as (warehouse, target):
+        of_file = warehouse.path is None
+        name = capture if of_file else target.name
+        advice = narrowed("advice", target.format, {"capture": target})[0].name
+        with prepared_for(warehouse, advice, target):
+            yield from _title(warehouse, target, name, style)
+            yield from _latency(warehouse, target)
+            yield from _shares(warehouse, target, style)
+            yield from _advice(warehouse, target, advice, style)
+            yield from _memory(warehouse, target)
+    given = vars(read_options) if of_file else {"db": db}
+    options = [word for option, value in given.items() if value for word in (f"--{option.replace('_', '-')}", value)]
+    without_program = [word for word in options if word not in ("--pte", read_options.pte)]
+    yield from _next(
+        style,
+        (["etq", "report", name, *options, "--open"], "all of it, as a page"),
+        (["etq", "advice", name, *without_program], "all findings, with evidence and remedies"),
+    )
+
+
+def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalStyle) -> Iterator[str]:
+    """Yield a line with what a capture is."""
+    [(size, level, labels, has_record)] = warehouse.rows(_CAPTURE, capture=capture)[1]
+    facts = [NAMES[capture.format], shown_size(size)]
+    facts += [f"level {level}"] if level not in (None, "all") else []
+    facts += ["with its record"] if has_record else []
+    facts += [labels] if labels else []
+    yield from (style.styled(line, "bold") for line in _wrapped(printable(f"{name}: {', '.join(facts)}"), "", style))
+
+
+def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+    """Yield a line for each key figure, with its spread over runs or steps."""
+    query = _STEPS if capture.format == TRACE else _HEADLINE
+    rows = warehouse.rows(query, capture=capture)[1]
+    yield ""
+    if not rows:
+        yield "nothing was executed"
+    widest = max((width_of(printable(what)) for what, *_ in rows), default=0)
+    noun = "step" if capture.format == TRACE else "run"
+    for what, value, low, high, runs, unit in rows:
+        name = printable(what)
+        spread = "" if low is None else f"  p10 {_quantity(low, unit)}, p90 {_quantity(high, unit)}"
+        counted = f", {_counted(runs, noun)}" if spread else ""
+        yield f"{name}{' ' * (widest - width_of(name))}  {_quantity(value, unit):>8}{spread}{counted}"
+
+
+def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
+    """Yield a bar for each op that takes most time."""
+    for title, query in (_OPS_OF_TRACES if capture.format == TRACE else _OPS).items():
+        rows = warehouse.rows(f"FROM ({query}) LIMIT {_MOST}", capture=capture)[1]
+        if not rows:
+            continue
+        yield from ("", style.styled(title, "bold"))
+        names = [
+            fitted(printable(name), min(width_of(printable(name)), _LONGEST_NAME), False, style) for name, _ in rows
+        ]
+        widest = max(map(width_of, names))
+        for name, (_, share) in zip(names, rows, strict=True):
+            drawn = style.styled(bar(0, share / 100, _BAR, style), "cyan")
+            yield f"  {name}{' ' * (widest - width_of(name))}  {share:4.1f} %  {drawn}"
+        return
+
+
+def _advice(warehouse: Warehouse, capture: Capture, view: str, style: TerminalStyle) -> Iterator[str]:
+    """Yield the findings of advice that cost most."""
+    findings = warehouse.rows(f"SELECT a.severity, a.rule, a.finding FROM {view}($capture) AS a", capture=capture)[1]
+    if findings:
+        yield from ("", style.styled("Advice", "bold"))
+    for severity, rule, finding in findings[:_FINDINGS]:
+        head = f"{severity} {rule}: "
+        colour = {"high": "red", "medium": "yellow"}.get(severity)
+        lines = _wrapped(printable(head + finding), "  ", style)
+        coloured = style.styled(severity, colour) if colour else severity
+        yield lines[0].replace(severity, coloured, 1)
+        yield from lines[1:]
+
+
+def _memory(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
+    """Yield a line with the memory that is known: of allocators, or at the peak of devices."""
+    rows = warehouse.rows(_PEAKS if capture.format == TRACE else _ALLOCATED, capture=capture)[1]
+    if rows:
+        of = "at the peak" if capture.format == TRACE else "of one run at most"
+        yield from ("", printable(f"Memory {of}: {', '.join(f'{what} {shown_size(size)}' for what, size in rows[:3])}"))
+
+
+def _of_two(base: str, new: str, db: str, etrecord: str | None, style: TerminalStyle) -> Iterator[str]:
+    from etq.analysis.comparison import OPTIONS, Comparison
+    from etq.cli.compare import sides
+
+    options = ["--etrecord", etrecord] if etrecord is not None else []
+    with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
+        options += ["--db", db] if warehouse.path is not None else []
+        comparison = Comparison(warehouse, base_selector, new_selector, dict.fromkeys(OPTIONS))
+        for text, verdict in comparison.lines():
+            colours = [VERDICT_STYLES[verdict]] if verdict in VERDICT_STYLES else []
+            yield from (style.styled(line, "bold", *colours) for line in _wrapped(printable(text), "", style))
+        for rule, detail in comparison.rows("findings")[1]:
+            yield from (style.styled(line, "yellow") for line in _wrapped(printable(f"! {rule}: {detail}"), "", style))
+    yield from _next(
+        style,
+        (["etq", "compare", base, new, *options], "op by op"),
+        (["etq", "report", base, new, *options, "--open"], "all of it, as a page"),
+    )
+
+
+def _of_many(arguments: Sequence[str], style: TerminalStyle) -> Iterator[str]:
+    from etq.cli.found_files import found_files
+    from etq.ingest.recognition import kind_of
+
+    found, left = found_files(arguments)
+    kinds = Counter(kind_of(path) for path in found)
+    first = next((path for path in found if kind_of(path) in NAMES), None)
+    kinds.update(reason for _, reason in left)
+    counts = [_counted(number, NAMES.get(kind, kind)) for kind, number in kinds.most_common()]
+    what = arguments[0] if len(arguments) == 1 else _counted(len(arguments), "file")
+    yield from _wrapped(printable(f"{what}: {', '.join(counts)}"), "", style)
+    if first is not None:
+        folders = [Path(path).resolve().parent for path in found]
+        named = arguments[0] if len(arguments) == 1 else os.path.relpath(os.path.commonpath(folders))
+        yield from _next(
+            style,
+            (["etq", "ingest", named, "--db", "lab.duckdb"], "store them, to ask about all"),
+            (["etq", first], "a summary of the first"),
+        )
+
+
+def _of_link(file: str, kind: str, style: TerminalStyle) -> Iterator[str]:
+    from etq.ingest.recognition import RECORD
+
+    yield style.styled(printable(f"{file}: {kind}, {shown_size(Path(file).stat().st_size)}"), "bold")
+    command = "flops" if kind == RECORD else "program"
+    text = "operations and bytes of each op by its shapes" if kind == RECORD else "the parts that it is made of"
+    yield from _next(style, (["etq", "graph", file], "its graph, as a page"), (["etq", command, file], text))
+
+
+def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
+    from etq.warehouse.warehouse import open
+
+    query = """
+        SELECT k.format, count(*) FROM captures AS k GROUP BY ALL
+        UNION ALL SELECT 'ETRecord', count(*) FROM records UNION ALL SELECT 'program', count(*) FROM programs
+        ORDER BY 2 DESC
+    """
+    with open(path, read_only=True) as warehouse:
+        rows = warehouse.rows(query)[1]
+    counts = [_counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
+    yield style.styled(printable(f"{path}: warehouse of {', '.join(counts) or 'nothing yet'}"), "bold")
+    yield from _next(
+        style,
+        (["etq", "serve", "--db", path, "--open"], "all of it in a browser"),
+        (["etq", "captures", "--db", path], "its captures"),
+    )
+
+
+def _next(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterator[str]:
+    """Yield lines with the commands to type next, and what they do if there is room."""
+    lines = [(printable(shlex.join(words)), text) for words, text in commands]
+    widest = max(width_of(line) for line, _ in lines)
+    yield from ("", style.styled("Next", "bold"))
+    for line, text in lines:
+        whole = f"  {line:{widest}}  # {text}"
+        yield whole if width_of(whole) <= (style.width or PAGE) else f"  {line}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _quantity(value: float, unit: str) -> str:
+    """Return a number to four digits with its unit; times in the unit in which they are 1 or more."""
+    at = _UNITS.index(unit) if unit in _UNITS else len(_UNITS) - 1
+    while abs(value) >= 1000 and at + 1 < len(_UNITS):
+        value, at, unit = value / 1000, at + 1, _UNITS[at + 1]
+    decimals = max(3 - math.floor(math.log10(abs(value))), 0) if value else 0
+    return f"{value:,.{min(decimals, 6)}f} {'%' if unit == 'percent' else unit}"
+
+
+def _wrapped(text: str, indent: str, style: TerminalStyle) -> list[str]:
+    width = min(style.width or PAGE, PAGE)
+    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ")

@@ -1,0 +1,98 @@
+"""A pager for text on a terminal that is longer than its screen, as git has it."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from typing import IO, Final
+
+# Whether long texts are given to a pager: --no-pager.
+allowed: Final[ContextVar[bool]] = ContextVar("allowed", default=True)
+_DEFAULT: Final = "less"
+# The options of less, without any of the user's: quit if it fits one screen, show colours, leave the text there.
+_OPTIONS_OF_LESS: Final = "FRX"
+
+
+@contextmanager
+def paged() -> Iterator[IO[str]]:
+    """Provide standard output, or what writes to a pager as soon as the text is longer than the screen."""
+    command = _command()
+    if command is None:
+        yield sys.stdout
+        return
+    pages = _Pages(command)
+    # Whoever leaves the pager before the end wants to see no more.
+    with suppress(BrokenPipeError):
+        try:
+            yield pages  # type: ignore[misc]  # of a stream, it has what writers of text use
+        finally:
+            pages.end()
+
+
+def _command() -> str | None:
+    """Return the command of the pager; None if there is none, or no terminal to read its keys and show its pages."""
+    if not allowed.get() or not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
+        return None
+    named = next((os.environ[name] for name in ("ETQ_PAGER", "PAGER") if name in os.environ), _DEFAULT)
+    try:
+        words = shlex.split(named)
+    except ValueError:
+        return None
+    return named if words and words[0] != "cat" and shutil.which(words[0]) else None
+
+
+class _Pages:
+    """Keeps text until it is longer than the screen; then a pager gets it, and all that follows."""
+
+    def __init__(self, command: str) -> None:
+        self._command = command
+        self._columns, self._lines = shutil.get_terminal_size()
+        self._kept: list[str] = []
+        self._height = 0
+        self._pager: subprocess.Popen[str] | None = None
+
+    def write(self, text: str) -> int:
+        if self._pager is None:
+            self._kept.append(text)
+            self._height += sum(1 + len(line) // (self._columns + 1) for line in text.splitlines())
+            # The prompt of the shell takes a line, too.
+            if self._height < self._lines:
+                return len(text)
+            self._start()
+            text = "".join(self._kept)
+        assert self._pager is not None and self._pager.stdin is not None
+        return self._pager.stdin.write(text)
+
+    def _start(self) -> None:
+        sys.stdout.flush()
+        self._pager = subprocess.Popen(
+            self._command,
+            shell=True,
+            stdin=subprocess.PIPE,
+            text=True,
+            encoding=sys.stdout.encoding,
+            errors=sys.stdout.errors,
+            env={"LESS": _OPTIONS_OF_LESS, **os.environ},
+        )
+        # Ctrl-C is for the pager, which has handlers of its own by now or gets the default one.
+        self._handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def end(self) -> None:
+        """Write what was kept if it fits the screen, else wait until the pager is left."""
+        if self._pager is None:
+            sys.stdout.write("".join(self._kept))
+            return
+        try:
+            assert self._pager.stdin is not None
+            with suppress(BrokenPipeError):
+                self._pager.stdin.close()
+            self._pager.wait()
+        finally:
+            signal.signal(signal.SIGINT, self._handler)
