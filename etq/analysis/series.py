@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError
-from etq.warehouse.nearest import nearest_words
+from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -19,5 +19,4 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
     given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
     for key in given:
         if key not in keys:
-            known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
-            raise EtqError(f"no capture has a label {key!r}{nearest_words(key, keys)}{known}")
+            raise EtqError(unknown_key(key, keys))

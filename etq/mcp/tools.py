@@ -9,7 +9,7 @@ from typing import Any, Final
 from etq.mcp.answers import MOST_CAPTURES, MOST_ROWS
 
 _SELECTOR: Final = (
-    "name, hash prefix, @latest, @previous, or labels as key=value,key=value; list_captures shows names and labels"
+    "name, hash prefix, @latest, @previous, or labels as key=value,key=value,since=7d; list_captures shows names and labels"
 )
 _ROWS: Final = {"type": "integer", "minimum": 1, "maximum": 1000}
 
