@@ -20,3 +20,14 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
     for key in given:
         if key not in keys:
             raise EtqError(unknown_key(key, keys))
+
+
+def order_of(warehouse: Warehouse, selector: str | None, over: str | None) -> str:
+    """Return what trends order captures by: the key of a label, or captured_at; `over` unless it is None.
+
+    Raises `QueryError` if captures have nothing to order by, or none matches the selector.
+    """
+    if over is not None:
+        return over
+    query = "SELECT any_value(s.ordered_by) FROM _series_captures($selector, NULL, '') AS s"
+    return warehouse.rows(query, selector=selector)[1][0][0] or "captured_at"
