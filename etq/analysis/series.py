@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from etq.errors import EtqError
-from etq.warehouse.nearest import nearest_words
+from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -19,5 +19,15 @@ def check_keys(warehouse: Warehouse, options: Mapping[str, Any]) -> None:
     given += [key.strip() for key in (options.get("by") or "").split(",") if key.strip()]
     for key in given:
         if key not in keys:
-            known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
-            raise EtqError(f"no capture has a label {key!r}{nearest_words(key, keys)}{known}")
+            raise EtqError(unknown_key(key, keys))
+
+
+def order_of(warehouse: Warehouse, selector: str | None, over: str | None) -> str:
+    """Return what trends order captures by: the key of a label, or captured_at; `over` unless it is None.
+
+    Raises `QueryError` if captures have nothing to order by, or none matches the selector.
+    """
+    if over is not None:
+        return over
+    query = "SELECT any_value(s.ordered_by) FROM _series_captures($selector, NULL, '') AS s"
+    return warehouse.rows(query, selector=selector)[1][0][0] or "captured_at"

@@ -11,9 +11,9 @@ import click
 from etq.cli import main
 from etq.cli.options import Command, output_options, warehouse_option
 from etq.cli.targets import open_existing
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, QueryError, printable
 from etq.render.writers import write, write_rows
-from etq.warehouse.nearest import nearest_words
+from etq.warehouse.nearest import unknown_key
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -101,13 +101,14 @@ def captures(
 ) -> None:
     """List the captures of a warehouse, in the order of ingest. With selectors, only those that match any of them.
 
-    A selector is a name, a hash prefix, or labels separated by commas, which may include @latest or @previous:
-    the one of them that was recorded last, or the one before it.
+    A selector is a name, a hash prefix, or labels and times separated by commas, which may include @latest or
+    @previous: the one of them that was recorded last, or the one before it. Times are captured_at>=2026-11-15 (also >,
+    <=, <; in quotes, for the shell) and since=7d, which is the last 7 days (also h and w).
 
     \b
     etq captures --db lab.duckdb
     etq captures model=mlp,device=pixel8 model=cnn --sort build
-    etq captures model=mlp --by device
+    etq captures model=mlp,since=7d --by device
     etq captures --size --sort stored_bytes --reverse
     """
     from etq.warehouse.warehouse import open
@@ -121,7 +122,7 @@ def captures(
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
         if parameters and not warehouse.rows(MATCHING, **parameters)[1]:
-            click.echo(f"Note: no capture matches {printable(', '.join(selectors))}", err=True)
+            click.echo(f"Note: {_reason(warehouse, selectors)}", err=True)
         if by is not None:
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
@@ -135,6 +136,17 @@ def captures(
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
         write(warehouse, query, format, output, force=force, **parameters)
+
+
+def _reason(warehouse: Warehouse, selectors: Sequence[str]) -> str:
+    """Return why none of the selectors matches a capture."""
+    reasons = []
+    for selector in selectors:
+        try:
+            warehouse.capture(selector)
+        except QueryError as error:
+            reasons.append(str(error))
+    return "; ".join(reasons)
 
 
 def _order(
@@ -155,11 +167,7 @@ def _check_key(warehouse: Warehouse, key: str, columns: Sequence[str] = ()) -> N
     """Raise `EtqError` if no capture has a label of that key."""
     keys = [key for (key,) in warehouse.rows("SELECT DISTINCT l.key FROM labels AS l ORDER BY 1")[1]]
     if key not in keys:
-        known = f"; labels are {', '.join(keys)}" if keys else "; no capture has labels"
-        near = nearest_words(key, [*keys, *columns])
-        raise EtqError(
-            f"no capture has a label {key!r}{near}{known}" + (f"; columns {', '.join(columns)}" if columns else "")
-        )
+        raise EtqError(unknown_key(key, keys, columns))
 
 
 @main.command()

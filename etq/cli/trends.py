@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from etq.analysis.series import check_keys
+from etq.analysis.series import check_keys, order_of
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.options import output_options, percentage, warehouse_option
@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 def order_options(command: Any) -> Any:
     """Add the options for which captures form a series, and their order."""
     for option in (
-        click.option("--over", metavar="KEY", help="Label to order by, or captured_at.  [default: build]"),
+        click.option(
+            "--over",
+            metavar="KEY",
+            help="Label to order by, or captured_at.  [default: build, else commits, else captured_at]",
+        ),
         click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
     ):
         command = option(command)
@@ -68,7 +72,7 @@ def trend(
     """Show a trend over captures, and where it changed. It is that of a total, an op, a module or a metric.
 
     \b
-    etq trend model=mlp --over build --db lab.duckdb
+    etq trend model=mlp --db lab.duckdb
     etq trend --op linear --over commit model=mlp
     """
     from etq.warehouse.warehouse import open
@@ -80,9 +84,10 @@ def trend(
     what, item = items[0] if items else ("total", None)
     arguments = {"what": what, "item": item, "selector": selector, **options}
     arguments = {name: value for name, value in arguments.items() if value is not None}
-    query = f"FROM trend({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
+        arguments["over"] = order_of(warehouse, selector, options["over"])
+        query = f"FROM trend({_arguments(arguments)})"
         if format in (None, "table") and output is None:
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
@@ -112,11 +117,17 @@ def regressions(
     from etq.warehouse.warehouse import open
 
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
-    query = f"FROM regressions({_arguments(arguments)})"
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
-        if not write(warehouse, query, format, output, force=force, **arguments):
-            click.echo("Note: no total and no op changed its level for good; for the values: etq trend", err=True)
+        arguments["over"] = over = order_of(warehouse, selector, options["over"])
+        query = f"FROM regressions({_arguments(arguments)})"
+        order = f"captures are in the order of {printable(over)}"
+        if write(warehouse, query, format, output, force=force, **arguments):
+            if format in (None, "table"):
+                click.echo(f"Note: {order}", err=True)
+        else:
+            text = "no total and no op changed its level for good; for the values: etq trend"
+            click.echo(f"Note: {text}; {order}", err=True)
 
 
 def _arguments(arguments: dict[str, Any]) -> str:
@@ -144,7 +155,7 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
             title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}"
         else:
             between = f", {' to '.join(ends)}" if ends else ""
-            title = f"{head}{len(captures)} captures{between}; {span}"
+            title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
         for _, label, _, _, change, p, capture, _ in captures:

@@ -145,16 +145,17 @@ def compare(settings: Settings, base: str, new: str, limit: int = MOST_ROWS, all
 def regressions(
     settings: Settings,
     selector: str | None = None,
-    over: str = "build",
+    over: str | None = None,
     by: str = "model,device,backend",
     limit: int = MOST_ROWS,
 ) -> Result:
     """Lasting changes of totals and ops in all series, the costliest first."""
-    from etq.analysis.series import check_keys
+    from etq.analysis.series import check_keys, order_of
 
     with _opened(settings) as warehouse:
         # A key of `by` that no label has separates nothing; the default names keys that a warehouse may lack.
         check_keys(warehouse, {"over": over, "by": None if by == "model,device,backend" else by})
+        over = order_of(warehouse, selector, over)
         source = 'regressions($selector, "over" := $over, "by" := $by)'
         columns, rows = _rows(warehouse, "regressions", source, selector=selector, over=over, by=by)
     shown = rows[:limit]
@@ -162,7 +163,7 @@ def regressions(
     places = [columns.index(name) for name in ("series", "last_good", "first_bad")]
     pairs = dict.fromkeys(tuple(row[place] for place in places) for row in shown)
     calls = [] if over == "captured_at" else [_comparison(over, *pair) for pair in pairs if None not in pair]
-    return {"regressions": table_of(columns, shown), "total": len(rows), "next": calls, "cut": cut}
+    return {"order": over, "regressions": table_of(columns, shown), "total": len(rows), "next": calls, "cut": cut}
 
 
 def _comparison(over: str, series: str, last_good: str, first_bad: str) -> Result:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from etq.mcp.answers import MOST_CAPTURES, MOST_ROWS
 
 _SELECTOR: Final = (
-    "name, hash prefix, @latest, @previous, or labels as key=value,key=value; list_captures shows names and labels"
+    "name, hash prefix, @latest, @previous, or labels as key=value,since=7d; list_captures shows names and labels"
 )
 _ROWS: Final = {"type": "integer", "minimum": 1, "maximum": 1000}
 
@@ -104,8 +104,8 @@ TOOLS: Final = (
             "selector": {"type": "string", "description": f"Captures: {_SELECTOR}. Default: all."},
             "over": {
                 "type": "string",
-                "description": "Label that orders captures, or captured_at.",
-                "default": "build",
+                "description": "Label that orders captures, or captured_at. Default: build, else commits by date, "
+                "else captured_at.",
             },
             "by": {
                 "type": "string",

@@ -106,7 +106,10 @@ def _headline(target: Target) -> Section:
         tables["devices"] = target.table("FROM gpu_utilization($capture)")
         tables |= traces.idle_cards(target)
     facts = {"name": target.name, "is_trace": target.is_trace, "runs": target.runs}
-    return Section("headline", "Overview", tables, facts, basis_of(target))
+    # Said once, here: sections that need a record are left out.
+    lacking = None if target.is_trace or target.has_record else without_record(target)
+    note = " ".join(filter(None, [basis_of(target), lacking])) or None
+    return Section("headline", "Overview", tables, facts, note)
 
 
 def _advice(target: Target, query: str) -> Section:
@@ -121,7 +124,6 @@ def _breakdown(target: Target) -> Section:
     if not target.has_executes:
         missing = "Nothing was executed in this capture, so it has no time to break down."
         return Section("breakdown", "Where the time goes", missing=missing)
-    note = None
     if target.has_record:
         leaves = target.table("FROM module_ops($capture, unit := $unit, method := $method, runs := $basis)")
     else:
@@ -134,7 +136,6 @@ def _breakdown(target: Target) -> Section:
             WHERE o.share_percent IS NOT NULL
             """
         )
-        note = without_record(target, "which modules its ops belong to")
     parts = target.table(
         """
         SELECT b.component, b.method, b.instruction_id, b.calls, b.total, b.per_execute, b.share_percent, b.unit
@@ -142,7 +143,12 @@ def _breakdown(target: Target) -> Section:
         """
     )
     facts = {"separator": ".", "what": "self time within the executes", "leaves": "kernels", "per": "execute"}
-    return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts, note)
+    return Section("breakdown", "Where the time goes", {"leaves": leaves, "parts": parts}, facts)
+
+
+def _graph(target: Target) -> Section | None:
+    section = graph_section.graph(target)
+    return section if section.tables or target.has_record else None
 
 
 def _runs(target: Target) -> Section | None:
@@ -192,10 +198,8 @@ def _ops(target: Target) -> Section | None:
 
 
 def _modules(target: Target) -> Section | None:
-    if not target.has_executes:
+    if not target.has_executes or not target.has_record:
         return None
-    if not target.has_record:
-        return Section("modules", "Modules", missing=without_record(target, "which module an op belongs to"))
     rows = target.table("FROM module_totals($capture, unit := $unit, method := $method, runs := $basis)")
     depths, totals = (rows.columns[rows.names.index(name)] for name in ("depth", "total"))
     reason = unknown_times(zip(depths, totals, strict=True))
@@ -203,10 +207,8 @@ def _modules(target: Target) -> Section | None:
 
 
 def _sources(target: Target) -> Section | None:
-    if not target.has_executes:
+    if not target.has_executes or not target.has_record:
         return None
-    if not target.has_record:
-        return Section("sources", "Source lines", missing=without_record(target, "which line an op comes from"))
     return Section(
         "sources",
         "Source lines",
@@ -279,8 +281,7 @@ def _coverage(target: Target) -> Section | None:
     calls = target.table(DELEGATE_CALLS)
     tables = {"calls": calls} if calls.length else {}
     if not target.has_record:
-        missing = without_record(target, "what delegates took, and what fell back")
-        return Section("coverage", "Delegate coverage", tables, missing=missing)
+        return Section("coverage", "Delegate coverage", tables) if tables else None
     tables["rows"] = target.table("FROM delegate_coverage($capture, unit := $unit, method := $method, runs := $basis)")
     return Section("coverage", "Delegate coverage", tables)
 
@@ -289,7 +290,7 @@ OF_DUMPS: Final[tuple[Make, ...]] = (
     _headline,
     partial(_advice, query="FROM _advice_of_runtime($capture, unit := $unit, method := $method, runs := $basis)"),
     _breakdown,
-    graph_section.graph,
+    _graph,
     lambda target: timeline_section(target.table, False),
     _runs,
     _ops,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from etq.analysis.runs import check_method, left_out
 from etq.report.columns import Table, ask
@@ -85,7 +85,11 @@ def basis_of(target: Target) -> str | None:
     return " ".join(texts) or None
 
 
-def without_record(target: Target, what: str) -> str:
+# What a record adds to a report.
+OF_RECORD: Final = "modules, source lines, the graph of its program, and what fell back from delegates"
+
+
+def without_record(target: Target, what: str = OF_RECORD) -> str:
     """Return why a report of a capture without a whole record lacks something."""
     if target.record is not None:
         return f"The capture's ETRecord {target.record} is half-written, and doesn't show {what}."

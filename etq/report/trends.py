@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from etq.analysis.series import order_of
 from etq.report.columns import Table, ask
 from etq.report.page import Report, Section
 
@@ -135,6 +136,7 @@ class _Trends:
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
         self.options = {"selector": selector, **{name: options.get(name) for name in OPTIONS}}
+        self.options["over"] = order_of(warehouse, selector, self.options["over"])
 
     def arguments(self, view: str) -> dict[str, Any]:
         return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
@@ -154,7 +156,7 @@ class _Trends:
 
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
     facts = {
-        "over": trends.options["over"] or "build",
+        "over": trends.options["over"],
         "by": trends.options["by"] or "model,device,backend",
         "options": {
             name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS
@@ -172,7 +174,7 @@ def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
             f"Series of more than {MOST_POINTS} captures are drawn in parts: a point is the median of up to "
             f"{most:,} neighbouring captures. Changes are found in all of them."
         )
-    facts = {"over": trends.options["over"] or "build"}
+    facts = {"over": trends.options["over"]}
     return Section("totals", "Totals", {"rows": rows, "series": series, "changes": changes}, facts, note)
 
 
@@ -187,7 +189,7 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."
     tables = {"rows": changes, "points": points}
-    facts = {"over": trends.options["over"] or "build"}
+    facts = {"over": trends.options["over"]}
     return Section("regressions", "Lasting changes", tables, facts, note, missing)
 
 
@@ -219,7 +221,7 @@ def _ops(trends: _Trends) -> tuple[Table, Section | None]:
         notes.append(
             f"The page has the trends of {shown:,} of {known:,} ops: of those that changed and that take most."
         )
-    facts = {"over": trends.options["over"] or "build"}
+    facts = {"over": trends.options["over"]}
     return points, Section("op_trends", "Ops", {"rows": listed}, facts, " ".join(notes) or None)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
 from etq import catalog
+from etq.analysis.series import order_of
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
@@ -98,17 +100,12 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Payload:
 def _series(warehouse: Warehouse, arguments: Arguments) -> Payload:
     """The execute time of each capture, also in its series, in order, and lasting changes, as `trend` has them."""
     options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
-    if "over" not in options:
-        options["over"] = _default_order(warehouse)
-    call = ", ".join(f'"{name}" := ${name}' for name in options)
-    query = f"SELECT series, label, capture, p25, unit, change_percent FROM trend({call}) ORDER BY series, position"
-    rows: Table | None
-    try:
+    rows: Table | None = None
+    with suppress(QueryError) if not options else nullcontext():  # nothing to order captures by
+        options["over"] = order_of(warehouse, None, options.get("over"))
+        call = ", ".join(f'"{name}" := ${name}' for name in options)
+        query = f"SELECT series, label, capture, p25, unit, change_percent FROM trend({call}) ORDER BY series, position"
         rows = columns_of(warehouse, query, **options)
-    except QueryError:
-        if "over" in arguments or "by" in arguments:
-            raise
-        rows = None  # nothing to order captures by
     over = None if rows is None else options["over"]
     # Captures without the label that orders series have an execute time, too.
     executes = columns_of(warehouse, EXECUTES).as_data()
@@ -133,12 +130,6 @@ EXECUTES: Final = """
         GROUP BY c.capture_id, c.name, c.time_scale
     ) AS e
     """
-
-
-def _default_order(warehouse: Warehouse) -> str:
-    """Return the default order of series: the label build, or the time of measurement."""
-    has_build = warehouse.rows("SELECT EXISTS (FROM labels AS l WHERE l.key = 'build')")[1][0][0]
-    return "build" if has_build else "captured_at"
 
 
 def _report(warehouse: Warehouse, arguments: Arguments) -> Payload:
@@ -175,27 +166,7 @@ def _trends(warehouse: Warehouse, arguments: Arguments) -> Payload:
         name: arguments[name] for name in ("over", "by", "unit", "phase", "since") if arguments.get(name)
     }
     options |= _numbers(arguments, ("alpha", "min_effect"))
-    options.setdefault("over", _default_order(warehouse))
-    try:
-        report = trends_report_of(warehouse, arguments.get("selector") or None, **options)
-    except QueryError:
-        if "over" in arguments or _has_times(warehouse, arguments.get("selector") or None):
-            raise
-        [(keys,)] = warehouse.rows("SELECT string_agg(DISTINCT l.key, ', ' ORDER BY l.key) FROM labels AS l")[1]
-        known = "no capture has labels" if keys is None else f"labels are {keys}"
-        raise QueryError(
-            f"captures have neither a label build nor captured_at: choose a label to order by; {known}"
-        ) from None
-    return of_data(report.as_data())
-
-
-def _has_times(warehouse: Warehouse, selector: str | None) -> bool:
-    """Whether the time of measurement of a capture is known. Raises `QueryError` if none matches the selector."""
-    chosen = (
-        "" if selector is None else "WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($selector) AS s)"
-    )
-    arguments = {} if selector is None else {"selector": selector}
-    return bool(warehouse.rows(f"SELECT count(c.captured_at) FROM captures AS c {chosen}", **arguments)[1][0][0])
+    return of_data(trends_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
 
 
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:

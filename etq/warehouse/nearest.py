@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from etq.errors import LONGEST_NAME
@@ -11,9 +11,13 @@ from etq.errors import LONGEST_NAME
 if TYPE_CHECKING:
     import duckdb
 
-_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?=.*?)(?:; the nearest are [^;]*)?", re.DOTALL)
+_UNKNOWN: Final = re.compile(
+    r"no capture matches (\S.*?=.*?|captured_at[<>].*?)(?:; the nearest are [^;]*)?", re.DOTALL
+)
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
 _PART: Final = re.compile(r'(?<![^,])([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
+# Parts of a selector that are times, or meant to be.
+_TIME: Final = re.compile(r"(?<![^,])(?:since *=|captured_at *[<>=])[^,]*")
 
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
@@ -27,11 +31,18 @@ def nearest_words(word: str, known: Iterable[str]) -> str:
     return f"; the nearest are {', '.join(near)}" if near else ""
 
 
+def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:
+    """Return what to say of the key of a label that no capture has; `columns` are names that are taken, too."""
+    known = f"labels are {', '.join(keys)}" if keys else "no capture has labels"
+    others = f"; columns {', '.join(columns)}" if columns else ""
+    return f"no capture has a label {key!r}{nearest_words(key, [*keys, *columns])}; {known}{others}"
+
+
 def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
     """Return an error message with more detail.
 
-    If no capture matches some labels, names the key or value that no capture has; if the events of a hash were pruned,
-    gives the capture's name. Other messages are unchanged.
+    If no capture matches some labels, names the key or value that no capture has, or says how times are written; if the
+    events of a hash were pruned, gives the capture's name. Other messages are unchanged.
     """
     if (pruned := _PRUNED.match(message)) is not None:
         names = connection.execute("SELECT c.name FROM captures AS c WHERE c.sha256 = ?", [pruned[1]]).fetchall()
@@ -46,14 +57,19 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
         labels = dict(rows.fetchall())
     except duckdb.Error:  # a warehouse with only some of the tables
         return message
-    for key, quoted in _PART.findall(match[1]):
+    return f"no capture matches {match[1]}{_reason(match[1], labels)}"
+
+
+def _reason(selector: str, labels: Mapping[str, list[str]]) -> str:
+    """Return why no capture matches a selector, given the values of all labels."""
+    for key, quoted in _PART.findall(_TIME.sub("", selector)):
         value = quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
         if key not in labels:
             known = f"labels are {', '.join(sorted(labels))}" if labels else "no capture has labels"
-            return (
-                f"no capture matches {match[1]}: no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
-            )
+            return f": no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
         if value not in labels[key]:
             near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:10])}"
-            return f"no capture matches {match[1]}: none has {key}={value}{near}"
-    return f"no capture matches {match[1]}: none has all of these labels"
+            return f": none has {key}={value}{near}"
+    if _TIME.search(selector):
+        return "; times are written captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) and since=7d"
+    return ": none has all of these labels"

@@ -1,12 +1,12 @@
 -- The captures that an argument matches: the one with that hash or name, else all
 -- that a selector chooses, else those with that prefix of their hash. A selector is
 -- a list separated by commas: key=value parts choose captures that have all these
--- labels; at most one of @latest and @previous chooses the one of these captures
--- that was recorded last (as `_recorded_at` has it) or the one before it. A value
--- with a comma is quoted (quotes in it are doubled) or is the only part. Table
--- aliases begin with an underscore in this file: an argument may be a column of the
--- caller, as in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name
--- would hide it.
+-- labels; captured_at>=2026-11-15 and since=7d those of that time; at most one of
+-- @latest and @previous chooses the one of these captures that was recorded last (as
+-- `_recorded_at` has it) or the one before it. A value with a comma is quoted (quotes
+-- in it are doubled) or is the only part; `since="7d"` is a label. Table aliases
+-- begin with an underscore in this file: an argument may be a column of the caller, as
+-- in `LATERAL (FROM op_totals(c.name))`, and an alias of the same name would hide it.
 CREATE MACRO _matching_captures(capture) AS TABLE
 SELECT _way.capture_id, _way.name
 FROM _capture_matches(capture) AS _way
@@ -27,7 +27,7 @@ FROM (
             WHEN length(capture::VARCHAR) = 64 AND _each.sha256 = capture::VARCHAR
                 THEN 1
             WHEN _each.name = capture::VARCHAR THEN 2
-            WHEN contains(capture::VARCHAR, '=') OR starts_with(capture::VARCHAR, '@')
+            WHEN _is_selector(capture::VARCHAR)
                 THEN CASE WHEN _selected.capture_id IS NOT NULL THEN 3 END
             WHEN length(capture::VARCHAR) >= 4
                 AND starts_with(_each.sha256, lower(capture::VARCHAR)) THEN 3
@@ -70,7 +70,7 @@ FROM (
 
 -- The captures that a selector chooses; no rows if the text is not a selector.
 CREATE MACRO _selected_captures(
-    selector  -- key=value parts and @latest or @previous, separated by commas
+    selector  -- labels, times, and @latest or @previous, separated by commas
 ) AS TABLE
 SELECT _ranked.capture_id
 FROM (
@@ -83,30 +83,36 @@ FROM (
                 _each.capture_id DESC
         ) AS age
     FROM captures AS _each
-    WHERE len(list_filter(_selector_parts(selector), lambda p: left(p, 1) <> '@')) = 0
-        OR _each.capture_id IN (
-            SELECT _label.capture_id
-            FROM labels AS _label
-            -- Comparing keys and values first is fast: most labels have others.
-            WHERE contains(selector, _label.key)
-                AND contains(
-                    selector || replace(selector, '""', '"'), _label.value
-                )
-                AND (
-                    _label.key || '=' || _label.value = selector
-                    OR list_has_any(_selector_parts(selector), [
-                        _label.key || '=' || _label.value,
-                        _label.key || '="' || replace(_label.value, '"', '""') || '"'
-                    ])
-                )
-            GROUP BY _label.capture_id
-            HAVING bool_or(_label.key || '=' || _label.value = selector)
-                OR count(*) = len(list_filter(
-                    _selector_parts(selector), lambda p: left(p, 1) <> '@'
-                ))
+    WHERE (
+            len(_label_parts(selector)) = 0
+            OR _each.capture_id IN (
+                SELECT _label.capture_id
+                FROM labels AS _label
+                -- Comparing keys and values first is fast: most labels have others.
+                WHERE contains(selector, _label.key)
+                    AND contains(
+                        selector || replace(selector, '""', '"'), _label.value
+                    )
+                    AND (
+                        _label.key || '=' || _label.value = selector
+                        OR list_has_any(_label_parts(selector), [
+                            _label.key || '=' || _label.value,
+                            _label.key || '="' || replace(_label.value, '"', '""')
+                            || '"'
+                        ])
+                    )
+                GROUP BY _label.capture_id
+                HAVING bool_or(_label.key || '=' || _label.value = selector)
+                    OR count(*) = len(_label_parts(selector))
+            )
         )
+        AND len(list_filter(
+            list_filter(_selector_parts(selector), lambda p: _is_time(p)),
+            lambda p: _is_recorded_then(p, _each.captured_at, _each.ingested_at)
+                IS NOT TRUE
+        )) = 0
 ) AS _ranked
-WHERE (contains(selector, '=') OR starts_with(selector, '@'))
+WHERE _is_selector(selector)
     AND CASE list_filter(_selector_parts(selector), lambda p: left(p, 1) = '@')
     WHEN [] THEN true
     WHEN ['@latest'] THEN _ranked.age = 1
@@ -117,14 +123,62 @@ WHERE (contains(selector, '=') OR starts_with(selector, '@'))
     )
 END;
 
+-- Whether a text is a selector. If it has no =, then its first part has @, < or >.
+CREATE MACRO _is_selector(text) AS (
+    contains(text, '=') OR regexp_matches(text, '^(@|captured_at[<>])')
+);
+
 -- The distinct parts of a selector: the texts between commas that are not in
 -- quotation marks.
 CREATE MACRO _selector_parts(
-    selector  -- key=value parts and @latest or @previous, separated by commas
+    selector  -- labels, times, and @latest or @previous, separated by commas
 ) AS (
     list_distinct(
         regexp_extract_all(selector, '[^,="]+="(?:[^"]|"")*"|[^,]+')
     )
+);
+
+-- Those that are labels.
+CREATE MACRO _label_parts(selector) AS (
+    list_filter(
+        _selector_parts(selector), lambda p: left(p, 1) <> '@' AND NOT _is_time(p)
+    )
+);
+
+-- Whether a part of a selector is a time.
+CREATE MACRO _is_time(part) AS (
+    regexp_matches(
+        part,
+        '^(since=\d{1,6}[hdw]|captured_at[<>]=?\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d'
+        || '(:\d\d(\.\d+)?)?Z?)?)?)?)$'
+    )
+);
+
+-- Whether a time includes a capture. What a time leaves out is all included: the 20th in
+-- <=2026-11-20, December in <=2026-12. Captures whose captured_at is unknown are before
+-- and after nothing; for since, as for @latest, the time of ingest stands for it.
+CREATE MACRO _is_recorded_then(
+    part,  -- captured_at>=2026-11-15, with >, <= and < too; since=7d, with h and w too
+    captured_at,  -- when it was measured; NULL where unknown
+    ingested_at  -- when it was read
+) AS (
+    CASE
+        WHEN starts_with(part, 'since=') THEN
+            _recorded_at(captured_at, ingested_at)
+            >= make_timestamp(epoch_us(now())) - try_cast(part[7:] AS INTERVAL)
+        WHEN starts_with(_exact_time(captured_at), _time_of(part)) THEN part[13] = '='
+        ELSE (_exact_time(captured_at) > _time_of(part)) = (part[12] = '>')
+    END
+);
+
+-- A time as a text that sorts like the time.
+CREATE MACRO _exact_time(captured_at) AS (
+    strftime(captured_at, '%Y-%m-%d %H:%M:%S.%f')
+);
+
+-- The time that a part of a selector has, as `_exact_time` writes it, or its beginning.
+CREATE MACRO _time_of(part) AS (
+    translate(part[12:], 'T<>=Z', ' ')
 );
 
 -- The one capture that an argument matches. If none or several match, its key is an

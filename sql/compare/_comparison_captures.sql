@@ -129,7 +129,7 @@ CREATE MACRO _several_captures(capture) AS TABLE
 SELECT unnest(CASE
     WHEN capture IS NULL THEN []
     WHEN len(_meant.keys) = 1
-        OR len(_meant.keys) > 1 AND contains(capture::VARCHAR, '=') THEN _meant.keys
+        OR len(_meant.keys) > 1 AND _is_selector(capture::VARCHAR) THEN _meant.keys
     WHEN len(_meant.keys) > 1 THEN error(
         capture::VARCHAR || ' matches ' || len(_meant.keys)
         || ' captures; name one, or select by labels'

@@ -1,8 +1,10 @@
 -- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles).
--- The captures of a series have the same labels of some keys. Labels are ordered as
--- numbers and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label
--- commit_time; captures with equal labels in the order in which they were recorded.
--- Captures without the label are in no series.
+-- The captures of a series have the same labels of some keys. They are in the order of
+-- the label `over`; if it is NULL, of the label build if captures have it, else of
+-- commits if all have a commit_time, else of captured_at. Labels are ordered as numbers
+-- and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label commit_time;
+-- captures with equal labels in the order in which they were recorded. Captures without
+-- the label are in no series.
 CREATE MACRO _series_captures(selector, over, "by") AS TABLE
 WITH
 labelled AS (
@@ -12,21 +14,43 @@ labelled AS (
             list(l.key || '=' || _selector_value(l.value))
                 FILTER (WHERE list_contains(_series_keys("by"), l.key))
         ), ',') AS series,
-        any_value(l.value) FILTER (WHERE l.key = over) AS label,
+        any_value(l.value) FILTER (WHERE l.key = coalesce(over, 'build')) AS label,
+        any_value(l.value) FILTER (WHERE l.key = 'commit') AS hash,
         any_value(l.value) FILTER (WHERE l.key = 'commit_time') AS committed_at
     FROM labels AS l
     GROUP BY l.capture_id
 ),
-placed AS (
+chosen AS (
     SELECT
-        c.capture_id, c.captured_at, c.ingested_at, c.time_scale, l.committed_at,
-        coalesce(l.series, '') AS series,
-        CASE over WHEN 'captured_at' THEN c.captured_at::VARCHAR ELSE l.label END
-            AS label
+        c.capture_id, c.captured_at, c.ingested_at, c.time_scale, l.label, l.hash,
+        l.committed_at,
+        coalesce(l.series, '') AS series
     FROM captures AS c
     LEFT JOIN labelled AS l ON l.capture_id = c.capture_id
     WHERE selector IS NULL
         OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
+),
+orders AS (
+    SELECT CASE
+        WHEN over IS NOT NULL THEN over
+        WHEN count(c.label) > 0 THEN 'build'
+        WHEN count(c.hash) > 0
+            AND bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) THEN 'commit'
+        ELSE 'captured_at'
+    END AS ordered_by
+    FROM chosen AS c
+),
+placed AS (
+    SELECT
+        c.capture_id, c.captured_at, c.ingested_at, c.time_scale, c.committed_at,
+        c.series, o.ordered_by,
+        CASE
+            WHEN o.ordered_by = 'captured_at' THEN c.captured_at::VARCHAR
+            WHEN o.ordered_by = 'commit' THEN c.hash
+            ELSE c.label
+        END AS label
+    FROM chosen AS c
+    CROSS JOIN orders AS o
 ),
 checked AS (
     SELECT
@@ -59,14 +83,16 @@ SELECT
         PARTITION BY p.series
         ORDER BY
             CASE
-                WHEN over = 'commit' THEN p.committed_at ELSE _version_key(p.label)
+                WHEN p.ordered_by = 'commit' THEN p.committed_at
+                ELSE _version_key(p.label)
             END,
             _recorded_at(p.captured_at, p.ingested_at),
             p.ingested_at,
             p.capture_id
     ) AS position,
     coalesce(_nanoseconds(p.time_scale), 1) AS scale,
-    p.time_scale = 'cycles' AS is_cycles
+    p.time_scale = 'cycles' AS is_cycles,
+    p.ordered_by
 FROM placed AS p
 CROSS JOIN checked AS k
 CROSS JOIN known AS n
@@ -76,11 +102,16 @@ WHERE CASE
         || n.labels
     )
     WHEN k.labelled = 0 AND k.captures > 0 THEN error(
-        'no capture has ' || CASE over
-            WHEN 'captured_at' THEN 'a captured_at'
+        'no capture has ' || CASE
+            WHEN over IS NULL
+                THEN 'a label build, a label commit with commit_time or a captured_at'
+            WHEN over = 'captured_at' THEN 'a captured_at'
             ELSE 'a label ' || over
-        END || ' to order by; ' || n.labels
-        || CASE over WHEN 'captured_at' THEN '' ELSE '; or order by captured_at' END
+        END || ' to order by; ' || n.labels || CASE
+            WHEN over IS NULL AND n.labels LIKE 'labels are %' THEN '; choose one'
+            WHEN over <> 'captured_at' THEN '; or order by captured_at'
+            ELSE ''
+        END
     )
     WHEN k.is_unordered THEN error(
         'commits cannot be ordered: not all captures have a label '

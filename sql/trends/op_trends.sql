@@ -19,7 +19,7 @@
 --   unit: unit of these four
 CREATE MACRO op_trends(
     selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := 'build',  -- as in `trend`
+    over := NULL,  -- as in `trend`
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     bins := 300,  -- greatest number of parts of a series
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)

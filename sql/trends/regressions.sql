@@ -25,7 +25,7 @@
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
 CREATE MACRO regressions(
     selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := 'build',  -- as in `trend`
+    over := NULL,  -- as in `trend`
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     since := NULL,  -- label; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)

@@ -37,7 +37,7 @@ def test_a_trend_is_drawn(lab: str) -> None:
     result = invoke("trend", "--op", "addmm", "--db", lab)
     assert result.exit_code == 0, result.output
     head, drawn, change = result.stdout.splitlines()
-    assert head.startswith("model=net: 30 captures, 1 to 30; ")
+    assert head.startswith("model=net: 30 captures in the order of build, 1 to 30; ")
     assert len(drawn) == 30
     assert set(drawn[:17]) <= set(BARS[:3])
     assert set(drawn[17:]) <= set(BARS[-3:])
@@ -71,7 +71,10 @@ def test_other_formats(lab: str, tmp_path: Path) -> None:
 def test_a_note_where_nothing_changed(lab: str) -> None:
     result = invoke("regressions", "--min-effect", "40%", "--format", "csv", "--db", lab)
     assert len(result.stdout.splitlines()) == 1
-    assert result.stderr == "Note: no total and no op changed its level for good; for the values: etq trend\n"
+    assert result.stderr == (
+        "Note: no total and no op changed its level for good; for the values: etq trend; "
+        "captures are in the order of build\n"
+    )
     assert invoke("regressions", "--format", "csv", "--db", lab).stderr == ""
 
 

@@ -71,6 +71,29 @@ def lab() -> Iterator[Warehouse]:
         ('note="half, ""baked""",model=cnn', ["c3"]),
         ("=", []),
         ("model=", []),
+        # Of days 3, 1 and 2, and unknown; what a time leaves out is included.
+        ("captured_at>=2024-05-02", ["c0", "c3"]),
+        ("captured_at>2024-05-02", ["c0"]),
+        ("captured_at<2024-05-02", ["c1"]),
+        ("captured_at<=2024-05-02", ["c1", "c3"]),
+        ("captured_at>2024-05-01T23:59", ["c0", "c3"]),
+        ("captured_at>2024-05-02T00:00:00", ["c0"]),
+        ("captured_at<2024-05-02T00:00:00.000001Z", ["c1", "c3"]),
+        ("captured_at<2024-05-02 00:00:00Z", ["c1"]),
+        ("captured_at<=2024-05", ["c0", "c1", "c3"]),
+        ("captured_at>2024", []),
+        ("model=mlp,captured_at>=2024-05-01,captured_at<2024-05-03", ["c1"]),
+        ("captured_at<2024-05-03,@latest", ["c3"]),
+        ("captured_at>2024-05-01,@previous", ["c3"]),
+        # The time of ingest stands for an unknown one.
+        ("since=1h", ["c2"]),
+        ("since=52w,model=mlp,since=24h", ["c2"]),
+        ("since=0d", []),
+        ("since=7x", []),
+        ("since=9999999h", []),
+        ("captured_at>yesterday", []),
+        ("captured_at>", []),
+        ("captured_at=2024-05-02", []),
     ],
 )
 def test_selectors(lab: Warehouse, selector: str, expected: list[str]) -> None:
@@ -83,6 +106,34 @@ def test_unknown_words_with_an_at_are_errors(lab: Warehouse, selector: str) -> N
         QueryError, match="is not a selector: of words that begin with @, it may contain one of @latest and @prev"
     ):
         matches(lab, selector)
+
+
+def test_times_relative_to_now_and_labels_that_look_like_times(warehouse: Warehouse) -> None:
+    today = (datetime.now(UTC).replace(tzinfo=None) - START).days + 1
+    labels = {"since": "7d"}
+    ingest_all(warehouse, [made(days, labels if days > 6 else {}, today - days) for days in (0, 6, 8, 20, 22)])
+    assert [matches(warehouse, f"since={text}") for text in ("48h", "7d", "3w")] == [
+        ["c0"], ["c0", "c6"], ["c0", "c20", "c6", "c8"],
+    ]  # fmt: skip
+    # In quotation marks, it is a label.
+    assert matches(warehouse, 'since="7d"') == ["c20", "c22", "c8"]
+    assert matches(warehouse, 'since="7d",since=10d') == ["c8"]
+
+
+@pytest.mark.parametrize(
+    ("selector", "reason"),
+    [
+        ("captured_at>yesterday", "; times are written captured_at>=2026-11-15, captured_at<2026-11-15T12:00 "),
+        ("captured_at>=2024-05-01T14:00+02:00", "; times are written captured_at>=2026-11-15"),
+        ("model=mlp,since=7x", "; times are written"),
+        ("modle=mlp,since=7d", ": no label is named 'modle'; the nearest are model"),
+        ("model=cn,captured_at>2024", ": none has model=cn; the nearest are cnn"),
+    ],
+)
+def test_why_no_capture_was_recorded_then(lab: Warehouse, selector: str, reason: str) -> None:
+    with pytest.raises(QueryError) as raised:
+        lab.capture(selector)
+    assert str(raised.value).startswith(f"no capture matches {selector}{reason}")
 
 
 def test_selectors_are_columns_too(lab: Warehouse) -> None:
@@ -98,7 +149,9 @@ def test_the_previous_of_one_capture_is_none(warehouse: Warehouse) -> None:
 
 
 @pytest.mark.parametrize(
-    "selector", ["a" * 60_000, "a=" * 20_000, "=" * 40_000 + "\n"], ids=["name", "parts", "without an end"]
+    "selector",
+    ["a" * 60_000, "a=" * 20_000, "=" * 40_000 + "\n", "captured_at>2" + "0" * 40_000, "since=1," * 9_000],
+    ids=["name", "parts", "without an end", "time", "times"],
 )
 def test_the_time_of_an_error_is_linear_in_a_selector(warehouse: Warehouse, selector: str) -> None:
     ingest_all(warehouse, [made(0, {"build": "1"})])

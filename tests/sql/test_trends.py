@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 import numpy as np
 import pytest
 
-from etq.errors import EtqError, QueryError
+from etq.analysis.series import order_of
+from etq.errors import QueryError
 from etq.verdicts.changes import changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
@@ -140,8 +141,30 @@ def test_orders(warehouse: Warehouse) -> None:
     assert order("version") == ["v2", "v3", "v1", "v0", "v4"]
     assert order("commit") == ["v4", "v3", "v2", "v1", "v0"]
     assert order("captured_at") == ["v0", "v2", "v4", "v1", "v3"]
-    with pytest.raises((QueryError, EtqError), match="no capture has a label build to order by; labels are commit"):
-        warehouse.rows("FROM trend()")
+
+    def usual(selector: str | None = None) -> tuple[str, list[str]]:
+        rows = warehouse.rows("SELECT capture FROM trend(selector := $selector)", selector=selector)[1]
+        views = [("op_trends", "first_label"), ("trend", "label")]
+        labels = [
+            warehouse.rows(f"SELECT DISTINCT {label} FROM {view}(selector := $s) ORDER BY ALL", s=selector)[1]
+            for view, label in views
+        ]
+        assert labels[0] == labels[1]
+        return order_of(warehouse, selector, None), [name for (name,) in rows]
+
+    # Commits in the order of their dates; builds if there are any; else the time, and also if a commit has no date.
+    assert usual() == ("commit", ["v4", "v3", "v2", "v1", "v0"])
+    warehouse.label("v0", build="2")
+    warehouse.label("v1", build="10")
+    warehouse.label("v2", build="9")
+    assert usual() == ("build", ["v0", "v2", "v1"])
+    assert usual("captured_at>=2026-01-02,captured_at<2026-01-05") == ("build", ["v2", "v1"])
+    for name in ("v0", "v1", "v2"):
+        warehouse.label(name, build=None)
+    warehouse.label("v4", commit_time=None)
+    assert usual() == ("captured_at", ["v0", "v2", "v4", "v1", "v3"])
+    assert usual(f"commit={0:040x}") == ("commit", ["v0"])
+    assert order_of(warehouse, None, "version") == "version"
     with pytest.raises(QueryError, match="commits cannot be ordered"):
         warehouse.label("v0", commit_time=None)
         warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'v0'")
@@ -152,7 +175,9 @@ def test_captures_without_labels() -> None:
     with empty_warehouse() as warehouse:
         warehouse.ingest(dump(run("Execute", execute(0, 9))), name="one")
         with pytest.raises(
-            QueryError, match="no capture has a label build to order by; no capture has labels; or order by captured_at"
+            QueryError,
+            match="no capture has a label build, a label commit with commit_time or a captured_at to order by; "
+            "no capture has labels$",
         ):
             warehouse.rows("FROM regressions()")
 

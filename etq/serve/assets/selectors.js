@@ -1,6 +1,8 @@
 // Selectors, as on the command line: key=value parts with commas between; a value with a comma is in quotation marks.
+// Times (captured_at>=2026-11-15, since=7d), too, are for the server.
 
 const PART = /([^,="]+)="((?:[^"]|"")*)"|([^,]+)/gy;
+const TIME = /^(captured_at *[<>]|since=)/;
 
 // The parts of a selector as pairs of key and value; null if it has other words, which the server resolves.
 etq.pairsOf = (text) => {
@@ -17,7 +19,7 @@ etq.pairsOf = (text) => {
     if (key !== undefined) pairs.set(key, quoted.replaceAll('""', '"'));
     else {
       const cut = plain.indexOf("=");
-      if (cut < 1 || pairs.has(plain.slice(0, cut))) return null;
+      if (TIME.test(plain) || cut < 1 || pairs.has(plain.slice(0, cut))) return null;
       pairs.set(plain.slice(0, cut), plain.slice(cut + 1));
     }
   }
