@@ -73,7 +73,7 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
     yield layout.head()
     for rows in chain([first], remaining):
         yield layout.lines(_of(kept, rows))
-    if others := [printable(name) for at, name in enumerate(columns) if at not in kept]:
+    if first and (others := [printable(name) for at, name in enumerate(columns) if at not in kept]):
         assert style.width is not None
         text = f"Not shown: {', '.join(others)}; --wide shows all columns, --columns those that you name"
         yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
@@ -118,7 +118,8 @@ def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column and the unit
-    stay. Those without a value go first, then those with the same value in all rows, those on the right, the foremost.
+    stay. Those without a value go first, then those with the same value in all rows, and those on the right; the foremost
+    go last.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():
@@ -126,7 +127,7 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[i
     by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
     is_empty = [all(value is None for value in values) for values in by_column]
     varies = [len(rows) < 2 or len(set(map(repr, values))) > 1 for values in by_column]
-    order = sorted(kept, key=lambda at: (not is_empty[at], varies[at], columns[at] in _FOREMOST, -at))
+    order = sorted(kept, key=lambda at: (not is_empty[at], columns[at] in _FOREMOST, varies[at], -at))
     for at in order:
         if _Layout([columns[at] for at in kept], _of(kept, rows), style, is_readable=True).fits:
             break
