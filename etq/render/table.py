@@ -118,8 +118,8 @@ def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column and the unit
-    stay. Those without a value go first, then those with the same value in all rows, and those on the right; the foremost
-    go last.
+    stay. Those without a value go first, then those with the same value in all rows, and those on the right. The
+    foremost go last.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():

@@ -110,12 +110,11 @@ def test_agents_read_it(lake: str) -> None:
             return found
 
         before = call("list_captures")
-        builds = {row["labels"].partition(",")[0] for row in before["captures"]}
-        assert "build=0" in builds
+        assert "0" in before["labels"]["build"]
         assert call("summary", capture="build=0")["ops"]
         assert call("compare", base="build=0", new="build=1")["totals"]
         add(4)
-        assert len(call("list_captures")["captures"]) == len(before["captures"]) + 1
+        assert call("list_captures")["total"] == before["total"] + 1
         assert call("summary", capture="build=4")["ops"]
         refused = call("ask", sql="SELECT 1")
         assert "in an object store" in refused["error"] and refused["next"]
