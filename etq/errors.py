@@ -97,13 +97,19 @@ class QueryError(EtqError):
     """A query can't be answered: for example, its SQL fails or its capture doesn't exist.
 
     `unknown` is the name that doesn't exist, None for other errors. SQL raises errors as texts, which are read here and
-    nowhere else.
+    nowhere else. `place` is the line of a syntax error and a line that points at it, empty for other errors.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str, place: str = "") -> None:
         super().__init__(message)
+        self.place = place
         match = _UNKNOWN.fullmatch(message)
         self.unknown = None if match is None else Unknown(match[1], match[2], match[3] or "")
+
+
+def place_of(error: Exception) -> str:
+    """Return the line of DuckDB's syntax error, and below it the line that points at it; empty for other errors."""
+    return next((part for part in str(error).split("\n\n") if part.startswith("LINE ")), "")
 
 
 def message_of(error: Exception) -> str:

@@ -13,7 +13,7 @@ from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
-from etq.errors import EtqError, QueryError, message_of, printable, shortened
+from etq.errors import EtqError, QueryError, message_of, printable, printable_lines, shortened
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
@@ -90,10 +90,10 @@ class _Group(click.Group):
                 # The reader of the pipe has closed it; Python must not report that at exit either.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 sys.exit(1)
-            message = _message(error)
+            message = expected_message(error)
             if message is None or context.params.get("debug"):
                 raise
-            click.echo(f"Error: {printable(shortened(message))}", err=True)
+            show_failure(error, message)
             sys.exit(1)
 
 
@@ -112,7 +112,14 @@ def _names_files(word: str) -> bool:
     return os.path.exists(word) or "*" in word or "://" in word or looks_like_path(word)
 
 
-def _message(error: BaseException) -> str | None:
+def show_failure(error: BaseException, message: str) -> None:
+    """Print the message of an expected failure, and the place of a syntax error."""
+    click.echo(f"Error: {printable(shortened(message))}", err=True)
+    if isinstance(error, QueryError) and error.place:
+        click.echo(shortened(printable_lines(error.place)), err=True)
+
+
+def expected_message(error: BaseException) -> str | None:
     """Return the message of an expected failure in one line, None for other errors."""
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit

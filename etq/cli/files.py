@@ -245,7 +245,7 @@ def _ingest_many(
             progress.advance()
 
         try:
-            warehouse.ingest_many(files, link_to=links, progress=report, **ingest_options)
+            warehouse.ingest_many(files, link_to=links, progress=report, on_read=progress.begin, **ingest_options)
         except KeyboardInterrupt:
             progress.clear()
             click.echo(f"Interrupted after {progress.done} of {len(files)} files", err=True)

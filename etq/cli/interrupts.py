@@ -9,6 +9,8 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
@@ -20,6 +22,7 @@ _grace = GRACE
 
 
 _requested = threading.Event()
+_cancels: list[Callable[[], None]] = []
 
 
 def install() -> None:
@@ -37,6 +40,41 @@ def install() -> None:
     os.set_blocking(write, False)
     signal.set_wakeup_fd(write, warn_on_full_buffer=False)
     threading.Thread(target=_watch, args=(read,), daemon=True).start()
+
+
+@contextmanager
+def cancelling() -> Iterator[None]:
+    """Have an interrupt raise `KeyboardInterrupt` and not end the process, until the block ends.
+
+    A call of DuckDB, during which Python raises nothing, is ended by the function of `cancelled_by`.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    threading.Thread(target=_cancel, args=(read,), daemon=True).start()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+
+
+@contextmanager
+def cancelled_by(cancel: Callable[[], None]) -> Iterator[None]:
+    """Have an interrupt call a function on another thread, within `cancelling` and until the block ends."""
+    _cancels.append(cancel)
+    try:
+        yield
+    finally:
+        _cancels.remove(cancel)
+
+
+def _cancel(signals: int) -> None:
+    while True:
+        if signal.SIGINT in os.read(signals, 1):
+            for cancel in [*_cancels]:
+                cancel()
 
 
 def allow(seconds: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -19,6 +20,7 @@ from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.targets import FileOptions, file_options, open_target, pop_file_options
 from etq.cli.trends import order_options
 from etq.errors import printable
+from etq.render.progress import working
 
 # Options that apply to only some kinds of report: of one capture, of two sides, of series.
 OF_FILES: Final = tuple(field.name for field in fields(FileOptions))
@@ -95,7 +97,9 @@ def report(
     with _page(kind, captures, db, unit, arguments) as (make_page, of):
         path = f"{file_name_of(of)}.html" if output is None else output
         check_page(path, force=force, opens=opens)
-        write_page(make_page(), path, f"the report of {printable(of)}", force=force, opens=opens)
+        with working("Making the report", sys.stderr):
+            page = make_page()
+        write_page(page, path, f"the report of {printable(of)}", force=force, opens=opens)
 
 
 @contextmanager

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TextIO
 
 import click
 
 from etq.cli import main
+from etq.cli.interrupts import cancelled_by
 from etq.cli.options import output_options, warehouse_option
 from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError
@@ -56,11 +58,13 @@ def sql(
 ) -> None:
     """Run SQL queries on a warehouse, or on a lake with Spark. The warehouse is opened for reading only.
 
-    Without QUERY, statements are read from stdin. The result of each is printed.
+    Without QUERY, statements are read from stdin, on a terminal with a prompt. The result of each is printed. At the
+    prompt, each line of statements opens the warehouse anew, so that others can write meanwhile.
 
     \b
     etq sql "FROM op_totals('run', unit := 'us') LIMIT 5" --db lab.duckdb
     etq sql "SELECT name, captured_at FROM captures" --format csv -o captures.csv
+    etq sql --db lab.duckdb
     etq sql -f questions.sql --db lab.duckdb
     etq sql "FROM regressions('device=pixel8')" --engine spark --lake fleet
     etq sql 'FROM op_totals($capture)' --captures model=mlp --engine spark --lake fleet
@@ -76,25 +80,53 @@ def sql(
         raise click.UsageError("--seconds can't be used with --engine spark")
     if external_access and (safe or lake is not None):
         raise click.UsageError("--external-access can't be used with --safe or --engine spark")
-    query = _query(query, file)
-    if lake is not None:
-        if safe:
-            raise click.UsageError("--safe can't be used with --engine spark")
-        from etq.spark.local import rows_of
+    if lake is not None and safe:
+        raise click.UsageError("--safe can't be used with --engine spark")
 
-        write_rows(*rows_of(lake, query, captures, megabytes), format, output, force=force)
-        return
-    if safe:
-        from etq.sandbox.client import MEGABYTES, SECONDS, ask
+    def answer(statements: str) -> None:
+        if lake is not None:
+            from etq.spark.local import rows_of
 
-        limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
-        write_rows(*ask(db, query, None, *limits), format, output, force=force)
-        return
+            write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
+        elif safe:
+            from etq.sandbox.client import MEGABYTES, SECONDS, ask
+
+            limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
+            write_rows(*ask(db, statements, None, *limits), format, output, force=force)
+        else:
+            _answer(db, statements, format, output, force=force, external_access=external_access)
+
+    if query is None and file is None and lake is None and output is None and is_prompt():
+        _prompt(db, answer)
+    else:
+        answer(_query(query, file))
+
+
+def is_prompt() -> bool:
+    """Whether there is a person to ask: a terminal for questions and answers."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _prompt(db: str, answer: Callable[[str], None]) -> None:
+    from etq.cli.prompt import run_prompt
     from etq.warehouse.warehouse import open
 
-    with open(db, read_only=True, external_access=external_access) as warehouse:
+    with open(db, read_only=True) as warehouse:
+        names = [name for (name,) in warehouse.rows("SELECT k.name FROM captures AS k ORDER BY ALL LIMIT 500")[1]]
+    run_prompt(answer, lambda name: show_views(name, None, None, force=False), names)
+
+
+def _answer(
+    db: str, statements: str, format: str | None, output: str | None, *, force: bool, external_access: bool
+) -> None:
+    from etq.warehouse.warehouse import open
+
+    with (
+        open(db, read_only=True, external_access=external_access) as warehouse,
+        cancelled_by(warehouse.connection.interrupt),
+    ):
         try:
-            write_each(warehouse, query, format, output, force=force)
+            write_each(warehouse, statements, format, output, force=force)
         except QueryError as error:
             from etq.database.connection import is_without_access
 
@@ -152,6 +184,11 @@ def views(name: str | None, format: str | None, output: str | None, force: bool)
     etq views
     etq views op_totals
     """
+    show_views(name, format, output, force=force)
+
+
+def show_views(name: str | None, format: str | None, output: str | None, *, force: bool) -> None:
+    """Print the list of tables, views and macros, or the documentation of one. Raises `EtqError` for an unknown one."""
     from etq import catalog
 
     if name is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
@@ -14,6 +15,7 @@ import click
 from etq.choices import UNITS
 from etq.cli.options import Command, classes_option
 from etq.errors import EtqError, printable
+from etq.render.progress import working
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Record, Warehouse
@@ -57,15 +59,16 @@ def open_file(file: str, read_options: FileOptions, views: Iterable[str] = ()) -
     """Load a file into a warehouse in memory, and create these views meanwhile; return both."""
     from etq.warehouse.ephemeral import open_ephemeral
 
-    warehouse, capture = open_ephemeral(
-        file,
-        views,
-        time_scale=read_options.time_scale,  # type: ignore[arg-type]  # click has checked it
-        clock_bits=None if read_options.clock_bits is None else int(read_options.clock_bits),  # type: ignore[arg-type]
-        etrecord=read_options.etrecord,
-        debug_buffer=read_options.debug_buffer,
-        program=read_options.pte,
-    )
+    with working(f"Reading {file}", sys.stderr):
+        warehouse, capture = open_ephemeral(
+            file,
+            views,
+            time_scale=read_options.time_scale,  # type: ignore[arg-type]  # click has checked it
+            clock_bits=None if read_options.clock_bits is None else int(read_options.clock_bits),  # type: ignore[arg-type]
+            etrecord=read_options.etrecord,
+            debug_buffer=read_options.debug_buffer,
+            program=read_options.pte,
+        )
     report_findings(warehouse, capture.capture_id)
     return warehouse, capture
 

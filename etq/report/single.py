@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
+from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
 from etq.report.page import Report, Section
 from etq.report.target import Target, basis_of, target_of, without_record
@@ -45,8 +46,16 @@ def report_of(
     with ExitStack() as stack:
         for preparation in _prepared(target):
             stack.enter_context(preparation)
-        sections = [section for make in _sections(target, part) if (section := make(target)) is not None]
+        sections = [*_made(target, _sections(target, part))]
     return Report("capture", target.name, sections)
+
+
+def _made(target: Target, makes: Sequence[Make]) -> Iterator[Section]:
+    """Yield the sections that the capture has."""
+    for number, make in enumerate(makes, 1):
+        stage(f"section {number} of {len(makes)}")
+        if (section := make(target)) is not None:
+            yield section
 
 
 def _prepared(target: Target) -> Iterator[AbstractContextManager[None]]:

@@ -52,6 +52,7 @@ class Batch:
     files: Sequence[FileToStore | EtqError]
     tables: Mapping[str, Future[Tables]]
     process: OtherProcess | None = None
+    on_read: Callable[[], None] = lambda: None  # called when another of the files was read, before it is committed
 
 
 def files_of(
@@ -67,12 +68,16 @@ def files_of(
 
 
 def store_many(
-    connection: duckdb.DuckDBPyConnection, files: Iterable[FileToStore | EtqError], links: Links
+    connection: duckdb.DuckDBPyConnection,
+    files: Iterable[FileToStore | EtqError],
+    links: Links,
+    on_read: Callable[[], None] = lambda: None,
 ) -> Iterator[list[Outcome]]:
     """Store files, and link their captures. Yields lists of outcomes, in the files' order, that are committed.
 
     Each file is stored completely or not at all; a failure doesn't stop the others. An error among `files` is returned
     as the outcome. Files are read on another thread, large traces in other processes, while earlier ones are written.
+    `on_read` is called when another file was read that shares a transaction.
     """
     pool, most = ThreadPoolExecutor(1), processes()
     waiting: deque[Batch] = deque()
@@ -80,7 +85,7 @@ def store_many(
         for together in _batches(files):
             # A first file is read here: there is nothing to store meanwhile.
             process = _process_for(connection, together) if waiting and most else None
-            waiting.append(Batch(together, _read_ahead(connection, together, pool), process))
+            waiting.append(Batch(together, _read_ahead(connection, together, pool), process, on_read))
             if len(waiting) > max(most, 1):
                 yield _store_next(connection, waiting, links)
         while waiting:
@@ -172,7 +177,7 @@ def _store_together(connection: duckdb.DuckDBPyConnection, batch: Batch, links: 
                 new.setdefault(each.source.sha256, at)
             elif not stored.is_changed_by(each.options, links):
                 outcomes[at] = stored.capture_id, False
-        outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, batch.tables, links)
+        outcomes |= _store_new(connection, {at: readable[at] for at in new.values()}, batch, links)
     for at, each in readable.items():
         if at not in outcomes:
             outcomes[at] = _store_alone(connection, each, links, batch.process)
@@ -247,7 +252,7 @@ def _store_alone(
 def _store_new(
     connection: duckdb.DuckDBPyConnection,
     files: Mapping[int, FileToStore],
-    tables: Mapping[str, Future[Tables]],
+    batch: Batch,
     links: Links,
 ) -> dict[int, Outcome]:
     """Return the outcomes of files of new content; empty if the database rejects the transaction."""
@@ -256,13 +261,14 @@ def _store_new(
     taken = _taken(connection, files.values())
     for at, each in files.items():
         try:
-            read = tables.get(each.source.sha256)
+            read = batch.tables.get(each.source.sha256)
             rows = _read(each) if read is None else read.result()
             captures[at] = new_capture(_free_name(each.source, taken), each.source, each.options, rows)
         except EtqError as error:
             outcomes[at] = error
         else:
             taken.add(captures[at].name)
+        batch.on_read()
     if captures:
         try:
             keys = in_transaction(connection, lambda: store_new(connection, list(captures.values()), links))

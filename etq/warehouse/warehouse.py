@@ -371,6 +371,7 @@ class Warehouse(Views):
         sidecar: bool = True,
         link_to: Sequence[str | Record | Program] = (),
         progress: Callable[[Given, Capture | EtqError], None] | None = None,
+        on_read: Callable[[], None] = lambda: None,
     ) -> list[Capture | EtqError]:
         """Ingest many profiling files (or their bytes), several times as fast as one by one.
 
@@ -380,6 +381,7 @@ class Warehouse(Views):
 
         link_to   records and programs (or names of records) that the captures are linked to
         progress  called with each file, and its capture or error, after it is committed
+        on_read   called when another small file was read, before it is committed together with others
 
         The other options are those of `ingest`, and apply to every file. Names are the files' stems, with folders
         before them if other content has that name.
@@ -399,7 +401,7 @@ class Warehouse(Views):
         links = [self._link(each) for each in link_to]
         listed = list(sources)
         find = partial(discover, pattern=label_from, of_git=of_git, sidecar=sidecar)
-        stored = store_many(self.connection, files_of(listed, options, find), links)
+        stored = store_many(self.connection, files_of(listed, options, find), links, on_read)
         results: list[Capture | EtqError] = []
         while (outcomes := self._next(stored)) is not None:
             for each in self._captures(outcomes):

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import io
+import re
+import time
 from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
+import etq
 from etq import cli
-from etq.render.progress import Progress
+from etq.render.progress import Progress, stage, working
 from tests.builders import dump, execute, run
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 def test_of_many_files_a_line_has_the_numbers(tmp_path: Path) -> None:
@@ -34,10 +43,6 @@ def test_of_many_files_a_line_has_the_numbers(tmp_path: Path) -> None:
 
 
 def test_messages_go_above_the_progress_line() -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
     terminal = Terminal()
     with Progress("Ingesting", 3, terminal) as progress:
         progress.advance()
@@ -56,3 +61,40 @@ def test_messages_go_above_the_progress_line() -> None:
     with Progress("Ingesting", 3, silent, is_quiet=True) as progress:
         progress.advance()
     assert silent.getvalue() == ""
+
+
+def test_the_bar_moves_with_each_file_that_is_read(tmp_path: Path) -> None:
+    """All of these share a transaction, so none is finished before the last one is read."""
+    for number in range(5):
+        (tmp_path / f"f{number}.etdp").write_bytes(dump(run("Execute", execute(0, 60 + number))))
+    seen: list[tuple[str, int]] = []
+    with etq.open() as warehouse:
+        warehouse.ingest_many(
+            sorted(tmp_path.glob("*.etdp")),
+            on_read=lambda: seen.append(("read", len(seen))),
+            progress=lambda *_: seen.append(("stored", len(seen))),
+        )
+    assert [what for what, _ in seen] == ["read"] * 5 + ["stored"] * 5
+    terminal = Terminal()
+    with Progress("Ingesting", 5, terminal) as progress:
+        for move in (progress.begin, progress.advance, progress.begin, progress.clear, progress.begin):
+            move()
+    assert re.findall(r"\d/5", terminal.getvalue()) == ["0/5", "3/5"]
+
+
+def test_what_takes_long_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etq.render.progress._SILENT", 0.05)
+    terminal = Terminal()
+    with working("Reading a\x1bb", terminal):
+        time.sleep(0.2)
+        stage("part 2")
+        time.sleep(0.2)
+    shown = [part.strip() for part in terminal.getvalue().split("\r")]
+    assert "Reading a\\x1bb, 0 s" in shown and "Reading a\\x1bb: part 2, 0 s" in shown and shown[-1] == ""
+    quick, pipe = Terminal(), io.StringIO()
+    with working("Reading", quick):
+        pass
+    with working("Reading", pipe):
+        time.sleep(0.2)
+    stage("of nothing")
+    assert quick.getvalue() == pipe.getvalue() == ""

@@ -1,0 +1,158 @@
+"""`etq sql` without a query on a terminal, as a person types."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq.cli.prompt import Completer, is_whole
+from tests.cli.test_terminal import environment
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+
+# Takes longer than any test waits.
+ENDLESS = "SELECT count(*) FROM range(10000000000) AS a, range(1000000) AS b WHERE a.range % 7 = b.range % 11;"
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("prompt") / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(CAPTURES / "mlp/mlp.etdp", name="my run")
+    return str(path)
+
+
+class Person:
+    """Types at a prompt, and reads what it shows."""
+
+    def __init__(self, db: str, home: Path, *options: str) -> None:
+        self._ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "etq", "sql", "--db", db, *options]
+        given = environment(XDG_STATE_HOME=str(home), TERM="dumb", COLUMNS="100", NO_COLOR="1")
+        self._process = subprocess.Popen(
+            command,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env=given,
+            start_new_session=True,
+            preexec_fn=take_terminal,  # noqa: PLW1509 - the test has one thread
+        )
+        os.close(theirs)
+        self.wait_for("etq> ")
+
+    def wait_for(self, text: str, seconds: float = 20) -> str:
+        """What is shown up to a text."""
+        shown, end = "", time.monotonic() + seconds
+        while text not in shown:
+            assert select.select([self._ours], [], [], max(end - time.monotonic(), 0))[0], shown
+            shown += os.read(self._ours, 65536).decode()
+        return shown.replace("\r\n", "\n")
+
+    def type(self, text: str, until: str = "etq> ") -> str:
+        os.write(self._ours, text.encode())
+        return self.wait_for(until)
+
+    def end(self, key: str = "\x04") -> int:
+        os.write(self._ours, key.encode())
+        status = self._process.wait(60)
+        os.close(self._ours)
+        return status
+
+
+def take_terminal() -> None:
+    """Make the terminal at stdin that of the process, so that it gets Ctrl-C."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
+@pytest.fixture
+def person(lab: str, tmp_path: Path) -> Iterator[Person]:
+    yield Person(lab, tmp_path)
+
+
+def test_statements_are_answered_and_remembered(lab: str, tmp_path: Path) -> None:
+    person = Person(lab, tmp_path)
+    assert re.search(r"\n *6\n", person.type("SELECT 1 +\n", "...> ") + person.type("5;\n"))
+    assert "my run" in person.type("SELECT name FROM captures; SELECT 2;\n")
+    assert person.end() == 0
+    assert "SELECT name FROM captures; SELECT 2;" in (tmp_path / "etq/sql_history").read_text()
+    again = Person(lab, tmp_path)
+    assert "my run" in again.type("\x1b[A\n")
+    assert again.end(".quit\n") == 0
+
+
+def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> None:
+    shown = person.type("SELECT 1 FROMM captures WHERE;\n")
+    line, pointer = re.search(r"LINE 1: (.*)\n( *\^)", shown).groups()  # type: ignore[union-attr]
+    assert "Error: syntax error at or near" in shown and line.startswith("SELECT 1 FROMM")
+    assert len(pointer) > len("LINE 1: ")
+    assert "no such" in person.type(".nosuch\n").replace("no .nosuch", "no such")
+    assert re.search(r"\n *3\n", person.type("SELECT 3;\n"))
+    assert person.end() == 0
+
+
+def test_interrupts_cancel_the_statement(person: Person) -> None:
+    person.type("SELECT 1 +\n", "...> ")
+    person.type("\x03")
+    assert re.search(r"\n *4\n", person.type("SELECT 4;\n"))
+    os.write(person._ours, f"{ENDLESS}\n".encode())
+    time.sleep(3)
+    assert "Cancelled" in person.type("\x03")
+    assert re.search(r"\n *5\n", person.type("SELECT 5;\n"))
+    assert person.end() == 0
+
+
+def test_directives(person: Person) -> None:
+    assert "op_totals" in person.type(".views\n")
+    assert "share_percent" in person.type(".views op_totals\n")
+    assert "Ctrl-D" in person.type(".help\n")
+    assert person.end(".exit\n") == 0
+
+
+def test_others_write_meanwhile(lab: str, person: Person) -> None:
+    assert run_etq("ingest", str(CAPTURES / "mlp/mlp_static.etdp"), "--db", lab).exit_code == 0
+    assert "mlp_static" in person.type("SELECT name FROM captures;\n")
+    assert person.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("SELECT 1;", True), ("SELECT 1", False), ("SELECT ';", False), ("SELECT ';';", True), ("SELECT 1; -- a", True),
+     ("SELECT 1 -- ;", False), ("SELECT 1 /* ;", False), ("SELECT 1 /* ; */ ; ", True), ('SELECT 1 AS "a;', False),
+     ("SELECT 'it''s;", False), ("SELECT 'it''s';", True)],
+)  # fmt: skip
+def test_the_end_of_a_statement(text: str, expected: bool) -> None:
+    assert is_whole(text) is expected
+
+
+@pytest.mark.parametrize(
+    ("before", "begun", "expected"),
+    [("FROM ", "op_tot", ["op_totals"]), ("FROM op_totals('", "my", ["my run"]), ("", "SEL", ["SELECT"]),
+     ("SELECT ", "share_p", ["share_percent"]), ("FROM op_totals('my run') WHERE ", "my", [])],
+)  # fmt: skip
+def test_completion(before: str, begun: str, expected: list[str]) -> None:
+    completer = Completer(["my run"], lambda: before)
+    found: list[str] = []
+    while (match := completer(begun, len(found))) is not None:
+        found.append(match)
+    assert found == expected
+
+
+def test_a_syntax_error_of_a_query_points_at_the_place(lab: str) -> None:
+    result = run_etq("sql", "SELECT 1\nFROMM x WHERE", "--db", lab)
+    assert result.exit_code == 1
+    error, line, pointer = result.stderr.splitlines()[:3]
+    assert error.startswith("Error: syntax error") and line.startswith("LINE 2: ") and pointer.strip().startswith("^")
