@@ -49,6 +49,14 @@ QUESTIONS: Final = (
 )
 
 
+NEXT: Final = """
+    etq captures --db {db}
+    etq ops mlp --db {db}
+    etq report mlp --db {db} --open
+    etq serve --db {db} --open
+"""
+
+
 def run(db: str | None) -> None:
     """Ingest the bundled captures and print the answers to `QUESTIONS`, each with its SQL."""
     folder = Path(next(iter(etq.datasets.__path__)))
@@ -60,6 +68,7 @@ def run(db: str | None) -> None:
             answer = table(relation.columns, relation.fetchall(), style_of(sys.stdout))
             sys.stdout.write(f"\n{question}\n\n    {query}\n\n{answer}")
     if db is None:
-        sys.stdout.write("\nKeep such a warehouse with: etq demo --db demo.duckdb\n")
+        sys.stdout.write("\nNext, keep these captures and look at them:\n\n    etq demo --db demo.duckdb\n")
     else:
-        sys.stdout.write(f"\nThe warehouse is {db}; ask it with: etq sql \"FROM op_totals('mlp')\" --db {db}\n")
+        sys.stdout.write(f"\nNext, look at the captures, which {db} has:\n")
+    sys.stdout.write(NEXT.format(db=db or "demo.duckdb"))

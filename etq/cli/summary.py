@@ -51,13 +51,12 @@ _CAPTURE: Final = """
     FROM captures AS k WHERE k.capture_id = _capture_id($capture)
 """
 _HEADLINE: Final = """
-    SELECT h.number || CASE WHEN count(*) OVER (PARTITION BY h.number) > 1 THEN ' of ' || h.part ELSE '' END,
-        h.value, h.low, h.high, h.runs, h.unit
+    SELECT h.number, h.part, h.value, h.low, h.high, h.runs, h.unit
     FROM headline($capture) AS h
     WHERE h.value > 0
 """
 _STEPS: Final = """
-    SELECT 'step', median(s.total), quantile_cont(s.total, 0.1), quantile_cont(s.total, 0.9), count(*),
+    SELECT 'step', NULL, median(s.total), quantile_cont(s.total, 0.1), quantile_cont(s.total, 0.9), count(*),
         any_value(s.unit)
     FROM wide_steps($capture) AS s
     HAVING count(*) > 0
@@ -188,10 +187,11 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     yield ""
     if not rows:
         yield "nothing was executed"
-    widest = max((width_of(printable(what)) for what, *_ in rows), default=0)
+    parts = Counter(number for number, *_ in rows)
+    names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
+    widest = max(map(width_of, names), default=0)
     noun = "step" if capture.format == TRACE else "run"
-    for what, value, low, high, runs, unit in rows:
-        name = printable(what)
+    for name, (_, _, value, low, high, runs, unit) in zip(names, rows, strict=True):
         spread = "" if low is None else f"  p10 {_quantity(low, unit)}, p90 {_quantity(high, unit)}"
         counted = f", {_counted(runs, noun)}" if spread else ""
         yield f"{name}{' ' * (widest - width_of(name))}  {_quantity(value, unit):>8}{spread}{counted}"
