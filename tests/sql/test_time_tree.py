@@ -133,7 +133,7 @@ def test_every_capture_adds_up_by_event(all_captures: Warehouse, name: str) -> N
         ours[name_of_op] += node["self_ticks"]
     theirs: dict[str, int] = defaultdict(int)
     for row in all_captures.op_totals(name, unit="ns", runs="all").fetchall():
-        theirs[row[0]] += row[-1] if row[9] is not None else 0
+        theirs[row[0]] += row[11] if row[9] is not None else 0
     assert {op: ticks for op, ticks in ours.items() if ticks} == {op: ticks for op, ticks in theirs.items() if ticks}
 
 

@@ -104,6 +104,8 @@ warehouse.op_totals(capture, runs="all")
         "67.0399",
         "us",
         "24072056",
+        "100",
+        "240.721",
     ]
     assert len(rows) == 7 and "NULL" not in shown["text/html"]
     assert shown["text/plain"].splitlines()[0].split() == head
