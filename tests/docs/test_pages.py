@@ -56,12 +56,10 @@ def test_commands_parse(page: Path) -> None:
     for code in fences(page, "sh"):
         for line in code.replace("\\\n", "").splitlines():
             if line.strip().startswith("etq "):
-                name, *arguments = shlex.split(line.split(" | ")[0], comments=True)[1:]
-                if "." in name or "/" in name:  # a file alone: its summary
-                    name, arguments = "summary", [name, *arguments]
-                command = main.get_command(click.Context(main), name)
-                assert command is not None, line
-                command.make_context(name, list(arguments) if name != "ingest" else ["x.etdp", *arguments[1:]])
+                words = shlex.split(line.split(" | ")[0], comments=True)[1:]
+                name, command, arguments = main.resolve_command(click.Context(main), words)
+                assert name is not None and command is not None, line
+                command.make_context(name, arguments if name != "ingest" else ["x.etdp", *arguments[1:]])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)
