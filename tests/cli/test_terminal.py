@@ -113,7 +113,7 @@ def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
     shown = on_terminal("ops", CONVNET, "--runs", "all", width=132)
     head, rule, *rows = shown.splitlines()
     assert head.startswith("\x1b[1mop\x1b[0m") and "\x1b[1mshare %\x1b[0m" in head
-    assert plain(head).split() == "op kind calls total avg min max share % unit".split()
+    assert plain(head).split() == "op kind per_execute per_call share % calls min max unit".split()
     assert set(plain(rule)) == {"-", " "}
     first = next(row for row in rows if "DELEGATE_CALL" in row)
     # 75.7 % of 24 cells are 18.2 of them: 18 whole ones and an eighth.
