@@ -58,6 +58,32 @@ def test_two_tabs_while_a_writer_adds(browser: WebDriver, tmp_path: Path) -> Non
     complaints(browser)
 
 
+def test_empty_pages_offer_the_next_step(browser: WebDriver, tmp_path: Path) -> None:
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    with serving(path) as server:
+        for page in ("", "compare", "trends"):
+            browser.get(f"{server.url}/{page}")
+            until(
+                browser, "document.getElementById('state').textContent.includes('The warehouse is empty: add captures')"
+            )
+        for number in (1, 2):
+            with etq.open(path, wait=10) as lab:
+                lab.ingest(capture(number), name=f"run{number}")
+            browser.get(f"{server.url}/compare")
+            if number == 1:
+                until(browser, "document.getElementById('state').textContent.includes('a comparison needs two')")
+        until(browser, "document.getElementById('last-two')")
+        browser.find_element(By.ID, "last-two").click()
+        until(browser, "document.querySelector('h1')?.textContent.includes('→')")
+        browser.get(f"{server.url}/trends")
+        until(browser, "document.getElementById('state').textContent.includes('etq label CAPTURE build=1')")
+        assert "no capture has a label build, a label commit with commit_time or a captured_at" in text(
+            browser, "#state"
+        )
+    complaints(browser)
+
+
 @whole
 def test_what_is_new_since_the_last_visit(browser: WebDriver, tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"

@@ -192,7 +192,6 @@ etq.pageOfCaptures = async () => {
         },
       })] : []),
     );
-    if (!all) etq.state(`The warehouse is empty: add captures with etq ingest FILE... --db ${etq.source}`);
   }
 
   function drawPicked() {
@@ -274,6 +273,7 @@ etq.pageOfCaptures = async () => {
   }
 
   async function loadSeries() {
+    etq.state(page.captures.length ? "" : etq.emptyText());
     // What can't be had leaves its column empty; the page of trends reports why.
     page.series = await etq.series().catch(() => null);
     if (page.captures.length) show({ keeps: true });
@@ -312,7 +312,6 @@ etq.pageOfCaptures = async () => {
       seen = now;
       picked.length = 0;
       await filter({ keeps: true });
-      etq.state("");
       await loadSeries();
     } catch (error) {
       etq.state(error.message, true);

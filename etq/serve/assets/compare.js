@@ -91,4 +91,8 @@ etq.pageOfComparison = async () => {
   }).catch(() => {}); // the comparison reports what is wrong
   await load();
   await known;
+  if (!captures || etq.parameters().base || etq.parameters().new) return;
+  if (!captures.length) etq.state(etq.emptyText());
+  else if (captures.length === 1) etq.state(`There is one capture, and a comparison needs two: add others with etq ingest FILE... --db ${etq.source}`);
+  else document.getElementById("state").append(" ", etq.element("a", { id: "last-two", href: etq.compareLink("@previous", "@latest"), text: "Or compare the last capture with the one before." }));
 };

@@ -81,6 +81,8 @@ etq.state = (text, isError = false) => {
   state.hidden = text === "";
 };
 
+etq.emptyText = () => `The warehouse is empty: add captures with etq ingest FILE... --db ${etq.source}`;
+
 // The page's parameters, which its link has.
 etq.parameters = () => Object.fromEntries(new URLSearchParams(location.search));
 

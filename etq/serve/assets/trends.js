@@ -61,11 +61,17 @@ etq.pageOfTrends = async () => {
 
   tools.append(form);
   etq.onStep(load);
-  etq.captures().then((found) => {
+  const known = etq.captures().then((found) => {
     document.body.append(etq.suggestions(found));
     for (const key of [...found.labels.keys(), "captured_at"]) {
       if (![...order.options].some((each) => each.value === key)) order.append(etq.element("option", { value: key, text: etq.short(key, 40) }));
     }
-  }).catch(() => {}); // only suggestions
+    return found;
+  }).catch(() => null); // only suggestions
   await load();
+  const found = await known;
+  if (found && !found.length) etq.state(etq.emptyText());
+  else if (found && document.documentElement.dataset.ready === "failed" && !etq.parameters().over) {
+    document.getElementById("state").append(` A label is given with etq label CAPTURE build=1 --db ${etq.source}, or by etq ingest with --label or --label-git.`);
+  }
 };
