@@ -37,6 +37,7 @@ LAYERS = (
     ),
     "etq.sandbox",
     "etq.export",
+    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table"),
     "etq.warehouse",
     # With what fills a lake from a warehouse.
     "etq.lake",
