@@ -27,6 +27,7 @@ LAYERS = (
     "etq.lake.reading",
     "etq.sandbox",
     "etq.export",
+    *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table"),
     "etq.warehouse",
     *("etq.lake.writing", "etq.lake"),
     "etq.analysis",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
@@ -43,6 +44,14 @@ OPTIONS: Final = ("unit", "quantile", "phase", "history", "alpha", "min_effect",
 _numbers: Final = count(1)
 # What the views select from.
 _COMPARISON: Final = re.compile(r"\b_comparison\([^()]*\)")
+
+
+def verdicts_of(warehouse: Warehouse, base: str, new: str, options: dict[str, Any]) -> list[str]:
+    """Return what was decided about two sides, as sentences. Raises `QueryError` for an unknown option."""
+    if unknown := sorted(set(options) - set(OPTIONS)):
+        raise QueryError(f"compare takes no {unknown[0]}; it takes {', '.join(OPTIONS)}")
+    with closing(Comparison(warehouse, base, new, dict.fromkeys(OPTIONS) | options)) as comparison:
+        return [line for line, _ in comparison.lines()]
 
 
 class Comparison:

@@ -16,6 +16,7 @@ import duckdb
 from etq.database.handles import Capture, Handle, Program, Record
 from etq.errors import message_of
 from etq.render.table import shown, table
+from etq.warehouse.result import Result
 
 ROWS: Final = 60
 
@@ -29,8 +30,11 @@ def register() -> None:
     for kind in (Capture, Record, Program):
         html_formatter.for_type(kind, described)
     formatter = shell.display_formatter.mimebundle_formatter
-    if duckdb.DuckDBPyRelation not in formatter.type_printers:
-        formatter.for_type(duckdb.DuckDBPyRelation, bundle_of)
+    show = formatter.type_printers.get(duckdb.DuckDBPyRelation)
+    if show is None:
+        show = bundle_of
+        formatter.for_type(duckdb.DuckDBPyRelation, show)
+    formatter.for_type(Result, lambda result: show(result.relation))
 
 
 def bundle_of(relation: duckdb.DuckDBPyRelation) -> dict[str, str]:

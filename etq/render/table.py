@@ -33,6 +33,8 @@ _FOREMOST: Final = (
 )
 # Whether tables on terminals have all their columns, several tables below each other if they don't fit: --wide.
 wide: Final[ContextVar[bool]] = ContextVar("wide", default=False)
+# How to see the columns that a terminal has no room for.
+HINT: Final = "--wide shows all columns, --columns those that you name"
 # Columns that a wide terminal shows with bars; only the first of these that a table has.
 _SHARES: Final = ("share_percent", "self_cpu_percent", "share")
 _REST: Final = ("(framework)", "(unattributed)", "(delegate layout)")
@@ -51,17 +53,19 @@ _STYLES: Final = {
 Rows = Sequence[Sequence[Any]]
 
 
-def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN) -> str:
+def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN, hint: str = HINT) -> str:
     """Return the rows as aligned text.
 
     On a terminal, lines fit its width: names of kernels are folded, numbers of a column have the same decimals, texts
-    are shortened, and columns that don't fit are left out, and named. Shares have bars if there is room, and verdicts
-    are coloured if colours are on.
+    are shortened, and columns that don't fit are left out, and named, with a hint at how to see them. Shares have bars
+    if there is room, and verdicts are coloured if colours are on.
     """
-    return "".join(table_parts(columns, [rows], style))
+    return "".join(table_parts(columns, [rows], style, hint))
 
 
-def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle = PLAIN) -> Iterator[str]:
+def table_parts(
+    columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle = PLAIN, hint: str = HINT
+) -> Iterator[str]:
     """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
     remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
     first = next(remaining, [])
@@ -75,7 +79,7 @@ def table_parts(columns: Sequence[str], parts: Iterable[Rows], style: TerminalSt
         yield layout.lines(_of(kept, rows))
     if first and (others := [printable(name) for at, name in enumerate(columns) if at not in kept]):
         assert style.width is not None
-        text = f"Not shown: {', '.join(others)}; --wide shows all columns, --columns those that you name"
+        text = f"Not shown: {', '.join(others)}; {hint}"
         yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
 
 

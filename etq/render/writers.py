@@ -63,10 +63,10 @@ def write(
     format = _checked_format(format, path)
     query = selection.get().query(warehouse, query, parameters)
     if format in BINARY:
-        _write_binary(warehouse.connection, warehouse.sql(query, **parameters), format, path, force=force)
+        _write_binary(warehouse.connection, warehouse.relation(query, **parameters), format, path, force=force)
         return True
     if format in DELIMITERS:
-        relation = warehouse.sql(query, **parameters)
+        relation = warehouse.relation(query, **parameters)
         if relation is None:  # an empty query
             return False
         with _text_output(path, force=force) as stream, _query_errors():

@@ -32,17 +32,23 @@ def stub() -> str:
         "# Made from the SQL files by the build (etq.building).",
         "from collections.abc import Sequence",
         "",
-        "import duckdb",
+        "from typing import Any",
         "",
         "from etq.catalog import SqlObject",
         "from etq.database.handles import Capture, Program, Record",
+        "from etq.warehouse.result import Result",
+        "",
+        "class AllViews:",
+        "    def __getattr__(self, name: str) -> Any: ...",
         "",
         "class Views:",
+        "    @property",
+        "    def views(self) -> AllViews: ...",
     ]
     for macro in (known for known in catalog.public_objects() if known.kind == "table macro"):
         lines += [f"    def {macro.name}(", "        self,"]
         lines += [f"        {parameter.name}: {_python_type(macro, parameter)}," for parameter in macro.parameters]
-        lines += ["    ) -> duckdb.DuckDBPyRelation: ..."]
+        lines += ["    ) -> Result: ..."]
     lines += [
         "",
         "def table_macros() -> list[SqlObject]: ...",

@@ -11,12 +11,18 @@ from etq import catalog
 from etq.database.handles import Capture
 from etq.errors import QueryError
 from etq.warehouse.formats import narrowed
+from etq.warehouse.nearest import nearest_words
+from etq.warehouse.result import Result
 
 # Parameters that name a capture: they are resolved first, so that errors are raised at the call, not when rows are
 # read.
 CAPTURES: Final = frozenset({"capture", "baseline", "base", "new", "etdump", "trace"})
 # Views whose names begin so take selectors of several captures, or programs, as `base` and `new`.
 OF_SIDES: Final = "compare"
+
+
+# Views that most people begin with, which `dir` names next to the methods.
+MAIN: Final = ("advice", "headline", "module_totals", "op_totals", "regressions", "trend")
 
 
 class Views:
@@ -28,7 +34,8 @@ class Views:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         macro = catalog.objects().get(name)
         if macro is None or macro.kind != "table macro" or not macro.is_public:
-            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+            near = "" if name.startswith("_") else nearest_words(name, {*dir(self), *dir(self.views)})
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{near}")
         signature = _signature(macro)
 
         def view(*args: Any, **kwargs: Any) -> Any:
@@ -54,7 +61,7 @@ class Views:
         view.__signature__ = signature  # type: ignore[attr-defined]
         return view
 
-    def _answered(self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]) -> Any:
+    def _answered(self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]) -> Result:
         """Return the rows of a view; read at once if what it needs was computed for it."""
         from etq.warehouse.focus import is_prepared, prepared_for
 
@@ -62,14 +69,36 @@ class Views:
             return self.sql(query, **taken)
         with prepared_for(self, name, captures["capture"], taken.get("unit")):
             rows = self.sql(query, **taken).to_arrow_table()
-        return self.connection.from_arrow(rows)
+        return Result(self.connection.from_arrow(rows))
 
     def _format(self, arguments: Mapping[str, Any]) -> str | None:
         """The format of the view's capture, None if unknown."""
         return arguments["capture"].format if isinstance(arguments.get("capture"), Capture) else None
 
+    @property
+    def views(self) -> AllViews:
+        """All views, for completion: `warehouse.views.op_totals` is `warehouse.op_totals`."""
+        return AllViews(self)
+
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(macro.name for macro in table_macros())})
+        """The methods of a warehouse, and its main views; `dir(warehouse.views)` has all views."""
+        return sorted([name for name in super().__dir__() if not name.startswith("_")] + [*MAIN])
+
+
+class AllViews:
+    """The views of a warehouse, by name."""
+
+    def __init__(self, warehouse: Views) -> None:
+        self._warehouse = warehouse
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found: Callable[..., Any] = getattr(self._warehouse, name)
+        return found
+
+    def __dir__(self) -> list[str]:
+        return [macro.name for macro in table_macros()]
 
 
 def table_macros() -> list[catalog.SqlObject]:

@@ -13,6 +13,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -27,7 +28,9 @@ from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, on_notice
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
+from etq.warehouse.compared import Compared
 from etq.warehouse.nearest import explained as explained_selector
+from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
@@ -131,11 +134,12 @@ def _open_lake(
 class Warehouse(Views):
     """An open warehouse, returned by `open`. A context manager; `close` may be called more than once.
 
-    Threads may share a warehouse: their queries run one after the other. A relation runs its query when it is read, so
+    Threads may share a warehouse: their queries run one after the other. A result runs its query when it is read, so
     read it while no other thread queries the warehouse; `rows` is safe for all threads.
 
-    Each public table macro of the SQL is a method of the same name, which returns a DuckDB relation: `.show()`,
-    `.fetchall()`, `.df()`, `.to_arrow_table()`.
+    Each view (public table macro of the SQL) is a method of the same name, which returns a `Result`: `.show()`,
+    `.fetchall()`, `.df()`, `.to_arrow_table()`. `dir(warehouse.views)` lists them, and `help(warehouse.op_totals)` is
+    the documentation of one.
     """
 
     def __init__(self, database: Database) -> None:
@@ -183,12 +187,16 @@ class Warehouse(Views):
         state = "closed" if not self.is_open else "read-only" if self.read_only else "open"
         return f"<etq.Warehouse {self.path or ':memory:'} ({state})>"
 
-    def sql(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
-        """Return the result of a query as a relation. `$name` is a parameter: a value, `Capture`, `Record` or
-        `Program`.
+    def sql(self, query: str, /, **parameters: Any) -> Result:
+        """Return the result of a query. `$name` is a parameter: a value, `Capture`, `Record` or `Program`.
 
-        Raises `QueryError` for a wrong query; errors in the data are raised when the relation is read.
+        Raises `QueryError` for a wrong query; errors in the data are raised when the result is read.
         """
+        relation = self.relation(query, **parameters)
+        return None if relation is None else Result(relation)
+
+    def relation(self, query: str, /, **parameters: Any) -> duckdb.DuckDBPyRelation:
+        """Return the same as DuckDB's relation."""
         try:
             with self._database.lock:
                 return self._connection_for(query).sql(query, params=_values(parameters))
@@ -265,9 +273,40 @@ class Warehouse(Views):
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
-    def captures(self) -> duckdb.DuckDBPyRelation:
-        """Return all captures with their labels, one row each, in the order of ingest."""
-        return self.sql("FROM capture_summary")
+    def captures(self, selector: str | None = None) -> Result:
+        """Return the captures that a selector matches, or all, with their labels, one row each, in the order of ingest.
+
+        There are no rows if none matches.
+        """
+        if selector is None:
+            return self.sql("FROM capture_summary")
+        chosen = "SELECT m.name FROM _matching_captures($selector) AS m"
+        return self.sql(f"FROM capture_summary AS s WHERE s.name IN ({chosen})", selector=selector)
+
+    def compare(self, base: str | Capture, new: str | Capture, **options: Any) -> Compared:
+        """Compare two sides, each of one capture or of several, by a selector. `show()` prints what changed.
+
+        options  as of `compare_ops`: unit, quantile, phase, history, alpha, min_effect, allow_mismatch
+
+        Raises `QueryError` for an unknown capture or option, and for sides that can't be compared.
+        """
+        base, new = (side.sha256 if isinstance(side, Capture) else side for side in (base, new))
+        given = {name: value for name, value in options.items() if value is not None}
+        verdicts = _later("etq.analysis.comparison").verdicts_of(self, base, new, given)
+        return Compared(self, base, new, given, verdicts)
+
+    def report(
+        self, captures: str | Capture | Sequence[str | Capture], path: str | os.PathLike[str], **options: Any
+    ) -> None:
+        """Write the report of a capture, or of two sides (a list), to an HTML file, which is replaced.
+
+        options  as of `etq.report.write`: of one capture unit, method, runs; of two sides those of `compare`
+
+        Raises `QueryError` for an unknown capture or unit, and for sides that can't be compared; `EtqError` for an
+        unknown option.
+        """
+        sides = [captures] if isinstance(captures, str | Capture) else captures
+        _later("etq.report").write(self, sides, path, **options)
 
     def record(self, selector: str) -> Record:
         """Return the record of a name or hash prefix. Raises `QueryError` if none matches, or several do."""
@@ -668,7 +707,7 @@ class Warehouse(Views):
 
         to_file(parts(self, capture, to, **options), os.fspath(path))
 
-    def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> duckdb.DuckDBPyRelation:
+    def decoded_metadata(self, capture: str | Capture, decoder: Decoder) -> Result:
         """Metadata that delegates log with times, decoded by a function of an event's name and its bytes, which returns
         a mapping, or None for bytes that it doesn't know.
 
@@ -680,7 +719,7 @@ class Warehouse(Views):
         from etq.warehouse.metadata_decoder import decoded_metadata
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        return self.connection.from_arrow(decoded_metadata(self, found, decoder))
+        return Result(self.connection.from_arrow(decoded_metadata(self, found, decoder)))
 
     def _query_error(self, error: duckdb.Error) -> QueryError:
         """Return the error to raise for DuckDB's error."""
@@ -727,6 +766,11 @@ class Warehouse(Views):
         found = {row[0]: Capture(*row) for row in self._database.fetch(query, {"keys": keys})}
         for each in outcomes:
             yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1]).within(self)
+
+
+def _later(module: str) -> Any:
+    """Return a module of a layer above: a user finds its function at the warehouse, which is imported without it."""
+    return import_module(module)
 
 
 def _values(parameters: dict[str, Any]) -> dict[str, Any] | None:

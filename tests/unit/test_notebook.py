@@ -136,14 +136,14 @@ def test_names_are_shown_as_text(warehouse: Warehouse) -> None:
         dump(run("Execute", kernel(EVIL, 10, 30), execute(0, 60))), name=EVIL.replace("\x1b", "")
     )
     warehouse.label(capture, device="<img src=x onerror=alert(1)>")
-    shown = bundle_of(warehouse.op_totals(capture))
+    shown = bundle_of(warehouse.op_totals(capture).relation)
     table = Table(shown["text/html"])
     assert table.rows[1][0] == "(unattributed)" and table.rows[2][0] == EVIL.replace("\x1b", "\\x1b")
     assert "\x1b" not in shown["text/html"] + shown["text/plain"]
     shown_capture = Table(described(capture))
     assert table.tags | shown_capture.tags <= {"table", "thead", "tbody", "tr", "th", "td", "p", "small"}
     assert ["labels", "device=<img src=x onerror=alert(1)>"] in shown_capture.rows
-    named = Table(bundle_of(warehouse.sql('SELECT NULL AS "<b>"'))["text/html"])
+    named = Table(bundle_of(warehouse.relation('SELECT NULL AS "<b>"'))["text/html"])
     assert named.rows == [["<b>"], [""]] and "b" not in named.tags
 
 

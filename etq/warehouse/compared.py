@@ -1,0 +1,65 @@
+"""A comparison of two sides in Python: what `warehouse.compare(base, new)` returns."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.errors import printable
+
+if TYPE_CHECKING:
+    from etq.warehouse.result import Result
+    from etq.warehouse.views import Views
+
+# Options that the view of findings lacks: they are about what is measured.
+_NOT_OF_FINDINGS: Final = ("unit", "alpha", "min_effect")
+# The columns of ops that `show` prints.
+_SHOWN: Final = (
+    *("op", "module_path", "instruction_id", "verdict", "change_percent"),
+    *("base", "new", "unit", "share_percent"),
+)
+
+
+class Compared:
+    """Two sides that were compared.
+
+    `verdicts` are sentences: what changed, then the totals, each with its verdict. `totals`, `modules`, `ops` and
+    `findings` are the rows of the views `compare_captures`, `compare_modules`, `compare_ops` and `compare_findings`.
+    """
+
+    def __init__(self, warehouse: Views, base: str, new: str, options: dict[str, Any], verdicts: list[str]) -> None:
+        self.verdicts = verdicts
+        self._warehouse = warehouse
+        self._base, self._new = base, new
+        self._options = options
+
+    @property
+    def totals(self) -> Result:
+        """The rows of `compare_captures`."""
+        return self._warehouse.compare_captures(self._base, self._new, **self._options)
+
+    @property
+    def modules(self) -> Result:
+        """The rows of `compare_modules`."""
+        return self._warehouse.compare_modules(self._base, self._new, **self._options)
+
+    @property
+    def ops(self) -> Result:
+        """The rows of `compare_ops`: those that explain most of the difference first."""
+        return self._warehouse.compare_ops(self._base, self._new, **self._options)
+
+    @property
+    def findings(self) -> Result:
+        """The rows of `compare_findings`: what to know about the sides."""
+        options = {name: value for name, value in self._options.items() if name not in _NOT_OF_FINDINGS}
+        return self._warehouse.compare_findings(self._base, self._new, **options)
+
+    def show(self, rows: int = 10) -> None:
+        """Print the verdicts, and the first rows of `ops`."""
+        sys.stdout.write(f"{self}\n\n")
+        self.ops.select(*_SHOWN).show(rows)
+
+    def __str__(self) -> str:
+        return "\n".join(map(printable, self.verdicts))
+
+    __repr__ = __str__

@@ -1,0 +1,159 @@
+"""What a person finds at a warehouse in Python: its methods, its views, and results that print themselves."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import etq
+from etq import catalog
+from etq.errors import EtqError, QueryError
+from etq.render import table as tables
+from etq.render.terminal import TerminalStyle
+from etq.warehouse import result
+from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
+from tests.sql.test_trends import capture
+from tests.warehouses import empty_warehouse
+
+BUILDS = 6
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """Six captures of build 1, and six of build 2, whose `addmm` is slower."""
+    with empty_warehouse() as warehouse:
+        ingest_all(
+            warehouse,
+            [
+                Labelled(
+                    f"b{build}-{number}",
+                    capture(10 * build + number, {"addmm": 1.5} if build == 2 else None),
+                    {"build": str(build)},
+                    None,
+                )
+                for build in (1, 2)
+                for number in range(BUILDS)
+            ],
+        )
+        yield warehouse
+
+
+def test_dir_is_short_and_has_all_methods(lab: Warehouse) -> None:
+    names = dir(lab)
+    assert {"captures", "compare", "report", "trend", "ingest", "sql", "views", "op_totals"} <= {*names}
+    assert len(names) <= 45 and not [name for name in names if name.startswith("_")]
+    assert all(hasattr(lab, name) for name in names)
+    macros = [each.name for each in catalog.public_objects() if each.kind == "table macro"]
+    assert sorted(dir(lab.views)) == sorted(macros)
+    assert lab.views.op_totals("b1-0").fetchall() == lab.op_totals("b1-0").fetchall()
+
+
+def test_wrong_attributes_say_what_is_near(lab: Warehouse) -> None:
+    with pytest.raises(AttributeError, match=r"^Warehouse has no attribute 'op_total'; the nearest are op_totals, "):
+        getattr(lab, "op_total")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"no attribute 'captues'; the nearest are captures, capture"):
+        getattr(lab, "captues")  # noqa: B009
+    with pytest.raises(AttributeError, match=r"^Result has no attribute 'fetchal'; the nearest are fetchall"):
+        _ = lab.captures().fetchal
+    assert not hasattr(lab, "_repr_html_")
+
+
+def test_captures_of_a_selector(lab: Warehouse) -> None:
+    def names(selector: str | None = None) -> list[str]:
+        return [row[0] for row in lab.captures(selector).fetchall()]
+
+    assert len(names()) == 2 * BUILDS
+    assert names("build=2,since=1h") == [f"b2-{number}" for number in range(BUILDS)]
+    assert names("build=3") == []
+
+
+def test_compare(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
+    compared = lab.compare("build=1", "build=2")
+    assert compared.ops.fetchall() == lab.compare_ops("build=1", "build=2").fetchall()
+    assert compared.totals.columns == lab.compare_captures("build=1", "build=2").columns
+    rows = dict(compared.ops.select("op", "verdict").fetchall())
+    assert rows["addmm"] == "slower" and compared.verdicts[0].startswith("1 op is slower: addmm @0 +")
+    assert str(compared) == "\n".join(compared.verdicts) == repr(compared)
+    compared.show(1)
+    shown = capsys.readouterr().out
+    assert (
+        shown.startswith(f"{compared}\n\nop ")
+        and "\naddmm " in shown
+        and len(shown.splitlines()) == len(compared.verdicts) + 5
+    )
+    # A capture is a side, too; options are those of the views.
+    one = lab.compare(lab.capture("b1-0"), "b2-0", unit="ns")
+    assert {unit for (unit,) in one.ops.select("unit").fetchall()} == {"ns"}
+    assert one.findings.columns == ["rule", "detail"]
+    with pytest.raises(QueryError, match="compare takes no over; it takes unit, quantile"):
+        lab.compare("build=1", "build=2", over="x")
+    with pytest.raises(QueryError, match="no capture matches build=9"):
+        lab.compare("build=1", "build=9")
+
+
+def test_report(lab: Warehouse, tmp_path: Path) -> None:
+    lab.report("b1-0", tmp_path / "one.html")
+    lab.report(["build=1", "build=2"], tmp_path / "two.html")
+    etq.report.write(lab, ["b1-0"], tmp_path / "same.html")
+    assert (tmp_path / "one.html").read_text() == (tmp_path / "same.html").read_text()
+    assert "build=1" in (tmp_path / "two.html").read_text()
+    with pytest.raises(EtqError, match="this report takes no over"):
+        lab.report("b1-0", tmp_path / "three.html", over="build")
+
+
+def test_results_print_themselves(lab: Warehouse, capsys: pytest.CaptureFixture[str]) -> None:
+    found = lab.op_totals("b1-0", unit="ns")
+    rows = found.fetchall()
+    found.show()
+    assert capsys.readouterr().out == tables.table(found.columns, rows) == f"{found!r}\n"
+    found.select("op", "total").limit(1).show()
+    assert capsys.readouterr().out.splitlines()[0].split() == ["op", "total"]
+    lab.sql("SELECT unnest(range(70)) AS x").show()
+    assert capsys.readouterr().out.splitlines()[-2:] == ["59", "The first 60 rows; show(600) has more"]
+    with pytest.raises(QueryError, match="^oh no$"):
+        lab.sql("SELECT error('oh no')").show()
+    assert repr(lab.sql("SELECT error('oh no')")) == "Error: oh no"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_results_fit_a_terminal(
+    lab: Warehouse, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr(result, "style_of", lambda _: TerminalStyle(width, False, True))
+    lab.compare_ops("build=1", "build=2").show()
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width and lines[0].startswith("op ")
+    assert '.select("op", "total")' in " ".join(lines) and "--" not in " ".join(lines[-2:])
+
+
+def test_what_results_pass_on(lab: Warehouse) -> None:
+    found = lab.op_totals("b1-0")
+    assert len(found) == len(found.fetchall()) == found.to_arrow_table().num_rows
+    assert "op" in found and found["op"].fetchall() == [row[:1] for row in found.fetchall()]
+    assert isinstance(found.filter("op = 'addmm'"), result.Result)
+    assert lab.sql("SELECT 1 AS x").union(lab.sql("SELECT 2 AS x")).fetchall() == [(1,), (2,)]
+    assert found.columns == found.relation.columns
+
+
+@pytest.mark.parametrize(
+    ("package", "method", "install"), [("pandas", "df", r"'etq\[pandas\]'"), ("polars", "pl", "polars")]
+)
+def test_a_missing_package_is_named(package: str, method: str, install: str) -> None:
+    script = f"import sys; sys.modules[{package!r}] = None; import etq; etq.open().captures().{method}()"
+    done = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[
+        -1
+    ] == f"etq.errors.EtqError: .{method}() needs {package}: pip install {install}".replace("\\", "")
+
+
+def test_all_public_methods_are_documented() -> None:
+    for name, method in inspect.getmembers(Warehouse):
+        if not name.startswith("_"):
+            assert inspect.getdoc(method), name
