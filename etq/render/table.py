@@ -28,7 +28,7 @@ _DIGITS_OF_PERCENT: Final = 3
 # Columns that answer what most people ask; they are left out last.
 _FOREMOST: Final = (
     *("op", "name", "verdict", "change_percent", "cost", "first_bad", "per_execute", "per_step", "total"),
-    *("share_percent", "p50"),
+    *("share_percent", "self_cpu_per_step", "self_device_per_step", "p50"),
     *("labels", "captured_at"),
 )
 # Whether tables on terminals have all their columns, several tables below each other if they don't fit: --wide.
