@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -15,6 +16,9 @@ import click
 
 from etq import catalog
 from etq.catalog import Column, SqlObject
+from etq.database.handles import Record
+from etq.warehouse.compared import Compared
+from etq.warehouse.result import Result
 
 TOPICS: Final = {
     "captures": "Captures, labels and metrics",
@@ -62,6 +66,7 @@ def pages() -> dict[str, str]:
     }
     for topic, group in _by_topic(views):
         made[f"reference/{_slug(topic)}.md"] = f"# {topic}\n\n" + "\n".join(map(_object, group))
+    made["reference/python.md"] = _python()
     return made
 
 
@@ -97,6 +102,7 @@ def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
         "- [Tables](tables.md): what is stored, with the keys that join them",
         *(f"- [{topic}]({_slug(topic)}.md)" for topic, _ in _by_topic(views)),
         "- [Commands](commands.md): the command line",
+        "- [Python](python.md): `etq.open`, the warehouse and its methods, reports, figures",
         "",
         "## All views and macros",
         "",
@@ -119,6 +125,94 @@ def _index(tables: Iterable[SqlObject], views: Iterable[SqlObject]) -> str:
 def _sentence(text: str) -> str:
     """The first sentence of a text."""
     return re.split(r"(?<=[.!?])\s+(?=[A-Z(`])", text, maxsplit=1)[0]
+
+
+def python_objects() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """The public functions, classes and methods of Python by section, each with the name by which it is called."""
+    import etq
+
+    functions = ("open", "backup", "merge", "upgrade", "torch_trace_handler")
+    yield "etq", [(f"etq.{name}", getattr(etq, name)) for name in functions]
+    handles = [etq.Capture, Record, etq.Program]
+    for kind in (etq.Warehouse, Result, Compared, *handles, etq.Inspector):
+        yield kind.__name__, [(kind.__name__, kind), *_methods(kind)]
+    for module in (etq.report, etq.plot, etq.lake):
+        name = module.__name__
+        yield name, [(f"{name}.{each}", getattr(module, each)) for each in _functions(module)]
+    errors = (etq.EtqError, etq.FormatError, etq.QueryError, etq.WarehouseError)
+    yield "Errors", [(f"etq.{error.__name__}", error) for error in errors]
+
+
+def _methods(kind: type) -> Iterator[tuple[str, Any]]:
+    """The public methods and properties of a class that its own text documents."""
+    for name, found in vars(kind).items():
+        if not name.startswith("_") and (callable(found) or isinstance(found, property)) and inspect.getdoc(found):
+            yield f"{kind.__name__}.{name}", found
+
+
+def _functions(module: Any) -> list[str]:
+    return [name for name in module.__all__ if inspect.isfunction(getattr(module, name))]
+
+
+def _python() -> str:
+    """The page about Python, from the docstrings."""
+    lines = [
+        "# Python",
+        "",
+        "`help()` prints the same: `help(etq.Warehouse.ingest)`. Each view is a method of a warehouse, too: "
+        '`warehouse.op_totals("run")`; `dir(warehouse.views)` lists them, and the other pages document them.',
+        "",
+    ]
+    for section, objects in python_objects():
+        lines += [f"## {section}", ""]
+        for name, found in objects:
+            if name != section:
+                lines += [f"### {name} {{#{name}}}", ""]
+            if not isinstance(found, property) and not inspect.isclass(found):
+                lines += ["```text", _python_signature(name, found), "```", ""]
+            lines += _docstring(inspect.getdoc(found) or "")
+    return "\n".join(lines) + "\n"
+
+
+def _python_signature(name: str, function: Any) -> str:
+    """A call with types. These are texts already, which `inspect` would put in quotes."""
+    signature = inspect.signature(function)
+    parts: list[str] = []
+    marks: dict[Any, str] = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(part.startswith("*") for part in parts):
+            parts.append("*")
+        stars = marks.get(parameter.kind, "")
+        default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
+        if parameter.name != "self":
+            parts.append(f"{stars}{parameter.name}: {parameter.annotation}{default}")
+    returned = "" if signature.return_annotation is signature.empty else f" -> {signature.return_annotation}"
+    return _signature(name, parts) + returned
+
+
+# A line of a docstring that begins the description of a parameter.
+PARAMETER: Final = re.compile(r"^(\w+(?:, \w+)*) {2,}(\S.*)$")
+
+
+def _docstring(text: str) -> Iterator[str]:
+    """A docstring as Markdown: its paragraphs; descriptions of parameters as tables, code as code."""
+    for paragraph in re.split(r"\n\s*\n", text):
+        lines = paragraph.splitlines()
+        if PARAMETER.match(lines[0]):
+            yield from ["| parameter | meaning |", "|---|---|"]
+            entries: list[list[str]] = []
+            for line in lines:
+                match = PARAMETER.match(line)
+                if match is not None:
+                    entries.append([match[1], match[2]])
+                else:
+                    entries[-1][1] += f" {line.strip()}"
+            yield from (f"| `{names}` | {_cell(_prose(meaning, ''))} |" for names, meaning in entries)
+            yield ""
+        elif lines[0].startswith("    "):
+            yield from ["```text", *(line.removeprefix("    ") for line in lines), "```", ""]
+        else:
+            yield from [_prose(" ".join(line.strip() for line in lines), ""), ""]
 
 
 def _tables(tables: Iterable[SqlObject]) -> str:

@@ -81,6 +81,12 @@ def test_empty_pages_offer_the_next_step(browser: WebDriver, tmp_path: Path) -> 
         assert "no capture has a label build, a label commit with commit_time or a captured_at" in text(
             browser, "#state"
         )
+        # Times are for the server: a label of that name is not taken instead.
+        with etq.open(path, wait=10) as lab:
+            lab.label("run1", since="1h")
+        for where, expected in (("since%3D1h", "2 captures"), ("since%3D%221h%22", "1 of 2 captures")):
+            browser.get(f"{server.url}/?where={where}")
+            until(browser, f"document.getElementById('shown')?.textContent === '{expected}'")
     complaints(browser)
 
 

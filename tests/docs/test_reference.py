@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import click
 import pytest
 
+import etq
 from docs.site import reference
 from etq import catalog
 from etq.catalog import SqlObject
@@ -37,6 +39,22 @@ def test_every_table_view_and_column(each: SqlObject) -> None:
 def words(text: str) -> list[str]:
     """The words of a text, without Markdown and where links lead."""
     return re.findall(r"\w+", re.sub(r"\]\([^)]*\)", "", text).replace("\\", ""))
+
+
+def test_every_function_and_method_of_python() -> None:
+    page = PAGES["reference/python.md"]
+    listed = dict(each for _, objects in reference.python_objects() for each in objects)
+    public = {f"etq.{name}" for name in etq.__all__ if inspect.isfunction(getattr(etq, name))}
+    public |= {f"Warehouse.{name}" for name in dir(etq.Warehouse) if not name.startswith("_")}
+    assert public - {"Warehouse.views"} <= {*listed}
+    for name, found in listed.items():
+        text = inspect.getdoc(found) or ""
+        [shown] = re.findall(
+            rf"^##+ {re.escape(name)}(?: {{[^}}]*}})?\n(.*?)(?=^##|\Z)", page, re.DOTALL | re.MULTILINE
+        )
+        assert text and set(words(text)) <= set(words(shown)), name
+        if inspect.isfunction(found):
+            assert all(each in shown.split("```")[1] for each in inspect.signature(found).parameters if each != "self")
 
 
 def test_every_command_and_option() -> None:
