@@ -10,8 +10,8 @@ import click
 
 from etq.cli import main
 from etq.cli.options import Command, output_options, warehouse_option
-from etq.cli.targets import open_existing
-from etq.errors import EtqError, QueryError, printable
+from etq.cli.targets import open_existing, report_unmatched
+from etq.errors import EtqError, printable
 from etq.render.writers import write, write_rows
 from etq.warehouse.nearest import unknown_key
 
@@ -121,8 +121,8 @@ def captures(
         raise click.UsageError("--by and --sort don't go together: groups are in the order of their values")
     with open(db, read_only=True) as warehouse:
         parameters: dict[str, Any] = {"selectors": list(selectors)} if selectors else {}
-        if parameters and not warehouse.rows(MATCHING, **parameters)[1]:
-            click.echo(f"Note: {_reason(warehouse, selectors)}", err=True)
+        if parameters:
+            report_unmatched(warehouse, selectors)
         if by is not None:
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
@@ -136,17 +136,6 @@ def captures(
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
         write(warehouse, query, format, output, force=force, **parameters)
-
-
-def _reason(warehouse: Warehouse, selectors: Sequence[str]) -> str:
-    """Return why none of the selectors matches a capture."""
-    reasons = []
-    for selector in selectors:
-        try:
-            warehouse.capture(selector)
-        except QueryError as error:
-            reasons.append(str(error))
-    return "; ".join(reasons)
 
 
 def _order(

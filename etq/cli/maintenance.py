@@ -9,7 +9,7 @@ import click
 
 from etq.cli import main
 from etq.cli.options import query_limits, warehouse_option
-from etq.cli.targets import open_existing
+from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -193,6 +193,8 @@ def prune(
     keys = [key.strip() for key in by.split(",") if key.strip()]
     chosen: dict[str, Any] = {"selectors": list(selectors) or None, "over": over, "keep_rollups": keep_rollups}
     with open_existing(db, read_only=dry_run) as warehouse:
+        if selectors:
+            report_unmatched(warehouse, selectors)
         resolved = warehouse.prune(keep_last, keys, dry_run=True, **chosen)
         names = [capture.name for capture in resolved]
         if dry_run:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -14,7 +14,7 @@ import click
 
 from etq.choices import UNITS
 from etq.cli.options import Command, classes_option
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, QueryError, printable
 from etq.render.progress import working
 
 if TYPE_CHECKING:
@@ -136,6 +136,19 @@ def open_target(
             raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
         with open(db, read_only=True) as warehouse:
             yield warehouse, warehouse.capture(capture)
+
+
+def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:
+    """Print a note about each selector that no capture matches, with the reason."""
+    query = """SELECT DISTINCT g.selector FROM (SELECT unnest($selectors::VARCHAR[]) AS selector) AS g,
+        LATERAL (FROM _matching_captures(g.selector))"""
+    matched = {selector for (selector,) in warehouse.rows(query, selectors=list(selectors))[1]}
+    for selector in selectors:
+        if selector not in matched:
+            try:
+                warehouse.capture(selector)
+            except QueryError as error:
+                click.echo(f"Note: {error}", err=True)
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:

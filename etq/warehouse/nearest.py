@@ -17,7 +17,7 @@ _UNKNOWN: Final = re.compile(
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
 _PART: Final = re.compile(r'(?<![^,])([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
 # Parts of a selector that are times, or meant to be.
-_TIME: Final = re.compile(r"(?<![^,])(?:since *=|captured_at *[<>=])[^,]*")
+_TIME: Final = re.compile(r'(?<![^,])(?:since *=(?!")|captured_at *[<>=])[^,]*')
 
 
 def nearest_words(word: str, known: Iterable[str]) -> str:
@@ -71,5 +71,6 @@ def _reason(selector: str, labels: Mapping[str, list[str]]) -> str:
             near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:10])}"
             return f": none has {key}={value}{near}"
     if _TIME.search(selector):
-        return "; times are written captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) and since=7d"
+        how = "captured_at>=2026-11-15, captured_at<2026-11-15T12:00 (in UTC) or since=7d"
+        return f": none was recorded then, or a time is written otherwise than {how}"
     return ": none has all of these labels"

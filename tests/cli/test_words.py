@@ -35,6 +35,13 @@ def stored() -> Iterator[Warehouse]:
         yield warehouse
 
 
+def test_each_selector_that_matches_nothing_is_named(lab: str) -> None:
+    for command in ("captures", "prune --keep-last 9"):
+        done = run_etq(*command.split(), "device=pixel8", "devise=pixel8", "--db", lab)
+        note = "Note: no capture matches devise=pixel8: no label is named 'devise'; the nearest are device\n"
+        assert done.exit_code == 0 and done.stderr.startswith(note) and done.stderr.count("Note") == 1
+
+
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
