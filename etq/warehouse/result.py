@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from functools import wraps
+from importlib.util import find_spec
 from typing import Any, Final
 
 import duckdb
@@ -15,10 +16,10 @@ from etq.render.terminal import style_of
 from etq.warehouse.nearest import nearest_words
 
 ROWS: Final = 60
-# What to install for the methods that make an object of another package.
+# The package of which a method makes an object, and how to install it.
 _NEEDS: Final = {
-    **dict.fromkeys(("df", "fetchdf", "to_df"), "pandas: pip install 'etq[pandas]'"),
-    "pl": "polars: pip install polars",
+    **dict.fromkeys(("df", "fetchdf", "to_df"), ("pandas", "'etq[pandas]'")),
+    "pl": ("polars", "polars"),
 }
 _HINT: Final = '.select("op", "total") has those that you name'
 
@@ -96,10 +97,10 @@ def _answering(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         try:
             answer = method(*given, **options)
         except (duckdb.InvalidInputException, ModuleNotFoundError) as error:
-            needed = _NEEDS.get(name)
-            if needed is None or needed.split(":")[0] not in str(error):
+            package, install = _NEEDS.get(name, (None, None))
+            if package is None or find_spec(package) is not None:
                 raise
-            raise EtqError(f".{name}() needs {needed}") from error
+            raise EtqError(f".{name}() needs {package}: pip install {install}") from error
         return Result(answer) if isinstance(answer, duckdb.DuckDBPyRelation) else answer
 
     return called
