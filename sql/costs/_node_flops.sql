@@ -20,13 +20,19 @@ CREATE MACRO _adaptive_windows(
     )
 );
 
--- The operations of one node of a record, by `cost_formulas`, not yet rounded to
--- whole numbers.
-CREATE MACRO _node_flops(record_key) AS TABLE
-SELECT
-    s.graph_id,
-    s.node_index,
-    s.op,
+-- The part of the products of queries and keys that causal attention computes: half of
+-- them, as FlashAttention's own benchmarks count. NULL if the lengths differ: how the
+-- mask is aligned then isn't known.
+CREATE MACRO _causal_part(is_causal, queries, keys) AS (
+    CASE WHEN is_causal IS NOT TRUE THEN 1e0 WHEN queries = keys THEN 0.5 END
+);
+
+-- The operations of one call, by its formula, not yet rounded to whole numbers; NULL
+-- if a size or argument that the formula needs isn't known.
+CREATE MACRO _flops(
+    f,  -- row of `cost_formulas`
+    s  -- row of `_node_shapes` or `_call_shapes`
+) AS (
     CASE f.counts
         WHEN 'plain' THEN
             CASE WHEN f.per_input = 0 THEN 0 ELSE f.per_input * s.input_elements END
@@ -45,6 +51,7 @@ SELECT
             2 * s.input_elements * _elements(s.weight_sizes[2:])
         WHEN 'attention' THEN
             2 * (s.input_elements + s.output_elements) * s.key_sizes[-2]
+            * _causal_part(s.is_causal, s.input_sizes[-2], s.key_sizes[-2])
         WHEN 'cached attention' THEN 4 * s.input_elements * CASE
             WHEN s.has_mask THEN s.key_sizes[2]
             ELSE s.start_pos + s.input_sizes[2]
@@ -68,7 +75,16 @@ SELECT
                         regexp_extract(s.op, '(\d)d', 1)::INTEGER
                     )
             END
-    END AS flops,
+    END
+);
+
+-- The operations of one node of a record, by `cost_formulas`.
+CREATE MACRO _node_flops(record_key) AS TABLE
+SELECT
+    s.graph_id,
+    s.node_index,
+    s.op,
+    _flops(f, s) AS flops,
     f.moves,
     f.counts,
     f.formula,

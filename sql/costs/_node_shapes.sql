@@ -72,6 +72,9 @@ taken AS (
         any_value(try_cast(t.literal AS BOOLEAN)) FILTER (
             WHERE t.argument = 'transposed'
         ) AS is_transposed,
+        any_value(try_cast(t.literal AS BOOLEAN)) FILTER (
+            WHERE t.argument = 'is_causal'
+        ) AS is_causal,
         any_value(t.literal) FILTER (WHERE t.argument = 'approximate') AS approximate,
         any_value(coalesce(
             try_cast(t.literal AS BIGINT[]), [try_cast(t.literal AS BIGINT)]
@@ -110,6 +113,7 @@ SELECT
     t.key_sizes,
     coalesce(t.bounds, 0) AS bounds,
     t.is_transposed,
+    t.is_causal,
     t.approximate,
     t.window_sizes,
     t.start_pos,

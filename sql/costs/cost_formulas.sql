@@ -22,30 +22,77 @@ SELECT
     k.per_input,
     k.per_output,
     k.moves,
-    k.formula
+    k.formula,
+    k.family,
+    k.sizes,
+    k.writes
 FROM (
     VALUES
         (
             [
                 'aten.mm', 'aten.addmm', 'aten.bmm', 'aten.baddbmm', 'aten.matmul',
-                'aten.linear', 'aten.mv', 'aten.addmv', 'aten.dot', 'aten._scaled_mm'
+                'aten.linear', 'aten.mv', 'aten.addmv', 'aten.dot', 'aten._scaled_mm',
+                'aten._addmm_activation', '_C.cutlass_scaled_mm'
             ],
-            'product', 0, 0, 'all',
-            '2 for each element of the output and of the dimension that is summed over'
+            'GEMM', 'product', 0, 0, 'all', 'product', 'first',
+            '2 for each element of the output and of the dimension that is summed '
+            || 'over'
+        ),
+        (
+            ['aten._int_mm'],
+            'GEMM', 'product', 0, 0, 'all', 'product', 'int32',
+            '2 for each element of the output and of the dimension that is summed '
+            || 'over'
+        ),
+        (
+            ['aten._weight_int4pack_mm'],
+            'GEMM', 'packed product', 0, 0, 'all', 'packed product', 'first',
+            '2 for each element of the output and of the dimension that is summed '
+            || 'over; the packed weight has 8 rows in its first dimension'
+        ),
+        (
+            ['aten._grouped_mm', 'aten._scaled_grouped_mm'],
+            'GEMM', 'grouped product', 0, 0, 'all', 'grouped product', 'first',
+            '2 for each row and column of the output and of the dimension that is '
+            || 'summed over: each row, or column, or summed part is of one group'
+        ),
+        (
+            ['vllm.inplace_fused_experts', 'vllm.outplace_fused_experts'],
+            'MoE', 'experts', 0, 0, 'experts', 'first', 'first',
+            '2 for each token, each of its experts and each element of the '
+            || 'weights of one expert'
         ),
         (
             [
                 'aten.convolution', 'aten._convolution', 'aten.conv1d', 'aten.conv2d',
-                'aten.conv3d'
+                'aten.conv3d', 'aten.convolution_overrideable',
+                'aten.cudnn_convolution', 'aten.cudnn_convolution_relu',
+                'aten.cudnn_convolution_add_relu', 'aten.miopen_convolution',
+                'aten.miopen_depthwise_convolution', 'aten.mkldnn_convolution',
+                'aten._slow_conv2d_forward', 'aten.thnn_conv2d',
+                'aten._conv_depthwise2d'
             ],
-            'convolution', 0, 0, 'all',
-            '2 for each element of the output (transposed: of the input) and of the '
-            || 'weight of one of its channels'
+            'convolution', 'convolution', 0, 0, 'all', 'convolution', 'first',
+            '2 for each element of the output (transposed: of the input) and of '
+            || 'the weight of one of its channels'
         ),
         (
-            ['aten.conv_transpose1d', 'aten.conv_transpose2d', 'aten.conv_transpose3d'],
-            'transposed convolution', 0, 0, 'all',
+            [
+                'aten.conv_transpose1d', 'aten.conv_transpose2d',
+                'aten.conv_transpose3d', 'aten.cudnn_convolution_transpose',
+                'aten.miopen_convolution_transpose'
+            ],
+            'convolution', 'transposed convolution', 0, 0, 'all', 'convolution', 'first',
             '2 for each element of the input and of the weight of one of its channels'
+        ),
+        (
+            [
+                'aten.convolution_backward', 'aten.cudnn_convolution_backward_input',
+                'aten.cudnn_convolution_backward_weight'
+            ],
+            'convolution', 'convolution backward', 0, 0, 'all', 'gradients', 'first',
+            'as the convolution, once for the gradient of the input and once for '
+            || 'that of the weight, as far as they are asked for'
         ),
         (
             [
@@ -56,14 +103,25 @@ FROM (
                 'aten._scaled_dot_product_cudnn_attention',
                 'aten._scaled_dot_product_fused_attention_overrideable'
             ],
-            'attention', 0, 0, 'all',
+            'attention', 'attention', 0, 0, 'all', 'attention', 'first',
             '2 for each position of the keys and each element of queries and output'
         ),
         (
+            [
+                'aten._scaled_dot_product_flash_attention_backward',
+                'aten._scaled_dot_product_efficient_attention_backward',
+                'aten._scaled_dot_product_cudnn_attention_backward',
+                'aten._scaled_dot_product_flash_attention_for_cpu_backward'
+            ],
+            'attention', 'attention backward', 0, 0, 'all', 'gradients', 'first',
+            '5 products of the size of the 2 of the attention: scores once more, '
+            || 'and the gradients of values, scores, queries and keys'
+        ),
+        (
             ['llama.custom_sdpa', 'llama.sdpa_with_kv_cache'],
-            'cached attention', 0, 0, 'cache',
-            '4 for each element of the queries and each position of the cache up to '
-            || 'the last query; all positions where there is a mask'
+            'attention', 'cached attention', 0, 0, 'cache', 'unknown', 'first',
+            '4 for each element of the queries and each position of the cache up '
+            || 'to the last query; all positions where there is a mask'
         ),
         (
             [
@@ -75,13 +133,22 @@ FROM (
                 'aten.sinh', 'aten.cosh', 'aten.tanh', 'aten.erf', 'aten.floor',
                 'aten.ceil', 'aten.round', 'aten.trunc', 'aten.sign', 'aten.remainder',
                 'aten.fmod', 'aten.floor_divide', 'aten.maximum', 'aten.minimum',
-                'aten.eq', 'aten.ne', 'aten.lt', 'aten.le', 'aten.gt', 'aten.ge',
-                'aten.where', 'aten.masked_fill', 'aten.logical_and',
-                'aten.logical_or', 'aten.logical_not', 'aten.logical_xor',
-                'aten.bitwise_and', 'aten.bitwise_or', 'aten.bitwise_not',
-                'aten.bitwise_xor', 'aten.isnan', 'aten.isinf', 'aten.square'
+                'aten.where', 'aten.masked_fill', 'aten.bitwise_and', 'aten.bitwise_or',
+                'aten.bitwise_not', 'aten.bitwise_xor', 'aten.square', 'aten.clamp_min',
+                'aten.clamp_max', 'aten.threshold', 'aten.threshold_backward',
+                'aten.true_divide'
             ],
-            'plain', 0, 1, 'all', '1 for each element of the output'
+            'elementwise', 'plain', 0, 1, 'all', 'broadcast', 'promoted',
+            '1 for each element of the output'
+        ),
+        (
+            [
+                'aten.eq', 'aten.ne', 'aten.lt', 'aten.le', 'aten.gt', 'aten.ge',
+                'aten.logical_and', 'aten.logical_or', 'aten.logical_not',
+                'aten.logical_xor', 'aten.isnan', 'aten.isinf'
+            ],
+            'elementwise', 'plain', 0, 1, 'all', 'broadcast', 'bool',
+            '1 for each element of the output'
         ),
         (
             [
@@ -91,21 +158,34 @@ FROM (
                 'quantized_decomposed.dequantize_per_channel',
                 'quantized_decomposed.dequantize_per_token',
                 'quantized_decomposed.dequantize_per_channel_group',
-                'torchao.dequantize_affine'
+                'torchao.dequantize_affine', 'aten.hardtanh_backward',
+                'aten.leaky_relu_backward', 'aten.native_dropout_backward'
             ],
-            'plain', 0, 2, 'all',
+            'elementwise', 'plain', 0, 2, 'all', 'broadcast', 'promoted',
             '2 for each element of the output: two comparisons, a comparison or a '
             || 'subtraction and a multiplication, or two steps of arithmetic'
         ),
         (
-            ['aten.softplus'], 'plain', 0, 3, 'all',
-            '3 for each element of the output: exponential, addition, logarithm'
+            ['aten.native_dropout'],
+            'elementwise', 'plain', 0, 2, 'all', 'broadcast', 'first, mask',
+            '2 for each element of the output: by the mask and by the scale; '
+            || 'random numbers count as nothing'
         ),
         (
-            ['aten.sigmoid', 'aten.hardsigmoid', 'aten.elu'], 'plain', 0, 4, 'all',
+            [
+                'aten.softplus', 'aten.sigmoid_backward', 'aten.tanh_backward',
+                'aten.mse_loss_backward'
+            ],
+            'elementwise', 'plain', 0, 3, 'all', 'broadcast', 'promoted',
+            '3 for each element of the output: exponential, addition, logarithm; '
+            || 'of a gradient subtraction and two multiplications'
+        ),
+        (
+            ['aten.sigmoid', 'aten.hardsigmoid', 'aten.elu'],
+            'elementwise', 'plain', 0, 4, 'all', 'broadcast', 'promoted',
             '4 for each element: negation, exponential, addition, division; of a '
-            || 'hardsigmoid addition, two comparisons, division; of an elu comparison, '
-            || 'exponential, subtraction, multiplication'
+            || 'hardsigmoid addition, two comparisons, division; of an elu '
+            || 'comparison, exponential, subtraction, multiplication'
         ),
         (
             [
@@ -116,92 +196,211 @@ FROM (
                 'quantized_decomposed.quantize_per_channel_group',
                 'torchao.quantize_affine'
             ],
-            'plain', 0, 5, 'all',
+            'elementwise', 'plain', 0, 5, 'all', 'broadcast', 'promoted',
             '5 for each element: sigmoid and a multiplication; to quantize: '
             || 'multiplication, rounding, addition, two comparisons'
         ),
         (
-            ['aten.clamp'], 'clamp', 0, 0, 'all',
+            ['aten.clamp'],
+            'elementwise', 'clamp', 0, 0, 'all', 'broadcast', 'promoted',
             '1 for each element of the output and each of the bounds that are given'
         ),
         (
-            ['aten.gelu'], 'gelu', 0, 0, 'all',
-            '5 for each element: erf, an addition, three multiplications; approximated '
-            || 'by tanh 9: tanh, two additions, six multiplications'
+            ['aten.gelu'],
+            'elementwise', 'gelu', 0, 0, 'all', 'broadcast', 'promoted',
+            '5 for each element: erf, an addition, three multiplications; '
+            || 'approximated by tanh 9: tanh, two additions, six multiplications'
+        ),
+        (
+            ['aten.silu_backward'],
+            'elementwise', 'plain', 0, 9, 'all', 'broadcast', 'promoted',
+            '9 for each element: sigmoid, two subtractions or additions, three '
+            || 'multiplications'
+        ),
+        (
+            ['aten.gelu_backward'],
+            'elementwise', 'gelu backward', 0, 0, 'all', 'broadcast', 'promoted',
+            '11 for each element: erf, exponential, two additions, seven '
+            || 'multiplications; approximated by tanh 18'
+        ),
+        (
+            ['_C.silu_and_mul'],
+            'elementwise', 'plain', 0, 6, 'all', 'out', 'first',
+            '6 for each element of the output: sigmoid and two multiplications'
+        ),
+        (
+            ['_C.static_scaled_fp8_quant'],
+            'elementwise', 'plain', 3, 0, 'all', 'out', 'first',
+            '3 for each element: multiplication, two comparisons'
+        ),
+        (
+            [
+                'aten._foreach_add', 'aten._foreach_sub', 'aten._foreach_mul',
+                'aten._foreach_div', 'aten._foreach_sqrt', 'aten._foreach_neg',
+                'aten._foreach_reciprocal'
+            ],
+            'elementwise', 'plain', 1, 0, 'all', 'first', 'first',
+            '1 for each element of the tensors of the first list'
+        ),
+        (
+            ['aten._foreach_addcmul', 'aten._foreach_addcdiv', 'aten._foreach_lerp'],
+            'elementwise', 'plain', 2, 0, 'all', 'first', 'first',
+            '2 for each element of the tensors of the first list'
         ),
         (
             [
                 'aten.softmax', 'aten._softmax', 'aten._safe_softmax',
                 'aten.log_softmax', 'aten._log_softmax'
             ],
-            'plain', 0, 5, 'all',
-            '5 for each element: comparison for the maximum, subtraction, exponential, '
-            || 'addition, division (of a log_softmax: subtraction)'
+            'softmax', 'plain', 0, 5, 'all', 'first', 'first',
+            '5 for each element: comparison for the maximum, subtraction, '
+            || 'exponential, addition, division (of a log_softmax: subtraction)'
         ),
         (
-            ['aten.layer_norm', 'aten.native_layer_norm', 'aten.group_norm',
-             'aten.native_group_norm', 'aten.instance_norm'],
-            'norm', 6, 0, 'all',
-            'for each element of the input 1 for the mean, 3 for the variance, 2 to '
-            || 'normalize, and 1 each for weight and bias; nothing for the group itself'
+            ['aten._softmax_backward_data', 'aten._log_softmax_backward_data'],
+            'softmax', 'plain', 4, 0, 'all', 'first', 'first',
+            '4 for each element: two multiplications (of a log_softmax '
+            || 'exponential and multiplication), addition, subtraction'
+        ),
+        (
+            [
+                'aten.layer_norm', 'aten.native_layer_norm', 'aten.group_norm',
+                'aten.native_group_norm', 'aten.instance_norm',
+                'aten.native_batch_norm', 'aten._native_batch_norm_legit',
+                'aten._batch_norm_with_update', 'aten.cudnn_batch_norm',
+                'aten.miopen_batch_norm'
+            ],
+            'normalization', 'norm', 6, 0, 'all', 'first', 'first',
+            'for each element of the input 1 for the mean, 3 for the variance, 2 '
+            || 'to normalize, and 1 each for weight and bias; nothing for the group '
+            || 'itself; a batch_norm that does not train has no mean and variance to '
+            || 'compute'
         ),
         (
             ['aten.batch_norm', 'aten._native_batch_norm_legit_no_training'],
-            'norm', 2, 0, 'all',
-            'for each element of the input 2 to normalize by known mean and variance, '
-            || 'and 1 each for weight and bias; nothing for the channel itself'
+            'normalization', 'norm', 2, 0, 'all', 'first', 'first',
+            'for each element of the input 2 to normalize by known mean and '
+            || 'variance, and 1 each for weight and bias; nothing for the channel '
+            || 'itself'
         ),
         (
-            ['aten.rms_norm', 'aten._fused_rms_norm'], 'norm', 3, 0, 'all',
-            'for each element of the input a square, an addition, a multiplication, '
-            || 'and 1 for the weight; nothing for the group itself'
+            ['aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm'],
+            'normalization', 'norm', 3, 0, 'all', 'first', 'first',
+            'for each element of the input a square, an addition, a '
+            || 'multiplication, and 1 for the weight; nothing for the group itself'
         ),
         (
-            ['aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d',
-             'aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'],
-            'window', 0, 0, 'all',
+            ['_C.fused_add_rms_norm'],
+            'normalization', 'norm', 4, 0, 'all', 'first', 'first, first',
+            'as rms_norm, and an addition'
+        ),
+        (
+            [
+                'aten.native_layer_norm_backward', 'aten.native_group_norm_backward',
+                'aten.native_batch_norm_backward', 'aten._fused_rms_norm_backward',
+                'aten.cudnn_batch_norm_backward', 'aten.miopen_batch_norm_backward'
+            ],
+            'normalization', 'plain', 13, 0, 'all', 'first', 'first',
+            '13 for each element of the input: 2 to normalize, 4 for two sums, 4 '
+            || 'for the gradient of the input, 3 for those of weight and bias'
+        ),
+        (
+            ['aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'],
+            'pooling', 'window', 0, 0, 'all', 'window', 'first, indices',
             '1 for each element of the output and of the window'
         ),
         (
+            ['aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d'],
+            'pooling', 'window', 0, 0, 'all', 'window', 'first',
+            '1 for each element of the output and of the window'
+        ),
+        (
+            ['aten.max_pool2d_with_indices_backward'],
+            'pooling', 'plain', 1, 0, 'all', 'gradients', 'first',
+            '1 for each element of the gradient of the output'
+        ),
+        (
             ['aten.avg_pool1d', 'aten.avg_pool2d', 'aten.avg_pool3d'],
-            'window', 0, 1, 'all',
+            'pooling', 'window', 0, 1, 'all', 'window', 'first',
             '1 for each element of the output and of the window, and a division'
         ),
         (
-            ['aten.adaptive_avg_pool1d', 'aten.adaptive_avg_pool2d',
-             'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d',
-             'aten._adaptive_avg_pool3d'],
-            'adaptive window', 0, 1, 'all',
-            '1 for each element of the output and of its window, and a division; m '
-            || 'windows over n elements have n + m - gcd(n, m) together'
+            [
+                'aten.adaptive_avg_pool1d', 'aten.adaptive_avg_pool2d',
+                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d',
+                'aten._adaptive_avg_pool3d'
+            ],
+            'pooling', 'adaptive window', 0, 1, 'all', 'adaptive window', 'first',
+            '1 for each element of the output and of its window, and a division; '
+            || 'm windows over n elements have n + m - gcd(n, m) together'
         ),
         (
-            ['aten.sum', 'aten.amax', 'aten.amin', 'aten.max', 'aten.min',
-             'aten.argmax', 'aten.argmin', 'aten.prod', 'aten.any', 'aten.all',
-             'aten.cumsum', 'aten.cumprod'],
-            'plain', 1, 0, 'all', '1 for each element of the input'
+            ['aten.amax', 'aten.amin'],
+            'reduction', 'plain', 1, 0, 'all', 'reduced', 'first',
+            '1 for each element of the input'
         ),
         (
-            ['aten.mean'], 'plain', 1, 1, 'all',
+            ['aten.max', 'aten.min'],
+            'reduction', 'plain', 1, 0, 'all', 'reduced', 'first, indices',
+            '1 for each element of the input'
+        ),
+        (
+            ['aten.argmax', 'aten.argmin'],
+            'reduction', 'plain', 1, 0, 'all', 'reduced', 'indices',
+            '1 for each element of the input'
+        ),
+        (
+            ['aten.any', 'aten.all'],
+            'reduction', 'plain', 1, 0, 'all', 'reduced', 'bool',
+            '1 for each element of the input'
+        ),
+        (
+            ['aten.sum', 'aten.prod'],
+            'reduction', 'plain', 1, 0, 'all', 'reduced', 'sums',
+            '1 for each element of the input'
+        ),
+        (
+            ['aten.cumsum', 'aten.cumprod'],
+            'reduction', 'plain', 1, 0, 'all', 'first', 'sums',
+            '1 for each element of the input'
+        ),
+        (
+            ['aten.mean'],
+            'reduction', 'plain', 1, 1, 'all', 'reduced', 'first',
             '1 for each element of the input, and a division for each of the output'
         ),
         (
-            ['aten.linalg_vector_norm', 'aten.norm'], 'plain', 2, 1, 'all',
+            ['aten.linalg_vector_norm', 'aten.norm'],
+            'reduction', 'plain', 2, 1, 'all', 'reduced', 'first',
             '2 for each element of the input, and a root for each of the output'
         ),
         (
-            ['aten.var', 'aten.var_mean'], 'plain', 4, 2, 'all',
-            'for each element of the input 1 for the mean and 3 for the variance, and '
-            || 'two divisions for each of the output'
+            ['aten.var'],
+            'reduction', 'plain', 4, 2, 'all', 'reduced', 'first',
+            'for each element of the input 1 for the mean and 3 for the variance, '
+            || 'and two divisions for each of the output'
         ),
         (
-            ['aten.std'], 'plain', 4, 3, 'all',
+            ['aten.var_mean'],
+            'reduction', 'plain', 4, 2, 'all', 'reduced', 'first, first',
+            'for each element of the input 1 for the mean and 3 for the variance, '
+            || 'and two divisions for each of the output'
+        ),
+        (
+            ['aten.std'],
+            'reduction', 'plain', 4, 3, 'all', 'reduced', 'first',
             'as var, and a root for each element of the output'
         ),
         (
-            ['aten.logsumexp'], 'plain', 4, 2, 'all',
+            ['aten.logsumexp'],
+            'reduction', 'plain', 4, 2, 'all', 'reduced', 'first',
             'for each element of the input comparison, subtraction, exponential, '
             || 'addition; for each of the output logarithm and addition'
+        ),
+        (
+            ['aten.mse_loss'],
+            'reduction', 'plain', 3, 0, 'all', 'loss', 'promoted',
+            '3 for each element: subtraction, square, addition'
         ),
         (
             [
@@ -209,40 +408,93 @@ FROM (
                 'quantized_decomposed.choose_qparams_per_token_asymmetric',
                 'torchao.choose_qparams_affine'
             ],
-            'plain', 2, 0, 'all', '2 for each element of the input: two comparisons'
+            'reduction', 'plain', 2, 0, 'all', 'unknown', 'first',
+            '2 for each element of the input: two comparisons'
         ),
         (
             [
-                'aten.view_copy', 'aten.permute_copy', 'aten.expand_copy',
-                'aten.unsqueeze_copy', 'aten.squeeze_copy', 'aten.t_copy',
-                'aten.transpose_copy', 'aten.clone', 'aten.copy', 'aten._to_copy',
-                'aten.cat', 'aten.stack', 'aten.repeat', 'aten.flip', 'aten.roll',
-                'aten.constant_pad_nd', 'aten.pixel_shuffle', 'aten.slice_scatter',
-                'aten.select_scatter', 'aten.index_put', 'aten.alias_copy',
-                'aten.upsample_nearest2d', 'dim_order_ops._clone_dim_order',
+                'aten.view_copy', 'aten.permute_copy', 'aten.unsqueeze_copy',
+                'aten.squeeze_copy', 'aten.t_copy', 'aten.transpose_copy', 'aten.clone',
+                'aten.copy', 'aten._to_copy', 'aten.flip', 'aten.roll',
+                'aten.pixel_shuffle', 'aten.slice_scatter', 'aten.select_scatter',
+                'aten.index_put', 'aten.alias_copy', 'dim_order_ops._clone_dim_order',
                 'dim_order_ops._to_dim_order_copy', 'aten.lift_fresh_copy'
             ],
-            'plain', 0, 0, 'all', 'none: it copies'
+            'copy', 'plain', 0, 0, 'all', 'first', 'first',
+            'none: it copies'
+        ),
+        (
+            ['aten.copy_'],
+            'copy', 'plain', 0, 0, 'all', 'first', 'first',
+            'none: it copies'
+        ),
+        (
+            ['aten.cat', 'aten.stack'],
+            'copy', 'plain', 0, 0, 'all', 'sum', 'first',
+            'none: it copies'
+        ),
+        (
+            [
+                'aten.expand_copy', 'aten.repeat', 'aten.constant_pad_nd',
+                'aten.upsample_nearest2d'
+            ],
+            'copy', 'plain', 0, 0, 'all', 'unknown', 'first',
+            'none: it copies'
         ),
         (
             [
                 'aten.slice_copy', 'aten.select_copy', 'aten.split_copy',
                 'aten.split_with_sizes_copy', 'aten.narrow_copy', 'aten.unbind_copy',
-                'aten.embedding', 'aten.index', 'aten.index_select', 'aten.gather'
+                'aten.index'
             ],
-            'plain', 0, 0, 'chosen', 'none: it copies the chosen elements'
+            'copy', 'plain', 0, 0, 'chosen', 'unknown', 'first',
+            'none: it copies the chosen elements'
         ),
         (
-            ['llama.update_cache'], 'plain', 0, 0, 'update',
+            ['aten.embedding'],
+            'embedding', 'plain', 0, 0, 'chosen', 'embedding', 'first',
+            'none: it copies the chosen rows'
+        ),
+        (
+            ['aten.embedding_dense_backward'],
+            'embedding', 'plain', 1, 0, 'all', 'first', 'first',
+            '1 for each element of the gradient, which is added to its row'
+        ),
+        (
+            ['aten.gather'],
+            'copy', 'plain', 0, 0, 'chosen', 'index', 'first',
+            'none: it copies the chosen elements'
+        ),
+        (
+            ['aten.index_select'],
+            'copy', 'plain', 0, 0, 'chosen', 'selected', 'first',
+            'none: it copies the chosen elements'
+        ),
+        (
+            ['aten.index_put_'],
+            'copy', 'plain', 0, 0, 'depends', 'first', 'first',
+            'none: it copies the values to the chosen elements'
+        ),
+        (
+            ['llama.update_cache'],
+            'copy', 'plain', 0, 0, 'update', 'first', 'first',
             'none: it copies into a cache'
         ),
         (
             [
-                'aten.full', 'aten.full_like', 'aten.zeros', 'aten.zeros_like',
-                'aten.ones', 'aten.ones_like', 'aten.empty', 'aten.empty_like',
-                'aten.arange', 'aten.scalar_tensor', 'aten.eye'
+                'aten.full_like', 'aten.zeros_like', 'aten.ones_like',
+                'aten.empty_like', 'aten.fill', 'aten.zero'
             ],
-            'plain', 0, 0, 'made', 'none: it fills'
+            'fill', 'plain', 0, 0, 'made', 'first', 'first',
+            'none: it fills'
+        ),
+        (
+            [
+                'aten.full', 'aten.zeros', 'aten.ones', 'aten.empty', 'aten.arange',
+                'aten.scalar_tensor', 'aten.eye'
+            ],
+            'fill', 'plain', 0, 0, 'made', 'unknown', 'first',
+            'none: it fills'
         ),
         (
             [
@@ -253,13 +505,18 @@ FROM (
                 'aten.unflatten', 'aten._assert_tensor_metadata', 'aten._assert_scalar',
                 'aten.sym_constrain_range_for_size', 'aten.sym_size'
             ],
-            'plain', 0, 0, 'nothing', 'none: it gives another view of the same memory'
+            'view', 'plain', 0, 0, 'nothing', 'first', 'first',
+            'none: it gives another view of the same memory'
         ),
         (
-            ['aten.reshape', 'aten.flatten', 'aten.contiguous', 'aten.to',
-             'aten.dropout'],
-            'plain', 0, 0, 'depends',
+            [
+                'aten.reshape', 'aten.flatten', 'aten.contiguous', 'aten.to',
+                'aten.dropout'
+            ],
+            'copy', 'plain', 0, 0, 'depends', 'unknown', 'first',
             'none: it copies, or gives a view of the same memory'
         )
-) AS k (ops, counts, per_input, per_output, moves, formula)
+) AS k (
+    ops, family, counts, per_input, per_output, moves, sizes, writes, formula
+)
 ORDER BY 1;

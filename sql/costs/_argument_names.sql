@@ -1,0 +1,184 @@
+-- The arguments of one op of a trace, by position, which traces don't name: those of
+-- torch's schemas that costs depend on. Of an argument whose name begins with ! only
+-- the sizes matter: it isn't read. One that is called out is written.
+CREATE VIEW _argument_names AS
+SELECT unnest(k.ops) AS op, string_split(k.names, ' ') AS names
+FROM (
+    VALUES
+        (['aten.mm', 'aten._int_mm', 'aten._weight_int4pack_mm'], 'self mat2'),
+        (['aten.bmm'], 'self mat2'),
+        (['aten.baddbmm'], 'bias self mat2'),
+        (['aten.addmm', 'aten._addmm_activation', 'aten.addmv'], 'bias self mat2'),
+        (['aten.mv', 'aten.dot', 'aten.matmul'], 'self mat2'),
+        (['aten.linear'], 'self weight bias'),
+        (['aten._grouped_mm'], 'self mat2 offs bias dtype'),
+        (
+            ['aten._scaled_grouped_mm'],
+            'self mat2 scale_a scale_b offs bias scale_result dtype'
+        ),
+        (['aten._scaled_mm'], 'self mat2 scale_a scale_b bias scale_result dtype'),
+        (['_C.cutlass_scaled_mm'], 'out self mat2 scale_a scale_b bias'),
+        (
+            ['vllm.inplace_fused_experts', 'vllm.outplace_fused_experts'],
+            'self w1 w2 topk_weights topk_ids'
+        ),
+        (
+            ['aten.convolution', 'aten._convolution', 'aten.convolution_overrideable'],
+            'self weight bias stride padding dilation transposed output_padding groups'
+        ),
+        (
+            ['aten.conv1d', 'aten.conv2d', 'aten.conv3d'],
+            'self weight bias stride padding dilation groups'
+        ),
+        (
+            ['aten.cudnn_convolution'],
+            'self weight padding stride dilation groups'
+        ),
+        (
+            ['aten.cudnn_convolution_relu'],
+            'self weight bias stride padding dilation groups'
+        ),
+        (
+            ['aten.cudnn_convolution_add_relu'],
+            'self weight z alpha bias stride padding dilation groups'
+        ),
+        (
+            [
+                'aten.miopen_convolution', 'aten.miopen_depthwise_convolution',
+                'aten.mkldnn_convolution'
+            ],
+            'self weight bias padding stride dilation groups'
+        ),
+        (
+            ['aten._slow_conv2d_forward', 'aten.thnn_conv2d'],
+            'self weight kernel_size bias stride padding'
+        ),
+        (
+            ['aten._conv_depthwise2d'],
+            'self weight kernel_size bias stride padding dilation'
+        ),
+        (
+            [
+                'aten.conv_transpose1d', 'aten.conv_transpose2d',
+                'aten.conv_transpose3d'
+            ],
+            'self weight bias stride padding output_padding groups dilation'
+        ),
+        (
+            ['aten.cudnn_convolution_transpose'],
+            'self weight padding output_padding stride dilation groups'
+        ),
+        (
+            ['aten.miopen_convolution_transpose'],
+            'self weight bias padding output_padding stride dilation groups'
+        ),
+        (
+            ['aten.convolution_backward'],
+            'gradient self weight bias_sizes stride padding dilation transposed '
+            || 'output_padding groups output_mask'
+        ),
+        (
+            ['aten.cudnn_convolution_backward_input'],
+            'sizes gradient weight padding stride dilation groups'
+        ),
+        (
+            ['aten.cudnn_convolution_backward_weight'],
+            'sizes gradient self padding stride dilation groups'
+        ),
+        (['aten.scaled_dot_product_attention'], 'query key value attn_mask dropout_p is_causal'),
+        (
+            [
+                'aten._scaled_dot_product_flash_attention',
+                'aten._scaled_dot_product_flash_attention_for_cpu'
+            ],
+            'query key value dropout_p is_causal'
+        ),
+        (
+            ['aten._scaled_dot_product_fused_attention_overrideable'],
+            'query key value attn_mask dropout_p is_causal'
+        ),
+        (
+            [
+                'aten._scaled_dot_product_efficient_attention',
+                'aten._scaled_dot_product_cudnn_attention'
+            ],
+            'query key value attn_mask compute_log_sumexp dropout_p is_causal'
+        ),
+        (
+            ['aten._scaled_dot_product_flash_attention_backward'],
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k '
+            || 'dropout_p is_causal'
+        ),
+        (
+            ['aten._scaled_dot_product_flash_attention_for_cpu_backward'],
+            'gradient query key value forward logsumexp dropout_p is_causal'
+        ),
+        (
+            ['aten._scaled_dot_product_efficient_attention_backward'],
+            'gradient query key value attn_mask forward logsumexp seed offset dropout_p '
+            || 'output_mask is_causal'
+        ),
+        (
+            ['aten._scaled_dot_product_cudnn_attention_backward'],
+            'gradient query key value forward logsumexp seed offset attn_mask cum_seq_q '
+            || 'cum_seq_k max_q max_k dropout_p is_causal'
+        ),
+        (['aten.clamp'], 'self min max'),
+        (['aten.gelu'], 'self approximate'),
+        (['aten.gelu_backward'], 'gradient self approximate'),
+        (['_C.silu_and_mul', '_C.static_scaled_fp8_quant'], 'out self'),
+        (['aten._softmax', 'aten._log_softmax'], 'self dim half_to_float'),
+        (['aten.native_layer_norm'], 'self normalized_shape weight bias'),
+        (['aten.native_group_norm'], 'self weight bias'),
+        (['aten._fused_rms_norm', 'aten.rms_norm'], 'self normalized_shape weight'),
+        (['_C.rms_norm'], 'out self weight'),
+        (['_C.fused_add_rms_norm'], 'self residual weight'),
+        (
+            [
+                'aten.native_batch_norm', 'aten.cudnn_batch_norm',
+                'aten.miopen_batch_norm', 'aten._native_batch_norm_legit'
+            ],
+            'self weight bias running_mean running_var training'
+        ),
+        (
+            ['aten._batch_norm_with_update', 'aten._native_batch_norm_legit_no_training'],
+            'self weight bias running_mean running_var'
+        ),
+        (
+            [
+                'aten.max_pool1d', 'aten.max_pool2d', 'aten.max_pool3d',
+                'aten.max_pool2d_with_indices', 'aten.max_pool3d_with_indices'
+            ],
+            'self kernel_size stride padding dilation ceil_mode'
+        ),
+        (
+            ['aten.avg_pool1d', 'aten.avg_pool2d', 'aten.avg_pool3d'],
+            'self kernel_size stride padding ceil_mode'
+        ),
+        (
+            ['aten.max_pool2d_with_indices_backward'],
+            'gradient !self kernel_size stride padding dilation ceil_mode indices'
+        ),
+        (
+            [
+                'aten.adaptive_avg_pool1d', 'aten.adaptive_avg_pool2d',
+                'aten.adaptive_avg_pool3d', 'aten._adaptive_avg_pool2d',
+                'aten._adaptive_avg_pool3d'
+            ],
+            'self output_size'
+        ),
+        (
+            [
+                'aten.sum', 'aten.mean', 'aten.amax', 'aten.amin', 'aten.max',
+                'aten.min', 'aten.argmax', 'aten.argmin', 'aten.prod', 'aten.any',
+                'aten.all', 'aten.var', 'aten.var_mean', 'aten.std', 'aten.logsumexp'
+            ],
+            'self dim'
+        ),
+        (['aten.norm', 'aten.linalg_vector_norm'], 'self order dim'),
+        (['aten.mse_loss'], 'self target reduction'),
+        (['aten.copy_'], '!self source'),
+        (['aten.cat', 'aten.stack'], 'tensors dim'),
+        (['aten.embedding'], 'weight indices'),
+        (['aten.gather', 'aten.index_select'], 'self dim indices')
+) AS k (ops, names);

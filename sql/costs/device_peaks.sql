@@ -1,0 +1,132 @@
+-- What a device can do at most: the peak rates that its maker states, dense (without
+-- structured sparsity), at the boost clock. A trace names its devices; the first row
+-- whose pattern matches the name applies. One die of an MI250 is a device of its own.
+-- Columns:
+--   device: name of the device
+--   pattern: regular expression for the names that traces give it
+--   memory_bandwidth: bytes per second of its memory
+--   link_bandwidth: bytes per second that it can send to other devices of its machine by NVLink or Infinity Fabric; NULL if it has no such links
+--   matrix_fp64: operations per second of tensor cores or matrix cores on 64-bit floats; NULL if they don't take them
+--   matrix_fp32: the same on 32-bit floats; of NVIDIA's, which round them, TF32; NULL if they don't take them
+--   matrix_fp16: the same on 16-bit floats, float16 and bfloat16
+--   matrix_fp8: the same on 8-bit floats; NULL if they don't take them
+--   matrix_int8: the same on 8-bit integers
+--   vector_fp64: operations per second without these on 64-bit floats
+--   vector_fp32: the same on 32-bit floats
+--   vector_fp16: the same on float16; those on 32-bit floats where not stated
+--   vector_bf16: the same on bfloat16; those on 32-bit floats where not stated
+--   source: where the rates are from
+CREATE VIEW device_peaks AS
+SELECT
+    k.device,
+    k.pattern,
+    k.memory_bandwidth * 1e12 AS memory_bandwidth,
+    k.link_bandwidth * 1e12 AS link_bandwidth,
+    k.matrix[1] * 1e12 AS matrix_fp64,
+    k.matrix[2] * 1e12 AS matrix_fp32,
+    k.matrix[3] * 1e12 AS matrix_fp16,
+    k.matrix[4] * 1e12 AS matrix_fp8,
+    k.matrix[5] * 1e12 AS matrix_int8,
+    k.vector[1] * 1e12 AS vector_fp64,
+    k.vector[2] * 1e12 AS vector_fp32,
+    coalesce(k.vector[3], k.vector[2]) * 1e12 AS vector_fp16,
+    coalesce(k.vector[4], k.vector[2]) * 1e12 AS vector_bf16,
+    k.source
+FROM (
+    VALUES
+        (
+            'NVIDIA B200', 'B200', 8.0, 0.9,
+            [40, 1100, 2250, 4500, 4500], [40, 80, NULL, NULL],
+            'NVIDIA Blackwell Architecture Technical Brief, HGX B200 at 1000 W'
+        ),
+        (
+            'NVIDIA H200 NVL', 'H200 NVL', 4.8, 0.45,
+            [60, 417.5, 835.5, 1670.5, 1670.5], [30, 60, NULL, NULL],
+            'NVIDIA H200 Tensor Core GPU Datasheet'
+        ),
+        (
+            'NVIDIA H200 SXM', 'H200', 4.8, 0.45,
+            [66.9, 494.7, 989.4, 1978.9, 1978.9], [33.5, 66.9, 133.8, 133.8],
+            'NVIDIA H200 Tensor Core GPU Datasheet; H100 Architecture Whitepaper'
+        ),
+        (
+            'NVIDIA H100 NVL', 'H100 NVL', 3.938, 0.3,
+            [60, 417.5, 835.5, 1670.5, 1670.5], [30, 60, NULL, NULL],
+            'NVIDIA H100 NVL GPU Product Brief; H100 Datasheet'
+        ),
+        (
+            'NVIDIA H100 PCIe', 'H100 PCIe', 2.039, 0.3,
+            [51.2, 378, 756, 1513, 1513], [25.6, 51.2, NULL, NULL],
+            'NVIDIA H100 Datasheet'
+        ),
+        (
+            'NVIDIA H100 SXM', 'H100', 3.352, 0.45,
+            [66.9, 494.7, 989.4, 1978.9, 1978.9], [33.5, 66.9, 133.8, 133.8],
+            'NVIDIA H100 Tensor Core GPU Architecture Whitepaper'
+        ),
+        (
+            'NVIDIA A100 80GB PCIe', 'A100[ -]80GB PCI|A100-PCI\w*-80', 1.935, 0.3,
+            [19.5, 156, 312, NULL, 624], [9.7, 19.5, 78, 39],
+            'NVIDIA A100 Tensor Core GPU Datasheet'
+        ),
+        (
+            'NVIDIA A100 SXM 80GB', 'A100.*80GB', 2.039, 0.3,
+            [19.5, 156, 312, NULL, 624], [9.7, 19.5, 78, 39],
+            'NVIDIA A100 Tensor Core GPU Datasheet'
+        ),
+        (
+            'NVIDIA A100 40GB', 'A100.*40GB|A100-PG509', 1.555, 0.3,
+            [19.5, 156, 312, NULL, 624], [9.7, 19.5, 78, 39],
+            'NVIDIA A100 Tensor Core GPU Architecture Whitepaper'
+        ),
+        (
+            'NVIDIA L4', '\bL4\b', 0.3, NULL,
+            [NULL, 60, 121, 242, 242], [0.5, 30.3, 30.3, 30.3],
+            'NVIDIA L4 Tensor Core GPU Datasheet'
+        ),
+        (
+            'NVIDIA GeForce RTX 4090', 'RTX 4090$', 1.008, NULL,
+            [NULL, 82.6, 165.2, 330.3, 660.6], [1.3, 82.6, 82.6, 82.6],
+            'NVIDIA Ada GPU Architecture Whitepaper; products accumulated in 32 bits'
+        ),
+        (
+            'AMD Instinct MI355X', 'MI355X', 8.0, 0.5376,
+            [78.6, 157.3, 2516.6, 5033.2, 5033.2], [78.6, 157.3, NULL, NULL],
+            'AMD Instinct MI355X GPU Datasheet'
+        ),
+        (
+            'AMD Instinct MI350X', 'MI350X', 8.0, 0.5376,
+            [72.1, 144.2, 2306.9, 4613.7, 4613.7], [72.1, 144.2, NULL, NULL],
+            'AMD Instinct MI350X GPU Datasheet'
+        ),
+        (
+            'AMD Instinct MI325X', 'MI325X', 6.0, 0.448,
+            [163.4, 163.4, 1307.4, 2614.9, 2614.9], [81.7, 163.4, NULL, NULL],
+            'AMD Instinct MI325X GPU Datasheet'
+        ),
+        (
+            'AMD Instinct MI300X', 'MI300X', 5.325, 0.448,
+            [163.4, 163.4, 1307.4, 2614.9, 2614.9], [81.7, 163.4, NULL, NULL],
+            'AMD Instinct MI300X Accelerator Datasheet'
+        ),
+        (
+            'AMD Instinct MI300A', 'MI300A', 5.3, 0.384,
+            [122.6, 122.6, 980.6, 1961.2, 1961.2], [61.3, 122.6, NULL, NULL],
+            'AMD Instinct MI300A APU Datasheet'
+        ),
+        (
+            'AMD Instinct MI250X, one die', 'MI250X', 1.6384, 0.2,
+            [47.9, 47.9, 191.5, NULL, 191.5], [23.9, 23.9, NULL, NULL],
+            'AMD Instinct MI250X Accelerator Datasheet, half of its two dies'
+        ),
+        (
+            'AMD Instinct MI250, one die', 'MI250', 1.6384, 0.15,
+            [45.3, 45.3, 181.1, NULL, 181.1], [22.6, 22.6, NULL, NULL],
+            'AMD Instinct MI250 Accelerator Datasheet, half of its two dies'
+        ),
+        (
+            'AMD Instinct MI210', 'MI210', 1.6384, 0.15,
+            [45.3, 45.3, 181, NULL, 181], [22.6, 22.6, NULL, NULL],
+            'AMD Instinct MI210 Accelerator Datasheet'
+        )
+) AS k (device, pattern, memory_bandwidth, link_bandwidth, matrix, vector, source);
