@@ -129,7 +129,7 @@ FROM (
         (['_C.silu_and_mul', '_C.static_scaled_fp8_quant'], 'out self'),
         (['aten._softmax', 'aten._log_softmax'], 'self dim half_to_float'),
         (['aten.native_layer_norm'], 'self normalized_shape weight bias'),
-        (['aten.native_group_norm'], 'self weight bias'),
+        (['aten.native_group_norm'], 'self weight bias N C HxW group'),
         (['aten._fused_rms_norm', 'aten.rms_norm'], 'self normalized_shape weight'),
         (['_C.rms_norm'], 'out self weight'),
         (['_C.fused_add_rms_norm'], 'self residual weight'),

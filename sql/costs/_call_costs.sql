@@ -6,27 +6,31 @@ CREATE MACRO _argument(arguments, name) AS (
 -- The values of an argument that is a number or a list of numbers; NULL where not
 -- written.
 CREATE MACRO _numbers(argument) AS (
-    coalesce(try_cast(argument.value AS BIGINT[]), [try_cast(argument.value AS BIGINT)])
+    CASE
+        WHEN try_cast(argument.value AS BIGINT) IS NOT NULL
+            THEN [try_cast(argument.value AS BIGINT)]
+        ELSE try_cast(argument.value AS BIGINT[])
+    END
 );
 
--- The type of what an elementwise op returns, as its bytes: that of its tensors with
--- dimensions, by torch's rules of promotion; a number of a higher kind makes it float.
+-- The highest of the ranks of types, which are 0 for bool, 100 for integers, 200 for
+-- floats and 300 for complex numbers, and the bytes of the type.
+CREATE MACRO _highest_rank(tensors) AS (
+    list_max(list_transform(tensors, lambda t: t.rank))
+);
+
+-- The bytes of the type that an elementwise op returns, by torch's rules of promotion:
+-- that of its tensors with dimensions, unless one without is of a higher kind. A
+-- number in Python is written as a double without dimensions; it counts as a float.
 CREATE MACRO _promoted_bytes(tensors) AS (
     CASE
-        WHEN list_max(list_transform(tensors, lambda t: t.rank))
-            > list_max(list_transform(
-                list_filter(tensors, lambda t: len(t.sizes) > 0), lambda t: t.rank
-            )) // 100 * 100 + 99
-            THEN 4
-        ELSE list_max(list_transform(
-            CASE
-                WHEN list_max(list_transform(tensors, lambda t: len(t.sizes))) > 0
-                    THEN list_filter(tensors, lambda t: len(t.sizes) > 0)
-                ELSE tensors
-            END,
-            lambda t: t.rank
-        )) % 100
-    END
+        WHEN _highest_rank(tensors) // 100
+            = _highest_rank(list_filter(tensors, lambda t: len(t.sizes) > 0)) // 100
+            THEN _highest_rank(list_filter(tensors, lambda t: len(t.sizes) > 0))
+        WHEN _highest_rank(tensors) = 208
+            AND list_max(list_transform(tensors, lambda t: len(t.sizes))) > 0 THEN 204
+        ELSE _highest_rank(tensors)
+    END % 100
 );
 
 -- The arguments of one call of an op of a trace, of which costs are computed.
@@ -326,6 +330,7 @@ CREATE MACRO _written_bytes(
         WHEN _argument(s.arguments, 'half_to_float').value = 'True' THEN 4
         ELSE CASE f.writes
             WHEN 'first' THEN s.first_tensor.bytes
+            WHEN 'first, statistics' THEN s.first_tensor.bytes
             WHEN 'promoted' THEN _promoted_bytes(s.tensors)
             WHEN 'bool' THEN 1
             WHEN 'indices' THEN 8
@@ -338,6 +343,25 @@ CREATE MACRO _written_bytes(
             WHEN 'sums' THEN
                 CASE WHEN s.first_tensor.rank < 200 THEN 8 ELSE s.first_tensor.bytes END
         END
+    END
+);
+
+-- The number of means and deviations that a normalization writes besides: of each part
+-- of that shape, each group of channels, or each channel.
+CREATE MACRO _statistics(
+    s  -- row of `_call_shapes`
+) AS (
+    CASE
+        WHEN _argument(s.arguments, 'out') IS NOT NULL THEN 0
+        WHEN contains(s.op, 'rms') THEN 1
+        ELSE 2
+    END * CASE
+        WHEN _argument(s.arguments, 'normalized_shape') IS NOT NULL
+            THEN s.input_elements
+                / _elements(_numbers(_argument(s.arguments, 'normalized_shape')))
+        WHEN _argument(s.arguments, 'group') IS NOT NULL
+            THEN s.input_sizes[1] * _argument(s.arguments, 'group').value::BIGINT
+        ELSE s.input_sizes[2]
     END
 );
 
@@ -374,14 +398,19 @@ written AS (
             WHEN f.family = 'pooling'
                 THEN _elements(s.input_sizes) * s.first_tensor.bytes
         END
-        -- The sums of exponentials of attention, one float for each query.
         + CASE
-            WHEN f.counts = 'attention'
-                AND coalesce(
-                    _argument(s.arguments, 'compute_log_sumexp').value = 'True', true
-                )
-                THEN 4 * s.output_elements / s.output_sizes[-1]
+            WHEN f.writes = 'first, statistics' THEN 4 * _statistics(s)
             ELSE 0
+        END
+        -- The sums of exponentials of attention, one float for each query; the efficient
+        -- one pads the queries to a multiple of 32.
+        + CASE
+            WHEN f.counts <> 'attention'
+                OR _argument(s.arguments, 'compute_log_sumexp').value = 'False' THEN 0
+            WHEN contains(s.op, 'efficient')
+                THEN 128 * _elements(s.input_sizes[:-3])
+                    * ceil(s.input_sizes[-2] / 32)
+            ELSE 4 * _elements(s.input_sizes[:-2])
         END AS bytes_written,
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0

@@ -270,7 +270,7 @@ FROM (
                 'aten._batch_norm_with_update', 'aten.cudnn_batch_norm',
                 'aten.miopen_batch_norm'
             ],
-            'normalization', 'norm', 6, 0, 'all', 'first', 'first',
+            'normalization', 'norm', 6, 0, 'all', 'first', 'first, statistics',
             'for each element of the input 1 for the mean, 3 for the variance, 2 '
             || 'to normalize, and 1 each for weight and bias; nothing for the group '
             || 'itself; a batch_norm that does not train has no mean and variance to '
@@ -278,14 +278,14 @@ FROM (
         ),
         (
             ['aten.batch_norm', 'aten._native_batch_norm_legit_no_training'],
-            'normalization', 'norm', 2, 0, 'all', 'first', 'first',
+            'normalization', 'norm', 2, 0, 'all', 'first', 'first, statistics',
             'for each element of the input 2 to normalize by known mean and '
             || 'variance, and 1 each for weight and bias; nothing for the channel '
             || 'itself'
         ),
         (
             ['aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm'],
-            'normalization', 'norm', 3, 0, 'all', 'first', 'first',
+            'normalization', 'norm', 3, 0, 'all', 'first', 'first, statistics',
             'for each element of the input a square, an addition, a '
             || 'multiplication, and 1 for the weight; nothing for the group itself'
         ),
