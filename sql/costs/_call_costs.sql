@@ -82,8 +82,10 @@ parted AS (
         r.*,
         list_filter(
             r.arguments,
-            lambda a: NOT list_contains(list_transform(a.sizes, lambda n: n IS NULL), true)
-            AND CASE WHEN r.has_types THEN a.bytes IS NOT NULL ELSE len(a.sizes) > 0 END
+            lambda a: CASE
+                WHEN r.has_types THEN a.bytes IS NOT NULL
+                ELSE len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
+            END
         ) AS tensors,
         list_filter(
             r.arguments, lambda a: len(a.lists) > 0 AND a.lists[1] IS NOT NULL
@@ -241,11 +243,11 @@ SELECT
     z.*,
     coalesce(
         _elements(z.input_sizes),
-        list_sum(list_transform(z.listed, lambda s: _elements(s)))
+        _whole_sum(list_transform(z.listed, lambda s: _elements(s)))
     ) AS input_elements,
     CASE
         WHEN z.rule = 'sum' OR z.rule = 'first' AND z.first_tensor IS NULL
-            THEN list_sum(list_transform(z.listed, lambda s: _elements(s)))
+            THEN _whole_sum(list_transform(z.listed, lambda s: _elements(s)))
         ELSE _elements(z.output_sizes)
     END AS output_elements,
     coalesce(z.input_sizes, []) AS factor_sizes,
@@ -307,14 +309,19 @@ CREATE MACRO _call_flops(
     END
 );
 
--- The bytes of these tensors in memory; NULL if a type isn't known.
-CREATE MACRO _bytes_of_tensors(tensors) AS (
+-- The sum of numbers; NULL if one isn't known.
+CREATE MACRO _whole_sum(numbers) AS (
     CASE
-        WHEN len(list_filter(tensors, lambda t: t.bytes IS NULL)) = 0
-            THEN coalesce(list_sum(list_transform(
-                tensors, lambda t: _stored_elements(t.sizes, t.strides) * t.bytes
-            )), 0e0)
+        WHEN NOT list_contains(list_transform(numbers, lambda n: n IS NULL), true)
+            THEN coalesce(list_sum(numbers), 0)
     END
+);
+
+-- The bytes of these tensors in memory; NULL if sizes or a type aren't known.
+CREATE MACRO _bytes_of_tensors(tensors) AS (
+    _whole_sum(list_transform(
+        tensors, lambda t: _stored_elements(t.sizes, t.strides) * t.bytes
+    ))
 );
 
 -- The bytes that one call of an op of a trace writes for each element of its output.

@@ -42,7 +42,10 @@ def layouts(*sizes: int, dtype: torch.dtype = FLOAT) -> list[torch.Tensor]:
     """Tensors of these sizes: contiguous, transposed, each second element, one row repeated."""
     found = [tensor(*sizes, dtype=dtype), tensor(*sizes[:-1], 2 * sizes[-1], dtype=dtype)[..., ::2]]
     if len(sizes) > 1:
-        found += [tensor(*sizes[::-1], dtype=dtype).permute(*range(len(sizes))[::-1]), tensor(1, *sizes[1:], dtype=dtype).expand(sizes)]
+        found += [
+            tensor(*sizes[::-1], dtype=dtype).permute(*range(len(sizes))[::-1]),
+            tensor(1, *sizes[1:], dtype=dtype).expand(sizes),
+        ]
     return found
 
 
@@ -71,9 +74,14 @@ def products() -> Iterator[Call]:
     yield call(ATEN._int_mm.default, tensor(32, 64, dtype=torch.int8), tensor(64, 16, dtype=torch.int8))
     fp8 = torch.float8_e4m3fn
     scales = [tensor(1), tensor(1)]
-    yield call(ATEN._scaled_mm.default, tensor(32, 64, dtype=fp8), tensor(16, 64, dtype=fp8).t(), *scales, None, None, HALF)
+    yield call(
+        ATEN._scaled_mm.default, tensor(32, 64, dtype=fp8), tensor(16, 64, dtype=fp8).t(), *scales, None, None, HALF
+    )
     offsets = tensor(3, dtype=INT)
-    for a, b in ((tensor(48, 32, dtype=HALF), tensor(3, 64, 32, dtype=HALF).mT), (tensor(64, 48, dtype=HALF), tensor(32, 48, dtype=HALF).t())):
+    for a, b in (
+        (tensor(48, 32, dtype=HALF), tensor(3, 64, 32, dtype=HALF).mT),
+        (tensor(64, 48, dtype=HALF), tensor(32, 48, dtype=HALF).t()),
+    ):
         yield call(ATEN._grouped_mm.default, a, b, offsets)
 
 
@@ -91,18 +99,58 @@ def convolutions() -> Iterator[Call]:
 
 
 def attentions() -> Iterator[Call]:
-    for batch, heads, queries, keys, size, causal in ((1, 1, 1, 1, 8, False), (2, 4, 16, 16, 8, False), (2, 4, 16, 24, 64, False), (2, 4, 16, 16, 64, True)):
+    for batch, heads, queries, keys, size, causal in (
+        (1, 1, 1, 1, 8, False),
+        (2, 4, 16, 16, 8, False),
+        (2, 4, 16, 24, 64, False),
+        (2, 4, 16, 16, 64, True),
+    ):
         q, k, v = (tensor(batch, heads, each, size, dtype=HALF) for each in (queries, keys, keys))
         yield call(ATEN._scaled_dot_product_flash_attention.default, q, k, v, 0.0, causal, False)
-        out, lse, cum_q, cum_k, most_q, most_k, seed, offset, _ = ATEN._scaled_dot_product_flash_attention.default(q, k, v, 0.0, causal)
-        yield call(ATEN._scaled_dot_product_flash_attention_backward.default, out, q, k, v, out, lse, cum_q, cum_k, most_q, most_k, 0.0, causal, seed, offset)
+        out, lse, cum_q, cum_k, most_q, most_k, seed, offset, _ = ATEN._scaled_dot_product_flash_attention.default(
+            q, k, v, 0.0, causal
+        )
+        yield call(
+            ATEN._scaled_dot_product_flash_attention_backward.default,
+            out,
+            q,
+            k,
+            v,
+            out,
+            lse,
+            cum_q,
+            cum_k,
+            most_q,
+            most_k,
+            0.0,
+            causal,
+            seed,
+            offset,
+        )
         for logs in (True, False):
             yield call(ATEN._scaled_dot_product_efficient_attention.default, q, k, v, None, logs, 0.0, causal)
 
 
 def elementwise() -> Iterator[Call]:
-    shapes = [((3, 4), (3, 4)), ((3, 4), (4,)), ((3, 4), ()), ((2, 1, 4), (3, 1)), ((5,), (5,)), ((0, 4), (1, 4)), ((), ())]
-    types = [(FLOAT, FLOAT), (HALF, HALF), (HALF, FLOAT), (INT, FLOAT), (LONG, INT), (FLOAT, DOUBLE), (BOOL, LONG), (torch.complex64, FLOAT)]
+    shapes = [
+        ((3, 4), (3, 4)),
+        ((3, 4), (4,)),
+        ((3, 4), ()),
+        ((2, 1, 4), (3, 1)),
+        ((5,), (5,)),
+        ((0, 4), (1, 4)),
+        ((), ()),
+    ]
+    types = [
+        (FLOAT, FLOAT),
+        (HALF, HALF),
+        (HALF, FLOAT),
+        (INT, FLOAT),
+        (LONG, INT),
+        (FLOAT, DOUBLE),
+        (BOOL, LONG),
+        (torch.complex64, FLOAT),
+    ]
     for (one, other), (first, second) in itertools.product(shapes, types):
         a, b = tensor(*one, dtype=first), tensor(*other, dtype=second)
         yield call(ATEN.add.Tensor, a, b)
@@ -152,7 +200,12 @@ def reductions() -> Iterator[Call]:
 
 
 def pools() -> Iterator[Call]:
-    for size, kernel, stride, padding, dilation, up in ((9, 3, 2, 1, 1, False), (9, 2, 2, 0, 1, True), (10, 3, 1, 1, 2, False), (8, 2, [], 0, 1, False)):
+    for size, kernel, stride, padding, dilation, up in (
+        (9, 3, 2, 1, 1, False),
+        (9, 2, 2, 0, 1, True),
+        (10, 3, 1, 1, 2, False),
+        (8, 2, [], 0, 1, False),
+    ):
         a = tensor(2, 3, size, size + 1)
         strides = [stride] * 2 if stride else []
         rest = [[kernel] * 2, strides, [padding] * 2, [dilation] * 2, up]

@@ -1,0 +1,185 @@
+"""How far ops of a trace are from the peaks of its device, by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.errors import QueryError
+from etq.warehouse.warehouse import Warehouse
+from tests.trace_builders import event, trace
+from tests.traces import Traces
+
+H100 = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]}
+HALF = "c10::BFloat16"
+FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64> >(Flash_fwd_params)"
+GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<c10::BFloat16> >(int)"
+
+
+def op(name: str, start: float, end: float, *tensors: tuple[list[int], str], **values: list[str]) -> dict[str, Any]:
+    """An op with these tensors; `inputs`: the values of its other arguments, after them."""
+    others = values.get("inputs", [])
+    strides = [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors]
+    return event("cpu_op", name, start, end, shapes=[sizes for sizes, _ in tensors] + [[] for _ in others]) | {
+        "args": {
+            "Input Dims": [*(sizes for sizes, _ in tensors), *([] for _ in others)],
+            "Input type": [*(kind for _, kind in tensors), *("Scalar" for _ in others)],
+            "Input Strides": [*strides, *([] for _ in others)],
+            "Concrete Inputs": [*("" for _ in tensors), *others],
+        }
+    }
+
+
+def _product(sizes: list[int]) -> int:
+    product = 1
+    for size in sizes:
+        product *= size
+    return product
+
+
+def launched(name: str, at: float, length: float, number: int, category: str = "kernel") -> list[dict[str, Any]]:
+    return [
+        event("cuda_runtime", "cudaLaunchKernel", at, at + 0.5, correlation=number),
+        event(category, name, 1000 + at, 1000 + at + length, 7, correlation=number, device=0),
+    ]
+
+
+def attention(at: float, number: int, length: float) -> list[dict[str, Any]]:
+    """An attention whose kernel is launched by an op without a formula."""
+    tensors = [([2, 4, 128, 64], HALF)] * 3
+    inner = [([2, 128, 4, 64], HALF)] * 3
+    return [
+        op("aten::_scaled_dot_product_flash_attention", at, at + 9, *tensors, inputs=["0.", "True", "False"]),
+        op("aten::_flash_attention_forward", at + 1, at + 8, *inner),
+        *launched(FLASH, at + 2, length, number),
+    ]
+
+
+def matrices() -> list[dict[str, Any]]:
+    """A product of 1024 x 512 by 512 x 2048 in 10 microseconds, with a fill of one before it."""
+    return [
+        op("aten::linear", 0, 9, ([1024, 512], HALF), ([2048, 512], HALF)),
+        op("aten::mm", 1, 8, ([1024, 512], HALF), ([512, 2048], HALF)),
+        *launched("Memset (Device)", 2, 1, 1, "gpu_memset"),
+        *launched(GEMM, 3, 10, 2),
+        # Within an op with a formula, but beside one that has its own cost.
+        op("aten::_something_new", 8, 8.9, ([4], HALF)),
+        *launched("mystery", 8.1, 2, 3),
+    ]
+
+
+def test_by_hand(warehouse: Warehouse, tmp_path: Path) -> None:
+    """2 * 1024 * 512 * 2048 operations, 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048) bytes; peaks 989.4e12 and 3.352e12."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*matrices(), *attention(20, 4, 100), *launched(ADD, 60, 5, 5), **H100)
+    rows = traces.ask(
+        "op_efficiency",
+        "family, op, calls, total, flops, bytes, roof_percent, bound, known_percent, copy_time, events, reason",
+    )
+    flops, moved = 2 * 1024 * 512 * 2048, 2 * (1024 * 512 + 512 * 2048 + 1024 * 2048)
+    # Half of 4 * 2 * 4 * 128 * 128 * 64; queries, keys, values and output, and a float for each query.
+    seen, through = 2 * 2 * 4 * 128 * 128 * 64, 4 * 2 * (2 * 4 * 128 * 64) + 4 * 2 * 4 * 128
+    assert rows == [
+        ("attention", "aten::_scaled_dot_product_flash_attention", 1, 100, seen, through,
+         pytest.approx(through / 3.352e12 / 100e-6 * 100), "latency", 100, 0, 1, None),
+        ("GEMM", "aten::mm", 1, 11, flops, moved,
+         pytest.approx(moved / 3.352e12 / 11e-6 * 100), "memory", 100, 1, 2, None),
+        ("elementwise", None, 1, 5, None, None, None, None, 0, 0, 1, "no op launched it"),
+        (None, "aten::_something_new", 1, 2, None, None, None, None, 0, 0, 1, "no formula for aten::_something_new"),
+    ]  # fmt: skip
+
+
+def test_bounds(warehouse: Warehouse, tmp_path: Path) -> None:
+    """What a kernel does at least is the shortest of the trace: 2 us."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(
+        op("aten::mm", 0, 9, ([8192, 8192], HALF), ([8192, 8192], HALF)),
+        *launched(GEMM, 1, 1500, 1),
+        op("aten::add", 2000, 2009, ([8192, 8192], HALF), ([8192, 8192], HALF), inputs=["1"]),
+        *launched(ADD, 2001, 200, 2),
+        op("aten::add", 2010, 2019, ([8], HALF), ([8], HALF), inputs=["1"]),
+        *launched(ADD, 2011, 2, 3),
+        **H100,
+    )
+    rows = traces.ask("op_efficiency", "op, bound, roof_percent, above_roof, peak_flops")
+    assert rows[0][:2] == ("aten::mm", "compute")
+    assert rows[0][2:] == (
+        pytest.approx(2 * 8192**3 / 989.4e12 / 1500e-6 * 100),
+        pytest.approx(1500 - 2 * 8192**3 / 989.4e6),
+        989.4e12,
+    )
+    assert rows[1][:2] == ("aten::add", "memory")
+    assert rows[1][2] == pytest.approx(3 * 2 * 8192**2 / 3.352e12 / 200e-6 * 100)
+    assert rows[2][:2] == ("aten::add", "latency")
+
+
+def test_groups_add_up(warehouse: Warehouse, tmp_path: Path) -> None:
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*matrices(), *attention(20, 4, 100), *attention(40, 6, 50), *launched(ADD, 60, 5, 5), **H100)
+    sums = "sum(total), sum(share_percent), sum(events), sum(copy_time), sum(above_roof)"
+    wholes = {by: traces.ask("op_efficiency", sums, by=by) for by in ("shape", "op", "family")}
+    assert wholes["shape"] == [(168, pytest.approx(100), 6, 1, pytest.approx(wholes["op"][0][4]))]
+    assert wholes["op"] == wholes["family"]
+    assert traces.ask("op_efficiency", "family, calls, total", by="family")[:2] == [
+        ("attention", 2, 150),
+        ("GEMM", 1, 11),
+    ]
+
+
+def test_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Those given, those of a device by name, those of the trace's device; unknown devices have none."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*matrices(), **H100)
+    column = "roof_percent, peak_flops, device, reason"
+    [row] = [row for row in traces.ask("op_efficiency", f"op, {column}", device="MI300X") if row[0] == "aten::mm"]
+    flops = 2 * 1024 * 512 * 2048
+    assert row[1:] == (pytest.approx(flops / 1307.4e12 / 11e-6 * 100), 1307.4e12, "AMD Instinct MI300X", None)
+    given = traces.ask("op_efficiency", f"op, {column}", peak_flops=1e12, peak_bandwidth=1e14)
+    assert given[0][1:3] == (pytest.approx(flops / 1e12 / 11e-6 * 100), 1e12)
+    with pytest.raises(QueryError, match="no device is called GTX 1 in device_peaks"):
+        traces.ask("op_efficiency", column, device="GTX 1")
+    with pytest.raises(QueryError, match="by must be shape, op or family, not node"):
+        traces.ask("op_efficiency", column, by="node")
+    traces.path = tmp_path / "other.pt.trace.json"
+    traces.path.write_bytes(trace(*matrices(), deviceProperties=[{"id": 0, "name": "Some GPU"}]))
+    warehouse.ingest(traces.path, name="other")
+    query = f"SELECT {column} FROM op_efficiency('other') AS e WHERE e.op = 'aten::mm'"
+    assert warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
+
+
+def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
+    traces = Traces(warehouse, tmp_path)
+    traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)
+    assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [
+        ("GEMM", None, None, "recorded without shapes: profile(record_shapes=True) writes them")
+    ]
+
+
+def test_hostile_arguments(warehouse: Warehouse, tmp_path: Path) -> None:
+    """What isn't a list of sizes costs nothing that is made up."""
+    traces = Traces(warehouse, tmp_path)
+    written = [
+        {"Input Dims": "x", "Input type": ["float"]},
+        {"Input Dims": [["a"], [2, 2]], "Input type": ["float", "float"]},
+        {"Input Dims": [[-1, 4], [4, 2]], "Input type": ["float", "float"]},
+        {"Input Dims": [[2**62, 2**62], [2**62, 2**62]], "Input type": ["float", "float"]},
+        {"Input Dims": [[4, 4]], "Input type": ["float"]},
+        {"Input Dims": [], "Input type": []},
+        {"Input Dims": [[4, 4], [4, 4]], "Input type": [7, {}], "Input Strides": 3, "Concrete Inputs": {"a": 1}},
+    ]
+    events = [
+        each
+        for at, args in enumerate(written)
+        for each in (
+            event("cpu_op", "aten::mm", 10 * at, 10 * at + 9) | {"args": args},
+            *launched(GEMM, 10 * at + 1, 5, at),
+        )
+    ]
+    traces.take(*events, **H100)
+    rows = traces.ask("op_efficiency", "flops, bytes, roof_percent, reason, calls")
+    assert sum(row[4] for row in rows) == len(written)
+    assert {row[:3] for row in rows} <= {(None, None, None), (128, None, None)}
+    assert all(row[3] is not None for row in rows)
