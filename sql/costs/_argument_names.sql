@@ -1,6 +1,9 @@
 -- The arguments of one op of a trace, by position, which traces don't name: those of
 -- torch's schemas that costs depend on. Of an argument whose name begins with ! only
 -- the sizes matter: it isn't read. One that is called out is written.
+-- Columns:
+--   op: the op, as in `cost_formulas`
+--   names: the names of its arguments by position, as far as one matters
 CREATE VIEW _argument_names AS
 SELECT unnest(k.ops) AS op, string_split(k.names, ' ') AS names
 FROM (
@@ -85,7 +88,10 @@ FROM (
             ['aten.cudnn_convolution_backward_weight'],
             'sizes gradient self padding stride dilation groups'
         ),
-        (['aten.scaled_dot_product_attention'], 'query key value attn_mask dropout_p is_causal'),
+        (
+            ['aten.scaled_dot_product_attention'],
+            'query key value attn_mask dropout_p is_causal'
+        ),
         (
             [
                 'aten._scaled_dot_product_flash_attention',
@@ -106,8 +112,8 @@ FROM (
         ),
         (
             ['aten._scaled_dot_product_flash_attention_backward'],
-            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q max_k '
-            || 'dropout_p is_causal'
+            'gradient query key value forward logsumexp cum_seq_q cum_seq_k max_q '
+            || 'max_k dropout_p is_causal'
         ),
         (
             ['aten._scaled_dot_product_flash_attention_for_cpu_backward'],
@@ -115,13 +121,13 @@ FROM (
         ),
         (
             ['aten._scaled_dot_product_efficient_attention_backward'],
-            'gradient query key value attn_mask forward logsumexp seed offset dropout_p '
-            || 'output_mask is_causal'
+            'gradient query key value attn_mask forward logsumexp seed offset '
+            || 'dropout_p output_mask is_causal'
         ),
         (
             ['aten._scaled_dot_product_cudnn_attention_backward'],
-            'gradient query key value forward logsumexp seed offset attn_mask cum_seq_q '
-            || 'cum_seq_k max_q max_k dropout_p is_causal'
+            'gradient query key value forward logsumexp seed offset attn_mask '
+            || 'cum_seq_q cum_seq_k max_q max_k dropout_p is_causal'
         ),
         (['aten.clamp'], 'self min max'),
         (['aten.gelu'], 'self approximate'),
@@ -141,7 +147,10 @@ FROM (
             'self weight bias running_mean running_var training'
         ),
         (
-            ['aten._batch_norm_with_update', 'aten._native_batch_norm_legit_no_training'],
+            [
+                'aten._batch_norm_with_update',
+                'aten._native_batch_norm_legit_no_training'
+            ],
             'self weight bias running_mean running_var'
         ),
         (

@@ -5,7 +5,8 @@
 -- an addition (alpha, beta) doesn't count. For products, convolutions and attention
 -- the results equal those of torch's FlopCounterMode: a sum of K products is 2 K
 -- operations, which includes the bias; padding counts as if it were multiplied;
--- attention counts the two products, for all positions, masked or not.
+-- attention counts the two products, for all positions, masked or not; half of them if
+-- it is causal, as FlashAttention's benchmarks do.
 -- FlopCounterMode has no formulas for other ops, nor for a matrix by a vector (mv,
 -- addmv, dot); these are counted here.
 -- Columns:
@@ -15,6 +16,9 @@
 --   per_output: operations for each element of its first output
 --   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; cache, depends: not determined by shapes
 --   formula: how its operations are counted, as text
+--   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill, view
+--   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, by broadcasting, as a product, ...; unknown where they don't
+--   writes: types that it writes for each element of its output, for ops of traces: that of its first argument, the promoted one, ...
 CREATE VIEW cost_formulas AS
 SELECT
     unnest(k.ops) AS op,
@@ -82,7 +86,8 @@ FROM (
                 'aten.conv_transpose3d', 'aten.cudnn_convolution_transpose',
                 'aten.miopen_convolution_transpose'
             ],
-            'convolution', 'transposed convolution', 0, 0, 'all', 'convolution', 'first',
+            'convolution', 'transposed convolution', 0, 0, 'all', 'convolution',
+            'first',
             '2 for each element of the input and of the weight of one of its channels'
         ),
         (

@@ -1,0 +1,194 @@
+-- The sizes that tensors have together by broadcasting: dimension by dimension from
+-- the last, the size that isn't 1.
+CREATE MACRO _broadcast_sizes(
+    shapes  -- the tensors' sizes, as a list of lists
+) AS (
+    list_transform(
+        range(1 - coalesce(list_max(list_transform(shapes, lambda s: len(s))), 0), 1),
+        lambda back: list_reduce(
+            list_transform(
+                list_filter(shapes, lambda s: len(s) + back >= 1),
+                lambda s: s[len(s) + back]
+            ),
+            lambda a, b: CASE WHEN a = 1 THEN b ELSE a END
+        )
+    )
+);
+
+-- The sizes of the output of a convolution or pooling in its last dimensions. A list
+-- of one value is that of each dimension.
+CREATE MACRO _window_sizes(
+    sizes,  -- sizes of the input in these dimensions
+    kernel,  -- sizes of the window
+    stride, padding, dilation,
+    rounding  -- added before the division: stride - 1 to round up, else 0
+) AS (
+    list_transform(
+        sizes,
+        lambda size, i: (
+            size + 2 * padding[least(i, len(padding))]
+            - dilation[least(i, len(dilation))] * (kernel[least(i, len(kernel))] - 1)
+            - 1 + rounding * (stride[least(i, len(stride))] - 1)
+        ) // stride[least(i, len(stride))] + 1
+    )
+);
+
+-- The sizes of the output of a convolution; NULL where its arguments aren't written.
+CREATE MACRO _convolved_sizes(
+    sizes,  -- sizes of the input
+    weight,  -- sizes of the weight
+    stride, padding, dilation, output_padding, groups,
+    is_transposed
+) AS (
+    CASE
+        WHEN is_transposed THEN [sizes[1], weight[2] * groups] || list_transform(
+            sizes[3:],
+            lambda size, i: (size - 1) * stride[least(i, len(stride))]
+                - 2 * padding[least(i, len(padding))]
+                + dilation[least(i, len(dilation))] * (weight[i + 2] - 1)
+                + output_padding[least(i, len(output_padding))] + 1
+        )
+        ELSE [sizes[1], weight[1]]
+            || _window_sizes(sizes[3:], weight[3:], stride, padding, dilation, 0)
+    END
+);
+
+-- The sizes of one call of an op of a trace from which its cost is computed, as
+-- `_node_shapes` has those of nodes. Traces don't have the sizes of outputs: they
+-- follow from the arguments, by `sizes` of `cost_formulas`.
+CREATE MACRO _call_shapes(
+    calls  -- rows of call, op, shapes, dtypes, strides and inputs, as a list
+) AS TABLE
+WITH
+named AS (
+    SELECT
+        a.call,
+        a.op,
+        a.has_types,
+        a.named,
+        a.given,
+        a.tensors,
+        a.listed,
+        a.first_tensor,
+        a.main.sizes AS input_sizes,
+        a.main.type AS main_type,
+        a.named['mat2'].sizes AS other_sizes,
+        a.named['weight'].sizes AS weight_sizes,
+        a.named['key'].sizes AS key_sizes,
+        a.named['gradient'].sizes AS gradient_sizes,
+        coalesce(
+            contains(a.op, 'transpose')
+            OR try_cast(a.named['transposed'].value AS BOOLEAN),
+            false
+        ) AS is_transposed,
+        _numbers(a.named['kernel_size']) AS window_sizes,
+        _numbers(a.named['stride']) AS stride,
+        _numbers(a.named['padding']) AS padding,
+        coalesce(_numbers(a.named['dilation']), [1]) AS dilation,
+        coalesce(_numbers(a.named['output_padding']), [0])
+            AS output_padding,
+        coalesce(try_cast(a.named['groups'].value AS BIGINT), 1)
+            AS groups,
+        coalesce(
+            try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0
+        ) AS rounds_up,
+        try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
+        f.sizes AS rule,
+        coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
+    FROM _call_arguments(calls) AS a
+    LEFT JOIN cost_formulas AS f ON f.op = a.op
+),
+sized AS (
+    SELECT
+        n.*,
+        CASE
+            WHEN n.named['out'] IS NOT NULL
+                THEN n.named['out'].sizes
+            WHEN n.rule = 'first' THEN n.first_tensor.sizes
+            WHEN n.rule = 'broadcast' OR n.rule = 'reduced' AND len(n.tensors) > 1
+                OR n.rule = 'loss' AND n.named['reduction'].value = '0'
+                THEN _broadcast_sizes(list_transform(n.tensors, lambda t: t.sizes))
+            WHEN n.rule = 'loss' THEN []
+            WHEN n.rule = 'product' THEN n.input_sizes[:-2]
+                || CASE
+                    WHEN len(n.other_sizes) > 1 THEN n.other_sizes[-1:]
+                    WHEN n.other_sizes IS NULL THEN n.weight_sizes[:1]
+                    ELSE []
+                END
+            WHEN n.rule = 'packed product'
+                THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
+            WHEN n.rule = 'grouped product' THEN CASE
+                WHEN len(n.input_sizes) = 2 AND len(n.other_sizes) = 2
+                    THEN n.named['offs'].sizes
+                        || [n.input_sizes[1], n.other_sizes[2]]
+                WHEN len(n.input_sizes) = 3 AND len(n.other_sizes) = 2
+                    THEN [n.input_sizes[2], n.other_sizes[2]]
+                ELSE n.input_sizes[:-2] || n.other_sizes[-1:]
+            END
+            WHEN n.rule = 'convolution' THEN _convolved_sizes(
+                n.input_sizes, n.weight_sizes, n.stride, n.padding, n.dilation,
+                n.output_padding, n.groups, n.is_transposed
+            )
+            WHEN n.rule = 'attention'
+                THEN n.input_sizes[:-2] || n.named['value'].sizes[-1:]
+            WHEN n.rule = 'window' THEN n.input_sizes[:-n.dimensions - 1]
+                || _window_sizes(
+                    n.input_sizes[-n.dimensions:], n.window_sizes,
+                    CASE
+                        WHEN len(n.stride) = 0 THEN n.window_sizes
+                        ELSE n.stride
+                    END,
+                    n.padding, n.dilation, n.rounds_up
+                )
+            WHEN n.rule = 'adaptive window' THEN n.input_sizes[:-n.dimensions - 1]
+                || _numbers(n.named['output_size'])
+            WHEN n.rule = 'reduced' THEN list_transform(
+                n.input_sizes,
+                lambda size, i: CASE
+                    WHEN n.given < 3
+                        OR n.named['dim'].value IS NULL
+                        OR n.named['dim'].value = '[]'
+                        OR list_contains(list_transform(
+                            _numbers(n.named['dim']),
+                            lambda d: CASE
+                                WHEN d < 0 THEN d + len(n.input_sizes) ELSE d
+                            END
+                        ), i - 1) THEN 1
+                    ELSE size
+                END
+            )
+            WHEN n.rule = 'embedding'
+                THEN n.named['indices'].sizes || n.weight_sizes[-1:]
+            WHEN n.rule = 'index' THEN n.named['indices'].sizes
+            WHEN n.rule = 'selected' THEN list_transform(
+                n.input_sizes,
+                lambda size, i: CASE
+                    WHEN i - 1 = n.named['dim'].value::BIGINT
+                        THEN coalesce(n.named['indices'].sizes[1], 1)
+                    ELSE size
+                END
+            )
+        END AS output_sizes
+    FROM named AS n
+)
+SELECT
+    z.*,
+    coalesce(
+        _elements(z.input_sizes),
+        _whole_sum(list_transform(z.listed, lambda s: _elements(s)))
+    ) AS input_elements,
+    CASE
+        WHEN z.rule = 'sum' OR z.rule = 'first' AND z.first_tensor IS NULL
+            THEN _whole_sum(list_transform(z.listed, lambda s: _elements(s)))
+        ELSE _elements(z.output_sizes)
+    END AS output_elements,
+    coalesce(z.input_sizes, []) AS factor_sizes,
+    len(list_filter(z.tensors, lambda t: t.name IN ('weight', 'bias'))) AS weights,
+    len(list_filter(
+        [z.named['min'], z.named['max']], lambda a: a.value IS NOT NULL OR a.bytes > 0
+    )) AS bounds,
+    try_cast(z.named['is_causal'].value AS BOOLEAN) AS is_causal,
+    '"' || z.named['approximate'].value || '"' AS approximate,
+    NULL::BIGINT AS start_pos,
+    false AS has_mask
+FROM sized AS z;

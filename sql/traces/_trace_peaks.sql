@@ -1,0 +1,78 @@
+-- The peak rates of the devices that ran a trace's work, in operations and bytes per
+-- second: those given, else of the device that is named, else the capture's metrics,
+-- else those of the devices in the trace, if they are all the same.
+CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
+WITH
+used AS (
+    SELECT DISTINCT t.name
+    FROM trace_devices AS t
+    WHERE t.capture_id = capture_key
+        AND (
+            t.device IN (
+                SELECT d.device FROM device_events AS d WHERE d.capture_id = capture_key
+            )
+            OR NOT EXISTS (
+                FROM device_events AS d
+                WHERE d.capture_id = capture_key AND d.device IS NOT NULL
+            )
+        )
+),
+named AS (
+    SELECT
+        CASE
+            WHEN device IS NOT NULL THEN device
+            WHEN (SELECT count(*) FROM used AS u) = 1
+                THEN (SELECT max(u.name) FROM used AS u)
+        END AS name
+),
+matched AS (
+    SELECT arg_min(p.peaks, p.place) AS peaks
+    FROM named AS n
+    JOIN (SELECT q AS peaks, row_number() OVER () AS place FROM device_peaks AS q) AS p
+        ON regexp_matches(n.name, p.peaks.pattern, 'i')
+)
+SELECT
+    CASE
+        WHEN device IS NOT NULL AND m.peaks IS NULL
+            THEN error('no device is called ' || device || ' in device_peaks')
+        ELSE coalesce(m.peaks.device, n.name)
+    END AS named_device,
+    _peak(
+        CASE WHEN device IS NULL THEN capture_key END,
+        'peak_flops', 'FLOP/s', peak_flops
+    ) AS any_flops,
+    coalesce(
+        _peak(
+            CASE WHEN device IS NULL THEN capture_key END,
+            'peak_bandwidth', 'B/s', peak_bandwidth
+        ),
+        m.peaks.memory_bandwidth
+    ) AS bandwidth,
+    m.peaks
+FROM named AS n
+LEFT JOIN matched AS m ON true;
+
+-- The peak rate of operations on a type of a trace, of matrix units or without them;
+-- NULL where it isn't known.
+CREATE MACRO _peak_of_type(
+    peak,  -- row of `_trace_peaks`
+    dtype,  -- type of the inputs, as in the trace
+    is_product,  -- whether matrix units are made for it
+    uses  -- whether its kernels use matrix units; NULL if unknown
+) AS (
+    CASE
+        WHEN peak.any_flops IS NOT NULL THEN peak.any_flops
+        WHEN starts_with(dtype, 'c10::Float8') THEN peak.peaks.matrix_fp8
+        WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16')
+            THEN peak.peaks.matrix_fp16
+        WHEN is_product AND dtype IN ('signed char', 'unsigned char')
+            THEN peak.peaks.matrix_int8
+        WHEN is_product AND uses AND dtype = 'float' THEN peak.peaks.matrix_fp32
+        WHEN is_product AND uses AND dtype = 'double' THEN peak.peaks.matrix_fp64
+        WHEN is_product AND uses IS NULL THEN NULL
+        WHEN dtype = 'c10::Half' THEN peak.peaks.vector_fp16
+        WHEN dtype = 'c10::BFloat16' THEN peak.peaks.vector_bf16
+        WHEN dtype = 'double' THEN peak.peaks.vector_fp64
+        WHEN dtype IS NOT NULL THEN peak.peaks.vector_fp32
+    END
+);

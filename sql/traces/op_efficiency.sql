@@ -1,0 +1,191 @@
+-- How far one op of a trace is from the peak of its device, by the shapes, types and
+-- strides of its inputs: its device time against the least that its operations and
+-- bytes take. Costs are counted by `cost_formulas`; inputs are read once, of those that
+-- repeat elements only what is stored; outputs are written once. Kernels, copies and
+-- fills count for the op that launched them; those without a formula for the op around
+-- it, as aten::_flash_attention_forward for the attention that called it. In a trace
+-- without device events, it is time on the host. Peaks are those of `device_peaks` for
+-- the device in the trace.
+-- Needs: torch_trace; else: etq roofline
+-- Empty: {capture} has no ops
+-- Columns:
+--   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
+--   op: the op, such as aten::mm; NULL for what no op launched, and by family
+--   shapes: sizes of its inputs, as a JSON list; NULL where not written, by op and by family
+--   types: types of its inputs, as a JSON list; NULL as shapes
+--   strides: strides of its inputs, as a JSON list; NULL as shapes
+--   calls: number of calls; of what no op launched, of kernels, copies and fills
+--   total: sum of the times of its kernels, copies and fills
+--   avg: total / calls
+--   share_percent: total in percent of all rows
+--   unit: the requested unit of time
+--   flops: operations of one call, the mean if they differ; NULL where unknown
+--   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
+--   intensity: operations per byte; NULL where unknown, or if no bytes are moved
+--   flops_per_second: operations per second; NULL where unknown
+--   bytes_per_second: bytes per second; NULL where unknown
+--   peak_flops: operations per second at the peak of its type and units; NULL where unknown, and by op and by family
+--   roof_percent: smallest possible time at the peaks in percent of its time, of the calls whose costs are known; NULL where unknown
+--   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than that many of the trace's shortest kernels; NULL where unknown, and by op and by family if it differs
+--   above_roof: total less the smallest possible time, of the calls whose costs are known: the most that can be saved
+--   above_roof_percent: above_roof in percent of the total of all rows
+--   known_percent: share of total in calls whose smallest possible time is known, in percent
+--   events: number of kernels, copies and fills
+--   copy_time: part of total in copies and fills by the runtime
+--   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
+--   device: the device whose peaks apply; NULL if unknown
+--   reason: why a cost is unknown; NULL if all are known
+--   steps: number of the trace's steps; NULL without steps
+--   per_step: total / steps
+CREATE MACRO op_efficiency(
+    capture,
+    peak_flops := NULL,  -- peak rate of the device, in operations per second, for all types; NULL: the device's
+    peak_bandwidth := NULL,  -- peak bandwidth of its memory, in bytes per second; NULL: the device's
+    device := NULL,  -- name of a device of `device_peaks`; NULL: that of the trace
+    "by" := 'shape',  -- shape, op or family: the columns by which ops are separated
+    unit := NULL, steps := NULL, phase := NULL
+) AS TABLE
+WITH
+target AS MATERIALIZED (
+    SELECT
+        a.*,
+        _step_count(a.capture_id, steps, phase) AS step_count,
+        CASE
+            WHEN "by" IN ('shape', 'op', 'family') THEN "by"
+            ELSE error('by must be shape, op or family, not ' || coalesce("by", 'NULL'))
+        END AS parted_by
+    FROM _capture(capture, unit) AS a
+),
+peaks AS MATERIALIZED (
+    FROM _trace_peaks(
+        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device
+    )
+),
+shortest AS (
+    SELECT min(e.elapsed_ticks) AS ticks
+    FROM target AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'kernel'
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE e.elapsed_ticks > 0
+),
+costed AS MATERIALIZED (
+    SELECT
+        c.*,
+        p.named_device AS device,
+        p.bandwidth,
+        _peak_of_type(
+            p, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
+        ) AS most_flops
+    FROM _costed_calls((SELECT a.capture_id FROM target AS a), steps, phase) AS c
+    CROSS JOIN peaks AS p
+),
+limited AS (
+    SELECT
+        c.*,
+        CASE
+            WHEN c.flops = 0 THEN 0
+            ELSE c.flops * 1e9 / c.most_flops
+        END AS compute_ticks,
+        c.bytes * 1e9 / c.bandwidth AS memory_ticks
+    FROM costed AS c
+    CROSS JOIN target AS a
+),
+rated AS (
+    SELECT
+        l.*,
+        CASE
+            WHEN l.flops + l.bytes > 0
+                THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls
+                    + 0 * (l.compute_ticks + l.memory_ticks)
+        END AS least_ticks
+    FROM limited AS l
+),
+bounded AS (
+    SELECT
+        r.*,
+        CASE
+            WHEN r.least_ticks < r.kernels * s.ticks THEN 'latency'
+            WHEN r.compute_ticks >= r.memory_ticks AND r.least_ticks > 0 THEN 'compute'
+            WHEN r.compute_ticks < r.memory_ticks THEN 'memory'
+        END AS bound,
+        CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks
+    FROM rated AS r
+    CROSS JOIN shortest AS s
+),
+summed AS (
+    SELECT
+        b.family,
+        CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
+        CASE WHEN a.parted_by = 'shape' THEN b.shapes END AS shapes,
+        CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
+        CASE WHEN a.parted_by = 'shape' THEN b.strides END AS strides,
+        CASE WHEN a.parted_by = 'shape' THEN {'flops': b.flops, 'bytes': b.bytes} END
+            AS cost,
+        sum(CASE WHEN b.label IS NULL THEN b.events ELSE b.calls END)::BIGINT AS calls,
+        sum(b.ticks)::BIGINT AS ticks,
+        CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END
+            AS flops,
+        CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END
+            AS bytes,
+        any_value(CASE WHEN a.parted_by = 'shape' THEN b.most_flops END) AS peak_flops,
+        sum(b.least_ticks) AS least_ticks,
+        sum(b.known_ticks)::BIGINT AS known_ticks,
+        sum(greatest(b.known_ticks - b.least_ticks, 0)) AS above_ticks,
+        CASE
+            WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound)
+                THEN any_value(b.bound)
+        END AS bound,
+        sum(b.events)::BIGINT AS events,
+        sum(b.copy_ticks)::BIGINT AS copy_ticks,
+        arg_max(b.top_event, b.ticks) AS top_event,
+        any_value(b.device) AS device,
+        arg_max(
+            coalesce(
+                b.reason,
+                CASE
+                    WHEN b.least_ticks IS NOT NULL OR b.flops + b.bytes = 0 THEN NULL
+                    WHEN coalesce(b.bandwidth, b.most_flops) IS NULL
+                        THEN 'the peaks of its device are not known'
+                    WHEN b.bandwidth IS NULL THEN 'its roof needs peak_bandwidth'
+                    ELSE 'the peak for its type is not known'
+                END
+            ),
+            b.ticks
+        ) AS reason
+    FROM bounded AS b
+    CROSS JOIN target AS a
+    GROUP BY ALL
+)
+SELECT
+    s.family,
+    s.op,
+    s.shapes,
+    s.types,
+    s.strides,
+    s.calls,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS avg,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    a.unit,
+    try_cast(s.flops / s.calls AS BIGINT) AS flops,
+    try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
+    s.flops / nullif(s.bytes, 0) AS intensity,
+    s.flops * 1e9 / nullif(s.ticks, 0) AS flops_per_second,
+    s.bytes * 1e9 / nullif(s.ticks, 0) AS bytes_per_second,
+    s.peak_flops,
+    100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent,
+    s.bound,
+    _in_unit(s.above_ticks, a.time_scale, a.unit) AS above_roof,
+    100 * s.above_ticks / nullif(sum(s.ticks) OVER (), 0) AS above_roof_percent,
+    100 * coalesce(s.known_ticks, 0)::DOUBLE / nullif(s.ticks, 0) AS known_percent,
+    s.events,
+    _in_unit(s.copy_ticks, a.time_scale, a.unit) AS copy_time,
+    s.top_event,
+    s.device,
+    s.reason,
+    a.step_count AS steps,
+    total / a.step_count AS per_step
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;
