@@ -14,8 +14,8 @@ from etq.errors import EtqError, printable
 from etq.render.writers import write
 
 # For people; the columns of `delegate_coverage` in the order of their use.
-TO_READ = """op_type, method, delegated, not_delegated, per_execute, share_percent, calls, worst_source, worst_module, basis,
-    total, executes, unit"""
+TO_READ = """op_type, method, delegated, not_delegated, per_execute, share_percent, calls, worst_source, worst_module,
+    basis, total, executes, unit"""
 GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
 
 
@@ -38,7 +38,7 @@ def coverage(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show what delegates run, and what fell back to kernels, with its time in an execute. Of an ETRecord, without times.
+    """Show what delegates run, and the time in an execute of what fell back to kernels. Of an ETRecord, without times.
 
     If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 
