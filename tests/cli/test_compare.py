@@ -233,7 +233,7 @@ def test_gates(
 @pytest.mark.long
 def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
-    assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
+    assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few captures to tell\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
 
 
