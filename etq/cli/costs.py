@@ -52,7 +52,7 @@ def roofline(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show the time of each op in an execute, and how far it is from the device's peak. Needs a linked record.
+    """Show how far each op is from the device's peak. Times are those of an execute. Needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
     them, and without the capture's metrics peak_flops and peak_bandwidth, only rates and intensity are shown.

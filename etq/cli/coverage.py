@@ -38,7 +38,8 @@ def coverage(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show what delegates run, and the time in an execute of what fell back to kernels. Of an ETRecord, without times.
+    """Show what delegates run and what fell back to kernels. A capture has its time in an execute, too; an ETRecord is
+    enough for the nodes.
 
     If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 

@@ -159,8 +159,8 @@ def test_files_only_below_allowed_folders(agent: Agent, folders: tuple[Path, Pat
     # By hand: addmm takes 10 us besides its call, in one of the two steps; without steps there is only the sum.
     [addmm] = [row for row in rows_of(of_trace["ops"]) if row["name"] == "aten::addmm"]
     assert addmm["self_cpu_per_step"] == 5 and "self_cpu_time" not in addmm
-    outside = [event for event in two_steps() if not event["name"].startswith("ProfilerStep")]
-    (allowed / "whole.json").write_bytes(trace(*outside))
+    whole = [event for event in two_steps() if not event["name"].startswith("ProfilerStep")]
+    (allowed / "whole.json").write_bytes(trace(*whole))
     [addmm] = [
         row for row in rows_of(agent.call("inspect_file", path="whole.json")["ops"]) if row["name"] == "aten::addmm"
     ]
