@@ -63,7 +63,7 @@ def roofline(
     etq roofline run.etdp --etrecord net.etrecord --by op_type
     """
     read_options = pop_file_options(options)
-    grouping = "calls" if by == "op_type" else "instruction_id AS instruction, module_path AS module"
+    place = "" if by == "op_type" else "instruction_id AS instruction, module_path AS module,"
     rates = "flops_per_second / 1e9 AS gflop_s, bytes_per_second / 1e9 AS gb_s"
     roof = "roof_percent, bound, above_roof_percent"
     show_view(
@@ -73,13 +73,13 @@ def roofline(
         (format, output, force),
         read_options,
         query=f"""
-            SELECT op, method, {grouping}, avg, unit, share_percent, flops, intensity, {rates}, {roof}, reason, total,
-                executes, per_execute, above_roof_per_execute
+            SELECT op, method, {place or "calls,"} avg, unit, share_percent, flops, intensity, {rates}, {roof}, reason,
+                total, executes, per_execute, above_roof_per_execute
             FROM {{view}}
         """,
         people_query=f"""
-            SELECT op, method, {grouping}, per_execute, share_percent, {roof}, above_roof_per_execute, {rates},
-                intensity, flops, avg AS per_call, reason, total, executes, unit
+            SELECT op, method, {place} per_execute, share_percent, {roof}, above_roof_per_execute, {rates},
+                intensity, flops, avg AS per_call, calls, reason, total, executes, unit
             FROM {{view}}
         """,
         sums=("total", "executes"),
