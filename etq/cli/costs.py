@@ -19,13 +19,14 @@ from etq.cli.options import (
     unit_option,
     warehouse_option,
 )
-from etq.cli.showing import show_view
-from etq.cli.targets import file_options, is_file, is_record, pop_file_options, report_record_findings
+from etq.cli.showing import show_opened
+from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write
+from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 EDGE: Final = "edge_dialect_exported_program"
 
@@ -33,7 +34,12 @@ EDGE: Final = "edge_dialect_exported_program"
 @main.command()
 @click.argument("capture")
 @peak_options
-@click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="Grouping of rows.  [default: op]")
+@click.option("--device", metavar="NAME", help="Of a trace: a device of device_peaks whose peaks count, such as H100.")
+@click.option(
+    "--by",
+    type=click.Choice(["op", "instruction", "op_type", "shape", "family"]),
+    help="Grouping of rows.  [default: op; of a trace: shape]",
+)
 @total_option
 @unit_option(None)
 @run_options("typical")
@@ -45,6 +51,7 @@ def roofline(
     peak_flops: float | None,
     peak_bandwidth: float | None,
     by: str | None,
+    device: str | None,
     total: bool,
     db: str,
     format: str | None,
@@ -52,41 +59,100 @@ def roofline(
     force: bool,
     **options: Any,
 ) -> None:
-    """Show how far each op is from the device's peak. Times are those of an execute. Needs a linked record.
+    """Show how far each op is from the device's peak. Times are those of an execute, or of a step of a trace.
 
-    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
-    them, and without the capture's metrics peak_flops and peak_bandwidth, only rates and intensity are shown.
-    above_roof_percent is the share of the executes' time that an op would save if it ran at the device's peak.
+    CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, which needs a linked
+    record, --by is op, instruction or op_type; for a trace, recorded with shapes, it is shape, op or family. The peaks
+    are those of the GPU that a trace names. Without peaks, and without the capture's metrics peak_flops and
+    peak_bandwidth, only rates and intensity are shown. above_roof_percent is the share of the time that an op would
+    save if it ran at the device's peak.
 
     \b
     etq roofline run --peak-flops 20G --peak-bandwidth 15GB/s --db lab.duckdb
     etq roofline run.etdp --etrecord net.etrecord --by op_type
+    etq roofline train.pt.trace.json.gz --by family
     """
     read_options = pop_file_options(options)
+    written = (format, output, force)
+    options |= {"peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth}
+    with open_target(capture, db, read_options) as target:
+        is_trace = target[1].format == TRACE
+        known = ("shape", "op", "family") if is_trace else ("op", "instruction", "op_type")
+        if by is not None and by not in known:
+            raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+        if is_trace:
+            show_efficiency(capture, target, written, by or "shape", total, device=device, **options)
+        elif device is not None:
+            raise EtqError("--device is for traces of GPUs; give --peak-flops and --peak-bandwidth")
+        else:
+            _show_roofline(capture, target, written, by, total, **options)
+
+
+_RATES: Final = "flops_per_second / 1e9 AS gflop_s, bytes_per_second / 1e9 AS gb_s"
+_ROOF: Final = "roof_percent, bound, above_roof_percent"
+
+
+def _show_roofline(
+    capture: str,
+    target: tuple[Warehouse, Capture],
+    output: tuple[str | None, str | None, bool],
+    by: str | None,
+    total: bool,
+    **options: Any,
+) -> None:
     place = "" if by == "op_type" else "instruction_id AS instruction, module_path AS module,"
-    rates = "flops_per_second / 1e9 AS gflop_s, bytes_per_second / 1e9 AS gb_s"
-    roof = "roof_percent, bound, above_roof_percent"
-    show_view(
+    show_opened(
         "roofline",
         capture,
-        db,
-        (format, output, force),
-        read_options,
+        target,
+        output,
         query=f"""
-            SELECT op, method, {place or "calls,"} avg, unit, share_percent, flops, intensity, {rates}, {roof}, reason,
-                total, executes, per_execute, above_roof_per_execute
+            SELECT op, method, {place or "calls,"} avg, unit, share_percent, flops, intensity, {_RATES}, {_ROOF},
+                reason, total, executes, per_execute, above_roof_per_execute
             FROM {{view}}
         """,
         people_query=f"""
-            SELECT op, method, {place} per_execute, share_percent, {roof}, above_roof_per_execute, {rates},
+            SELECT op, method, {place} per_execute, share_percent, {_ROOF}, above_roof_per_execute, {_RATES},
                 intensity, flops, avg AS per_call, calls, reason, total, executes, unit
             FROM {{view}}
         """,
         sums=("total", "executes"),
         total=total,
         by=by,
-        peak_flops=peak_flops,
-        peak_bandwidth=peak_bandwidth,
+        **options,
+    )
+
+
+def show_efficiency(
+    capture: str,
+    target: tuple[Warehouse, Capture],
+    output: tuple[str | None, str | None, bool],
+    by: str,
+    total: bool,
+    **options: Any,
+) -> None:
+    """Print `op_efficiency` of a trace."""
+    if options.pop("method", None) is not None:
+        raise EtqError("traces have no methods; leave out --method")
+    options.pop("runs", None)
+    names = {"shape": "coalesce(op, '(no op)') AS op, inputs,", "op": "coalesce(op, '(no op)') AS op,", "family": ""}
+    family = "coalesce(family, '(unknown)') AS family,"
+    show_opened(
+        "op_efficiency",
+        capture,
+        target,
+        output,
+        query="FROM {view}",
+        people_query=f"""
+            SELECT {family if by == "family" else ""} {names[by]} per_step, roof_percent, bound, share_percent,
+                above_roof_percent, bytes_per_second / 1e12 AS tb_s, flops_per_second / 1e12 AS tflop_s, calls,
+                avg AS per_call, {"known_percent," if by != "shape" else "flops, bytes,"} intensity,
+                {"" if by == "family" else "family,"} reason, top_event, total, steps, unit
+            FROM {{view}}
+        """,
+        sums=("total", "steps"),
+        total=total,
+        by=by,
         **options,
     )
 

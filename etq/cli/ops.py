@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
 
 # Groupings of ops, for an ETDump and for a trace.
-CALLS_BY: Final = ("name", "shape", "stack", "module")
+CALLS_BY: Final = ("name", "shape", "stack", "module", "family")
 # The columns of torch's own table, and what a trace or a grouping must have for them.
 TORCH_TABLE: Final = {
     "name": (),
@@ -92,7 +92,8 @@ def ops(
     """Show where the time of an execute went, op by op. For a PyTorch trace, show torch's own table, in time per step.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. For an ETDump, --by is family,
-    label, instance, op_type or shape; for a trace, it is name, shape, stack or module.
+    label, instance, op_type or shape; for a trace, it is name, shape, stack, module or family: what ops compute, and
+    how far they are from the peak of the device, as in roofline.
 
     \b
     etq ops run --by instance --unit us --db lab.duckdb
@@ -105,6 +106,14 @@ def ops(
         view, known = ("key_averages", CALLS_BY) if is_trace else ("op_totals", OPS_BY)
         if by is not None and by not in known:
             raise EtqError(f"--by of {'a trace' if is_trace else 'an ETDump'} is {', '.join(known)}, not {by}")
+        if is_trace and by == "family":
+            from etq.cli.costs import show_efficiency
+
+            if sort_by is not None or no_python_functions:
+                raise EtqError("families of ops are sorted by time; leave out --sort-by and --no-python-functions")
+            options.pop("runs", None)
+            show_efficiency(capture, (warehouse, selector), (format, output, force), by, total, unit=unit, **options)
+            return
         if no_python_functions:
             if not is_trace:
                 raise EtqError(f"{capture}: an ETDump has no Python functions; leave out --no-python-functions")

@@ -77,49 +77,78 @@ def show_view(
     total: bool = False,
     **options: Any,
 ) -> None:
-    """Print a view of a capture.
+    """Print a view of a capture: opens it, and shows it by `show_opened`, which has the other parameters."""
+    is_narrowed = bool(catalog.named(view).planned_as)
+    with open_target(capture, db, read_options, [] if is_narrowed else [view]) as (warehouse, selector):
+        baseline = options.get("baseline")
+        if baseline is not None and Path(baseline).is_file():
+            options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
+        show_opened(
+            view,
+            capture,
+            (warehouse, selector),
+            output,
+            query=query,
+            people_query=people_query,
+            long=long,
+            sums=sums,
+            total=total,
+            **options,
+        )
+
+
+def show_opened(
+    view: str,
+    capture: str,
+    target: tuple[Warehouse, Capture],
+    output: tuple[str | None, str | None, bool],
+    *,
+    query: str = "FROM {view}",
+    people_query: str | None = None,
+    long: Collection[str] = (),
+    sums: Collection[str] = (),
+    total: bool = False,
+    **options: Any,
+) -> None:
+    """Print a view of a capture in an open warehouse.
 
     query         query whose rows are printed; {view} is replaced by the call of the view
     people_query  query to use instead of `query` on a terminal
     long          names of columns with long texts, see `write`
     sums, total   columns that people see if `total`, see `without_sums`; tables with such columns choose their unit
     """
-    baseline = options.get("baseline")
-    is_narrowed = bool(catalog.named(view).planned_as)
-    with open_target(capture, db, read_options, [] if is_narrowed else [view]) as (warehouse, selector):
-        if baseline is not None and Path(baseline).is_file():
-            options["baseline"] = _attach_baseline(warehouse, baseline, capture, read_options)
-        check_runs(warehouse, selector, options)
-        parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
-        macro = view
-        prepared: AbstractContextManager[None] = nullcontext()
-        if is_narrowed:
-            from etq.warehouse.focus import prepared_for
+    warehouse, selector = target
+    check_runs(warehouse, selector, options)
+    parameters = {"capture": selector, **{name: value for name, value in options.items() if value is not None}}
+    macro = view
+    prepared: AbstractContextManager[None] = nullcontext()
+    if catalog.named(view).planned_as:
+        from etq.warehouse.focus import prepared_for
 
-            narrower, parameters = narrowed(view, selector.format, parameters)
-            macro = narrower.name
-            prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
-        arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
-        is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
-        statement = (people_query if people_query is not None and is_for_people else query).format(
-            view=f"{macro}({arguments})"
+        narrower, parameters = narrowed(view, selector.format, parameters)
+        macro = narrower.name
+        prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
+    arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
+    is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
+    statement = (people_query if people_query is not None and is_for_people else query).format(
+        view=f"{macro}({arguments})"
+    )
+    if is_for_people:
+        statement = without_method(warehouse, selector, view, statement)
+        statement = without_sums(warehouse, selector, statement, sums, total)
+    with naming_other_view(warehouse, view, selector), prepared:
+        chooses = bool(sums) and "unit" not in parameters
+        has_rows = write(
+            warehouse, statement, *output[:2], force=output[2], long=long, chooses_unit=chooses, **parameters
         )
-        if is_for_people:
-            statement = without_method(warehouse, selector, view, statement)
-            statement = without_sums(warehouse, selector, statement, sums, total)
-        with naming_other_view(warehouse, view, selector), prepared:
-            chooses = bool(sums) and "unit" not in parameters
-            has_rows = write(
-                warehouse, statement, *output[:2], force=output[2], long=long, chooses_unit=chooses, **parameters
-            )
-        if not has_rows:
-            note_no_rows(warehouse, view, capture, selector, options)
-        elif view == "delegate_graph":
-            note_unaligned(warehouse, capture, selector)
-            note_below_clock(warehouse, selector, options.get("unit"))
-        elif view == "module_totals":
-            note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
-        note_excluded_runs(warehouse, selector, view, options)
+    if not has_rows:
+        note_no_rows(warehouse, view, capture, selector, options)
+    elif view == "delegate_graph":
+        note_unaligned(warehouse, capture, selector)
+        note_below_clock(warehouse, selector, options.get("unit"))
+    elif view == "module_totals":
+        note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
+    note_excluded_runs(warehouse, selector, view, options)
 
 
 def _defaults(view: str) -> dict[str, str | None]:

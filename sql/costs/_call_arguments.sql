@@ -33,6 +33,25 @@ CREATE MACRO _highest_rank(tensors) AS (
     list_max(list_transform(tensors, lambda _t: _t.rank))
 );
 
+-- A type of a trace as people write it: bf16; other names as they are.
+CREATE MACRO _short_type(dtype) AS (
+    CASE dtype
+        WHEN 'float' THEN 'f32'
+        WHEN 'double' THEN 'f64'
+        WHEN 'c10::BFloat16' THEN 'bf16'
+        WHEN 'c10::Half' THEN 'f16'
+        WHEN 'long int' THEN 'i64'
+        WHEN 'long' THEN 'i64'
+        WHEN 'int' THEN 'i32'
+        WHEN 'short' THEN 'i16'
+        WHEN 'signed char' THEN 'i8'
+        WHEN 'unsigned char' THEN 'u8'
+        WHEN 'c10::complex<float>' THEN 'c64'
+        WHEN 'c10::complex<double>' THEN 'c128'
+        ELSE lower(replace(replace(dtype, 'c10::', ''), 'Float', 'f'))
+    END
+);
+
 -- Those tensors that have dimensions.
 CREATE MACRO _with_dimensions(tensors) AS (
     list_filter(tensors, lambda _t: len(_t.sizes) > 0)

@@ -159,6 +159,14 @@ written AS (
         f.moves,
         s.has_types,
         s.main_type,
+        array_to_string(
+            list_transform(
+                s.tensors,
+                lambda t: coalesce(_short_type(t.type), '')
+                    || replace(t.sizes::VARCHAR, ', ', ',')
+            ),
+            ' '
+        ) AS inputs,
         s.listed,
         _call_flops(f, s) AS flops,
         CASE
@@ -207,6 +215,7 @@ written AS (
 SELECT
     w.call,
     w.main_type AS type,
+    w.inputs,
     try_cast(w.flops AS BIGINT) AS flops,
     try_cast(w.bytes_read AS BIGINT) AS bytes_read,
     try_cast(CASE WHEN w.moves = 'nothing' THEN 0 ELSE w.bytes_written END AS BIGINT)

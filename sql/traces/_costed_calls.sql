@@ -160,7 +160,7 @@ costs AS MATERIALIZED (
             'inputs': c.inputs
         })
         FROM called AS c
-        WHERE c.op IS NOT NULL AND c.shapes IS NOT NULL
+        WHERE c.shapes IS NOT NULL
     ))
 )
 SELECT
@@ -169,6 +169,7 @@ SELECT
     c.shapes,
     c.dtypes,
     c.strides,
+    s.inputs,
     s.type,
     s.flops,
     s.bytes_read + s.bytes_written AS bytes,

@@ -11,9 +11,7 @@
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family
---   shapes: sizes of its inputs, as a JSON list; NULL where not written, by op and by family
---   types: types of its inputs, as a JSON list; NULL as shapes
---   strides: strides of its inputs, as a JSON list; NULL as shapes
+--   inputs: types and sizes of the tensors that it takes: bf16[8,4] bf16[4,2]; NULL where not written, by op and by family
 --   calls: number of calls; of what no op launched, of kernels, copies and fills
 --   total: sum of the times of its kernels, copies and fills
 --   avg: total / calls
@@ -27,7 +25,7 @@
 --   peak_flops: operations per second at the peak of its type and units; NULL where unknown, and by op and by family
 --   roof_percent: smallest possible time at the peaks in percent of its time, of the calls whose costs are known; NULL where unknown
 --   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than that many of the trace's shortest kernels; NULL where unknown, and by op and by family if it differs
---   above_roof: total less the smallest possible time, of the calls whose costs are known: the most that can be saved
+--   above_roof: total less the smallest possible time, of the calls whose costs are known: the most that can be saved; NULL where unknown
 --   above_roof_percent: above_roof in percent of the total of all rows
 --   known_percent: share of total in calls whose smallest possible time is known, in percent
 --   events: number of kernels, copies and fills
@@ -35,6 +33,9 @@
 --   top_event: name of the kernel, copy or fill with most time; NULL in a trace without device events
 --   device: the device whose peaks apply; NULL if unknown
 --   reason: why a cost is unknown; NULL if all are known
+--   shapes: sizes of its inputs, as a JSON list in the trace; NULL as inputs
+--   types: types of its inputs, as a JSON list in the trace; NULL as inputs
+--   strides: strides of its inputs, as a JSON list in the trace; NULL as inputs
 --   steps: number of the trace's steps; NULL without steps
 --   per_step: total / steps
 CREATE MACRO op_efficiency(
@@ -117,6 +118,7 @@ summed AS (
     SELECT
         b.family,
         CASE WHEN a.parted_by <> 'family' THEN b.label END AS op,
+        CASE WHEN a.parted_by = 'shape' THEN b.inputs END AS inputs,
         CASE WHEN a.parted_by = 'shape' THEN b.shapes END AS shapes,
         CASE WHEN a.parted_by = 'shape' THEN b.dtypes END AS types,
         CASE WHEN a.parted_by = 'shape' THEN b.strides END AS strides,
@@ -131,7 +133,12 @@ summed AS (
         any_value(CASE WHEN a.parted_by = 'shape' THEN b.most_flops END) AS peak_flops,
         sum(b.least_ticks) AS least_ticks,
         sum(b.known_ticks)::BIGINT AS known_ticks,
-        sum(greatest(b.known_ticks - b.least_ticks, 0)) AS above_ticks,
+        sum(
+            CASE
+                WHEN b.known_ticks > b.least_ticks THEN b.known_ticks - b.least_ticks
+                WHEN b.known_ticks <= b.least_ticks THEN 0
+            END
+        ) AS above_ticks,
         CASE
             WHEN count(DISTINCT b.bound) = 1 AND count(*) = count(b.bound)
                 THEN any_value(b.bound)
@@ -160,9 +167,7 @@ summed AS (
 SELECT
     s.family,
     s.op,
-    s.shapes,
-    s.types,
-    s.strides,
+    s.inputs,
     s.calls,
     _in_unit(s.ticks, a.time_scale, a.unit) AS total,
     _in_unit(s.ticks::DOUBLE / s.calls, a.time_scale, a.unit) AS avg,
@@ -184,6 +189,9 @@ SELECT
     s.top_event,
     s.device,
     s.reason,
+    s.shapes,
+    s.types,
+    s.strides,
     a.step_count AS steps,
     total / a.step_count AS per_step
 FROM summed AS s
