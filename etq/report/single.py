@@ -321,6 +321,7 @@ OF_TRACES: Final[tuple[Make, ...]] = (
     traces.work,
     traces.ops,
     traces.kernels,
+    traces.efficiency,
     traces.collectives,
     traces.launches,
     traces.modules,

@@ -112,6 +112,25 @@ def critical_path(target: Target) -> Section | None:
     return Section("critical_path", "Critical path", {"ops": ops, "parts": parts}, note=note)
 
 
+def efficiency(target: Target) -> Section | None:
+    """Return the section about the distance of ops from the peaks of the device, if the costs of some are known."""
+    if not target.has_devices:
+        return None
+    tables = {
+        name: target.table(f"FROM op_efficiency($capture, by := '{by}', unit := $unit) LIMIT $most", most=MOST_ROWS)
+        for name, by in (("families", "family"), ("ops", "op"), ("shapes", "shape"))
+    }
+    families = tables["families"]
+    if not any(families.columns[families.names.index("bytes_per_second")]) and not any(tables["ops"].columns[0]):
+        return None
+    [(device, bandwidth)] = target.warehouse.rows(
+        "SELECT p.named_device, p.bandwidth FROM _trace_peaks(_capture_id($it), NULL, NULL, NULL) AS p",
+        it=target.capture,
+    )[1]
+    facts = {"device": None if bandwidth is None else device, "bandwidth": bandwidth}
+    return Section("efficiency", "How far from the peak", tables, facts)
+
+
 def steps(target: Target) -> Section | None:
     """Return the section with the time of each step by category."""
     rows = target.table("FROM wide_steps($capture, unit := $unit)")

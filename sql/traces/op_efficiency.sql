@@ -1,3 +1,61 @@
+-- One row of `_costed_calls` with the least time that its costs take at the peaks.
+CREATE MACRO _rated_calls(
+    capture_key, peak_flops, peak_bandwidth, device, steps, phase
+) AS TABLE
+WITH
+peaks AS MATERIALIZED (
+    FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device)
+),
+shortest AS (
+    SELECT min(e.elapsed_ticks) AS ticks
+    FROM (SELECT capture_key AS capture_id) AS a
+    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'kernel'
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    WHERE e.elapsed_ticks > 0
+),
+costed AS MATERIALIZED (
+    SELECT
+        c.*,
+        p.named_device AS device,
+        p.bandwidth,
+        _peak_of_type(
+            p, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
+        ) AS most_flops
+    FROM _costed_calls(capture_key, steps, phase) AS c
+    CROSS JOIN peaks AS p
+),
+limited AS (
+    SELECT
+        c.*,
+        CASE
+            WHEN c.flops = 0 THEN 0
+            ELSE c.flops * 1e9 / c.most_flops
+        END AS compute_ticks,
+        c.bytes * 1e9 / c.bandwidth AS memory_ticks
+    FROM costed AS c
+),
+rated AS (
+    SELECT
+        l.*,
+        CASE
+            WHEN l.flops + l.bytes > 0
+                THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls
+                    + 0 * (l.compute_ticks + l.memory_ticks)
+        END AS least_ticks
+    FROM limited AS l
+)
+SELECT
+    r.*,
+    CASE
+        WHEN r.least_ticks < r.kernels * s.ticks THEN 'latency'
+        WHEN r.compute_ticks >= r.memory_ticks AND r.least_ticks > 0 THEN 'compute'
+        WHEN r.compute_ticks < r.memory_ticks THEN 'memory'
+    END AS bound,
+    CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks
+FROM rated AS r
+CROSS JOIN shortest AS s;
+
 -- How far one op of a trace is from the peak of its device, by the shapes, types and
 -- strides of its inputs: its device time against the least that its operations and
 -- bytes take. Costs are counted by `cost_formulas`; inputs are read once, of those that
@@ -20,8 +78,8 @@
 --   flops: operations of one call, the mean if they differ; NULL where unknown
 --   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
 --   intensity: operations per byte; NULL where unknown, or if no bytes are moved
---   flops_per_second: operations per second; NULL where unknown
---   bytes_per_second: bytes per second; NULL where unknown
+--   flops_per_second: operations per second, in the calls of which they are known; NULL where unknown
+--   bytes_per_second: bytes per second, in the calls of which they are known; NULL where unknown
 --   peak_flops: operations per second at the peak of its type and units; NULL where unknown, and by op and by family
 --   roof_percent: smallest possible time at the peaks in percent of its time, of the calls whose costs are known; NULL where unknown
 --   bound: the limit that takes longer: compute or memory; latency if its smallest possible time is shorter than that many of the trace's shortest kernels; NULL where unknown, and by op and by family if it differs
@@ -57,62 +115,11 @@ target AS MATERIALIZED (
         END AS parted_by
     FROM _capture(capture, unit) AS a
 ),
-peaks AS MATERIALIZED (
-    FROM _trace_peaks(
-        (SELECT a.capture_id FROM target AS a), peak_flops, peak_bandwidth, device
-    )
-),
-shortest AS (
-    SELECT min(e.elapsed_ticks) AS ticks
-    FROM target AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'kernel'
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
-    WHERE e.elapsed_ticks > 0
-),
-costed AS MATERIALIZED (
-    SELECT
-        c.*,
-        p.named_device AS device,
-        p.bandwidth,
-        _peak_of_type(
-            p, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
-        ) AS most_flops
-    FROM _costed_calls((SELECT a.capture_id FROM target AS a), steps, phase) AS c
-    CROSS JOIN peaks AS p
-),
-limited AS (
-    SELECT
-        c.*,
-        CASE
-            WHEN c.flops = 0 THEN 0
-            ELSE c.flops * 1e9 / c.most_flops
-        END AS compute_ticks,
-        c.bytes * 1e9 / c.bandwidth AS memory_ticks
-    FROM costed AS c
-    CROSS JOIN target AS a
-),
-rated AS (
-    SELECT
-        l.*,
-        CASE
-            WHEN l.flops + l.bytes > 0
-                THEN greatest(l.compute_ticks, l.memory_ticks) * l.calls
-                    + 0 * (l.compute_ticks + l.memory_ticks)
-        END AS least_ticks
-    FROM limited AS l
-),
-bounded AS (
-    SELECT
-        r.*,
-        CASE
-            WHEN r.least_ticks < r.kernels * s.ticks THEN 'latency'
-            WHEN r.compute_ticks >= r.memory_ticks AND r.least_ticks > 0 THEN 'compute'
-            WHEN r.compute_ticks < r.memory_ticks THEN 'memory'
-        END AS bound,
-        CASE WHEN r.least_ticks IS NOT NULL THEN r.ticks END AS known_ticks
-    FROM rated AS r
-    CROSS JOIN shortest AS s
+rated AS MATERIALIZED (
+    FROM _rated_calls(
+        (SELECT a.capture_id FROM target AS a),
+        peak_flops, peak_bandwidth, device, steps, phase
+    ) AS r
 ),
 summed AS (
     SELECT
@@ -130,6 +137,12 @@ summed AS (
             AS flops,
         CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END
             AS bytes,
+        sum(b.flops::DOUBLE * b.calls) * 1e9
+        / nullif(sum(CASE WHEN b.flops IS NOT NULL THEN b.ticks END), 0)
+            AS flops_per_second,
+        sum(b.bytes::DOUBLE * b.calls) * 1e9
+        / nullif(sum(CASE WHEN b.bytes IS NOT NULL THEN b.ticks END), 0)
+            AS bytes_per_second,
         any_value(CASE WHEN a.parted_by = 'shape' THEN b.most_flops END) AS peak_flops,
         sum(b.least_ticks) AS least_ticks,
         sum(b.known_ticks)::BIGINT AS known_ticks,
@@ -160,7 +173,7 @@ summed AS (
             ),
             b.ticks
         ) AS reason
-    FROM bounded AS b
+    FROM rated AS b
     CROSS JOIN target AS a
     GROUP BY ALL
 )
@@ -176,8 +189,8 @@ SELECT
     try_cast(s.flops / s.calls AS BIGINT) AS flops,
     try_cast(s.bytes / s.calls AS BIGINT) AS bytes,
     s.flops / nullif(s.bytes, 0) AS intensity,
-    s.flops * 1e9 / nullif(s.ticks, 0) AS flops_per_second,
-    s.bytes * 1e9 / nullif(s.ticks, 0) AS bytes_per_second,
+    s.flops_per_second,
+    s.bytes_per_second,
     s.peak_flops,
     100 * s.least_ticks / nullif(s.known_ticks, 0) AS roof_percent,
     s.bound,

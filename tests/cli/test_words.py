@@ -102,7 +102,6 @@ def test_a_schedule_that_leaves_no_run(command: str, lab: str) -> None:
         ("breakdown", "etq steps"),
         ("modules", "module_tree"),
         ("coverage", "etq kernels"),
-        ("roofline", "gpu_utilization"),
     ],
 )
 def test_the_view_of_the_other_format_is_named(command: str, other: str) -> None:

@@ -1,4 +1,4 @@
-// What a PyTorch trace shows of devices: why they were idle, the critical path, computation and communication, launches, collectives; and
+// What a PyTorch trace shows of devices: why they were idle, the critical path, computation and communication, launches, collectives, how far ops are from the peak; and
 // what is held at the peak of memory.
 
 const WAITED_FOR = {
@@ -205,3 +205,69 @@ etq.section("peak_memory", (parent, { rows }) => {
     { name: "step", numeric: true },
   ], { sort: ["held_bytes"], name: "peak" });
 });
+
+etq.section("efficiency", (parent, { families, ops, shapes }, { device, bandwidth }) => {
+  const unit = unitOf(families);
+  muted(parent, device === null
+    ? "The peaks of the device are not known: rates alone are shown."
+    : `Against the peaks of ${etq.printable(device)}. An op can save at most its time above the roof.`);
+  roofline(parent, shapes, bandwidth);
+  const rates = [
+    { name: "flops_per_second", title: "TFLOP/s", numeric: true, as: (rate) => (rate === null ? "" : etq.number(rate / 1e12)) },
+    { name: "bytes_per_second", title: "TB/s", numeric: true, as: (rate) => (rate === null ? "" : etq.number(rate / 1e12)) },
+  ];
+  const roof = [
+    percent("roof_percent", "of the roof", "smallest possible time at the peaks, in percent of its time"),
+    { name: "above_roof", title: "above the roof", unit, numeric: true },
+    bar("above_roof_percent", "to save"),
+  ];
+  const times = [{ name: "per_step", title: "in a step", unit, numeric: true }, bar("share_percent", "of the time"), { name: "total", unit, numeric: true }, { name: "calls", numeric: true }];
+  const known = percent("known_percent", "known", "share of its time in calls whose costs are known");
+  etq.table(parent, families, [{ name: "family", always: true, as: (family) => family ?? "(unknown)" }, ...times, ...roof, ...rates, known], { search: false, name: "efficiency_families" });
+  parent.append(etq.element("h3", { text: "By op" }));
+  etq.table(parent, ops, [{ name: "op", always: true, class: "wrapped", as: (op) => op ?? "(no op)" }, { name: "family" }, ...times, ...roof, ...rates, known, { name: "reason", class: "wrapped", as: etq.clamped }], { name: "efficiency_ops" });
+  parent.append(etq.element("h3", { text: "By shape" }));
+  etq.table(parent, shapes, [
+    { name: "op", always: true, class: "wrapped", as: (op) => op ?? "(no op)" },
+    { name: "inputs", class: "wrapped", as: etq.clamped },
+    ...times,
+    ...roof,
+    { name: "bound" },
+    ...rates,
+    { name: "top_event", title: "mostly the kernel", class: "wrapped", as: etq.clamped },
+    { name: "reason", class: "wrapped", as: etq.clamped },
+  ], { name: "efficiency_shapes" });
+});
+
+// Operations per second over operations per byte, both logarithmic: a point for each op and shape, and the roofs.
+function roofline(parent, shapes, bandwidth) {
+  const value = (row, name) => shapes.get(row, name);
+  const rows = shapes.rows().filter((row) => value(row, "intensity") > 0 && value(row, "flops_per_second") > 0);
+  if (!rows.length || !(bandwidth > 0)) return;
+  const peaks = [...new Set(rows.map((row) => value(row, "peak_flops")).filter((peak) => peak > 0))].sort((a, b) => b - a);
+  const corners = peaks.map((peak) => peak / bandwidth);
+  const places = rows.map((row) => value(row, "intensity"));
+  const low = Math.min(...places, ...corners) / 2;
+  const high = Math.max(...places, ...corners) * 2;
+  const points = [...rows.map((row) => ({ at: value(row, "intensity"), row })), ...[low, ...corners, high].map((at) => ({ at, row: null }))].sort((a, b) => a.at - b.at);
+  const families = [...new Set(rows.map((row) => value(row, "family")))].slice(0, 5);
+  const colours = ["accent", "good", "warm", "bad", "muted"];
+  const show = (rate) => `${etq.number(rate / 1e12)}\u00a0TFLOP/s`;
+  const line = (label, rate) => [{ label, stroke: etq.colour("muted"), width: 1, points: { show: false }, value: (_, each) => (each === null ? "–" : show(each)) }, points.map(({ at }) => rate(at))];
+  const roofs = () => peaks.slice(0, 3).map((peak) => line(`roof ${show(peak)}`, (at) => Math.min(peak, at * bandwidth)));
+  const dots = () => families.map((family, place) => [
+    etq.points(family ?? "(unknown)", colours[place], 7, show),
+    points.map(({ row }) => (row !== null && value(row, "family") === family ? value(row, "flops_per_second") : null)),
+  ]);
+  etq.plot(parent, () => {
+    const series = [...roofs(), ...dots()];
+    return [
+      {
+        scales: { x: { time: false, distr: 3, range: [low, high] }, y: { distr: 3 } },
+        axes: [etq.axis("operations per byte", etq.number, { size: 34 }), etq.axis("TFLOP/s", (rate) => etq.number(rate / 1e12))],
+        series: [{ label: "op", value: (_, at, __, place) => (place === null || points[place].row === null ? "–" : `${etq.printable(value(points[place].row, "op") ?? "(no op)")} ${etq.printable(value(points[place].row, "inputs") ?? "")}`) }, ...series.map(([options]) => options)],
+      },
+      [points.map(({ at }) => at), ...series.map(([, rates]) => rates)],
+    ];
+  });
+}
