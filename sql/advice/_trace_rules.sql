@@ -157,6 +157,49 @@ fused AS (
             )[:2], '; '
         ) AS words
     FROM _fusable_chains(capture_key) AS h
+),
+-- What a family's calls take above the roof, by what limits them, in percent of the time
+-- of devices; of traces of devices whose peaks are known.
+rated AS MATERIALIZED (
+    FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL) AS r
+    WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
+),
+by_op AS (
+    SELECT
+        r.family,
+        r.bound,
+        r.label,
+        sum(r.calls) AS calls,
+        sum(r.ticks) AS ticks,
+        sum(r.least_ticks) AS least_ticks,
+        sum(r.bytes::DOUBLE * r.calls) AS bytes,
+        any_value(r.bandwidth) AS bandwidth,
+        any_value(r.device) AS device
+    FROM rated AS r
+    WHERE r.bound IS NOT NULL
+    GROUP BY r.family, r.bound, r.label
+),
+above_roof AS (
+    SELECT
+        o.family,
+        o.bound,
+        any_value(o.device) AS device,
+        100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r) AS time_share,
+        100 * (sum(o.ticks) - sum(o.least_ticks))::DOUBLE
+            / (SELECT sum(r.ticks) FROM rated AS r) AS share,
+        sum(o.ticks) - sum(o.least_ticks) AS ticks,
+        100 * sum(o.least_ticks) / sum(o.ticks) AS roof_percent,
+        sum(o.bytes) / sum(o.ticks) / 1e3 AS tb_per_second,
+        any_value(o.bandwidth) / 1e12 AS most_tb_per_second,
+        array_to_string(
+            list(
+                _advice_count(o.calls, 'call') || ' of ' || o.label
+                ORDER BY o.ticks DESC, o.label
+            )[:3],
+            ', '
+        ) AS words
+    FROM by_op AS o
+    GROUP BY o.family, o.bound
 )
 SELECT
     replace(r.rule, '_', ' ') AS rule,
@@ -313,4 +356,35 @@ SELECT
     c.unit
 FROM fused AS f
 CROSS JOIN clock AS c
-WHERE f.share >= 5;
+WHERE f.share >= 5
+UNION ALL BY NAME
+SELECT
+    'below the roof' AS rule,
+    _advice_severity(r.share) AS severity,
+    _advice_percent(r.time_share) || ' of the devices'' time is ' || r.family
+    || CASE r.bound
+        WHEN 'memory' THEN ' at ' || format('{:.2f}', r.tb_per_second) || ' of '
+            || format('{:.2f}', r.most_tb_per_second) || ' TB/s'
+        WHEN 'compute'
+            THEN ' at ' || _advice_percent(r.roof_percent) || ' of the peak rate'
+        ELSE ' in kernels that are too small to fill the device'
+    END || '.' AS finding,
+    r.words || ', on ' || r.device || '; etq roofline lists them' AS evidence,
+    _in_unit(r.ticks::BIGINT, c.time_scale, c.unit) AS time_at_stake,
+    r.share AS share_percent,
+    CASE
+        WHEN r.bound = 'latency'
+            THEN 'Batch small ops, let torch.compile fuse them, or replay CUDA graphs.'
+        WHEN r.bound = 'compute'
+            THEN 'Use sizes that are multiples of the tiles, larger products, or smaller'
+            || ' types where accuracy allows.'
+        WHEN r.family IN ('GEMM', 'attention', 'convolution', 'MoE')
+            THEN 'More rows at once use what is read more often: a larger batch; smaller'
+            || ' types read less.'
+        ELSE 'torch.compile fuses ops that follow each other, which then read and write'
+            || ' memory once.'
+    END AS remedy,
+    c.unit
+FROM above_roof AS r
+CROSS JOIN clock AS c
+WHERE r.share >= 5;

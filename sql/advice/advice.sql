@@ -66,8 +66,10 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 -- `device_idle_causes`, that takes a twentieth of a device's time or more, from its
 -- first event to the end of its last; critical path: an op that has a fifth or more of
 -- the critical path, as in `critical_ops`; device time: a family of kernels that takes a
--- fifth or more of the time of devices, as in `kernel_families`; and fusable kernels:
--- chains of kernels whose fusion could save a twentieth of the devices' time, as in `fusable_chains`.
+-- fifth or more of the time of devices, as in `kernel_families`; fusable kernels:
+-- chains of kernels whose fusion could save a twentieth of the devices' time, as in
+-- `fusable_chains`; and below the roof: ops of a family that take a twentieth of the
+-- devices' time more than the device's peaks allow, as in `op_efficiency`.
 -- No rows: no rule applies.
 -- Empty: no rule of advice applies to {capture}
 -- Planned as: _advice_of_trace (torch_trace), _advice_of_runtime
@@ -77,7 +79,7 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 --   finding: what was found, as a sentence
 --   evidence: ops, instructions, lines, runs or views that the finding is based on
 --   time_at_stake: mean time per run that the finding is about, which limits what a remedy can save; for PyTorch traces, time in the whole trace; NULL for findings that are not about time
---   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; for device time, of the time of kernels, copies and fills; for fusable kernels, of the devices' time; NULL for findings that are not about time
+--   share_percent: time_at_stake in percent of the executes; for loading, of loading and executes together; for device idle, of the device's time; for critical path, of the path; for device time, of the time of kernels, copies and fills; for fusable kernels and below the roof, of the devices' time; NULL for findings that are not about time
 --   remedy: what to do
 --   unit: unit of time_at_stake and of the times in the texts; NULL for the findings of `trace_recommendations`
 CREATE MACRO advice(
