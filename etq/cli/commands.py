@@ -316,6 +316,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "gate": "gate",
         "trend": "trends",
         "regressions": "trends",
+        "overview": "overview",
         "plan": "plan",
     },
     "A warehouse": {

@@ -50,11 +50,29 @@ def _series_options(command: Any) -> Any:
     return command
 
 
+def item_options(command: Any) -> Any:
+    """Add the options for what a trend is of."""
+    for option in (
+        click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
+        click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
+        click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    ):
+        command = option(command)
+    return command
+
+
+def item_of(op: str | None, module: str | None, metric: str | None) -> tuple[str, str | None]:
+    """Return what a trend is of, and its name: the total unless one of the options is given."""
+    given = {"op": op, "module": module, "metric": metric}
+    items = [(what, item) for what, item in given.items() if item is not None]
+    if len(items) > 1:
+        raise click.UsageError("give one of --op, --module and --metric, or none for the total")
+    return items[0] if items else ("total", None)
+
+
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction.")
-@click.option("--module", metavar="PATH", help="Trend of a module, by its path.")
-@click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric.")
+@item_options
 @_series_options
 @warehouse_option
 @output_options
@@ -77,11 +95,7 @@ def trend(
     """
     from etq.warehouse.warehouse import open
 
-    open_target = {"op": op, "module": module, "metric": metric}
-    items = [(what, item) for what, item in open_target.items() if item is not None]
-    if len(items) > 1:
-        raise click.UsageError("give one of --op, --module and --metric, or none for the total")
-    what, item = items[0] if items else ("total", None)
+    what, item = item_of(op, module, metric)
     arguments = {"what": what, "item": item, "selector": selector, **options}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     with open(db, read_only=True) as warehouse:

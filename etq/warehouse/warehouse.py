@@ -628,6 +628,40 @@ class Warehouse(Views):
         key = self._key(capture)
         return self._database.write(lambda: set_phases_from_metrics(self.connection, key))
 
+    def watch(
+        self,
+        overview: str,
+        selector: str | None = None,
+        *,
+        what: str = "total",
+        item: str | None = None,
+        over: str | None = None,
+        by: str | None = None,
+    ) -> int:
+        """Add the series of a trend to an overview, which is created if it doesn't exist. Returns their number there.
+
+        The other parameters are those of `trend`. Raises `QueryError` if there is no such trend, `EtqError` for an
+        invalid name, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.overviews import add_item
+
+        self._database.check_writable()
+        query = 'SELECT 1 FROM trend($what, $item, $selector, over := $over, "by" := $by) LIMIT 1'
+        by = by or None
+        given = {"what": what, "item": item, "selector": selector, "over": over}
+        self.rows(query, **given, by=by or "model,device,backend")
+        watched = {"what": what, "item": item, "selector": selector, "ordered_by": over, "separated_by": by}
+        return self._database.write(lambda: add_item(self.connection, overview, watched))
+
+    def unwatch(self, overview: str, number: int) -> None:
+        """Remove what has that number from an overview, which is gone when it watches nothing.
+
+        Raises `EtqError` for an unknown overview or number, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.overviews import remove_item
+
+        self._database.write(lambda: remove_item(self.connection, overview, number))
+
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.
 
