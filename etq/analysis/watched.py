@@ -42,7 +42,9 @@ _CHANGES_OF_TOTALS: Final = """
 _CHANGES: Final = """
     SELECT v.* EXCLUDE (is_change) FROM (
         SELECT
-            t.series, $what AS what, $item AS op, NULL::VARCHAR AS module_path, NULL::INTEGER AS instruction_id,
+            t.series, $what AS what, CASE WHEN $what = 'op' THEN split_part($item, '@', 1) ELSE $item END AS op,
+            NULL::VARCHAR AS module_path,
+            CASE WHEN $what = 'op' THEN try_cast(split_part($item, '@', 2) AS INTEGER) END AS instruction_id,
             CASE WHEN $what <> 'metric' THEN CASE WHEN t.change_percent > 0 THEN 'slower' ELSE 'faster' END END
                 AS verdict,
             t.change_percent, lag(t.label) OVER (PARTITION BY t.series ORDER BY t.position) AS last_good,

@@ -29,7 +29,9 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   const title = etq.element("p", { class: "chart-title" });
   const state = { points: [], marks: [], lines: [] };
   const beside = etq.element("select", { "aria-label": "Series drawn over each other", id: "beside", onchange: () => show(state.name) });
-  parent.append(etq.element("div", { class: "bar" }, title, beside));
+  const bar = etq.element("div", { class: "bar" }, title, beside);
+  parent.append(bar);
+  etq.watchControl?.(bar, () => ({ what: "total", series: state.name }));
   const draw = etq.plot(parent, () => (state.lines.length ? linesPlot(rows, state, facts.over) : totalPlot(rows, state, facts.over)), chosenPoint(() => [rows, state.lines.length ? [] : state.points]));
   const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
   const show = (name) => {
@@ -106,6 +108,7 @@ function compared(rows, row, over) {
   const side = (label) => [series, etq.selectorOf([[over, label]])].filter(Boolean).join(",");
   return etq.element("a", { href: etq.compareLink(side(good), side(bad)), text: "compare" });
 }
+etq.compared = compared;
 
 etq.section("regressions", (parent, { rows, points }, facts) => {
   const groups = grouped(points, (row) => key(points, row));
@@ -166,7 +169,9 @@ function grouped(table, of) {
 function opChart(parent, over) {
   const title = etq.element("p", { class: "chart-title" });
   const state = { table: null, points: [], marks: [] };
-  parent.append(title);
+  const bar = etq.element("div", { class: "bar" }, title);
+  parent.append(bar);
+  etq.watchControl?.(bar, () => state.watched);
   const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)), chosenPoint(() => [state.table, state.points]));
   return (table, row) => {
     const { points, groups, changes } = etq.opTrends;
@@ -184,6 +189,10 @@ function opChart(parent, over) {
     state.marks = changes.rows()
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
+    const place = get("instruction_id");
+    state.watched = isTotal
+      ? { what: "total", series: get("series") }
+      : { what: "op", item: place === null ? get("op") : `${get("op")}@${place}`, series: get("series") };
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));
