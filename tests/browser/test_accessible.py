@@ -58,14 +58,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         for build, name in enumerate(("mlp_100runs", "mlp_1run", "mlp_step")):
             labels = {"build": str(build), "device": f"pixel{build % 2}"}
             warehouse.ingest(CAPTURES / f"mlp/{name}.etdp", name=name, labels=labels)
+        warehouse.watch("team", by="model")
         warehouse.link("mlp_100runs", warehouse.ingest_record(CAPTURES / "mlp/mlp.etrecord"))
-    with serving(path) as made:
+    with serving(path, edits=True) as made:
         yield made
 
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "/trends", "/compare", "/compare?base=build%3D0&new=build%3D1", "/sql?query=FROM+captures", "/capture/mlp_100runs"],
+    ["/", "/trends", "/compare", "/compare?base=build%3D0&new=build%3D1", "/sql?query=FROM+captures", "/capture/mlp_100runs",
+     "/overview", "/overview?name=team"],
 )  # fmt: skip
 def test_a_page(look: WebDriver, server: Server, path: str) -> None:
     visit(look, server, path)

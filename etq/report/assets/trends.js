@@ -190,9 +190,10 @@ function opChart(parent, over) {
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
     const place = get("instruction_id");
-    state.watched = isTotal
-      ? { what: "total", series: get("series") }
-      : { what: "op", item: place === null ? get("op") : `${get("op")}@${place}`, series: get("series") };
+    // A device's op may have the name of the host's, which is another trend.
+    const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
+    if (isTotal) state.watched = { what: "total", series: get("series") };
+    else state.watched = isOfDevice ? null : { what: "op", item: place === null ? get("op") : `${get("op")}@${place}`, series: get("series") };
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));

@@ -32,7 +32,11 @@ etq.watchControl = (parent, of) => {
   const content = etq.element("div", { class: "watching" });
   const box = etq.element("details", { class: "watch" }, etq.element("summary", { text: "Watch" }), content);
   box.addEventListener("toggle", () => {
-    if (!box.open || !of()) return;
+    if (!box.open) return;
+    if (!of()) {
+      content.replaceChildren("A time on devices is added to an overview by: ", etq.element("code", { text: `etq overview NAME --add --op 'OP on devices' --db ${quoted(etq.source)}` }));
+      return;
+    }
     if (!etq.edits) {
       content.replaceChildren("To add this to an overview: ", etq.element("code", { text: commandOf(parametersOf(of())) }));
       return;
