@@ -18,8 +18,8 @@ from etq.errors import printable
 def serve(host: str, port: int, opens: bool, edits: bool, db: str) -> None:
     """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends, overviews and SQL.
 
-    Pages only read, but for overviews with --edit; other processes can write meanwhile. Any page's link shows others the same. With a --host other
-    than this machine, a link with a token is printed, which each browser opens once.
+    Pages only read, but for overviews with --edit; other processes can write meanwhile. Any page's link shows others
+    the same. With a --host other than this machine, a link with a token is printed, which each browser opens once.
 
     \b
     etq serve --db lab.duckdb --open

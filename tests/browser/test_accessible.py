@@ -74,6 +74,12 @@ def test_a_page(look: WebDriver, server: Server, path: str) -> None:
     assert found(look) == []
 
 
+def test_a_form_that_is_opened(look: WebDriver, server: Server) -> None:
+    visit(look, server, "/trends")
+    look.find_element("css selector", "#totals .watch summary").click()
+    assert look.switch_to.active_element.tag_name == "input" and found(look) == []
+
+
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("reports")

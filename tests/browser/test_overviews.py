@@ -100,7 +100,10 @@ def test_hostile_overviews_are_texts(browser: WebDriver, server: Server) -> None
         browser.find_element(By.CSS_SELECTOR, f"#watched button[data-number='{number}']").click()
         until(browser, f"!document.querySelector(\"#watched button[data-number='{number}']\")")
         settled(browser)
-    assert browser.execute_script("return [window.canary ?? null, document.querySelectorAll('img').length]") == [None, 0]
+    assert browser.execute_script("return [window.canary ?? null, document.querySelectorAll('img').length]") == [
+        None,
+        0,
+    ]
     complaints(browser)  # of what can't be watched, the browser notes the status
 
 

@@ -51,7 +51,9 @@ def test_the_command(lab: str) -> None:
                      "label": "30", "captures": 30}  # fmt: skip
     assert (second["number"], second["of"]) == (2, "total")
     changes = [row for row in shown(lab, "it's ours", "--since", "13d") if row["what"] == "op"]
-    assert [(row["number"], row["op"], row["instruction_id"], row["last_good"], row["first_bad"]) for row in changes] == [
+    assert [
+        (row["number"], row["op"], row["instruction_id"], row["last_good"], row["first_bad"]) for row in changes
+    ] == [
         (1, "addmm", 0, "17", "18"),
         (2, "addmm", 0, "17", "18"),
     ]
@@ -155,4 +157,6 @@ def test_a_lake_has_none(lab: str, tmp_path: Path) -> None:
     assert shown(str(tmp_path / "lake")) == []
     done = run_etq("overview", "team", "--add", "--db", str(tmp_path / "lake"))
     assert "a lake is read-only" in done.stderr
-    assert "a lake has no overviews; leave out --edit" in run_etq("serve", "--edit", "--db", str(tmp_path / "lake")).stderr
+    assert (
+        "a lake has no overviews; leave out --edit" in run_etq("serve", "--edit", "--db", str(tmp_path / "lake")).stderr
+    )
