@@ -74,9 +74,10 @@ def overview(
     output: str | None,
     force: bool,
 ) -> None:
-    """Show an overview: the series that a team watches, each with its last value, or what changed in them since a time.
+    """Show or change an overview, the series that a team watches.
 
-    Without a name, list all overviews. The page of etq serve draws them: /overview?name=NAME.
+    Each series is shown with its last value; with --since, what changed in them. Without a name,
+    list all overviews. The page of etq serve draws them: /overview?name=NAME.
 
     \b
     etq overview kernels --add device=pixel8 --op linear --over build --db lab.duckdb
