@@ -11,7 +11,7 @@ import pytest
 import etq
 import etq.report
 from tests.browser.pages import opened, written
-from tests.browser.served import visit
+from tests.browser.served import until, visit
 from tests.conftest import CAPTURES
 from tests.serve.server import Server, serving
 from tests.unit.test_graph_pair import two
@@ -77,7 +77,8 @@ def test_a_page(look: WebDriver, server: Server, path: str) -> None:
 def test_a_form_that_is_opened(look: WebDriver, server: Server) -> None:
     visit(look, server, "/trends")
     look.find_element("css selector", "#totals .watch summary").click()
-    assert look.switch_to.active_element.tag_name == "input" and found(look) == []
+    until(look, "document.activeElement.matches('.watch input')")
+    assert found(look) == []
 
 
 @pytest.fixture(scope="module")

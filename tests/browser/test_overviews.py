@@ -35,6 +35,7 @@ def server(lab: Path) -> Iterator[Server]:  # noqa: F811
 
 def opened_watch(page: WebDriver, section: str) -> None:
     page.find_element(By.CSS_SELECTOR, f"#{section} .watch summary").click()
+    until(page, f"document.querySelector('#{section} .watching').childElementCount")
 
 
 def test_a_series_is_watched_and_removed(browser: WebDriver, server: Server) -> None:
