@@ -197,31 +197,20 @@ class Comparison:
 
     def metric_lines(self, names: Iterable[str]) -> list[str]:
         """Return a line with the verdict for each of these metrics, what is worse first."""
-        columns = "name, verdict, change_percent, base, new, coalesce(' ' || unit, '')"
-        by_name = {row[0]: row[1:] for row in self.rows("metrics", columns)[1]}
-        lines = []
-        for name in sorted(names, key=lambda name: by_name[name][0] not in words.ARE_WORSE):
-            verdict, change, base, new, unit = by_name[name]
-            text = f"{name}: {words.SHOWN.get(verdict, verdict)}"
-            lines.append(text + ("" if change is None else f", {change:+.1f} %, {base:.4g} to {new:.4g}{unit}"))
-        return lines
+        columns = "name, verdict, change_percent, base, new, coalesce(' ' || unit, ''), note"
+        by_name = {row[0]: row for row in self.rows("metrics", columns)[1]}
+        return _sentences([by_name[name] for name in names])
 
     def startup_lines(self) -> list[str]:
         """Return a line with the verdict for loading, and for the first execute of each method.
 
         Raises `QueryError` if no capture has logged either.
         """
-        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, unit, note"
-        rows = sorted(self.rows("startup", columns)[1], key=lambda row: row[1] not in words.ARE_WORSE)
+        columns = "what || coalesce(' of ' || method, ''), verdict, change_percent, base, new, ' ' || unit, note"
+        rows = self.rows("startup", columns)[1]
         if not rows:
             raise QueryError("no capture has a load or an execute; start-up can't be compared")
-        lines = []
-        for what, verdict, change, base, new, unit, note in rows:
-            text = f"{what}: {words.SHOWN.get(verdict, verdict)}"
-            if change is not None:
-                text += f", {change:+.1f} %, {base:.4g} to {new:.4g} {unit}"
-            lines.append(text + (f"; {note}" if note else ""))
-        return lines
+        return _sentences(rows)
 
     def op_line(self) -> str | None:
         """How many ops are slower or faster, and which explain most of the difference; None if there are none."""
@@ -282,6 +271,15 @@ class Comparison:
         """Return the expression for an op with its module and instruction; of traces with its kind."""
         op = "op || coalesce(' in ' || nullif(module_path, ''), '') || coalesce(' @' || instruction_id, '')"
         return f"kind || ' ' || {op}" if self.is_of_traces() else op
+
+
+def _sentences(rows: Sequence[Sequence[Any]]) -> list[str]:
+    """Return a sentence for each value of both sides, what is worse first."""
+    lines = []
+    for name, verdict, change, base, new, unit, note in sorted(rows, key=lambda row: row[1] not in words.ARE_WORSE):
+        numbers = "" if change is None else f", {change:+.1f} %, {base:.4g} to {new:.4g}{unit}"
+        lines.append(f"{name}: {words.SHOWN.get(verdict, verdict)}{numbers}{f'; {note}' if note else ''}")
+    return lines
 
 
 def _selecting(view: str, computed: str) -> str:

@@ -261,8 +261,12 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "copies": ViewCommand(
             "copy_totals",
-            text="Show what copies and fills of devices move, and how fast.\n\nA copy is synchronous if its call "
-            "returned only after the copy had ended: the host waited for it.",
+            to_read="""event, per_step, bytes_per_step, mean_bytes, bandwidth_gb_per_s, calls, synchronous_calls, total,
+            bytes, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s, steps, unit""",
+            sums=("bytes", *_SUMS_OF_STEPS),
+            text="Show what copies and fills of devices move, and how fast.\n\nTimes and bytes are those of a step, if "
+            "the trace has steps. A copy is synchronous if its call returned only after the copy had ended: the host "
+            "waited for it.",
             examples=_trace("--each --limit 20"),
             options={
                 "each": Option("Print each copy and fill, in the order of time.", instead={True: Shown("copies")})

@@ -362,7 +362,7 @@ def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> 
     return Worse(
         [what for what, verdict in results if verdict in words.ARE_WORSE],
         [what for what, verdict in results if verdict == words.UNSTABLE],
-        [f"{what}: {verdict}" for what, verdict in results if what in is_unclear],
+        [f"{what}: {words.SHOWN.get(verdict, verdict)}" for what, verdict in results if what in is_unclear],
         [f"{what}: {verdict}" for what, verdict in results if verdict == words.OPEN and what not in is_unclear],
     )
 

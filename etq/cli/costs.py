@@ -9,12 +9,20 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
-from etq.cli.no_rows import not_of_traces, note_no_rows
-from etq.cli.options import PREFIXES, output_options, peak_options, run_options, unit_option, warehouse_option
-from etq.cli.showing import check_runs, note_excluded_runs, without_method
-from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
+from etq.cli.no_rows import not_of_traces
+from etq.cli.options import (
+    PREFIXES,
+    output_options,
+    peak_options,
+    run_options,
+    total_option,
+    unit_option,
+    warehouse_option,
+)
+from etq.cli.showing import show_view
+from etq.cli.targets import file_options, is_file, is_record, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
-from etq.render.writers import TO_READ, format_of, write
+from etq.render.writers import write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -26,6 +34,7 @@ EDGE: Final = "edge_dialect_exported_program"
 @click.argument("capture")
 @peak_options
 @click.option("--by", type=click.Choice(["op", "instruction", "op_type"]), help="Grouping of rows.  [default: op]")
+@total_option
 @unit_option(None)
 @run_options("typical")
 @warehouse_option
@@ -36,14 +45,14 @@ def roofline(
     peak_flops: float | None,
     peak_bandwidth: float | None,
     by: str | None,
-    unit: str | None,
+    total: bool,
     db: str,
     format: str | None,
     output: str | None,
     force: bool,
     **options: Any,
 ) -> None:
-    """Show how far each op is from the device's peak. Needs a linked record.
+    """Show how far each op is from the device's peak. Times are those of an execute. Needs a linked record.
 
     CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. The peaks are the device's: without
     them, and without the capture's metrics peak_flops and peak_bandwidth, only rates and intensity are shown.
@@ -54,23 +63,32 @@ def roofline(
     etq roofline run.etdp --etrecord net.etrecord --by op_type
     """
     read_options = pop_file_options(options)
-    arguments = {"by": by, "unit": unit, "peak_flops": peak_flops, "peak_bandwidth": peak_bandwidth, **options}
-    arguments = {name: value for name, value in arguments.items() if value is not None}
-    with open_target(capture, db, read_options, ["roofline"]) as (warehouse, selector):
-        check_runs(warehouse, selector, arguments)
-        listed = "".join(f', "{name}" := ${name}' for name in arguments)
-        query = f"""
-            SELECT r.op, r.method,
-                {"r.calls" if by == "op_type" else "r.instruction_id AS instruction, r.module_path AS module"},
-                r.avg, r.unit, r.share_percent, r.flops, r.intensity, r.flops_per_second / 1e9 AS gflop_s,
-                r.bytes_per_second / 1e9 AS gb_s, r.roof_percent, r.bound, r.above_roof_percent, r.reason
-            FROM roofline($capture{listed}) AS r
-        """
-        if (format or format_of(output)) in TO_READ:
-            query = without_method(warehouse, selector, "roofline", query)
-        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
-            note_no_rows(warehouse, "roofline", capture, selector, arguments)
-        note_excluded_runs(warehouse, selector, "roofline", arguments)
+    place = "" if by == "op_type" else "instruction_id AS instruction, module_path AS module,"
+    rates = "flops_per_second / 1e9 AS gflop_s, bytes_per_second / 1e9 AS gb_s"
+    roof = "roof_percent, bound, above_roof_percent"
+    show_view(
+        "roofline",
+        capture,
+        db,
+        (format, output, force),
+        read_options,
+        query=f"""
+            SELECT op, method, {place or "calls,"} avg, unit, share_percent, flops, intensity, {rates}, {roof}, reason,
+                total, executes, per_execute, above_roof_per_execute
+            FROM {{view}}
+        """,
+        people_query=f"""
+            SELECT op, method, {place} per_execute, share_percent, {roof}, above_roof_per_execute, {rates},
+                intensity, flops, avg AS per_call, calls, reason, total, executes, unit
+            FROM {{view}}
+        """,
+        sums=("total", "executes"),
+        total=total,
+        by=by,
+        peak_flops=peak_flops,
+        peak_bandwidth=peak_bandwidth,
+        **options,
+    )
 
 
 @main.command()

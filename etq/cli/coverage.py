@@ -7,12 +7,15 @@ from typing import Any
 import click
 
 from etq.cli import main
-from etq.cli.options import output_options, run_options, unit_option, warehouse_option
+from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import file_options, is_record, pop_file_options, report_record_findings
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
+# For people; the columns of `delegate_coverage` in the order of their use.
+TO_READ = """op_type, method, delegated, not_delegated, per_execute, share_percent, calls, worst_source, worst_module,
+    basis, total, executes, unit"""
 GUESSED = "Which nodes delegates took of ops that became several is a guess where basis is handles: give the --pte"
 
 
@@ -23,11 +26,20 @@ GUESSED = "Which nodes delegates took of ops that became several is a guess wher
 @unit_option(None)
 @file_options
 @click.option("--pte", metavar="FILE", help="For a file: its program, which shows the kernels that run.")
+@total_option
 @output_options
 def coverage(
-    capture: str, db: str, unit: str | None, format: str | None, output: str | None, force: bool, **options: Any
+    capture: str,
+    db: str,
+    unit: str | None,
+    total: bool,
+    format: str | None,
+    output: str | None,
+    force: bool,
+    **options: Any,
 ) -> None:
-    """Show what delegates run and what fell back to kernels. A capture has times, too; an ETRecord is enough.
+    """Show what delegates run and what fell back to kernels. A capture has its time in an execute, too; an ETRecord is
+    enough for the nodes.
 
     If a delegate runs only some of the nodes that an op became, the program (--pte) shows which.
 
@@ -37,10 +49,21 @@ def coverage(
     """
     read_options = pop_file_options(options)
     if not is_record(capture):
-        show_view("delegate_coverage", capture, db, (format, output, force), read_options, unit=unit, **options)
+        show_view(
+            "delegate_coverage",
+            capture,
+            db,
+            (format, output, force),
+            read_options,
+            people_query=f"SELECT {TO_READ} FROM {{view}}",
+            sums=("total", "executes"),
+            total=total,
+            unit=unit,
+            **options,
+        )
         return
     method = options.pop("method")
-    if any(value is not None for value in options.values()):
+    if total or any(value is not None for value in options.values()):
         raise click.UsageError("an ETRecord has no runs; of these options only --method applies to it")
     _show_record_coverage(capture, read_options.pte, method, (format, output, force))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -26,6 +26,10 @@ from etq.warehouse.formats import narrowed
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
+
+
+# Columns about steps, in tables that have other columns where a trace has no steps.
+_OF_STEPS: Final = ("per_step", "bytes_per_step", "steps")
 
 
 def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:
@@ -138,17 +142,15 @@ def without_sums(
     query: str,
     sums: Collection[str],
     total: bool,
-    *,
-    per_step: str = "per_step",
 ) -> str:
     """Return a query for a terminal without its columns of sums, unless `total`; of a trace without steps, which has
     nothing else, without the times of a step instead. What the table is sorted by stays.
     """
     hidden: Collection[str] = () if total else sums
     if "steps" in sums and not has_steps(warehouse, capture):
-        hidden = ("per_step", "steps")
-    names = [name for name in hidden if name != selection.get().sort_by]
-    return f"SELECT * EXCLUDE ({', '.join(names)}) FROM ({query})" if names else query
+        hidden = _OF_STEPS
+    names = [f"'{name}'" for name in hidden if name != selection.get().sort_by]
+    return f"SELECT COLUMNS(lambda name: name NOT IN ({', '.join(names)})) FROM ({query})" if names else query
 
 
 def has_steps(warehouse: Warehouse, capture: Capture) -> bool:

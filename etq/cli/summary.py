@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import math
 import os
 import shlex
 import sys
@@ -23,6 +22,7 @@ from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop
 from etq.errors import printable
 from etq.render.table import VERDICT_STYLES, fitted
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of
+from etq.render.times import quantities
 from etq.warehouse.formats import TRACE, narrowed
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ _MOST: Final = 5  # ops
 _FINDINGS: Final = 2
 _BAR: Final = 24
 _LONGEST_NAME: Final = 40
-# Units of time that a thousand of the unit before make.
-_UNITS: Final = ("ns", "us", "ms", "s")
 _CAPTURE: Final = """
     SELECT
         k.byte_size, k.profiling_level,
@@ -61,15 +59,38 @@ _STEPS: Final = """
     FROM wide_steps($capture) AS s
     HAVING count(*) > 0
 """
-# The title of a list of shares, and its query. The first that has rows is shown.
-_OPS: Final = {"Time by op": "SELECT o.op, o.share_percent FROM op_totals($capture) AS o WHERE o.share_percent > 0"}
+# Whether the events of a capture have modules.
+_IS_LINKED: Final = """
+    SELECT 1 FROM captures AS k JOIN records AS r ON r.record_id = k.record_id
+    WHERE k.capture_id = _capture_id($capture) AND r.is_complete
+"""
+# The title of a list of times, and its query: name, method, time, share, unit, executes or steps. The first that has
+# rows is shown. Traces without steps have sums.
+_OPS: Final = {
+    "Time{} by op": """
+        SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes
+        FROM op_totals($capture) AS o WHERE o.share_percent > 0
+    """
+}
+_MODULES: Final = {
+    "Time{} by module": """
+        SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END, m.method, fsum(m.per_execute),
+            fsum(m.share_percent), any_value(m.unit), any_value(m.executes)
+        FROM module_ops($capture) AS m
+        GROUP BY m.module_path, m.method
+        HAVING sum(m.self_ticks) > 0
+        QUALIFY bool_or(m.module_path <> '' AND NOT starts_with(m.module_path, '(')) OVER ()
+        ORDER BY sum(m.self_ticks) DESC, m.method, m.module_path
+    """
+}
 _OPS_OF_TRACES: Final = {
-    "Time of devices by family of kernels": """
-        SELECT coalesce(k.family, '(unknown)'), k.share_percent FROM kernel_families($capture) AS k
-        WHERE k.share_percent > 0
+    "Time of devices{} by family of kernels": """
+        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total), k.share_percent, k.unit, k.steps
+        FROM kernel_families($capture) AS k WHERE k.share_percent > 0
     """,
-    "Self time of the CPU by op": """
-        SELECT k.name, k.self_cpu_percent FROM key_averages($capture, include_python_functions := false) AS k
+    "Self time of the CPU{} by op": """
+        SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time), k.self_cpu_percent, k.unit, k.steps
+        FROM key_averages($capture, include_python_functions := false) AS k
         WHERE k.self_cpu_percent > 0 ORDER BY k.self_cpu_percent DESC
     """,
 }
@@ -191,26 +212,31 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
     widest = max(map(width_of, names), default=0)
     noun = "step" if capture.format == TRACE else "run"
-    for name, (_, _, value, low, high, runs, unit) in zip(names, rows, strict=True):
-        spread = "" if low is None else f"  p10 {_quantity(low, unit)}, p90 {_quantity(high, unit)}"
-        counted = f", {_counted(runs, noun)}" if spread else ""
-        yield f"{name}{' ' * (widest - width_of(name))}  {_quantity(value, unit):>8}{spread}{counted}"
+    for name, (_, _, *values, runs, unit) in zip(names, rows, strict=True):
+        value, *ends = quantities([value for value in values if value is not None], unit)
+        spread = f"  p10 {ends[0]}, p90 {ends[1]}, {_counted(runs, noun)}" if ends else ""
+        yield f"{name}{' ' * (widest - width_of(name))}  {value:>8}{spread}"
 
 
 def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
-    """Yield a bar for each op that takes most time."""
-    for title, query in (_OPS_OF_TRACES if capture.format == TRACE else _OPS).items():
-        rows = warehouse.rows(f"FROM ({query}) LIMIT {_MOST}", capture=capture)[1]
+    """Yield a bar for each module or op that takes most time, with its time in an execute or step."""
+    is_trace = capture.format == TRACE
+    of_dumps = {**_MODULES, **_OPS} if warehouse.rows(_IS_LINKED, capture=capture)[1] else _OPS
+    for title, query in (_OPS_OF_TRACES if is_trace else of_dumps).items():
+        rows = warehouse.rows(query, capture=capture)[1]
         if not rows:
             continue
-        yield from ("", style.styled(title, "bold"))
-        names = [
-            fitted(printable(name), min(width_of(printable(name)), _LONGEST_NAME), False, style) for name, _ in rows
-        ]
-        widest = max(map(width_of, names))
-        for name, (_, share) in zip(names, rows, strict=True):
+        per = "" if rows[0][-1] is None else " in a step" if is_trace else " in an execute"
+        yield from ("", style.styled(title.format(per), "bold"))
+        has_several = len({method for _, method, *_ in rows}) > 1
+        rows = rows[:_MOST]
+        names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
+        names = [fitted(name, min(width_of(name), _LONGEST_NAME), False, style) for name in names]
+        times = quantities([time for _, _, time, *_ in rows], rows[0][4])
+        widest, longest = max(map(width_of, names)), max(map(len, times))
+        for name, time, (_, _, _, share, _, _) in zip(names, times, rows, strict=True):
             drawn = style.styled(bar(0, share / 100, _BAR, style), "cyan")
-            yield f"  {name}{' ' * (widest - width_of(name))}  {share:4.1f} %  {drawn}"
+            yield f"  {name}{' ' * (widest - width_of(name))}  {time:>{longest}}  {share:4.1f} %  {drawn}"
         return
 
 
@@ -317,15 +343,6 @@ def _next(style: TerminalStyle, *commands: tuple[Sequence[str], str]) -> Iterato
 
 def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _quantity(value: float, unit: str) -> str:
-    """Return a number to four digits with its unit; times in the unit in which they are 1 or more."""
-    at = _UNITS.index(unit) if unit in _UNITS else len(_UNITS) - 1
-    while abs(value) >= 1000 and at + 1 < len(_UNITS):
-        value, at, unit = value / 1000, at + 1, _UNITS[at + 1]
-    decimals = max(3 - math.floor(math.log10(abs(value))), 0) if value else 0
-    return f"{value:,.{min(decimals, 6)}f} {'%' if unit == 'percent' else unit}"
 
 
 def _wrapped(text: str, indent: str, style: TerminalStyle) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 from etq import catalog
 from etq.database.locking import refuse_open
 from etq.errors import EtqError, FormatError, displayed
-from etq.mcp.tables import selected, table_of
+from etq.mcp.tables import WITHOUT_STEPS, selected, table_of
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -210,7 +210,9 @@ def _summary(warehouse: Warehouse, capture: Capture) -> Result:
 
     is_trace = capture.format == "torch_trace"
     macro, _ = narrowed("advice", capture.format, {"capture": capture.sha256})
-    ops = "(FROM key_averages($capture) ORDER BY self_device_time DESC NULLS LAST, self_cpu_time DESC)"
+    sums = ", ".join(f"CASE WHEN k.steps IS NULL THEN k.{name} END AS {name}" for name in WITHOUT_STEPS)
+    ops = f"""(SELECT * REPLACE ({sums}) FROM key_averages($capture) AS k
+        ORDER BY k.self_device_time DESC NULLS LAST, k.self_cpu_time DESC)"""
     findings = """(SELECT f.rule, f.detail FROM findings AS f
         WHERE f.capture_id = (SELECT c.capture_id FROM captures AS c WHERE c.sha256 = $capture) ORDER BY ALL)"""
     sources = {

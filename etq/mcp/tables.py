@@ -13,10 +13,10 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "headline": ("number", "part", "value", "low", "high", "runs", "unit", "note"),
     "advice": ("rule", "severity", "finding", "evidence", "time_at_stake", "share_percent", "remedy", "unit"),
-    "op_totals": ("op", "kind", "method", "calls", "total", "avg", "share_percent", "unit"),
+    "op_totals": ("op", "kind", "method", "calls", "per_execute", "avg", "share_percent", "unit"),
     "key_averages": (
-        "name", "calls", "self_cpu_time", "self_cpu_percent", "cpu_time_total", "self_device_time",
-        "device_time_total", "unit",
+        "name", "calls", "self_cpu_time", "self_cpu_per_step", "self_cpu_percent", "cpu_time_total", "cpu_per_step",
+        "self_device_time", "self_device_per_step", "device_time_total", "device_per_step", "unit",
     ),
     "compare_findings": ("rule", "detail"),
     "compare_captures": (
@@ -37,6 +37,8 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "change_percent", "cost", "unit", "share_percent", "q", "kind", "captures_before", "captures_after",
     ),
 }  # fmt: skip
+# Sums over a whole trace; results have the times of a step instead, where it has steps.
+WITHOUT_STEPS: Final = ("self_cpu_time", "cpu_time_total", "self_device_time", "device_time_total")
 DIGITS: Final = 4
 
 

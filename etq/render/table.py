@@ -246,6 +246,11 @@ def _decimals(column: str, values: Sequence[Any]) -> int | None:
     return min(max(digits - 1 - math.floor(math.log10(max(sizes))), 0), 12)
 
 
+def number_texts(values: Sequence[float | None], unit: str) -> list[str]:
+    """Return numbers as in a column of a terminal's table: with the same decimals; of percent, with fewer digits."""
+    return _column_texts(values, _decimals(unit, values))
+
+
 def _rounded(value: float | None, decimals: int) -> str:
     """Return a number with so many decimals; one that would be shown as zero, and isn't, as less than the smallest."""
     if value is None:

@@ -1,4 +1,4 @@
-"""The unit of the times of a table for people: one for the whole table, by the size of its numbers."""
+"""The unit of times for people: one for a whole table or line, by the size of its numbers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from etq.render.table import Rows
+from etq.render.table import Rows, number_texts
 
 # A unit with times from this number on becomes the next larger one.
 _LARGE: Final = 10_000
@@ -16,7 +16,7 @@ COLUMNS: Final = (
     *("per_execute", "per_step", "self_device_per_step", "self_cpu_per_step", "total", "self_time", "self_device_time"),
     *("self_cpu_time", "self_per_execute", "cpu_per_step", "device_per_step", "cpu_time_total", "device_time_total"),
     *("cpu_time_avg", "device_time_avg", "per_call", "avg", "mean", "min", "max"),
-    *("ops", "copies", "layout", "unaccounted"),
+    *("ops", "copies", "layout", "unaccounted", "above_roof_per_execute"),
 )
 
 
@@ -26,6 +26,13 @@ def unit_for(largest: float, unit: str) -> tuple[float, str]:
     while unit in _LARGER and largest / divisor >= _LARGE:
         divisor, unit = divisor * 1000, _LARGER[unit]
     return divisor, unit
+
+
+def quantities(values: Sequence[float], unit: str) -> list[str]:
+    """Return numbers as texts with their unit: that which suits the largest, if they are times."""
+    divisor, unit = unit_for(max(values), unit)
+    shown = "%" if unit == "percent" else unit
+    return [f"{text} {shown}" for text in number_texts([value / divisor for value in values], unit)]
 
 
 def in_one_unit(columns: Sequence[str], parts: Iterable[Rows]) -> Iterator[Rows]:

@@ -43,15 +43,11 @@ MEMORY: Final = """
 ROOFLINE: Final = """
     SELECT
         r.graph_id, r.node_index, r.above_roof, r.roof_percent, r.bound,
-        r.above_roof / x.executes AS roof_per_execute
+        r.above_roof_per_execute AS roof_per_execute
     FROM node_roofline(
         $capture, peak_flops := $peak_flops, peak_bandwidth := $peak_bandwidth, unit := $unit, method := $method,
         runs := $basis
     ) AS r
-    JOIN (
-        SELECT DISTINCT b.method, b.executes
-        FROM execute_breakdown($capture, method := $method, runs := $basis) AS b
-    ) AS x ON x.method = r.method
 """
 
 GAPS: Final = f"""

@@ -12,7 +12,7 @@ ADDED, REMOVED, CONDITIONS_DIFFER = "added", "removed", "conditions differ"
 MORE_CALLS, FEWER_CALLS, OTHER_SHAPES = "more calls", "fewer calls", "other shapes"
 
 # What a page or a sentence shows instead of a verdict's word.
-SHOWN = {SAME: "about the same"}
+SHOWN = {SAME: "about the same", TOO_FEW: "too few captures to tell"}
 # Verdicts on totals as the first words of a page.
 STATED = {
     SLOWER: "New is slower",
@@ -22,7 +22,7 @@ STATED = {
     POSSIBLY + SLOWER: "New is possibly slower",
     POSSIBLY + FASTER: "New is possibly faster",
     UNSTABLE: "Some captures of new are slower",
-    TOO_FEW: "Too few captures to judge",
+    TOO_FEW: "Too few captures to tell",
     CANT_JUDGE: "It can't be judged",
     CONDITIONS_DIFFER: "Measured under other conditions",
 }

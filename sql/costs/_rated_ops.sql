@@ -66,13 +66,19 @@ costs AS MATERIALIZED (
         )
     ) AS s
 ),
-executes AS (
-    SELECT sum(t.duration_ticks)::DOUBLE AS ticks
-    FROM _self_times(
+executes AS MATERIALIZED (
+    SELECT
+        r.scope AS method,
+        count(*) FILTER (t.is_execute) AS number,
+        sum(sum(t.duration_ticks)) OVER ()::DOUBLE AS ticks
+    FROM target AS a
+    CROSS JOIN _self_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
     ) AS t
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.event_index = t.execute_index
+    GROUP BY r.scope
 ),
 backends AS (
     SELECT o.method, s.instruction_id, min(o.backend) AS backend
@@ -198,7 +204,7 @@ SELECT
     _in_unit(r.ticks / r.calls, r.written, r.unit) AS avg,
     CASE
         WHEN r.is_additive
-            THEN 100e0 * r.ticks / nullif((SELECT e.ticks FROM executes AS e), 0)
+            THEN 100e0 * r.ticks / nullif(x.ticks, 0)
     END AS share_percent,
     _display_unit(r.written, r.unit) AS unit,
     try_cast(r.flops / r.calls AS BIGINT) AS flops,
@@ -217,8 +223,7 @@ SELECT
         WHEN r.flops / r.most_flops < r.bytes / r.most_bytes THEN 'memory'
     END AS bound,
     r.lost_nanoseconds / _nanoseconds(r.unit) AS above_roof,
-    100 * r.lost_nanoseconds
-    / nullif((SELECT e.ticks * _nanoseconds(r.written) FROM executes AS e), 0)
+    100 * r.lost_nanoseconds / nullif(x.ticks * _nanoseconds(r.written), 0)
         AS above_roof_percent,
     CASE
         WHEN r.reason IS NOT NULL THEN r.reason
@@ -235,5 +240,9 @@ SELECT
     r.nodes,
     r.is_one_of,
     r.is_additive,
-    r.ticks
-FROM judged AS r;
+    r.ticks,
+    x.number AS executes,
+    total / x.number AS per_execute,
+    above_roof / x.number AS above_roof_per_execute
+FROM judged AS r
+LEFT JOIN executes AS x ON x.method = r.method;

@@ -17,7 +17,7 @@
 --   total: sum of its self times; for delegate calls as a whole, of their total times
 --   avg: total / calls
 --   share_percent: total in percent of the executes; NULL for values on another clock, or that are not times
---   unit: unit of total, avg and above_roof: the requested one; values that are not times keep theirs
+--   unit: unit of times: the requested one; values that are not times keep theirs
 --   flops: operations of one call, the mean if they differ; NULL where unknown
 --   bytes: bytes that one call reads and writes, the mean if they differ; NULL where unknown
 --   intensity: operations per byte; NULL where unknown, or if no bytes are moved
@@ -29,6 +29,9 @@
 --   above_roof: total less the smallest possible time of all calls: the most that can be saved; 0 if total is less, as for data in caches
 --   above_roof_percent: above_roof in percent of the executes
 --   reason: why a value is unknown; NULL if all are known
+--   executes: number of executes of the method
+--   per_execute: total / executes
+--   above_roof_per_execute: above_roof / executes
 CREATE MACRO roofline(
     capture,
     peak_flops := NULL,  -- peak rate of the device, in operations per second; NULL: the capture's metric peak_flops
@@ -58,7 +61,10 @@ SELECT
     r.bound,
     r.above_roof,
     r.above_roof_percent,
-    r.reason
+    r.reason,
+    r.executes,
+    r.per_execute,
+    r.above_roof_per_execute
 FROM _rated_ops(
     capture, peak_flops, peak_bandwidth, "by", unit, steps, phase, method, runs
 ) AS r
@@ -77,11 +83,14 @@ ORDER BY
 --   module_path: path of its module; NULL where none was kept
 --   calls: number of calls
 --   total: sum of their self times
---   unit: unit of total and above_roof
+--   unit: unit of times
 --   roof_percent: smallest possible time at the peaks in percent of total; NULL where unknown
 --   above_roof: total less the smallest possible time, 0 if total is less; NULL where unknown
 --   bound: the limit that takes longer: compute or memory; NULL unless both peaks are known
 --   reason: why a value is unknown; NULL if all are known
+--   executes: number of executes of the method
+--   per_execute: total / executes
+--   above_roof_per_execute: above_roof / executes
 CREATE MACRO node_roofline(
     capture,
     peak_flops := NULL,  -- peak rate of the device, in operations per second; NULL: the capture's metric peak_flops
@@ -112,7 +121,8 @@ summed AS (
         CASE WHEN count(*) = count(r.above_roof) THEN fsum(r.above_roof) END
             AS above_roof,
         CASE WHEN count(DISTINCT r.bound) = 1 THEN min(r.bound) END AS bound,
-        min(r.reason) AS reason
+        min(r.reason) AS reason,
+        any_value(r.executes) AS executes
     FROM rated AS r
     GROUP BY r.graph_id, r.node_index
 )
@@ -129,7 +139,10 @@ SELECT
     s.least / nullif(s.total, 0) AS roof_percent,
     s.above_roof,
     s.bound,
-    s.reason
+    s.reason,
+    s.executes,
+    s.total / s.executes AS per_execute,
+    s.above_roof / s.executes AS above_roof_per_execute
 FROM target AS a
 CROSS JOIN summed AS s
 JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = s.graph_id

@@ -108,7 +108,14 @@ SELECT
     s.value_unit,
     s.clock,
     e.is_detached,
-    e.overlap_ticks
+    e.overlap_ticks,
+    -- A run that is driven step by step is one execute, which begins with the step of
+    -- the first instruction.
+    e.event_index = e.execute_index
+    AND (
+        s.name <> 'Method::step'
+        OR s.chain_index = 0 AND s.instruction_id = 0 AND e.occurrence = 0
+    ) AS is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
     ON s.signature_index = e.signature_index

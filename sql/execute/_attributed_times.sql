@@ -51,7 +51,7 @@ classified_times AS (
         t.family,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
-        count(t.execute_ticks) AS executes,
+        count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
     FROM _execute_times(

@@ -18,6 +18,7 @@ SELECT
     t.self_ticks,
     CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END
         AS execute_ticks,
+    t.is_execute,
     t.is_additive
 FROM _self_times(capture_key, steps, phase, method, runs) AS t
 -- Filters read the capture's rows alone, also of a lake of many captures.

@@ -30,7 +30,7 @@ executes AS (
     JOIN _self_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t ON t.run_index = r.run_index
-    WHERE t.event_index = t.execute_index
+    WHERE t.is_execute
     GROUP BY r.method
 ),
 edge_nodes AS (

@@ -84,7 +84,7 @@ classified_times AS (
         t.signature_index,
         t.children > 0 AS is_around,
         count(*) AS calls,
-        count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
+        count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM (
         SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id

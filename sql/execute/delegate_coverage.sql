@@ -11,10 +11,12 @@
 --   calls: number of kernel calls for it
 --   total: self time of these kernels
 --   share_percent: total in percent of the executes
---   unit: unit of total
+--   unit: unit of times
 --   worst_source: file and line with most of that time; NULL where unknown
 --   worst_module: module with most of that time; NULL where unknown
 --   basis: source of the numbers of nodes, as in `delegation`; NULL if the row has no nodes
+--   executes: number of executes of the method
+--   per_execute: total / executes
 CREATE MACRO delegate_coverage(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
@@ -43,7 +45,12 @@ times AS MATERIALIZED (
     ) AS t
 ),
 executes AS (
-    SELECT sum(t.self_ticks)::DOUBLE AS ticks FROM times AS t
+    SELECT
+        t.method,
+        nullif(sum(t.executes), 0)::BIGINT AS number,
+        sum(sum(t.self_ticks)) OVER ()::DOUBLE AS ticks
+    FROM times AS t
+    GROUP BY t.method
 ),
 kernels AS (
     SELECT
@@ -91,7 +98,7 @@ counted AS (
         UNION ALL
         FROM _program_delegation((SELECT a.answering_program FROM target AS a))
     ) AS d
-    WHERE d.method IN (SELECT t.method FROM times AS t)
+    WHERE d.method IN (SELECT x.method FROM executes AS x)
 )
 SELECT
     coalesce(c.op_type, f.op_type) AS op_type,
@@ -104,11 +111,13 @@ SELECT
     a.unit AS unit,
     f.worst_source,
     f.worst_module,
-    c.basis
+    c.basis,
+    x.number AS executes,
+    total / x.number AS per_execute
 FROM counted AS c
 FULL JOIN fallbacks AS f ON f.method = c.method AND f.op_type = c.op_type
+JOIN executes AS x ON x.method = coalesce(c.method, f.method)
 CROSS JOIN target AS a
-CROSS JOIN executes AS x
 ORDER BY
     coalesce(f.ticks, 0) DESC,
     coalesce(c.op_type, f.op_type),

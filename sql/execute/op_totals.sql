@@ -56,6 +56,7 @@ classified_times AS (
         t.self_ticks,
         t.is_additive,
         t.execute_ticks,
+        t.is_execute,
         a.unit,
         _stored_unit(t.value_unit, a.time_scale) AS written
     FROM _execute_times(
@@ -75,7 +76,7 @@ added AS (
         o.unit,
         o.written,
         count(*) AS calls,
-        count(o.execute_ticks) AS own_executes,
+        count(*) FILTER (o.is_execute) AS own_executes,
         try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
         min(o.self_ticks) AS min_ticks,
         max(o.self_ticks) AS max_ticks

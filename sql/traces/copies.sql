@@ -58,9 +58,15 @@ ORDER BY w.start_ticks, w.event_index;
 --   max_gb_per_s: greatest bandwidth as written
 --   synchronous_calls: number of events whose call returned only when they had ended
 --   unit: the requested unit of time
+--   steps: number of the trace's steps; NULL without steps
+--   per_step: total / steps
+--   bytes_per_step: bytes / steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (
+    SELECT c.*, _step_count(c.capture_id, NULL, NULL) AS step_count
+    FROM _capture(capture, unit) AS c
+),
 summed AS (
     SELECT
         w.label,
@@ -102,7 +108,10 @@ SELECT
     s.mean AS mean_gb_per_s,
     s.fastest AS max_gb_per_s,
     s.synchronous_calls,
-    a.unit
+    a.unit,
+    a.step_count AS steps,
+    total / a.step_count AS per_step,
+    s.bytes / a.step_count AS bytes_per_step
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.bytes DESC NULLS LAST, s.ticks DESC, s.label;

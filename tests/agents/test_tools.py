@@ -156,7 +156,15 @@ def test_files_only_below_allowed_folders(agent: Agent, folders: tuple[Path, Pat
     (allowed / "step.json").write_bytes(trace(*two_steps()))
     of_trace = agent.call("inspect_file", path="step.json")
     assert rows_of(of_trace["capture"])[0]["format"] == "torch_trace"
-    assert "self_cpu_time" in rows_of(of_trace["ops"])[0]
+    # By hand: addmm takes 10 us besides its call, in one of the two steps; without steps there is only the sum.
+    [addmm] = [row for row in rows_of(of_trace["ops"]) if row["name"] == "aten::addmm"]
+    assert addmm["self_cpu_per_step"] == 5 and "self_cpu_time" not in addmm
+    whole = [event for event in two_steps() if not event["name"].startswith("ProfilerStep")]
+    (allowed / "whole.json").write_bytes(trace(*whole))
+    [addmm] = [
+        row for row in rows_of(agent.call("inspect_file", path="whole.json")["ops"]) if row["name"] == "aten::addmm"
+    ]
+    assert addmm["self_cpu_time"] == 10 and "self_cpu_per_step" not in addmm
     outside = ["/etc/passwd", str(secret / "run.etdp"), str(allowed / "link.etdp"), str(allowed / "folder/run.etdp")]
     outside += [
         str(allowed / "../allowed-not/run.etdp"),

@@ -233,8 +233,12 @@ def test_gates(
 @pytest.mark.long
 def test_gates_without_a_verdict(labs: dict[str, str]) -> None:
     few = compare(labs["op"], "--fail-on", "slower", sides=("mlp00", "mlp01"))
-    assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few\n"
+    assert few.exit_code == 0 and few.stderr == "Unclear: total of forward: too few captures to tell\n"
     assert compare(labs["op"], "--fail-on", "unclear", sides=("mlp00", "mlp01")).exit_code == 3
+    metric = run_etq("gate", "mlp00", "mlp01", "--metric", "speed", "--db", labs["op"])
+    # By hand: 50.01 and 30.02.
+    needed = "take at least 3 captures per side, better 5"
+    assert metric.stdout == f"speed: too few captures to tell, -40.0 %, 50.01 to 30.02 x; {needed}\n"
 
 
 @pytest.mark.long

@@ -46,7 +46,7 @@ def test_startup_alone(sides: Path) -> None:
         "first execute of Execute: not decided",
     ]
     result = CliRunner().invoke(main, ["gate", str(FLEET[0]), str(FLEET[1]), "--startup"])
-    assert (result.exit_code, "load: too few" in result.stdout) == (0, True)
+    assert (result.exit_code, "load: too few captures to tell" in result.stdout) == (0, True)
     assert "take at least 3 captures per side" in result.stdout
     wrong = CliRunner().invoke(main, ["gate", str(FLEET[0]), str(FLEET[1]), "--startup", "--total"])
     assert (wrong.exit_code, "--startup goes without --total" in wrong.stderr) == (2, True)

@@ -54,7 +54,7 @@ def test_sums_are_shown_if_asked_for(two: str) -> None:
     assert columns("breakdown", two, "--total")[-3:] == ["total", "executes", "unit"]
 
 
-@pytest.mark.parametrize("command", ["modules", "sources"])
+@pytest.mark.parametrize("command", ["modules", "sources", "coverage", "roofline"])
 def test_sums_of_modules_and_lines(command: str) -> None:
     shown = columns(command, TRANSFORMER, *RECORD)
     assert shown.index("per_execute") < shown.index("share_percent")
@@ -72,8 +72,11 @@ def test_traces_have_times_of_a_step_if_they_have_steps(tmp_path: Path) -> None:
     kernels = columns("kernels", str(path))
     assert "per_step" in kernels and not {"total", "steps"} & {*kernels}
     assert {"per_step", "total", "steps"} <= {*columns("kernels", str(path), "--by", "family", "--total")}
+    copies = columns("copies", str(path))
+    assert {"per_step", "bytes_per_step"} <= {*copies} and not {"total", "bytes", "steps"} & {*copies}
+    assert {"per_step", "total", "bytes", "steps"} <= {*columns("copies", str(path), "--total")}
     path.write_bytes(trace(*(event for event in two_steps() if not event["name"].startswith("ProfilerStep"))))
-    for command in ("ops", "kernels"):
+    for command in ("ops", "kernels", "copies"):
         shown = columns(command, str(path))
-        assert not {"per_step", "self_cpu_per_step", "steps"} & {*shown}
+        assert not {"per_step", "self_cpu_per_step", "bytes_per_step", "steps"} & {*shown}
         assert {"total", "self_cpu_time"} & {*shown}

@@ -12,6 +12,7 @@ import etq
 from etq import cli
 from etq.cli.commands import FIRST
 from tests.asserts import csv_rows
+from tests.builders import dump, execute, kernel, run
 from tests.cli.test_terminal import on_terminal, plain
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
@@ -42,10 +43,49 @@ def test_numbers_are_those_of_the_views() -> None:
     value, low, high = (f"{float(execute[name]):.1f} us" for name in ("value", "low", "high"))
     assert re.search(rf"execute +{value} +p10 {low}, p90 {high}, {execute['runs']} runs\n", text)
     ops = csv_rows(run_etq("ops", RUN, "--format", "csv", "--limit", "5").stdout)
-    shown = re.findall(r"^  (\S+) +([\d.]+) %  [█▏▎▍▌▋▊▉]+$", text, re.MULTILINE)
-    assert shown == [(row["op"], f"{float(row['share_percent']):.1f}") for row in ops]
+    assert bars(text) == [
+        (row["op"], f"{float(row['per_execute']):.2f} us", f"{float(row['share_percent']):.1f}") for row in ops
+    ]
     for row in csv_rows(run_etq("advice", RUN, "--format", "csv", "--limit", "2").stdout):
         assert f"{row['severity']} {row['rule']}: {row['finding']}" in re.sub(r"\s+", " ", text)
+
+
+def bars(text: str) -> list[tuple[str, str, str]]:
+    """Names, times and shares of the lines with bars."""
+    return re.findall(r"^  (\S.*\S) +([\d.]+ [mun]?s) +([\d.]+) %  [█▏▎▍▌▋▊▉]+$", text, re.MULTILINE)
+
+
+def test_times_are_by_module_if_a_record_has_them() -> None:
+    """Each module has its self time, so that none is counted twice. A record that is half-written has no modules."""
+    net = str(CAPTURES / "transformer/transformer.etrecord")
+    text = run_etq(RUN, net).stdout
+    modules = csv_rows(run_etq("modules", RUN, "--etrecord", net, "--format", "csv").stdout)
+    most = sorted(modules, key=lambda row: -float(row["self_per_execute"]))[:5]
+    whole = sum(float(row["self_time"]) for row in modules)
+    assert "\nTime in an execute by module\n" in text and bars(text) == [
+        (
+            row["module"],
+            f"{float(row['self_per_execute']):.2f} us",
+            f"{100 * float(row['self_time']) / whole:.1f}",
+        )
+        for row in most
+    ]
+    cond = str(CAPTURES / "cond/cond")
+    assert "\nTime in an execute by op\n" in run_etq(f"{cond}.etdp", f"{cond}.etrecord").stdout
+
+
+def test_times_of_several_methods_name_them(tmp_path: Path) -> None:
+    """By hand: encode takes 30 of its 50 in add, and decode 40 of its 50 in mul, in each execute."""
+    path = tmp_path / "two.etdp"
+    runs = [run("decode", kernel("add", 0, 10_000), kernel("mul", 10_000, 50_000), execute(0, 50_000))] * 3
+    runs += [run("encode", kernel("add", 0, 30_000), kernel("mul", 30_000, 50_000), execute(0, 50_000))] * 2
+    path.write_bytes(dump(*runs))
+    assert bars(run_etq(str(path)).stdout) == [
+        ("mul of decode", "40 us", "48.0"),
+        ("add of encode", "30 us", "24.0"),
+        ("mul of encode", "20 us", "16.0"),
+        ("add of decode", "10 us", "12.0"),
+    ]
 
 
 def test_a_step_of_a_trace_and_its_devices() -> None:
@@ -53,8 +93,14 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     totals = sorted(
         float(row["total"]) for row in csv_rows(run_etq("steps", TRACE, "--wide", "--format", "csv").stdout)
     )
-    assert f"step  {(totals[1] + totals[2]) / 2000:.3f} ms  p10 " in text and len(totals) == 4
-    assert "by family of kernels" in text and "by family" not in run_etq(CPU_TRACE).stdout
+    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  p10 " in text and len(totals) == 4
+    families = csv_rows(run_etq("kernels", TRACE, "--by", "family", "--format", "csv", "--limit", "5").stdout)
+    # There are four steps.
+    assert "Time of devices in a step by family of kernels" in text and bars(text) == [
+        (row["family"], f"{float(row['total']) / 4:.1f} us", f"{float(row['share_percent']):.1f}") for row in families
+    ]
+    assert "Self time of the CPU in a step by op" in run_etq(CPU_TRACE).stdout
+    assert "Self time of the CPU by op" in run_etq(str(CAPTURES / "torch/mlp_train.pt.trace.json.gz")).stdout
 
 
 def test_memory_is_of_one_run_at_most() -> None:

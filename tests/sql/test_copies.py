@@ -59,6 +59,13 @@ def test_copies(traces: Traces) -> None:
     ]
     rates = "bandwidth_gb_per_s, min_gb_per_s, mean_gb_per_s, max_gb_per_s"
     assert traces.ask("copy_totals", rates) == [(0.5, 0.25, 0.5, 0.75), (0.4,) * 4, (None,) * 4]
+    assert traces.ask("copy_totals", "steps, per_step, bytes_per_step") == [(None, None, None)] * 3
+
+
+def test_copies_of_a_step(traces: Traces) -> None:
+    steps = [event("user_annotation", f"ProfilerStep#{step}", 40 * step, 40 * step + 40) for step in range(2)]
+    traces.take(*steps, *launch(1, 0, 30, PINNED, 10, 20, bytes=4000), *launch(2, 50, 5, PINNED, 60, 66, bytes=1000))
+    assert traces.ask("copy_totals", "steps, per_step, bytes_per_step") == [(2, 8, 2500)]
 
 
 def test_sizes_of_calls(traces: Traces) -> None:

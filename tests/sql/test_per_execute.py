@@ -28,7 +28,12 @@ OF_RECORD: Final = {
     "node_totals": {"per_execute": "self_time"},
     "module_ops": {"per_execute": "self_time"},
     "delegate_graph": {"per_execute": "self_time"},
+    "delegate_coverage": {"per_execute": "total"},
+    "roofline": {"per_execute": "total", "above_roof_per_execute": "above_roof"},
+    "node_roofline": {"per_execute": "total", "above_roof_per_execute": "above_roof"},
 }
+PEAKS: Final = ", peak_flops := 1e9, peak_bandwidth := 1e9"
+OF_DELEGATES: Final = ("delegate_totals", "delegate_graph")
 OF_TRACES: Final = {
     "key_averages": {
         "self_cpu_per_step": "self_cpu_time",
@@ -44,6 +49,7 @@ OF_TRACES: Final = {
         "device_per_step": "device_total_time",
         "device_self_per_step": "device_self_time",
     },
+    "copy_totals": {"per_step": "total", "bytes_per_step": "bytes"},
 }
 # Selections of runs, and whether a run of (iteration, phase, method, is_typical) is in them.
 SELECTIONS: Final[dict[str, Any]] = {
@@ -83,6 +89,7 @@ def warehouse() -> Iterator[Warehouse]:
         for name in ("multimethod", "convnet_xnn"):
             path = CAPTURES / name / name
             opened.ingest(f"{path}_100runs.etdp", name=name, etrecord=f"{path}.etrecord", pte=f"{path}.pte")
+        opened.ingest(CAPTURES / "mlp/mlp_step.etdp", name="steps", etrecord=CAPTURES / "mlp/mlp.etrecord")
         opened.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index % 3 = 1")
         yield opened
 
@@ -99,8 +106,12 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
         for run in rows_of(warehouse, f"FROM runs AS r WHERE r.capture_id = _capture_id('{capture}')")
         if is_selected(run)
     }
-    events = f"FROM events AS e WHERE e.capture_id = _capture_id('{capture}') AND e.name LIKE 'Method::execute'"
-    return Counter(runs[row["run_index"]]["scope"] for row in rows_of(warehouse, events) if row["run_index"] in runs)
+    events = f"FROM events AS e WHERE e.capture_id = _capture_id('{capture}')"
+    named = [(row["run_index"], row["name"]) for row in rows_of(warehouse, events) if row["run_index"] in runs]
+    executing = [run for run, name in named if name == "Method::execute"]
+    # A run that is driven step by step is one execute.
+    executing += {run for run, name in named if name == "Method::step"} - {*executing}
+    return Counter(runs[run]["scope"] for run in executing)
 
 
 @pytest.mark.parametrize("chosen", SELECTIONS)
@@ -108,15 +119,17 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
     ("capture", "view"),
     [
         *(("made", view) for view in WITHOUT_RECORD),
-        *(("multimethod", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if not view.startswith("delegate")),
+        *(("multimethod", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if view not in OF_DELEGATES),
         *(("convnet_xnn", view) for view in {**WITHOUT_RECORD, **OF_RECORD}),
+        *(("steps", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if view not in OF_DELEGATES),
     ],
 )
 def test_times_are_divided_by_the_executes_of_their_method(
     warehouse: Warehouse, capture: str, view: str, chosen: str
 ) -> None:
     executes = executes_of(warehouse, capture, SELECTIONS[chosen])
-    rows = rows_of(warehouse, f"FROM {view}('{capture}', unit := 'ns'{chosen})")
+    peaks = PEAKS if view.endswith("roofline") else ""
+    rows = rows_of(warehouse, f"FROM {view}('{capture}', unit := 'ns'{chosen}{peaks})")
     assert rows
     for row in rows:
         method = row["path"][0] if view == "time_tree" and row["path"] else row.get("method")
@@ -151,8 +164,13 @@ def test_an_execute_takes_what_was_written(warehouse: Warehouse) -> None:
     assert (call["executes"], call["per_execute"]) == (16, 40.0)
 
 
-@pytest.mark.parametrize(("chosen", "number"), [("", 2), (", steps := 'skip_first=1'", 1)])
-@pytest.mark.parametrize("view", OF_TRACES)
+@pytest.mark.parametrize(
+    ("view", "chosen", "number"),
+    [
+        *((view, "", 2) for view in OF_TRACES),
+        *((view, ", steps := 'skip_first=1'", 1) for view in OF_TRACES if view != "copy_totals"),
+    ],
+)
 def test_times_of_traces_are_divided_by_their_steps(view: str, chosen: str, number: int) -> None:
     module = event("python_function", "nn.Module: Linear_0", 9, 41, **{"Python id": 1, "Python module id": 0})
     later = event("python_function", "nn.Module: Linear_0", 109, 121, **{"Python id": 2, "Python module id": 0})

@@ -21,6 +21,7 @@ from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture as made_capture
 from tests.sql.test_trends import history
+from tests.trace_builders import trace, two_steps
 from tests.warehouses import empty_warehouse
 
 # Values in figures have many types; the tests check the values.
@@ -74,17 +75,20 @@ def test_ops_are_those_of_the_view(lab: Warehouse) -> None:
     assert names_of(figure) == [row[0] for row in rows[:4]] + ["(9 others)"]
     drawn = bars_of(figure)
     for place, row in enumerate(rows[:4]):
-        assert drawn[place][0][0] == row[5]
+        assert drawn[place][0][0] == row[13]
     [(others, colour)] = drawn[4]
-    assert others == pytest.approx(sum(row[5] for row in rows[4:])) and colour == GREY.upper()
+    assert others == pytest.approx(sum(row[13] for row in rows[4:])) and colour == GREY.upper()
     axes = figure.axes[0]
-    assert axes.get_xlabel() == "self time in typical runs (ms)"
+    assert axes.get_xlabel() == "self time per execute in typical runs (ms)"
     assert axes.get_title(loc="left") == "Where the time of transformer_100runs went, op by op"
     shares = [text.get_text() for text in axes.texts]
     assert shares[:4] == [f"{row[9]:.1f} %" for row in rows[:4]]
     legend = [text.get_text() for text in axes.get_legend().get_texts()]
     assert legend == ["kernels", "framework", "all others together"]
     saved(figure)
+    sums = plot.ops(lab, "transformer_100runs", unit="ms", limit=4, total=True)
+    assert [bars_of(sums)[place][0][0] for place in range(4)] == [row[5] for row in rows[:4]]
+    assert sums.axes[0].get_xlabel() == "self time in typical runs (ms)"
 
 
 @pytest.mark.long
@@ -92,7 +96,20 @@ def test_ops_of_runs_of_a_kind_and_of_instances(lab: Warehouse) -> None:
     figure = plot.ops(lab, "convnet_xnn_100runs", by="instance", steps="skip_first=50", limit=100)
     rows = lab.op_totals("convnet_xnn_100runs", by="instance", steps="skip_first=50").fetchall()
     assert names_of(figure) == [row[0] + ("" if row[3] is None else f" @{row[3]}") for row in rows]
-    assert [bars[0][0] for _, bars in sorted(bars_of(figure).items())] == [row[5] for row in rows]
+    assert [bars[0][0] for _, bars in sorted(bars_of(figure).items())] == [row[13] for row in rows]
+
+
+def test_ops_of_several_methods_are_not_added(warehouse: Warehouse) -> None:
+    """By hand: decode takes 10 and 40 in an execute, encode 30 and 20; there are three executes of one, two of the
+    other.
+    """
+    runs = [run("decode", kernel("add", 0, 10), kernel("mul", 10, 50), execute(0, 50)) for _ in range(3)]
+    runs += [run("encode", kernel("add", 0, 30), kernel("mul", 30, 50), execute(0, 50)) for _ in range(2)]
+    capture = warehouse.ingest(dump(*runs))
+    figure = plot.ops(warehouse, capture, unit="ns", limit=2)
+    drawn = [(name, bars_of(figure)[place][0][0]) for place, name in enumerate(names_of(figure))]
+    assert drawn[:2] == [("mul of decode", 40), ("add of encode", 30)]
+    assert sorted(drawn[2:]) == [("(2 others) of decode", 10), ("(2 others) of encode", 20)]
 
 
 @pytest.mark.long
@@ -103,6 +120,18 @@ def test_ops_of_a_trace(lab: Warehouse) -> None:
     ]
     assert names_of(figure)[:3] == [row[0] for row in rows]
     assert [bars_of(figure)[place][0][0] for place in range(3)] == [row[1] for row in rows]
+    assert figure.axes[0].get_xlabel() == "self time in all runs (us)"
+
+
+def test_ops_of_a_trace_with_steps(warehouse: Warehouse) -> None:
+    """By hand: besides its call, addmm takes 10 us in one of the two steps."""
+    capture = warehouse.ingest(trace(*two_steps()))
+    figure = plot.ops(warehouse, capture, unit="us", limit=100)
+    assert bars_of(figure)[names_of(figure).index("aten::addmm")][0][0] == 5
+    assert figure.axes[0].get_xlabel() == "self time per step in all runs (us)"
+    figure = plot.ops(warehouse, capture, unit="us", limit=100, total=True)
+    assert bars_of(figure)[names_of(figure).index("aten::addmm")][0][0] == 10
+    assert figure.axes[0].get_xlabel() == "self time in all runs (us)"
 
 
 @pytest.mark.long
@@ -112,7 +141,7 @@ def test_modules_are_those_of_the_view(lab: Warehouse) -> None:
     assert names_of(figure) == [row[1] or "(model)" for row in rows]
     drawn = bars_of(figure)
     for place, row in enumerate(rows):
-        assert [length for length, _ in drawn[place]] == [row[6], row[5]]
+        assert [length for length, _ in drawn[place]] == [row[13], row[12]]
     assert {bar[1][1] for place, bar in drawn.items() if rows[place][1].startswith("(")} == {"#E69F00"}
     few = names_of(plot.modules(lab, "transformer_100runs", limit=2))
     assert few == ["(model)", "layers.0", "(framework)", "(unattributed)"]

@@ -55,8 +55,11 @@ function counted(samples, sample) {
 function ofOps(verdicts) {
   const order = etq.orderOfVerdicts;
   const others = Object.keys(verdicts).filter((verdict) => verdict && verdict !== "null" && !order.includes(verdict));
-  const counts = [...order, ...others].filter((verdict) => verdicts[verdict]).map((verdict) =>
-    etq.element("span", {}, verdict in etq.words ? etq.element("span", { class: "verdict same", text: etq.words[verdict] }) : etq.verdict(verdict), etq.printable(` ${etq.number(verdicts[verdict])}`)));
+  const counts = [...order, ...others].filter((verdict) => verdicts[verdict]).map((verdict) => {
+    const words = etq.verdict(verdict);
+    words.textContent = etq.words[verdict] ?? verdict;
+    return etq.element("span", {}, words, etq.printable(` ${etq.number(verdicts[verdict])}`));
+  });
   return etq.element("p", { class: "legend ops" }, etq.element("span", { text: "Of ops:" }), ...counts);
 }
 
