@@ -1,4 +1,4 @@
-"""Schema 7: what views of traces shared is computed when a trace is read; overviews are kept."""
+"""Schema 7: what views of traces shared is computed when a trace is read."""
 
 from __future__ import annotations
 
@@ -77,6 +77,6 @@ def _add_calls(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: S
 
 MIGRATION: Final = Migration(
     fill=fill,
-    tables=frozenset({"overview_items", "trace_steps"}),
+    tables=frozenset({"trace_steps"}),
     columns={"device_events": waits.COLUMNS, "trace_events": calls.COLUMNS},
 )
