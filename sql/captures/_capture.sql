@@ -222,15 +222,6 @@ CREATE MACRO _capture_id(capture) AS (
 
 -- The one capture that an argument matches, and the unit of results.
 CREATE MACRO _capture(capture, unit) AS TABLE
-SELECT
-    _scaled.capture_id,
-    _scaled.time_scale,
-    _scaled.profiling_level,
-    _scaled.name,
-    _scaled.format,
-    _scaled.record_id,
-    _scaled.program_id,
-    _scaled.unit
 FROM (
     SELECT
         _asked.capture_id,

@@ -96,7 +96,6 @@ SELECT
     s.slot,
     e.occurrence,
     s.category,
-    s.activity,
     s.label,
     s.instruction_id,
     e.parent_index,

@@ -67,13 +67,5 @@ computed_metrics AS (
     SELECT 4, m.name, NULL, m.run_index, m.samples, m.unit, m.better
     FROM measured AS m
 )
-SELECT
-    s.position,
-    s.name,
-    s.method,
-    s.run_index,
-    s.samples,
-    s.unit,
-    s.better
 FROM computed_metrics AS s
 ORDER BY s.position, s.name, s.method, s.run_index NULLS FIRST, s.unit;

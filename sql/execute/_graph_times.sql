@@ -40,7 +40,6 @@ edge_nodes AS (
         n.node_index,
         g.method,
         n.self_time / e.number AS self_time,
-        n.calls,
         n.unit
     FROM _node_totals(
         (SELECT a.capture_id FROM target AS a),
@@ -75,12 +74,12 @@ origins AS (
     ) = 1
 ),
 placed AS (
-    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.calls, e.unit
+    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.unit
     FROM edge_nodes AS e
     CROSS JOIN target AS a
     WHERE a.stage = 'edge_dialect_exported_program'
     UNION ALL
-    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.calls, e.unit
+    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.unit
     FROM edge_nodes AS e
     CROSS JOIN target AS a
     JOIN handles AS h
@@ -98,7 +97,6 @@ SELECT
     p.method,
     coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
     fsum(p.self_time) AS self_time,
-    sum(p.calls)::BIGINT AS calls,
     any_value(p.unit) AS unit
 FROM placed AS p
 JOIN op_nodes AS n

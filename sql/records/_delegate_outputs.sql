@@ -113,7 +113,6 @@ placed AS (
         e.method,
         e.instruction_id,
         e.position,
-        e.debug_handle,
         e.outputs,
         l.graph_id,
         l.node_index,
@@ -182,7 +181,6 @@ SELECT
     p.graph_id,
     p.node_index,
     p.output_index,
-    p.debug_handle,
     CASE WHEN d.is_inferred THEN 'inferred' ELSE 'exact' END AS mapping,
     NULL AS problem
 FROM decided AS d
@@ -192,6 +190,6 @@ JOIN placed AS p
     AND (p.is_output OR p.is_of_others AND d.outputs > d.found)
 WHERE d.problem IS NULL
 UNION ALL
-SELECT d.method, d.instruction_id, NULL, NULL, NULL, NULL, NULL, NULL, d.problem
+SELECT d.method, d.instruction_id, NULL, NULL, NULL, NULL, NULL, d.problem
 FROM decided AS d
 WHERE d.problem IS NOT NULL;

@@ -237,7 +237,6 @@ SELECT
         WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks
             THEN j.launch
     END AS call,
-    j.next_index,
     j.next_label,
     CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
         THEN j.waited_label

@@ -209,7 +209,6 @@ SELECT
     CASE
         WHEN j.wait_kind IS NOT NULL AND j.wait_index IS NULL THEN j.call_thread
     END AS from_thread,
-    j.call_index,
     false AS is_host,
     NULL::INTEGER AS thread_index
 FROM work AS j
@@ -217,7 +216,7 @@ LEFT JOIN work AS w ON w.event_index = j.wait_index
 UNION ALL
 SELECT
     w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks,
-    w.from_event, w.from_thread, NULL, true, w.thread_index
+    w.from_event, w.from_thread, true, w.thread_index
 FROM (
     SELECT
         w.*,

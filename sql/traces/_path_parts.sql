@@ -133,8 +133,7 @@ SELECT
     coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks,
     p.end_ticks AS until_ticks
 FROM (
-    SELECT
-        t.kind, t.start_ticks, t.end_ticks, t.event_index, t.call_index, t.thread_index
+    SELECT t.*
     FROM stretches AS t
     WHERE t.kind <> 'host'
     UNION ALL
@@ -143,7 +142,6 @@ FROM (
         t.at_ticks,
         t.end_ticks,
         nullif(t.innermost, -1),
-        NULL,
         t.thread_index
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks

@@ -129,9 +129,6 @@ SELECT
     t.instruction_id,
     t.role,
     row_number() OVER same_role - 1 AS position,
-    coalesce(
-        t.delegate_outputs, CASE WHEN t.role = 'output' THEN t.places END
-    ) AS outputs,
     t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
