@@ -69,7 +69,7 @@ ranges AS (
             AS base_calls,
         coalesce(fsum(c.calls) FILTER (WHERE c.is_new), 0) / k.new_captures AS new_calls
     FROM counted AS c
-    JOIN compared AS k ON k.scope = c.scope
+    JOIN compared AS k USING (scope)
     GROUP BY c.name, c.kind, c.scope, k.base_captures, k.new_captures
 ),
 changed AS (

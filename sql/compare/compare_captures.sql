@@ -64,7 +64,7 @@ lines AS (
         100 * ((t.new - o.new) / nullif(t.base - o.base, 0) - 1), NULL, NULL,
         t.base - o.base, t.new - o.new, NULL, NULL, NULL, NULL
     FROM comparison AS t
-    JOIN ops AS o ON o.scope = t.scope
+    JOIN ops AS o USING (scope)
     -- The total on devices is the sum of the events there.
     WHERE t.level = 'total' AND t.comparison = 0
 ),

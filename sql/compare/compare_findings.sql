@@ -14,6 +14,6 @@ SELECT c.item AS rule, coalesce(k.name || ' ', '') || c.note AS detail
 FROM _comparison(
     base, new, NULL, quantile, phase, history, 0.05, NULL, allow_mismatch
 ) AS c
-LEFT JOIN captures AS k ON k.capture_id = c.capture_id
+LEFT JOIN captures AS k USING (capture_id)
 WHERE c.level = 'finding'
 ORDER BY c.place, coalesce(k.name || ' ', '') || c.note;

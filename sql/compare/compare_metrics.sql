@@ -31,7 +31,7 @@ of_captures AS (
         s.side = 'new' AS is_new,
         median(m.value) AS value
     FROM sides AS s
-    JOIN metrics AS m ON m.capture_id = s.capture_id
+    JOIN metrics AS m USING (capture_id)
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
 judged AS (

@@ -43,7 +43,7 @@ linked AS (
         ELSE true
     END) AS are_linked
     FROM comparison AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    JOIN captures AS k USING (capture_id)
     WHERE c.side <> 'history'
 )
 SELECT

@@ -70,15 +70,12 @@ explained_calls AS (
 parts AS (
     SELECT d.*, d.ticks - coalesce(o.ticks, 0) AS self_ticks
     FROM sided AS d
-    LEFT JOIN explained_calls AS o ON o.side = d.side AND o.item = d.item
+    LEFT JOIN explained_calls AS o USING (side, item)
     WHERE d.is_additive
     UNION ALL
     SELECT d.*, d.ticks AS self_ticks
     FROM sided AS d
-    JOIN explained_calls AS o
-        ON o.side = d.side
-        AND o.scope = d.scope
-        AND o.instruction_id = d.instruction_id
+    JOIN explained_calls AS o USING (side, scope, instruction_id)
     WHERE d.kind = 'delegate' AND NOT d.is_additive
 ),
 paired AS (
@@ -99,7 +96,7 @@ rests AS (
         any_value(t.base) - coalesce(fsum(p.base_self), 0) AS base,
         any_value(t.new) - coalesce(fsum(p.new_self), 0) AS new
     FROM comparison AS t
-    LEFT JOIN paired AS p ON p.scope = t.scope
+    LEFT JOIN paired AS p USING (scope)
     WHERE t.level = 'total'
     GROUP BY t.scope
 ),

@@ -29,7 +29,7 @@ SELECT
 FROM _comparison(
     base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch
 ) AS c
-JOIN captures AS k ON k.capture_id = c.capture_id
+JOIN captures AS k USING (capture_id)
 WHERE c.level = 'capture' AND c.comparison = 0
 ORDER BY
     c.side,

@@ -26,7 +26,7 @@ target AS MATERIALIZED (
 executes AS (
     SELECT r.method, count(*) AS number
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN runs AS r USING (capture_id)
     JOIN _self_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t ON t.run_index = r.run_index
@@ -46,7 +46,7 @@ edge_nodes AS (
         (SELECT a.unit FROM target AS a),
         steps, phase, method, runs
     ) AS n
-    JOIN graphs AS g ON g.record_id = n.record_id AND g.graph_id = n.graph_id
+    JOIN graphs AS g USING (record_id, graph_id)
     JOIN executes AS e ON e.method = g.method
     WHERE n.calls > 0
 ),
@@ -63,7 +63,7 @@ handles AS (
         h.graph_id,
         h.node_index
     FROM node_debug_handles AS h
-    JOIN graphs AS g ON g.record_id = h.record_id AND g.graph_id = h.graph_id
+    JOIN graphs AS g USING (record_id, graph_id)
     WHERE h.record_id IN (SELECT e.record_id FROM edge_nodes AS e)
 ),
 origins AS (
@@ -99,10 +99,7 @@ SELECT
     fsum(p.self_time) AS self_time,
     any_value(p.unit) AS unit
 FROM placed AS p
-JOIN op_nodes AS n
-    ON n.record_id = p.record_id
-    AND n.graph_id = p.graph_id
-    AND n.node_index = p.node_index
+JOIN op_nodes AS n USING (record_id, graph_id, node_index)
 LEFT JOIN node_values AS v
     ON v.record_id = p.record_id
     AND v.graph_id = p.graph_id

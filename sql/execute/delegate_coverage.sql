@@ -35,7 +35,7 @@ target AS MATERIALIZED (
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
             AS answering_program
     FROM _capture(capture, unit) AS c
-    LEFT JOIN records AS r ON r.record_id = c.record_id
+    LEFT JOIN records AS r USING (record_id)
 ),
 times AS MATERIALIZED (
     FROM _attributed_times(
@@ -106,7 +106,7 @@ SELECT
     f.worst_module,
     c.basis
 FROM counted AS c
-FULL JOIN fallbacks AS f ON f.method = c.method AND f.op_type = c.op_type
+FULL JOIN fallbacks AS f USING (method, op_type)
 CROSS JOIN target AS a
 CROSS JOIN executes AS x
 ORDER BY

@@ -45,7 +45,7 @@ UNION ALL
 SELECT
     t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, r.phase
 FROM step_times AS t
-JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+JOIN runs AS r USING (capture_id, run_index)
 WHERE t.capture_id = capture_key AND r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from

@@ -47,7 +47,7 @@ target AS (
         FROM trace_memory AS m
         WHERE m.capture_id = capture_key
     ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN event_ticks AS e USING (capture_id)
 )
 SELECT
     a.run_index,

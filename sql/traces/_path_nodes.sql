@@ -82,7 +82,7 @@ rounds AS (
 )
 SELECT n.*
 FROM nodes AS n
-JOIN rounds AS r ON r.node = n.node
+JOIN rounds AS r USING (node)
 WHERE r.is_marked
 QUALIFY r.round = max(r.round) OVER ();
 

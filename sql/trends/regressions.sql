@@ -55,7 +55,7 @@ described AS MATERIALIZED (
             END
         ) AS values
     FROM ordered AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
         AND _has_valid_options(alpha, min_effect)

@@ -37,7 +37,7 @@ found AS (
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
         NOT _is_device_time(o.kind) AS has_factor
     FROM ordered AS s
-    JOIN op_times AS o ON o.capture_id = s.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
         WHEN 'total' THEN o.op_index = 0
             AND coalesce(o.scope = item, o.kind <> 'device_total')
@@ -60,7 +60,7 @@ found AS (
         s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true
     FROM ordered AS s
-    JOIN module_times AS m ON m.capture_id = s.capture_id
+    JOIN module_times AS m USING (capture_id)
     WHERE what = 'module'
         AND item = m.module_path || CASE
             WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE ''

@@ -17,8 +17,7 @@ last_nodes AS (
 worst AS (
     SELECT n.record_id, n.graph_id, n.node_index, d.*
     FROM _numeric_gap(base_key, new_key, metric) AS d
-    JOIN last_nodes AS n
-        ON n.method = d.method AND n.debug_handle = d.debug_handle
+    JOIN last_nodes AS n USING (method, debug_handle)
     -- NaN is the worst: it is greater than all numbers, also with a minus sign.
     QUALIFY row_number() OVER (
         PARTITION BY n.graph_id, n.node_index
@@ -44,10 +43,7 @@ SELECT
     w.problem,
     w.elements
 FROM worst AS w
-JOIN op_nodes AS p
-    ON p.record_id = w.record_id
-    AND p.graph_id = w.graph_id
-    AND p.node_index = w.node_index;
+JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 
 -- One node of the edge graphs of a capture's record, with the difference between its
 -- value and that of another capture, as in `numeric_gap`. The value of a debug handle
