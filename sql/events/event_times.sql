@@ -123,20 +123,6 @@ CREATE MACRO event_times(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    t.run_index,
-    t.method,
-    t.event_index,
-    t.kind,
-    t.event_name,
-    t.family,
-    t.instruction_id,
-    t.parent_index,
-    t.start,
-    t.inclusive,
-    t.exclusive,
-    t.unit,
-    t.clock
 FROM _event_times(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -144,26 +144,6 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
 )
-SELECT
-    e.block_index,
-    e.event_block_name,
-    e.method,
-    e.slot,
-    e.occurrence,
-    e.event_name,
-    e.raw,
-    e.p10,
-    e.p50,
-    e.p90,
-    e.avg,
-    e.min,
-    e.max,
-    e.unit,
-    e.kind,
-    e.instruction_id,
-    e.delegate_debug_identifier,
-    e.is_delegated_op,
-    e.start_ticks
 FROM _inspector_events(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

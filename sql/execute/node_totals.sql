@@ -129,23 +129,6 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c
 )
-SELECT
-    n.record_id,
-    n.graph_id,
-    n.method,
-    n.node_index,
-    n.name,
-    n.op_type,
-    n.module_path,
-    n.source_file,
-    n.source_line,
-    n.backend,
-    n.calls,
-    n.self_time,
-    n.share_percent,
-    n.unit,
-    n.executes,
-    n.per_execute
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

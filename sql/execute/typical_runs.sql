@@ -82,17 +82,6 @@ CREATE MACRO typical_runs(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    t.method,
-    t.block_index,
-    t.all_runs,
-    t.typical,
-    t.slower,
-    t.faster,
-    t.typical_execute,
-    t.all_execute,
-    t.other_percent,
-    t.unit
 FROM _typical_runs(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -106,12 +106,6 @@ FROM averaged AS v;
 CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    v.category,
-    v.steps,
-    v.time,
-    v.share_percent,
-    v.unit
 FROM _average_step(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -68,19 +68,5 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-SELECT
-    g.graph_id,
-    g.node_index,
-    g.method,
-    g.name,
-    g.op_type,
-    g.module_path,
-    g.debug_handle,
-    g.output_index,
-    g.metric,
-    g.mapping,
-    g.gap,
-    g.problem,
-    g.elements
 FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
 ORDER BY g.graph_id, g.node_index;
