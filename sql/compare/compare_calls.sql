@@ -11,10 +11,7 @@
 --   base_calls: calls per step, mean over the captures of base
 --   new_calls: calls per step, mean over the captures of new
 --   calls_difference: new_calls less base_calls
-CREATE MACRO compare_calls(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new  -- as `base`
-) AS TABLE
+CREATE MACRO compare_calls(base, new) AS TABLE
 WITH
 sides AS MATERIALIZED (
     SELECT b.capture_id, false AS is_new FROM _several_captures(base) AS b

@@ -16,9 +16,7 @@
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_startup(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
-    unit := NULL,
+    base, new, unit := NULL,
     alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ

@@ -18,8 +18,7 @@
 --   p25: median over its captures of p25, common shift included
 --   unit: unit of these four
 CREATE MACRO op_trends(
-    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- as in `trend`
+    selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     bins := 300,  -- greatest number of parts of a series
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)

@@ -24,8 +24,7 @@
 --   kind: step or creep
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
 CREATE MACRO regressions(
-    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- as in `trend`
+    selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     since := NULL,  -- label; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
