@@ -138,8 +138,6 @@ def without_sums(
     query: str,
     sums: Collection[str],
     total: bool,
-    *,
-    per_step: str = "per_step",
 ) -> str:
     """Return a query for a terminal without its columns of sums, unless `total`; of a trace without steps, which has
     nothing else, without the times of a step instead. What the table is sorted by stays.
