@@ -50,6 +50,19 @@ COMMON: Final = {
     "phase": "only runs of this phase: load, prefill, decode or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
+    "base": "name, hash prefix, @latest, or a selector of one or several captures",
+    "new": "as `base`",
+    "quantile": "quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow "
+    "tails)",
+    "history": "captures that show the usual variation if each side is one capture; NULL: others with the same events "
+    "and all labels that both sides share",
+    "alpha": "accepted probability of a false verdict slower or faster",
+    "min_effect": "smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures",
+    "allow_mismatch": "whether to compare captures of different profiling levels or models, and to give verdicts "
+    "although conditions differ",
+    "selector": "name, hash prefix or selector of captures; NULL: all captures",
+    "over": "label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: build, else "
+    "commits, else captured_at, whichever captures have",
 }
 
 

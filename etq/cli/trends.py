@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.analysis.series import check_keys, order_of
-from etq.choices import PHASES, UNITS
+from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import output_options, percentage, warehouse_option
+from etq.cli.options import output_options, percentage, unit_option, warehouse_option
 from etq.errors import printable
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
@@ -38,9 +38,7 @@ def order_options(command: Any) -> Any:
 def _series_options(command: Any) -> Any:
     command = order_options(command)
     for option in (
-        click.option(
-            "--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]"
-        ),
+        unit_option(None),
         click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
         click.option(
             "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"

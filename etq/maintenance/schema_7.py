@@ -7,7 +7,7 @@ from typing import Final
 import duckdb
 import numpy as np
 
-from etq.ingest.arrow import batch, numbers
+from etq.ingest.arrow import numbers
 from etq.ingest.trace import calls, waits
 from etq.ingest.trace.launches import calls_of, owners_of
 from etq.ingest.trace.scanner import NONE
@@ -48,12 +48,8 @@ def _add_waits(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: S
     if not len(at):
         return
     devices = waits.OfDevices(np.searchsorted(slices.at, at), *given)
-    update(
-        connection,
-        f"device_events SET {', '.join(f'{name} = u.{name}' for name in waits.COLUMNS)}",
-        batch({"event_index": numbers(at), **waits.wait_columns(slices, call, devices)}),
-        f"device_events.capture_id = {capture_id:d} AND device_events.event_index = u.event_index",
-    )
+    columns = {"event_index": numbers(at), **waits.wait_columns(slices, call, devices)}
+    update(connection, "device_events", capture_id, columns)
 
 
 def _add_calls(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
@@ -62,17 +58,8 @@ def _add_calls(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: S
     found = calls.calls_and_operators(
         kinds, classes, kind, slices.thread, slices.start, slices.elapsed, parent, call, owners
     )
-    update(
-        connection,
-        f"trace_events SET {', '.join(f'{name} = u.{name}' for name in calls.COLUMNS)}",
-        batch(
-            {
-                "event_index": numbers(slices.at),
-                **{name: numbers(indexes, indexes == NONE) for name, indexes in found.columns(slices.at).items()},
-            }
-        ),
-        f"trace_events.capture_id = {capture_id:d} AND trace_events.event_index = u.event_index",
-    )
+    columns = {name: numbers(indexes, indexes == NONE) for name, indexes in found.columns(slices.at).items()}
+    update(connection, "trace_events", capture_id, {"event_index": numbers(slices.at), **columns})
 
 
 MIGRATION: Final = Migration(

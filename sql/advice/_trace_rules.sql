@@ -54,7 +54,7 @@ WITH
 clock AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 -- The time of each device from its first event to the end of its last.
 spans AS MATERIALIZED (
@@ -212,7 +212,7 @@ SELECT
     END AS remedy,
     s.unit
 FROM idle AS s
-LEFT JOIN _advised_calls() AS k ON k.cause = s.cause
+LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
 UNION ALL BY NAME
 -- What an op takes of the critical path, from the start of the recording to its end,
@@ -256,7 +256,7 @@ SELECT
     END AS remedy,
     s.unit
 FROM critical AS s
-LEFT JOIN _advised_calls() AS k ON k.cause = s.cause
+LEFT JOIN _advised_calls() AS k USING (cause)
 UNION ALL BY NAME
 SELECT
     'device time' AS rule,

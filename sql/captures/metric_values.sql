@@ -19,8 +19,8 @@ SELECT
     k.meaning,
     left(m.source, 12) AS source
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
-JOIN metrics AS m ON m.capture_id = a.capture_id
-LEFT JOIN known_metrics AS k ON k.name = m.name
+JOIN metrics AS m USING (capture_id)
+LEFT JOIN known_metrics AS k USING (name)
 ORDER BY m.name, m.run_index NULLS FIRST, m.source NULLS FIRST, m.sample;
 
 -- Metrics of the generations that ExecuTorch's runner of language models reported,

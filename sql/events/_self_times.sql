@@ -33,8 +33,7 @@ timed AS (
         e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
     FROM _capture_events(capture_key) AS e
-    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r
-        ON r.run_index = e.run_index
+    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index)
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         steps, phase, _known_method(capture_key, method), runs

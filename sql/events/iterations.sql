@@ -35,5 +35,5 @@ FROM _event_times(
     steps, phase, method, runs
 ) AS t
 CROSS JOIN target AS a
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+JOIN runs AS r USING (capture_id, run_index)
 ORDER BY r.block_index, t.event_index, r.run_index;

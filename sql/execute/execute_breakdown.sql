@@ -96,7 +96,7 @@ SELECT
     d.total_ticks,
     x.number AS executes
 FROM added AS d
-JOIN executes AS x ON x.method = d.method
+JOIN executes AS x USING (method)
 CROSS JOIN target AS a
 ORDER BY
     d.block_index NULLS FIRST,

@@ -28,7 +28,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 op_types AS (
     SELECT m.signature_index, m.op_type, m.output_shape
     FROM target AS a
-    JOIN signature_ops AS m ON m.capture_id = a.capture_id
+    JOIN signature_ops AS m USING (capture_id)
 ),
 classified_times AS (
     SELECT
@@ -64,7 +64,7 @@ classified_times AS (
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
-    LEFT JOIN op_types AS o ON o.signature_index = t.signature_index
+    LEFT JOIN op_types AS o USING (signature_index)
 ),
 added AS (
     SELECT

@@ -66,7 +66,7 @@ of_modules AS (
         m.event_index, false AS is_backward,
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
-    JOIN paths AS p ON p.event_index = m.event_index
+    JOIN paths AS p USING (event_index)
     WHERE m.kind = 'module'
         AND "by" = 'module'
         AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
@@ -127,7 +127,7 @@ summed AS (
         ) AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
-    LEFT JOIN device_times AS d ON d.event_index = r.event_index
+    LEFT JOIN device_times AS d USING (event_index)
     GROUP BY r.modules, r.op, r.backward
 )
 SELECT

@@ -134,7 +134,7 @@ named AS (
             AS is_listed,
         _stored_unit(s.value_unit, w.time_scale) AS written
     FROM options AS w
-    JOIN signatures AS s ON s.capture_id = w.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE w.parted_by IS NOT NULL
 ),
 -- Events of a device are calls without children, on several streams at once.

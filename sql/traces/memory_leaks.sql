@@ -17,7 +17,7 @@ steps AS MATERIALIZED (
 owned AS MATERIALIZED (
     SELECT l.device, g.label AS op, l.bytes, l.at_ticks, l.until_ticks
     FROM _allocations(capture_key) AS l
-    LEFT JOIN _memory_calls(capture_key) AS c ON c.event_index = l.event_index
+    LEFT JOIN _memory_calls(capture_key) AS c USING (event_index)
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = c.call_index
     WHERE l.bytes > 0
 ),
@@ -69,7 +69,7 @@ SELECT
     h.allocations::BIGINT AS allocations,
     try_cast(h.bytes AS BIGINT) AS bytes
 FROM held AS h
-JOIN steps AS s ON s.number = h.number
+JOIN steps AS s USING (number)
 QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 
 -- What one op of a trace holds on one device at the end of one step, of what was

@@ -46,7 +46,7 @@ called AS (
         CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes
     FROM target AS a
     CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN op_arguments AS o
         ON a.parted_by = 'shape'
         AND o.capture_id = a.capture_id

@@ -108,7 +108,7 @@ SELECT
     l.device_ticks AS ticks,
     coalesce(w.place, 5) AS place
 FROM launched AS l
-LEFT JOIN within AS w ON w.event_index = l.event_index;
+LEFT JOIN within AS w USING (event_index);
 
 -- The time of one pass of training in a trace, or in one of its steps: forward,
 -- backward, optimizer, and what belongs to none. On the host each moment of a step
@@ -212,7 +212,7 @@ summed AS (
         try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT),
         coalesce(sum(i.events), 0)::BIGINT
     FROM places AS p
-    LEFT JOIN in_spans AS i ON i.place = p.place
+    LEFT JOIN in_spans AS i USING (place)
     WHERE EXISTS (FROM steps) AND NOT (SELECT a.by_step FROM target AS a)
     GROUP BY p.place
 )

@@ -25,8 +25,7 @@
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
 --   recorded_at: when the capture of first_bad was recorded, in UTC: captured_at, or, where unknown, when it was read
 CREATE MACRO regressions(
-    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- as in `trend`
+    selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     since := NULL,  -- label; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
@@ -56,7 +55,7 @@ described AS MATERIALIZED (
             END
         ) AS values
     FROM ordered AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
         AND _has_valid_options(alpha, min_effect)
