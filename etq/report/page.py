@@ -27,6 +27,7 @@ SCRIPTS: Final = (
     "numbers.js",
     "theme.js",
     "table.js",
+    "canvas.js",
     "spans.js",
     "plots.js",
     "headline.js",
@@ -49,7 +50,8 @@ SCRIPTS: Final = (
     "main.js",
 )
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
-# Of these, the one that draws the report which the page has in it; other hosts of a report draw it by `etq.drawReport`.
+# The last script of a report in a file: it draws the report that the page has in it. The pages of `etq serve` have no
+# such script, and call `etq.drawReport`.
 START: Final = "start.js"
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
 VENDORED_STYLES: Final = ("uPlot.min.css",)
@@ -140,8 +142,8 @@ def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = 
     """Return one strict script: what is vendored, then the files of that name, then `more` files as name and text."""
     sources = [*((name, _read("assets", name)) for name in names), *more]
     blocks = [f"// {name}\n{{\n{text}}}" for name, text in sources]
-    shown = {"shown": words.SHOWN, "counting": words.COUNTING, "order": words.ORDER}
-    constants = f"const VERDICT_WORDS = {json.dumps(shown)};"
+    verdicts = {"keys": words.KEYS, "shown": words.SHOWN, "counting": words.COUNTING, "order": words.ORDER}
+    constants = f"const VERDICT_WORDS = {json.dumps(verdicts)};"
     return "\n".join(['"use strict";', constants, *(_read("vendor", name) for name in VENDORED_SCRIPTS), *blocks])
 
 

@@ -11,6 +11,13 @@ BETTER, WORSE, DIFFERS = "better", "worse", "differs"
 ADDED, REMOVED, CONDITIONS_DIFFER = "added", "removed", "conditions differ"
 MORE_CALLS, FEWER_CALLS, OTHER_SHAPES = "more calls", "fewer calls", "other shapes"
 
+# By what names the scripts of pages ask for verdicts.
+KEYS = {
+    "slower": SLOWER, "faster": FASTER, "better": BETTER, "worse": WORSE, "same": SAME, "open": OPEN, "added": ADDED,
+    "removed": REMOVED,
+}  # fmt: skip
+# What stands before the ops that an op of one side may be on the other side.
+MAY_BE = {REMOVED: "may have become", ADDED: "may have been"}
 # What a page or a sentence shows instead of a verdict's word.
 SHOWN = {SAME: "about the same"}
 # Verdicts on totals as the first words of a page.

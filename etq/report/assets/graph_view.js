@@ -8,29 +8,23 @@ const CANVAS = 560;
 const [NARROW, LOW] = [600, 420];
 
 // An item is an op or a module, by its number in `GraphPlaces`.
-etq.GraphView = class {
+etq.GraphView = class extends etq.Canvas {
   // options: title, label(item) → [first line, second line], colour(item), describe(item), choose(item) by a click or Enter, select(item),
   // heading(item), over(item or -1)
   constructor(parent, options) {
-    this.options = options;
+    super(parent, options, "application");
     this.scale = 1;
     this.left = 0;
     this.top = 0;
-    this.hits = null;
     this.high = null;
     this.screen = null;
     this.chosen = -1;
     this.pointed = new Set();
-    this.canvas = etq.element("canvas", { tabindex: 0, role: "application", "aria-label": options.title });
-    this.box = etq.element("div", { class: "canvas" }, this.canvas);
-    parent.append(this.box);
-    this.pen = this.canvas.getContext("2d");
-    this.listen();
-    new ResizeObserver(() => this.draw()).observe(this.box);
-    etq.onRedraw(() => {
-      this.toPaper();
-      this.drawNow();
-    });
+  }
+
+  redraw() {
+    this.toPaper();
+    this.drawNow();
   }
 
   // Paper has what the screen has, and no empty room around a graph that is wholly in view.
@@ -54,10 +48,6 @@ etq.GraphView = class {
       this.scale *= etq.paper / wide;
       this.high = Math.round((shown * etq.paper) / wide);
     }
-  }
-
-  get width() {
-    return this.box.clientWidth && (etq.paper ?? this.box.clientWidth);
   }
 
   get height() {
@@ -164,29 +154,11 @@ etq.GraphView = class {
     this.draw();
   }
 
-  draw() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
-      this.drawNow();
-    });
-  }
-
   drawNow() {
     const [width, height] = [this.width, this.height];
     if (!width || !this.places) return;
-    const sharp = Math.min(devicePixelRatio || 1, 2);
-    if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {
-      this.canvas.width = Math.round(width * sharp);
-      this.canvas.height = Math.round(height * sharp);
-      this.canvas.style.height = `${height}px`;
-    }
-    const pen = this.pen;
-    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    const scale = sharp * this.scale;
-    pen.setTransform(scale, 0, 0, scale, -this.left * scale, -this.top * scale);
-    pen.textBaseline = "middle";
+    const scale = this.clear() * this.scale;
+    this.pen.setTransform(scale, 0, 0, scale, -this.left * scale, -this.top * scale);
     this.seen = [this.left, this.top, this.left + width / this.scale, this.top + height / this.scale];
     this.drawn = 0;
     const frames = [];

@@ -65,22 +65,14 @@ etq.spanRows = (count, start, end, depth) => {
   }));
 };
 
-etq.Spans = class {
+etq.Spans = class extends etq.Canvas {
   // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), over(id or -1), axis, mark(pen, id, x, y, width, height)
   constructor(parent, options) {
-    this.options = options;
+    super(parent, options, "img");
     this.rows = [];
     this.extent = [0, 1];
     this.view = [0, 1];
     this.top = 0;
-    this.hits = null;
-    this.canvas = etq.element("canvas", { tabindex: 0, role: "img", "aria-label": options.title });
-    this.box = etq.element("div", { class: "canvas" }, this.canvas);
-    parent.append(this.box);
-    this.pen = this.canvas.getContext("2d");
-    this.listen();
-    new ResizeObserver(() => this.draw()).observe(this.box);
-    etq.onRedraw(() => this.drawNow());
   }
 
   // rows: [{starts, ends, ids, heading}]; the spans of a row are sorted and don't overlap
@@ -91,10 +83,6 @@ etq.Spans = class {
     this.top = 0;
     this.hits = null;
     this.drawNow();
-  }
-
-  get width() {
-    return this.box.clientWidth && (etq.paper ?? this.box.clientWidth);
   }
 
   get height() {
@@ -167,28 +155,11 @@ etq.Spans = class {
     return found.sort((one, other) => one[0] - other[0]).map((each) => each[1]);
   }
 
-  draw() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
-      this.drawNow();
-    });
-  }
-
   drawNow() {
     const [width, height] = [this.width, this.height];
     if (!width) return;
-    const sharp = Math.min(devicePixelRatio || 1, 2);
-    if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {
-      this.canvas.width = Math.round(width * sharp);
-      this.canvas.height = Math.round(height * sharp);
-      this.canvas.style.height = `${height}px`;
-    }
-    const pen = this.pen;
-    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    pen.font = "11px system-ui, sans-serif";
-    pen.textBaseline = "middle";
+    this.clear();
+    this.pen.font = "11px system-ui, sans-serif";
     this.drawn = 0;
     const first = Math.floor(this.top / ROW);
     const last = Math.min(this.rows.length, first + Math.ceil((height - this.axis) / ROW) + 1);
