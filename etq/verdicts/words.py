@@ -96,7 +96,9 @@ def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) ->
 
 def unstable_left_out(change: float, is_interleaved: bool) -> str:
     """Why a total is unstable that is slower with the captures that are left out."""
-    return f"+{100 * change:.1f} % with disturbed captures, which are left out of the change: {again(is_interleaved)}"
+    return (
+        f"with the disturbed captures, which are left out, the change is +{100 * change:.1f} %: {again(is_interleaved)}"
+    )
 
 
 def left_out(excluded: int, change: float, low: float | None, high: float | None, is_interleaved: bool) -> str:
