@@ -155,8 +155,8 @@ FROM (
     ),
     (
         'short debug buffer', 'medium',
-        'Give the runtime a larger debug buffer, and pass the debug buffer that the same '
-        || 'run wrote as the dump.'
+        'Give the runtime a larger debug buffer, and pass the debug buffer that the '
+        || 'same run wrote as the dump.'
     ),
     (
         'half-written', 'medium',
