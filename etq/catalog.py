@@ -50,6 +50,17 @@ COMMON: Final = {
     "phase": "only runs of this phase: load, prefill, decode or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
+    # Of comparisons:
+    "base": "name, hash prefix, @latest, or a selector of one or several captures",
+    "new": "as `base`",
+    "quantile": "quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow "
+    "tails)",
+    "history": "captures that show the usual variation if each side is one capture; NULL: others with the same "
+    "events and all labels that both sides share",
+    "alpha": "accepted probability of a false verdict slower or faster",
+    "min_effect": "smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures",
+    "allow_mismatch": "whether to compare captures of different profiling levels or models, and to give verdicts "
+    "although conditions differ",
 }
 
 
@@ -107,6 +118,16 @@ def quoted(text: str) -> str:
 def identifier(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def arguments(names: Iterable[str]) -> str:
+    """Return the arguments of a macro's call that are parameters of the query: "unit" := $unit, "steps" := $steps."""
+    return ", ".join(f"{identifier(name)} := ${name}" for name in names)
+
+
+def more_arguments(names: Iterable[str]) -> str:
+    """Return the same, to follow other arguments."""
+    return "".join(f", {arguments([name])}" for name in names)
 
 
 @cache

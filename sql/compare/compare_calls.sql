@@ -12,8 +12,7 @@
 --   new_calls: calls per step, mean over the captures of new
 --   calls_difference: new_calls less base_calls
 CREATE MACRO compare_calls(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new  -- as `base`
+    base, new
 ) AS TABLE
 WITH
 sides AS MATERIALIZED (

@@ -3,12 +3,7 @@
 --   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, different programs, different clocks, no common shift, common shift, two groups of ops, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
-    quantile := 0.25,  -- as in `compare_ops`
-    phase := NULL,  -- as in `compare_ops`
-    history := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
+    base, new, quantile := 0.25, phase := NULL, history := NULL, allow_mismatch := false
 ) AS TABLE
 SELECT c.item AS rule, coalesce(k.name || ' ', '') || c.note AS detail
 FROM _comparison(

@@ -18,15 +18,10 @@
 --   new_self: new without its own parts; below 0 if medians do not add up
 --   unit: unit of base, new, base_self and new_self; NULL if one side counts cycles and the other time
 CREATE MACRO compare_parts(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- as in `compare_ops`
-    phase := NULL,  -- as in `compare_ops`
-    history := NULL,  -- as in `compare_ops`
-    alpha := 0.05,  -- as in `compare_ops`
-    min_effect := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
+    allow_mismatch := false
 ) AS TABLE
 WITH
 comparison AS MATERIALIZED (FROM _comparison(

@@ -16,9 +16,7 @@
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_startup(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
-    unit := NULL,
+    base, new, unit := NULL,
     alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ
@@ -71,20 +69,12 @@ of_captures AS (
     ) AS d
 ),
 judged AS (
-    SELECT unnest(
-        needs_etq_to_compare_values(
-            (SELECT list(v) FROM of_captures AS v),
-            true,
-            alpha::DOUBLE,
-            min_effect::DOUBLE,
-            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
-                (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-                (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-            ) AS d)
-        ),
-        recursive := true
+    FROM _value_changes(
+        (SELECT list(c) FROM of_captures AS c), true,
+        (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'),
+        alpha, min_effect, allow_mismatch
     )
-    WHERE _has_valid_options(alpha, min_effect)
 )
 SELECT
     split_part(j.name, '|', 1) AS what,
