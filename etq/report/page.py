@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
+from etq import catalog
 from etq.errors import printable
 from etq.report.columns import Table, packed
 from etq.verdicts import words
@@ -87,6 +88,23 @@ class Section:
             "note": self.note,
             "missing": self.missing,
         }
+
+
+def view_section(kind: str, title: str, view: str, rows: Table, sort: str | None = None) -> Section:
+    """Return a section that is a table of a view's rows, with the columns that people see and their documentation; it
+    needs no script of its own. `sort` is the column by which rows are sorted.
+    """
+    target = catalog.named(view)
+    texts = {column.name: column.text for column in target.columns}
+    columns = []
+    for name in target.shown or texts:
+        values = rows.columns[rows.names.index(name)]
+        is_number = isinstance(values, list) and any(isinstance(value, int | float) for value in values)
+        has_fraction = is_number and any(isinstance(value, float) for value in values)
+        columns.append(
+            {"name": name, "text": texts[name], "is_number": is_number, "has_unit": has_fraction and "unit" in texts}
+        )
+    return Section(kind, title, {"rows": rows}, {"columns": columns, "sort": sort})
 
 
 @dataclass(frozen=True)
