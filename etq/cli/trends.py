@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq import catalog
 from etq.analysis.series import check_keys, order_of
 from etq.choices import PHASES
 from etq.cli import main
@@ -99,7 +100,7 @@ def trend(
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
         arguments["over"] = order_of(warehouse, selector, options["over"])
-        query = f"FROM trend({_arguments(arguments)})"
+        query = f"FROM trend({catalog.arguments(arguments)})"
         if format in (None, "table") and output is None:
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
@@ -132,7 +133,7 @@ def regressions(
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
-        query = f"FROM regressions({_arguments(arguments)})"
+        query = f"FROM regressions({catalog.arguments(arguments)})"
         order = f"captures are in the order of {printable(over)}"
         if write(warehouse, query, format, output, force=force, **arguments):
             if format in (None, "table"):
@@ -140,10 +141,6 @@ def regressions(
         else:
             text = "no total and no op changed its level for good; for the values: etq trend"
             click.echo(f"Note: {text}; {order}", err=True)
-
-
-def _arguments(arguments: dict[str, Any]) -> str:
-    return ", ".join(f'"{name}" := ${name}' for name in arguments)
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:

@@ -56,6 +56,7 @@ _WRONG: Final = """
     WHERE e.capture_id = $capture_id HAVING count(*) > count(s.signature_index)
 """
 
+# Whole numbers: indexes and ticks.
 Whole = npt.NDArray[np.int64]
 # What an event takes as arrays, and while DuckDB makes them.
 _ROW_BYTES: Final = 150

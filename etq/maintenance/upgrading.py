@@ -30,7 +30,8 @@ from etq.version import SCHEMA_VERSION, VERSION
 # What leads from a schema to the next, by the schema that it begins with.
 _MIGRATIONS: Final = {4: schema_5.MIGRATION, 5: schema_6.MIGRATION, 6: schema_7.MIGRATION, 7: schema_8.MIGRATION}
 _UPGRADED_WHEN_FULL: Final = (
-    "out of space; the warehouse was upgraded, and its log (.wal) has what the file lacks: free some, and keep both"
+    "the warehouse was upgraded, but the disk is full: part of it is still in its .wal file; keep both files, and free "
+    "space before you open it again"
 )
 
 

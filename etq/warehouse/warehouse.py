@@ -366,8 +366,7 @@ class Warehouse(Views):
         # Imported here, as queries don't need the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
-        from etq.storage.programs import store_program
-        from etq.storage.records import store_record
+        from etq.storage.records import store_program, store_record
         from etq.storage.sources import source_of
 
         if keep_values and debug_buffer is None:
@@ -471,7 +470,7 @@ class Warehouse(Views):
         Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
         and for a warehouse that can't be written.
         """
-        from etq.storage.programs import store_program
+        from etq.storage.records import store_program
 
         program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
         query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"

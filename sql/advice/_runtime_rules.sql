@@ -154,7 +154,8 @@ FROM (
     ),
     (
         'short debug buffer', 'medium',
-        'Give the runtime a larger debug buffer, and use the buffer of this run.'
+        'Give the runtime a larger debug buffer, and pass the debug buffer that the '
+        || 'same run wrote as the dump.'
     ),
     (
         'half-written', 'medium',

@@ -80,10 +80,7 @@ SELECT
         )
     END AS share_percent,
     p.q,
-    coalesce(p.note, CASE p.verdict
-        WHEN 'removed' THEN 'may have become ' || array_to_string(n.ops, ', ')
-        WHEN 'added' THEN 'may have been ' || array_to_string(n.ops, ', ')
-    END) AS note,
+    coalesce(p.note, p.may_be || ' ' || array_to_string(n.ops, ', ')) AS note,
     p.matched,
     p.base_captures,
     p.new_captures

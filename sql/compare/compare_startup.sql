@@ -69,20 +69,12 @@ of_captures AS (
     ) AS d
 ),
 judged AS (
-    SELECT unnest(
-        needs_etq_to_compare_values(
-            (SELECT list(v) FROM of_captures AS v),
-            true,
-            alpha::DOUBLE,
-            min_effect::DOUBLE,
-            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
-                (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-                (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-            ) AS d)
-        ),
-        recursive := true
+    FROM _value_changes(
+        (SELECT list(c) FROM of_captures AS c), true,
+        (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'),
+        alpha, min_effect, allow_mismatch
     )
-    WHERE _has_valid_options(alpha, min_effect)
 )
 SELECT
     split_part(j.name, '|', 1) AS what,

@@ -1,5 +1,5 @@
--- One event of one run, by the iteration that the run is; the iterations of an
--- event of a block are adjacent.
+-- The time of one event in one run. Runs of one name are numbered from 0 (`iteration`);
+-- rows of the same event follow each other in that order.
 -- Columns:
 --   block_index: the event block
 --   block: name of its runs

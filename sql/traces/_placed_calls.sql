@@ -21,6 +21,16 @@ CREATE MACRO _called_from(
     )
 );
 
+-- Whether an activity is an annotation, of a step or another part, on the host or a device.
+CREATE MACRO _is_annotation(activity) AS (
+    coalesce(activity IN ('annotation', 'step', 'device_annotation'), false)
+);
+
+-- Whether an activity is a call of a Python function, or of a module by its function.
+CREATE MACRO _is_python_function(activity) AS (
+    coalesce(activity IN ('python_function', 'module'), false)
+);
+
 -- One event of the recorded runs with its call, that call's row of `key_averages` by name,
 -- and what it adds to it. As in torch, an event that only calls another event of its own
 -- name is one call together with it, and the profiler's helper events are not calls.
@@ -37,8 +47,8 @@ named AS MATERIALIZED (
                 s.family,
                 s.value_unit,
                 coalesce(s.on_device, false),
-                coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation'),
-                coalesce(s.category, '') = 'python_function'
+                _is_annotation(s.activity),
+                _is_python_function(s.activity)
         ) AS row_index
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s USING (capture_id)

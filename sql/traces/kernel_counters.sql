@@ -1,6 +1,6 @@
 -- The floating-point operations for which one unit of a counter stands: 2 for
--- instructions that multiply and add, 1 for those that do one of both; NULL for other
--- counters. As in HolisticTraceAnalysis.
+-- instructions that multiply and add, 1 for instructions that only multiply or only add;
+-- NULL for other counters. As in HolisticTraceAnalysis.
 CREATE MACRO _operations_counted(counter) AS (
     CASE
         WHEN regexp_matches(

@@ -33,7 +33,7 @@ JOIN (
 -- applies of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec
 -- and Other, so that a step's rows add up to it. A step lasts until its last
 -- launched device event ends, and the next one begins there; without device events,
--- what several steps share in time counts for each. Steps at the end of a
+-- the time that several steps share counts for each. Steps at the end of a
 -- trace whose kernels were not all recorded are excluded. Differences from the
 -- plug-in: runtime calls, DataLoaders and communication are recognized in the form
 -- that torch has written since 2021, too; kernels of communication are recognized by

@@ -11,10 +11,11 @@ etq.section("series", (parent, { series, changes }, facts) => {
     etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value" }, href ? etq.element("a", { href, text: value }) : value), etq.element("div", { class: "muted", text: note })));
   const changed = (what, verdict, note) => card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, count(what, verdict) ? "#regressions" : null);
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
-  changed("total", "slower", "their level changed, and kept");
-  changed("total", "faster", "likewise");
-  changed("op", "slower", "on their own, without the common shift");
-  changed("op", "faster", "likewise");
+  const { slower, faster } = etq.verdicts;
+  changed("total", slower, "their level changed, and kept");
+  changed("total", faster, "likewise");
+  changed("op", slower, "on their own, without the common shift");
+  changed("op", faster, "likewise");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
   const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
