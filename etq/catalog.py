@@ -7,6 +7,7 @@ Before it may be lines on what a view is for:
   Needs: KIND[, TABLE][; else: COMMAND]    captures of that kind, torch_trace or dump (all others), with rows of that
                                            table; what answers the question for captures of the other kind
   Empty: TEXT                              why it has no rows; `Empty by WORD` if its parameter `by` is that word
+  Shown: COLUMN, ...                       what people see of it in a terminal and on pages, in this order
   Planned as: MACRO[ (FORMAT)], ...        macros that return the same rows, of captures of that format or of any, and
                                            are planned in less time; they may have fewer parameters
 A column of a table has a line, which ends in a comment, and so has a parameter of a macro, but for those that `COMMON`
@@ -37,6 +38,7 @@ _DOCUMENTED: Final = re.compile(r"^  (\w+): (.+)$")
 _COLUMNS_OF: Final = re.compile(r"^Columns: as in `(\w+)`$")
 _NEEDS: Final = re.compile(r"^Needs: (\w+(?:, \w+)*)(?:; else: (.+))?$")
 _EMPTY: Final = re.compile(r"^Empty(?: by (\w+))?: (.+)$")
+_SHOWN: Final = "Shown: "
 _PLANNED_AS: Final = "Planned as: "
 _PLANNED: Final = re.compile(r"(\w+)(?: \((\w+)\))?(?:, |$)")
 # A word, and the bracket of a call after it. Texts and comments are found to be passed over.
@@ -50,6 +52,19 @@ COMMON: Final = {
     "phase": "only runs of this phase: load, prefill, decode or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
+    "base": "name, hash prefix, @latest, or a selector of one or several captures",
+    "new": "as `base`",
+    "quantile": "quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow "
+    "tails)",
+    "history": "captures that show the usual variation if each side is one capture; NULL: others with the same events "
+    "and all labels that both sides share",
+    "alpha": "accepted probability of a false verdict slower or faster",
+    "min_effect": "smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures",
+    "allow_mismatch": "whether to compare captures of different profiling levels or models, and to give verdicts "
+    "although conditions differ",
+    "selector": "name, hash prefix or selector of captures; NULL: all captures",
+    "over": "label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: build, else "
+    "commits, else captured_at, whichever captures have",
 }
 
 
@@ -79,6 +94,7 @@ class SqlObject:
     needs: tuple[str, ...] = ()  # the kind of captures that it is for, and the table that must have rows
     otherwise: str | None = None  # what answers the question for captures of the other kind
     empty: tuple[tuple[str | None, str], ...] = ()  # why it has no rows, by the value of `by`; None: any
+    shown: tuple[str, ...] = ()  # the columns that people see; empty: all
     planned_as: tuple[tuple[str | None, str], ...] = ()  # macros to call instead, by format; None: any
 
     @property
@@ -107,6 +123,16 @@ def quoted(text: str) -> str:
 def identifier(name: str) -> str:
     """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def arguments(names: Iterable[str]) -> str:
+    """Return the arguments of a macro's call that are parameters of the query: "unit" := $unit, "steps" := $steps."""
+    return ", ".join(f"{identifier(name)} := ${name}" for name in names)
+
+
+def more_arguments(names: Iterable[str]) -> str:
+    """Return the same, to follow other arguments."""
+    return "".join(f", {arguments([name])}" for name in names)
 
 
 @cache
@@ -252,7 +278,7 @@ def _columns_of_another(comment: list[str], known: dict[str, SqlObject], place: 
 
 
 def _is_purpose(line: str) -> bool:
-    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith(_PLANNED_AS))
+    return bool(_NEEDS.match(line) or _EMPTY.match(line) or line.startswith((_PLANNED_AS, _SHOWN)))
 
 
 def _purpose(comment: list[str]) -> dict[str, Any]:
@@ -263,6 +289,8 @@ def _purpose(comment: list[str]) -> dict[str, Any]:
             found |= {"needs": tuple(match[1].split(", ")), "otherwise": match[2]}
         elif (match := _EMPTY.match(line)) is not None:
             found["empty"] += ((match[1], match[2]),)
+        elif line.startswith(_SHOWN):
+            found["shown"] = tuple(line.removeprefix(_SHOWN).split(", "))
         elif line.startswith(_PLANNED_AS):
             macros = _PLANNED.findall(line.removeprefix(_PLANNED_AS))
             found["planned_as"] = tuple((format or None, macro) for macro, format in macros)

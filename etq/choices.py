@@ -13,3 +13,5 @@ PHASES: Final = ("load", "prefill", "decode", "other")
 RUNS: Final = ("typical", "all")
 # Groupings of ops in an ETDump, as `op_totals` in SQL.
 OPS_BY: Final = ("family", "label", "instance", "op_type", "shape")
+# What a trend is of, as `trend` in SQL.
+TREND_KINDS: Final = ("total", "op", "module", "metric")

@@ -106,13 +106,13 @@ class Comparison:
             computed = self._table(options)
             return self._kept((part, computed), f"({_selecting(VIEWS[part], computed)})", {})
         passed = _given(options, _TAKEN[part])
-        call = f"{VIEWS[part]}($base, $new{_named(passed)})"
+        call = f"{VIEWS[part]}($base, $new{catalog.more_arguments(passed)})"
         return self._kept((part, *passed.items()), call, passed | {"base": self.base, "new": self.new})
 
     def _table(self, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the comparison for these options."""
         passed = _given(options, OPTIONS)
-        call = f"_comparison($base, $new{_named(passed)})"
+        call = f"_comparison($base, $new{catalog.more_arguments(passed)})"
         return self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new})
 
     def _kept(self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any]) -> str:
@@ -291,7 +291,3 @@ def _selecting(view: str, computed: str) -> str:
 def _given(options: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the options of these names that are set."""
     return {name: options[name] for name in names if options[name] is not None}
-
-
-def _named(arguments: Iterable[str]) -> str:
-    return "".join(f', "{name}" := ${name}' for name in arguments)

@@ -16,7 +16,7 @@ class Shown:
 
     view: str
     columns: str = "*"
-    to_read: str | None = None  # None: as `columns`
+    to_read: str | None = None  # None: the columns of the line `Shown:` of its comment, or else as `columns`
     sums: tuple[str, ...] = ()  # columns about all executes or steps, which people see with --total
 
 
@@ -132,8 +132,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "sources": ViewCommand(
             "source_totals",
             "source, method, calls, total, share_percent, unit, executes, per_execute",
-            "source, method, per_execute, share_percent, calls, total, executes, unit",
-            _SUMS,
+            sums=_SUMS,
             text="Show the time of each source line in an execute. Needs a linked record.",
             examples=_OF_RECORD,
         ),
@@ -320,6 +319,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "gate": "gate",
         "trend": "trends",
         "regressions": "trends",
+        "overview": "overview",
         "plan": "plan",
     },
     "A warehouse": {

@@ -111,8 +111,9 @@ def judging_options(command: Command) -> Command:
     "--fail-on",
     type=click.Choice(["slower", "total", "startup", "unclear"]),
     multiple=True,
-    help="Exit 3 if the total or an op is slower, or a --metric worse; only for the total; if loading or a first "
-    "execute is slower; also for an unclear result. An unstable total counts as slower.",
+    help="Exit 3. slower: if the total or an op is slower, or a --metric is worse; total: if the total is slower; "
+    "startup: if loading or a first execute is slower; unclear: also if the result is unclear. An unstable total "
+    "counts as slower.",
 )
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."

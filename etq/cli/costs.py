@@ -20,13 +20,13 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.cli.showing import show_opened
-from etq.cli.targets import file_options, is_file, is_record, open_target, pop_file_options, report_record_findings
+from etq.cli.targets import file_options, is_record, open_file_or_warehouse, open_record, open_target, pop_file_options
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.warehouse.warehouse import Capture, Record, Warehouse
 
 EDGE: Final = "edge_dialect_exported_program"
 
@@ -214,31 +214,27 @@ def _shown(number: float) -> str:
     return f"{number:g} "
 
 
+def _open_shapes(file: str) -> tuple[Warehouse, Record]:
+    """Load an ETRecord. Raises `EtqError` for other files."""
+    if is_record(file):
+        return open_record(file)
+    from etq.ingest.registry import is_json
+    from etq.storage.sources import source_of
+
+    if is_json(source_of(file).content):
+        raise EtqError(f"{file}: {not_of_traces('roofline', 'flops')}")
+    raise EtqError(f"{file}: has no shapes; give the ETRecord of its program")
+
+
 @contextmanager
 def _record(argument: str, db: str) -> Iterator[tuple[Warehouse, str]]:
     """Provide a warehouse with the record that the argument names, directly or by a capture,
-    and the record's name there.
+    and the record's hash.
     """
-    from etq.warehouse.warehouse import open
-
-    if is_record(argument):
-        from etq.warehouse.ephemeral import open_ephemeral_record
-
-        warehouse, target = open_ephemeral_record(argument)
-        with warehouse:
-            report_record_findings(warehouse, target)
-            yield warehouse, target.sha256
-        return
-    if is_file(argument, db):
-        from etq.ingest.registry import is_json
-        from etq.storage.sources import source_of
-
-        if is_json(source_of(argument).content):
-            raise EtqError(f"{argument}: {not_of_traces('roofline', 'flops')}")
-        raise EtqError(f"{argument}: has no shapes; give the ETRecord of its program")
-    if argument.endswith(".etrecord"):
-        raise EtqError(f"{argument}: no such file")
-    with open(db, read_only=True) as warehouse:
+    with open_file_or_warehouse(argument, db, _open_shapes) as (warehouse, record):
+        if record is not None:
+            yield warehouse, record.sha256
+            return
         named = "SELECT r.sha256 FROM records AS r WHERE r.name = $name"
         linked = """
             SELECT r.sha256 FROM captures AS c JOIN records AS r ON r.record_id = c.record_id

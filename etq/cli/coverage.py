@@ -9,7 +9,7 @@ import click
 from etq.cli import main
 from etq.cli.options import output_options, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, is_record, pop_file_options, report_record_findings
+from etq.cli.targets import file_options, is_record, open_record, pop_file_options
 from etq.errors import EtqError, printable
 from etq.render.writers import write
 
@@ -75,11 +75,9 @@ def _show_record_coverage(
     the program decides where debug handles don't.
     """
     from etq.storage.linking import FITTING
-    from etq.warehouse.ephemeral import open_ephemeral_record
 
-    warehouse, record = open_ephemeral_record(path)
+    warehouse, record = open_record(path)
     with warehouse:
-        report_record_findings(warehouse, record)
         methods = [name for (name,) in warehouse.rows("SELECT DISTINCT method FROM graphs ORDER BY ALL")[1]]
         if method not in (None, *methods):
             raise EtqError(f"the record has no method {method!r}; its methods are {', '.join(methods)}")

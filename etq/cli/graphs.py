@@ -21,6 +21,8 @@ from etq.cli.targets import (
     is_file,
     is_record,
     looks_like_path,
+    open_file_or_warehouse,
+    open_record,
     open_target,
     pop_file_options,
     report_record_findings,
@@ -278,9 +280,6 @@ def graphs(
 @contextmanager
 def _sides(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]:
     """Provide the warehouse and both sides in it; files of records are put into one in memory."""
-    from etq.warehouse.ephemeral import open_ephemeral_record
-    from etq.warehouse.warehouse import open
-
     are_files = [is_record(side) for side in (base, new)]
     for side, is_one in zip((base, new), are_files, strict=True):
         if any(are_files) and looks_like_path(side) and not os.path.exists(side):
@@ -288,15 +287,13 @@ def _sides(base: str, new: str, db: str) -> Iterator[tuple[Warehouse, str, str]]
         check_path(side, db)
         if not is_one and is_file(side, db):
             raise EtqError(f"{side}: not an ETRecord; name two ETRecords, or two captures of a warehouse")
-    if not any(are_files):
-        with open(db, read_only=True) as warehouse:
-            yield warehouse, base, new
-        return
-    if not all(are_files):
+    if any(are_files) and not all(are_files):
         raise EtqError(f"{base} and {new}: one is a file and the other is not; name two files, or ingest the file")
-    first, record = open_ephemeral_record(base)
-    with first as warehouse:
+    with open_file_or_warehouse(base, db, open_record) as (warehouse, record):
+        if record is None:
+            yield warehouse, base, new
+            return
         other = warehouse.ingest_record(new)
-        for shown in (record, *([other] if other.is_new else [])):
-            report_record_findings(warehouse, shown)
+        if other.is_new:
+            report_record_findings(warehouse, other)
         yield warehouse, record.name, other.name

@@ -58,9 +58,9 @@ def add(folder: str, **options: Any) -> None:
     """
     from pathlib import Path
 
+    from etq.database.temporary import temporary_folder
     from etq.lake import export
     from etq.lake.reading.tables import Lake
-    from etq.lake.reading.temporary import temporary_folder
     from etq.lake.writing.commits import find
 
     is_there = find(Lake.at(folder))

@@ -92,7 +92,7 @@ def metric(
 @click.argument("phase", type=click.Choice(PHASES), required=False)
 @click.option("--runs", metavar="N-M,...", help="Runs by number, from 0: 0, 1-39,45 or 40-")
 @click.option("--name", help="Runs of that name, such as Execute.")
-@click.option("--method", help="Runs of that method, by the linked record or program.")
+@click.option("--method", help="Runs of that method, as the linked record or program tells.")
 @click.option(
     "--from-metrics", is_flag=True, help="Set phases by the tokens that the runner counted, if they fit exactly."
 )

@@ -17,9 +17,10 @@ from etq.cli.summary import WAREHOUSE, kind_of_argument
 @warehouse_option
 @click.pass_context
 def open_page(context: click.Context, captures: tuple[str, ...], etrecord: str | None, db: str) -> None:
-    """Open what is named in a browser. A warehouse has pages, captures a report, a program its graph.
+    """Open a warehouse, a capture, a program or a comparison as a page in a browser.
 
-    It is etq serve --open for a warehouse or if nothing is named, etq graph --open for an ETRecord or a program, and
+    A warehouse has pages, a capture or a comparison a report, a program or ETRecord its graph. The command is
+    etq serve --open for a warehouse or if nothing is named, etq graph --open for an ETRecord or a program, and
     else etq report --open.
 
     \b

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
-from etq.cli.targets import is_there
-from etq.errors import EtqError
+from etq.cli.targets import open_file_or_warehouse
 from etq.render.writers import write
-
-if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Warehouse
 
 
 @main.command()
@@ -34,29 +27,12 @@ def program(
     etq program net.pte
     etq program net.pte --memory --method forward --format csv
     """
+    from etq.warehouse.ephemeral import open_ephemeral_program
+
     if method is not None and not memory:
         raise click.UsageError("--method goes with --memory")
-    view = "planned_memory" if memory else "program_size"
-    with _open_program(program, db, view) as (warehouse, selector):
+    with open_file_or_warehouse(program, db, open_ephemeral_program) as (warehouse, loaded):
+        selector = program if loaded is None else loaded.sha256
         query = "FROM planned_memory($program, method := $method)" if memory else "FROM program_size($program)"
         arguments: dict[str, Any] = {"method": method} if memory else {}
         write(warehouse, query, format, output, force=force, program=selector, **arguments)
-
-
-@contextmanager
-def _open_program(program: str, db: str, view: str) -> Iterator[tuple[Warehouse, str]]:
-    """Provide a warehouse that contains the program, and its name there;
-    a file is loaded into a warehouse in memory.
-    """
-    from etq.warehouse.ephemeral import open_ephemeral_program
-    from etq.warehouse.warehouse import open
-
-    if os.path.exists(program):
-        warehouse, target = open_ephemeral_program(program)
-        with warehouse:
-            yield warehouse, target.sha256
-    elif not is_there(db) and (os.sep in program or program.endswith(".pte")):
-        raise EtqError(f"{program}: no such file")
-    else:
-        with open(db, read_only=True) as warehouse:
-            yield warehouse, program

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
@@ -113,7 +114,9 @@ def _show_ranks(
     arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     format, output, force = options
     with open(db, read_only=True) as warehouse:
-        if not write(warehouse, f"FROM {view}({_written(arguments)})", format, output, force=force, **arguments):
+        if not write(
+            warehouse, f"FROM {view}({catalog.arguments(arguments)})", format, output, force=force, **arguments
+        ):
             chosen = "" if selector is None else f" of {selector}"
             note = f"Note: no trace{chosen} has a label rank; ingest the traces of a job's ranks"
             click.echo(printable(note), err=True)
@@ -125,19 +128,15 @@ def _show_ranks(
 
 def _note_unknown(warehouse: Warehouse, arguments: dict[str, str], unknown: tuple[str, str]) -> None:
     query, text = unknown
-    for job, ranks, number in warehouse.rows(query.format(arguments=_written(arguments)), **arguments)[1]:
+    for job, ranks, number in warehouse.rows(query.format(arguments=catalog.arguments(arguments)), **arguments)[1]:
         of_job = "" if job is None else f"job {job}: "
         word = "rank" if number == 1 else "ranks"
         click.echo(printable(f"Note: {of_job}{text.format(ranks=f'{word} {ranks}')}"), err=True)
 
 
 def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:
-    query = _DIFFERENCES.format(arguments=_written(arguments))
+    query = _DIFFERENCES.format(arguments=catalog.arguments(arguments))
     for job, difference, unit in warehouse.rows(query, **arguments)[1]:
         of_job = "" if job is None else f"job {job}: "
         text = f"clocks of ranks differ by up to {difference:.6g} {unit}, see etq clocks; steps are matched by number"
         click.echo(printable(f"Note: {of_job}{text}"), err=True)
-
-
-def _written(arguments: dict[str, str]) -> str:
-    return ", ".join(f"{name} := ${name}" for name in arguments)

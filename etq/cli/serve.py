@@ -12,13 +12,14 @@ from etq.errors import printable
 @main.command()
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
+@click.option("--edit", "edits", is_flag=True, help="Let pages change what overviews watch.")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
 @warehouse_option
-def serve(host: str, port: int, opens: bool, db: str) -> None:
-    """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends and SQL.
+def serve(host: str, port: int, opens: bool, edits: bool, db: str) -> None:
+    """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends, overviews and SQL.
 
-    Pages only read; other processes can write meanwhile. Any page's link shows others the same. With a --host other
-    than this machine, a link with a token is printed, which each browser opens once.
+    Pages only read, but for overviews with --edit; other processes can write meanwhile. Any page's link shows others
+    the same. With a --host other than this machine, a link with a token is printed, which each browser opens once.
 
     \b
     etq serve --db lab.duckdb --open
@@ -26,4 +27,4 @@ def serve(host: str, port: int, opens: bool, db: str) -> None:
     """
     from etq.serve.running import run
 
-    run(db, host, port, opens=opens, report=lambda text: click.echo(printable(text), err=True))
+    run(db, host, port, opens=opens, edits=edits, report=lambda text: click.echo(printable(text), err=True))

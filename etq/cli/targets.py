@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -20,6 +19,7 @@ from etq.render.progress import working
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Record, Warehouse
 
+Loaded = TypeVar("Loaded")
 _FILE_ENDINGS: Final = (".etdp", ".bin", ".json", ".gz", ".etrecord", ".pte", ".txt", ".log")
 
 
@@ -73,6 +73,15 @@ def open_file(file: str, read_options: FileOptions, views: Iterable[str] = ()) -
     return warehouse, capture
 
 
+def open_record(file: str) -> tuple[Warehouse, Record]:
+    """Load an ETRecord into a warehouse in memory, and print the findings about it; return both."""
+    from etq.warehouse.ephemeral import open_ephemeral_record
+
+    warehouse, record = open_ephemeral_record(file)
+    report_record_findings(warehouse, record)
+    return warehouse, record
+
+
 @contextmanager
 def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
     """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
@@ -108,11 +117,29 @@ def looks_like_path(argument: str) -> bool:
 
 
 def is_record(argument: str) -> bool:
-    """Whether an argument is a file that begins like a zip archive, as ETRecords do."""
-    if not Path(argument).is_file():
-        return False
-    with Path(argument).open("rb") as file:
-        return file.read(4) == b"PK\x03\x04"
+    """Whether an argument is an ETRecord's file."""
+    from etq.ingest.recognition import RECORD, kind_of
+
+    return kind_of(argument) == RECORD
+
+
+@contextmanager
+def open_file_or_warehouse(
+    argument: str, db: str, load: Callable[[str], tuple[Warehouse, Loaded]]
+) -> Iterator[tuple[Warehouse, Loaded | None]]:
+    """Provide the warehouse in memory into which `load` loads the file that an argument names, and what it loaded; if
+    the argument names no file, the warehouse that exists, and None.
+    """
+    from etq.warehouse.warehouse import open
+
+    if is_file(argument, db):
+        warehouse, loaded = load(argument)
+        with warehouse:
+            yield warehouse, loaded
+    else:
+        check_path(argument, db)
+        with open(db, read_only=True) as warehouse:
+            yield warehouse, None
 
 
 @contextmanager
@@ -122,20 +149,13 @@ def open_target(
     """Provide a warehouse and the capture in it that an argument names; a file is loaded into one in memory, and
     these views are created meanwhile.
     """
-    from etq.warehouse.warehouse import open
-
-    if is_file(capture, db):
-        warehouse, target = open_file(capture, read_options, views)
-        with warehouse:
-            yield warehouse, target
-    else:
+    names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
+    if names and not is_file(capture, db):
         check_path(capture, db)
-        names = [f"--{name.replace('_', '-')}" for name, value in asdict(read_options).items() if value is not None]
-        if names:
-            verb = "applies" if len(names) == 1 else "apply"
-            raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
-        with open(db, read_only=True) as warehouse:
-            yield warehouse, warehouse.capture(capture)
+        verb = "applies" if len(names) == 1 else "apply"
+        raise EtqError(f"{capture} is not a file; {' and '.join(names)} only {verb} to files")
+    with open_file_or_warehouse(capture, db, lambda file: open_file(file, read_options, views)) as (warehouse, loaded):
+        yield warehouse, loaded or warehouse.capture(capture)
 
 
 def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from etq import catalog
 from etq.analysis.series import check_keys, order_of
-from etq.choices import PHASES, UNITS
+from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import output_options, percentage, warehouse_option
+from etq.cli.options import output_options, percentage, unit_option, warehouse_option
 from etq.errors import printable
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
@@ -38,9 +39,7 @@ def order_options(command: Any) -> Any:
 def _series_options(command: Any) -> Any:
     command = order_options(command)
     for option in (
-        click.option(
-            "--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us; cycles where ticks are cycles]"
-        ),
+        unit_option(None),
         click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
         click.option(
             "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"
@@ -50,11 +49,29 @@ def _series_options(command: Any) -> Any:
     return command
 
 
+def item_options(command: Any) -> Any:
+    """Add the options for what a trend is of."""
+    for option in (
+        click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
+        click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
+        click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    ):
+        command = option(command)
+    return command
+
+
+def item_of(op: str | None, module: str | None, metric: str | None) -> tuple[str, str | None]:
+    """Return what a trend is of, and its name: the total unless one of the options is given."""
+    given = {"op": op, "module": module, "metric": metric}
+    items = [(what, item) for what, item in given.items() if item is not None]
+    if len(items) > 1:
+        raise click.UsageError("give one of --op, --module and --metric, or none for the total")
+    return items[0] if items else ("total", None)
+
+
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction.")
-@click.option("--module", metavar="PATH", help="Trend of a module, by its path.")
-@click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric.")
+@item_options
 @_series_options
 @warehouse_option
 @output_options
@@ -77,17 +94,13 @@ def trend(
     """
     from etq.warehouse.warehouse import open
 
-    open_target = {"op": op, "module": module, "metric": metric}
-    items = [(what, item) for what, item in open_target.items() if item is not None]
-    if len(items) > 1:
-        raise click.UsageError("give one of --op, --module and --metric, or none for the total")
-    what, item = items[0] if items else ("total", None)
+    what, item = item_of(op, module, metric)
     arguments = {"what": what, "item": item, "selector": selector, **options}
     arguments = {name: value for name, value in arguments.items() if value is not None}
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
         arguments["over"] = order_of(warehouse, selector, options["over"])
-        query = f"FROM trend({_arguments(arguments)})"
+        query = f"FROM trend({catalog.arguments(arguments)})"
         if format in (None, "table") and output is None:
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
@@ -120,7 +133,7 @@ def regressions(
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
-        query = f"FROM regressions({_arguments(arguments)})"
+        query = f"FROM regressions({catalog.arguments(arguments)})"
         order = f"captures are in the order of {printable(over)}"
         if write(warehouse, query, format, output, force=force, **arguments):
             if format in (None, "table"):
@@ -128,10 +141,6 @@ def regressions(
         else:
             text = "no total and no op changed its level for good; for the values: etq trend"
             click.echo(f"Note: {text}; {order}", err=True)
-
-
-def _arguments(arguments: dict[str, Any]) -> str:
-    return ", ".join(f'"{name}" := ${name}' for name in arguments)
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:

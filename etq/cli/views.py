@@ -37,6 +37,7 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
             if value in instead:
                 shown = instead[value]
                 options = _taken(shown.view, options, f"--{option} {value}")
+        to_read = shown.to_read or ", ".join(catalog.named(shown.view).shown)
         show_view(
             shown.view,
             capture,
@@ -44,7 +45,7 @@ def command_of(name: str, command: ViewCommand) -> click.Command:
             output,
             read_options,
             query=f"SELECT {shown.columns} FROM {{view}}",
-            people_query=None if shown.to_read is None else f"SELECT {shown.to_read} FROM {{view}}",
+            people_query=f"SELECT {to_read} FROM {{view}}" if to_read else None,
             long=command.long,
             sums=shown.sums,
             total=options.pop("total", False),

@@ -118,6 +118,7 @@ FUNCTIONS: Final = (
             "base_captures": "BIGINT",
             "new_captures": "BIGINT",
             "note": "VARCHAR",
+            "may_be": "VARCHAR",
             "capture_id": "BIGINT",
             "step": "BIGINT",
             "side": "VARCHAR",

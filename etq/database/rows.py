@@ -39,6 +39,7 @@ KEYS: Final = (
     ("methods", ("program_id", "method")),
     ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
     ("program_values", ("program_id", "method", "value_index")),
+    ("overview_items", ("overview", "item_index")),
 )  # fmt: skip
 # Captures in which some events come before and some after the one that contains them, and how many have one: ETDumps
 # write an event when it ends, and have no others; traces write events in any order.

@@ -17,10 +17,12 @@ from typing import Final
 _MARK: Final = ".made-by-etq"
 # A folder that was just made may not be locked or marked yet.
 _YOUNG_SECONDS: Final = 60
+# How the names of folders begin in which a process keeps files while it reads or writes a lake.
+_OF_LAKES: Final = "etq-lake-"
 
 
 @contextmanager
-def temporary_folder(prefix: str, within: str | os.PathLike[str] | None = None) -> Iterator[str]:
+def temporary_folder(prefix: str = _OF_LAKES, within: str | os.PathLike[str] | None = None) -> Iterator[str]:
     """A folder for files of this process alone, in the folder `within` or that of the system.
 
     Folders of the same prefix that killed processes left there are removed first: those with the exact form of name

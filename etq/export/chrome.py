@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.export.rows import Lanes, about, arguments, blocks, encoded, microseconds, stated, unit_of, whole
+from etq import catalog
+from etq.export.rows import Lanes, about, blocks, encoded, microseconds, stated, unit_of, whole
 from etq.version import VERSION
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def chrome(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Ite
         SELECT t.run_index, t.event_index, t.signature_index, t.track, t.is_estimated, t.logged, t.logged_unit,
             coalesce(t.run_start, 0) + coalesce(t.start, 0) AS start,
             coalesce(t.run_start, 0) + t.start + t.duration AS stop
-        FROM timeline($capture, unit := $unit{arguments(options)}) AS t
+        FROM timeline($capture, unit := $unit{catalog.more_arguments(options)}) AS t
         ORDER BY t.run_index, t.start NULLS LAST, t.depth, t.event_index
     """
     separator = ""
@@ -134,7 +135,7 @@ def _spans(warehouse: Answers, capture: Capture, unit: str, options: dict[str, A
     """Return when the first of each run's events on the host began and the last ended, in whole nanoseconds."""
     query = f"""
         SELECT t.run_index, any_value(coalesce(t.run_start, 0)), max(coalesce(t.run_start, 0) + t.start + t.duration)
-        FROM timeline($capture, unit := $unit{arguments(options)}) AS t
+        FROM timeline($capture, unit := $unit{catalog.more_arguments(options)}) AS t
         WHERE t.track = '{HOST}' AND t.duration IS NOT NULL
         GROUP BY t.run_index
     """

@@ -12,8 +12,9 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.errors import QueryError
-from etq.export.rows import about, arguments, encoded, stated, unit_of
+from etq.export.rows import about, encoded, stated, unit_of
 from etq.version import VERSION
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ BENCHMARKS: Final = {"etdump": "ExecuTorch", "prof_result": "ExecuTorch", "torch
 def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
     """Yield the text of the list. Raises `QueryError` for a capture without metrics."""
     schedule = {name: value for name, value in options.items() if name != "by"}
-    query = f"SELECT m.* EXCLUDE (position) FROM _benchmark_metrics($capture{arguments(schedule)}) AS m"
+    query = f"SELECT m.* EXCLUDE (position) FROM _benchmark_metrics($capture{catalog.more_arguments(schedule)}) AS m"
     metrics = [
         _metric(name, samples, unit, {"method": method, "run": run, "better": better})
         for name, method, run, samples, unit, better in warehouse.rows(query, capture=capture.sha256, **schedule)[1]
@@ -34,7 +35,7 @@ def hud(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterat
     if "by" in options:
         query = f"""
             SELECT o.op, o.kind, o.method, o.avg, o.calls, o.share_percent, o.unit
-            FROM op_totals($capture, unit := $unit, runs := 'all'{arguments(options)}) AS o
+            FROM op_totals($capture, unit := $unit, runs := 'all'{catalog.more_arguments(options)}) AS o
         """
         parameters = {"capture": capture.sha256, "unit": "cycles" if unit_of(warehouse, capture) == "cycles" else "ms"}
         metrics += [

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.errors import QueryError
-from etq.export.rows import arguments, encoded
+from etq.export.rows import encoded
 
 if TYPE_CHECKING:
     from etq.database.handles import Answers, Capture
@@ -56,4 +57,4 @@ def model_explorer(warehouse: Answers, capture: Capture, options: dict[str, Any]
 
 
 def _without_graph(parameters: dict[str, Any]) -> str:
-    return arguments({name: value for name, value in parameters.items() if name != "graph"})
+    return catalog.more_arguments(name for name in parameters if name != "graph")

@@ -27,11 +27,6 @@ def blocks(warehouse: Answers, query: str, parameters: Mapping[str, Any]) -> Ite
     yield from warehouse.connection.sql(query, params=dict(parameters)).to_arrow_reader(AT_ONCE)
 
 
-def arguments(options: Mapping[str, Any]) -> str:
-    """Return the arguments of a macro that follow the capture."""
-    return "".join(f', "{name}" := ${name}' for name in options)
-
-
 def encoded(value: Any) -> str:
     """Return a value as JSON in pure ASCII, which every reader accepts, whatever characters a name has.
 

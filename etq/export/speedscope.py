@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from etq import catalog
 from etq.errors import QueryError
-from etq.export.rows import LANES, arguments, blocks, encoded, unit_of, whole
+from etq.export.rows import LANES, blocks, encoded, unit_of, whole
 from etq.version import VERSION
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def speedscope(warehouse: Answers, capture: Capture, options: dict[str, Any]) ->
     query = f"""
         SELECT t.run_index, t.event_index, t.signature_index, t.track, t.kind, t.parent_run_index, t.parent_index,
             t.start, t.start + t.duration AS stop
-        FROM timeline($capture, unit := $unit{arguments(options)}) AS t
+        FROM timeline($capture, unit := $unit{catalog.more_arguments(options)}) AS t
         WHERE t.duration IS NOT NULL
         ORDER BY t.run_index, t.start, t.depth, t.event_index
     """

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.export.rows import about, arguments, blocks, encoded, microseconds, stated
+from etq import catalog
+from etq.export.rows import about, blocks, encoded, microseconds, stated
 from etq.version import VERSION
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def _slices(options: dict[str, Any]) -> str:
     )
     return f"""
         SELECT t.signature_index, e.thread_index, t.start_ticks, t.elapsed_ticks, {columns}
-        FROM _selected_runs($capture{arguments(options)}) AS r
+        FROM _selected_runs($capture{catalog.more_arguments(options)}) AS r
         JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
         JOIN trace_events AS e
             ON e.capture_id = t.capture_id AND e.run_index = t.run_index AND e.event_index = t.event_index
@@ -171,7 +172,7 @@ def _counters(options: dict[str, Any]) -> str:
     within = f"""
         SEMI JOIN (
             SELECT min(t.start_ticks) AS start_ticks, max(t.start_ticks + t.elapsed_ticks) AS end_ticks
-            FROM _selected_runs($capture{arguments(options)}) AS r
+            FROM _selected_runs($capture{catalog.more_arguments(options)}) AS r
             JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
             GROUP BY t.run_index
         ) AS s ON c.at_ticks >= s.start_ticks AND c.at_ticks <= s.end_ticks

@@ -198,7 +198,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 
 
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add annotations that known captures have in the source but not here."""
+    """Add annotations that known captures have in the source but not here, and overviews of other names."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
     for statement in _UNITED:
         connection.execute(statement)
@@ -219,6 +219,12 @@ _REFILLED: Final = f"""
 """
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
 _UNITED: Final = (
+    """
+    INSERT INTO overview_items
+    SELECT s.* FROM _source.overview_items AS s
+    WHERE s.overview NOT IN (SELECT o.overview FROM overview_items AS o)
+    ORDER BY s.overview, s.item_index
+    """,
     f"""
     UPDATE captures SET captured_at = s.captured_at
     FROM _source.captures AS s {_KNOWN}

@@ -12,11 +12,12 @@ import duckdb
 class Migration:
     """What a schema has in addition to the one before it.
 
-    fill     computes what is new, in a warehouse that has the tables, views and macros of today; not the rollups
+    fill     computes what is new, in a warehouse that has the tables, views and macros of today; not the rollups; by
+             default nothing
     tables   names of the new tables
     columns  names of the new columns, by table
     """
 
-    fill: Callable[[duckdb.DuckDBPyConnection], None]
+    fill: Callable[[duckdb.DuckDBPyConnection], None] = lambda _: None
     tables: frozenset[str] = frozenset()
     columns: Mapping[str, Sequence[str]] = field(default_factory=dict)

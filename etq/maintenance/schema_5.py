@@ -11,7 +11,7 @@ from typing import Final
 import duckdb
 import numpy as np
 
-from etq.ingest.arrow import batch, numbers
+from etq.ingest.arrow import numbers
 from etq.ingest.trace.nesting import overlaps
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.slices import are_nested
@@ -37,12 +37,8 @@ def _overlap(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: Sto
     start = slices.start[nested]
     ticks = overlaps(slices.thread[nested], start, start + slices.elapsed[nested], place[slices.parent[nested]])
     there = ticks > 0
-    update(
-        connection,
-        "event_ticks SET overlap_ticks = u.ticks",
-        batch({"event_index": numbers(slices.at[nested][there]), "ticks": numbers(ticks[there])}),
-        f"event_ticks.capture_id = {capture_id:d} AND event_ticks.event_index = u.event_index",
-    )
+    columns = {"event_index": numbers(slices.at[nested][there]), "overlap_ticks": numbers(ticks[there])}
+    update(connection, "event_ticks", capture_id, columns)
 
 
 MIGRATION: Final = Migration(

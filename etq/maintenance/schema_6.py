@@ -10,7 +10,7 @@ from typing import Final
 import duckdb
 import numpy as np
 
-from etq.ingest.arrow import batch, integers, numbers
+from etq.ingest.arrow import integers, numbers
 from etq.ingest.trace.kernels import unknown_kernels, with_communication
 from etq.ingest.trace.launches import AROUND, around_of, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.rows import class_columns
@@ -18,7 +18,6 @@ from etq.ingest.trace.scanner import NONE
 from etq.maintenance.migration import Migration
 from etq.maintenance.stored_slices import StoredSlices, Whole, stored_slices, traces_of, update
 
-_CLASSES: Final = ("kernel_family", "uses_matrix_units", "activity", "on_device", "purpose", "waits")
 _LAUNCHES: Final = ("call_index", "op_index", "owner_index")
 
 
@@ -37,12 +36,8 @@ def _classify(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: St
         slices.classes,
         lambda kind, around: is_launched_within(call[slices.kind == kind], slices.parent, around[slices.kind]),
     )
-    update(
-        connection,
-        f"signatures SET {', '.join(f'{name} = u.{name}' for name in _CLASSES)}",
-        batch({"signature_index": integers(range(len(classes))), **class_columns(classes)}),
-        f"signatures.capture_id = {capture_id:d} AND signatures.signature_index = u.signature_index",
-    )
+    columns = {"signature_index": integers(range(len(classes))), **class_columns(classes)}
+    update(connection, "signatures", capture_id, columns)
     if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
         found = [capture_id, "unknown kernels", unknown]
         connection.execute("DELETE FROM findings WHERE capture_id = ? AND rule = ?", found[:2])
@@ -53,32 +48,14 @@ def _own(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredS
     owners = owners_of(slices.classes, slices.kind, call, slices.parent, slices.external, slices.correlation)
     rows = np.flatnonzero((call != NONE) | (owners.owner != NONE))
     found = zip(_LAUNCHES, (call, owners.op, owners.owner), strict=True)
-    update(
-        connection,
-        f"device_events SET {', '.join(f'{name} = u.{name}' for name in _LAUNCHES)}",
-        batch(
-            {
-                "event_index": numbers(slices.at[rows]),
-                **{name: numbers(slices.at[of[rows]], of[rows] == NONE) for name, of in found},
-            }
-        ),
-        f"device_events.capture_id = {capture_id:d} AND device_events.event_index = u.event_index",
-    )
+    columns = {name: numbers(slices.at[of[rows]], of[rows] == NONE) for name, of in found}
+    update(connection, "device_events", capture_id, {"event_index": numbers(slices.at[rows]), **columns})
 
 
 def _nest(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices) -> None:
     found = around_of(slices.classes, slices.kind, slices.parent)
-    update(
-        connection,
-        f"trace_events SET {', '.join(f'{name} = u.{name}' for name in AROUND)}",
-        batch(
-            {
-                "event_index": numbers(slices.at),
-                **{name: numbers(slices.at[rows], rows == NONE) for name, rows in found},
-            }
-        ),
-        f"trace_events.capture_id = {capture_id:d} AND trace_events.event_index = u.event_index",
-    )
+    columns = {name: numbers(slices.at[rows], rows == NONE) for name, rows in found}
+    update(connection, "trace_events", capture_id, {"event_index": numbers(slices.at), **columns})
 
 
 MIGRATION: Final = Migration(

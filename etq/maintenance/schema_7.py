@@ -1,4 +1,7 @@
-"""Schema 7: what views of traces shared is computed when a trace is read."""
+"""Schema 7: steps of traces, waits of devices, and calls of ops. Before, each view of traces computed them anew.
+
+The functions are those by which an ingest computes them: here they are applied to the slices of a stored trace.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Final
 import duckdb
 import numpy as np
 
-from etq.ingest.arrow import batch, numbers
+from etq.ingest.arrow import numbers
 from etq.ingest.trace import calls, waits
 from etq.ingest.trace.launches import calls_of, owners_of
 from etq.ingest.trace.scanner import NONE
@@ -16,8 +19,9 @@ from etq.maintenance.migration import Migration
 from etq.maintenance.stored_slices import StoredSlices, Whole, stored_classes, stored_slices, traces_of, update
 from etq.storage.inserting import insert
 
+# The columns are the fields of `OfDevices`, with the event in place of its row.
 _DEVICES: Final = """
-    SELECT d.event_index, coalesce(d.device, -1) AS device, coalesce(d.stream, -1) AS stream,
+    SELECT d.event_index AS row, coalesce(d.device, -1) AS device, coalesce(d.stream, -1) AS stream,
         coalesce(d.wait_stream, -1) AS wait_stream, coalesce(d.wait_correlation_id, -1) AS wait_correlation_id
     FROM device_events AS d
     SEMI JOIN event_ticks AS e
@@ -27,7 +31,7 @@ _DEVICES: Final = """
 
 
 def fill(connection: duckdb.DuckDBPyConnection) -> None:
-    """Compute what is new of traces."""
+    """Compute the tables and columns of schema 7 for all traces."""
     for capture_id in traces_of(connection):
         slices = stored_slices(connection, capture_id)._replace(classes=stored_classes(connection, capture_id))
         call = calls_of(slices.classes, slices.kind, slices.start, slices.elapsed, slices.correlation, slices.process)
@@ -44,16 +48,13 @@ def _add_steps(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: S
 
 def _add_waits(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
     found = connection.execute(_DEVICES, [capture_id]).fetchnumpy()
-    at, *given = (each.astype(np.int64) for each in found.values())
+    devices = waits.OfDevices(**{name: values.astype(np.int64) for name, values in found.items()})
+    at = devices.row
     if not len(at):
         return
-    devices = waits.OfDevices(np.searchsorted(slices.at, at), *given)
-    update(
-        connection,
-        f"device_events SET {', '.join(f'{name} = u.{name}' for name in waits.COLUMNS)}",
-        batch({"event_index": numbers(at), **waits.wait_columns(slices, call, devices)}),
-        f"device_events.capture_id = {capture_id:d} AND device_events.event_index = u.event_index",
-    )
+    devices = devices._replace(row=np.searchsorted(slices.at, at))
+    columns = {"event_index": numbers(at), **waits.wait_columns(slices, call, devices)}
+    update(connection, "device_events", capture_id, columns)
 
 
 def _add_calls(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: StoredSlices, call: Whole) -> None:
@@ -62,17 +63,8 @@ def _add_calls(connection: duckdb.DuckDBPyConnection, capture_id: int, slices: S
     found = calls.calls_and_operators(
         kinds, classes, kind, slices.thread, slices.start, slices.elapsed, parent, call, owners
     )
-    update(
-        connection,
-        f"trace_events SET {', '.join(f'{name} = u.{name}' for name in calls.COLUMNS)}",
-        batch(
-            {
-                "event_index": numbers(slices.at),
-                **{name: numbers(indexes, indexes == NONE) for name, indexes in found.columns(slices.at).items()},
-            }
-        ),
-        f"trace_events.capture_id = {capture_id:d} AND trace_events.event_index = u.event_index",
-    )
+    columns = {name: numbers(indexes, indexes == NONE) for name, indexes in found.columns(slices.at).items()}
+    update(connection, "trace_events", capture_id, {"event_index": numbers(slices.at), **columns})
 
 
 MIGRATION: Final = Migration(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from etq.errors import WarehouseError
+from etq.ingest.arrow import batch
 from etq.ingest.memory import refuse_beyond
 from etq.ingest.trace.classes import Class, classified
 
@@ -55,6 +56,7 @@ _WRONG: Final = """
     WHERE e.capture_id = $capture_id HAVING count(*) > count(s.signature_index)
 """
 
+# Whole numbers: indexes and ticks.
 Whole = npt.NDArray[np.int64]
 # What an event takes as arrays, and while DuckDB makes them.
 _ROW_BYTES: Final = 150
@@ -108,8 +110,12 @@ def traces_of(connection: duckdb.DuckDBPyConnection) -> list[int]:
     return [capture_id for (capture_id,) in connection.execute(query).fetchall()]
 
 
-def update(connection: duckdb.DuckDBPyConnection, change: str, rows: pa.RecordBatch, condition: str) -> None:
-    """Change rows of a table by those of `u`."""
-    connection.register("_rows", rows)
-    connection.execute(f"UPDATE {change} FROM _rows AS u WHERE {condition}")
+def update(connection: duckdb.DuckDBPyConnection, table: str, capture_id: int, columns: dict[str, pa.Array]) -> None:
+    """Change columns of a capture's rows in a table; the first column is the key of the rows."""
+    key, *changed = columns
+    connection.register("_rows", batch(columns))
+    connection.execute(
+        f"UPDATE {table} SET {', '.join(f'{name} = u.{name}' for name in changed)} FROM _rows AS u "
+        f"WHERE {table}.capture_id = {capture_id:d} AND {table}.{key} = u.{key}"
+    )
     connection.unregister("_rows")

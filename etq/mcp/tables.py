@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-# The columns of each view that results have; `ask` gives the others.
+from etq import catalog
+
+# The columns of each view that results have, of others those that people see, or all; `ask` gives the rest.
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "capture_summary": (
         "name", "format", "runs", "events", "profiling_level", "labels", "captured_at", "findings", "sha256",
@@ -18,7 +20,6 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
         "name", "calls", "self_cpu_time", "self_cpu_per_step", "self_cpu_percent", "cpu_time_total", "cpu_per_step",
         "self_device_time", "self_device_per_step", "device_time_total", "device_per_step", "unit",
     ),
-    "compare_findings": ("rule", "detail"),
     "compare_captures": (
         "what", "method", "verdict", "change_percent", "low_percent", "high_percent", "base", "new", "difference",
         "unit", "note", "base_captures", "new_captures",
@@ -44,7 +45,9 @@ DIGITS: Final = 4
 
 def selected(view: str) -> str:
     """Return the columns of a view that results have, as in a SELECT."""
-    return ", ".join(f'"{name}"' for name in COLUMNS[view])
+    target = catalog.named(view)
+    names = COLUMNS.get(view) or target.shown or [column.name for column in target.columns]
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def table_of(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:

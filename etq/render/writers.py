@@ -223,8 +223,12 @@ def _write_parts(
             cells = [[shown(value) for value in row] for row in whole]
             stream.write(paragraphs(columns, whole, cells, long, style))
             return
-    writers = {"table": lambda: table_parts(columns, parts, style), "json": lambda: _json_parts(columns, parts)}
-    for text in writers.get(format, lambda: markdown_parts(columns, parts))():
+    writers = {
+        "table": lambda: table_parts(columns, parts, style),
+        "json": lambda: _json_parts(columns, parts),
+        "markdown": lambda: markdown_parts(columns, parts),
+    }
+    for text in writers[format]():
         stream.write(text)
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Final
 
+from etq import catalog
 from etq.errors import printable
 from etq.report.columns import Table, packed
 from etq.verdicts import words
@@ -27,6 +28,7 @@ SCRIPTS: Final = (
     "numbers.js",
     "theme.js",
     "table.js",
+    "canvas.js",
     "spans.js",
     "plots.js",
     "headline.js",
@@ -49,7 +51,8 @@ SCRIPTS: Final = (
     "main.js",
 )
 _GENERATOR: Final = re.compile('<meta name="generator" content="etq: ([^"]*)">')
-# Of these, the one that draws the report which the page has in it; other hosts of a report draw it by `etq.drawReport`.
+# The last script of a report in a file: it draws the report that the page has in it. The pages of `etq serve` have no
+# such script, and call `etq.drawReport`.
 START: Final = "start.js"
 VENDORED_SCRIPTS: Final = ("uPlot.iife.min.js",)
 VENDORED_STYLES: Final = ("uPlot.min.css",)
@@ -85,6 +88,23 @@ class Section:
             "note": self.note,
             "missing": self.missing,
         }
+
+
+def view_section(kind: str, title: str, view: str, rows: Table, sort: str | None = None) -> Section:
+    """Return a section that is a table of a view's rows, with the columns that people see and their documentation; it
+    needs no script of its own. `sort` is the column by which rows are sorted.
+    """
+    target = catalog.named(view)
+    texts = {column.name: column.text for column in target.columns}
+    columns = []
+    for name in target.shown or texts:
+        values = rows.columns[rows.names.index(name)]
+        is_number = isinstance(values, list) and any(isinstance(value, int | float) for value in values)
+        has_fraction = is_number and any(isinstance(value, float) for value in values)
+        columns.append(
+            {"name": name, "text": texts[name], "is_number": is_number, "has_unit": has_fraction and "unit" in texts}
+        )
+    return Section(kind, title, {"rows": rows}, {"columns": columns, "sort": sort})
 
 
 @dataclass(frozen=True)
@@ -140,8 +160,8 @@ def script_of(names: Sequence[str] = SCRIPTS, more: Sequence[tuple[str, str]] = 
     """Return one strict script: what is vendored, then the files of that name, then `more` files as name and text."""
     sources = [*((name, _read("assets", name)) for name in names), *more]
     blocks = [f"// {name}\n{{\n{text}}}" for name, text in sources]
-    shown = {"shown": words.SHOWN, "counting": words.COUNTING, "order": words.ORDER}
-    constants = f"const VERDICT_WORDS = {json.dumps(shown)};"
+    verdicts = {"keys": words.KEYS, "shown": words.SHOWN, "counting": words.COUNTING, "order": words.ORDER}
+    constants = f"const VERDICT_WORDS = {json.dumps(verdicts)};"
     return "\n".join(['"use strict";', constants, *(_read("vendor", name) for name in VENDORED_SCRIPTS), *blocks])
 
 

@@ -12,7 +12,7 @@ from etq.analysis.delegates import unknown_times
 from etq.errors import EtqError
 from etq.render.progress import stage
 from etq.report import graph_extras, graph_section, memory, traces
-from etq.report.page import Report, Section
+from etq.report.page import Report, Section, view_section
 from etq.report.target import Target, basis_of, target_of, without_record
 from etq.report.timeline import timeline_section
 from etq.warehouse.focus import computed_once, focused, of_dumps, of_trace
@@ -218,11 +218,8 @@ def _modules(target: Target) -> Section | None:
 def _sources(target: Target) -> Section | None:
     if not target.has_executes or not target.has_record:
         return None
-    return Section(
-        "sources",
-        "Source lines",
-        {"rows": target.table("FROM source_totals($capture, unit := $unit, method := $method, runs := $basis)")},
-    )
+    query = "FROM source_totals($capture, unit := $unit, method := $method, runs := $basis)"
+    return view_section("sources", "Source lines", "source_totals", target.table(query), sort="total")
 
 
 def _events(target: Target) -> Section | None:

@@ -89,7 +89,7 @@ OF_TRACE: Final = """
 
 SIGNATURES: Final = """
     SELECT
-        s.signature_index, s.kind, s.category, s.label, s.family,
+        s.signature_index, s.kind, s.category, s.activity, s.label, s.family,
         CASE WHEN s.chain_index <> -1 THEN s.instruction_id END AS instruction_id, o.op_type,
         array_to_string(o.op_types, ', ') AS op_types, o.output_shape, o.module_path, o.source_file, o.source_line,
         o.lines, o.mapping, o.backend

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
+import msgspec
 from starlette.applications import Starlette
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from etq.serve.guard import Access, AccessGuard
+from etq.serve.guard import EDITS, Access, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pool import QuestionPool
@@ -31,7 +32,12 @@ MOST_OF_ONE: Final = 12 * 2**20
 # Bytes that an entry takes in addition to its answer: without them, short answers would never be dropped.
 OVERHEAD: Final = 1000
 # Data by path, which are answers to the questions of that name.
-DATA: Final = ("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql")
+DATA: Final = (
+    *("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql"),
+    *("overviews", "watched"),
+)
+# Bytes of a change to an overview.
+MOST_SENT: Final = 20_000
 RETRY_SECONDS: Final = "2"
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
@@ -75,7 +81,7 @@ class Kept:
 
 def application(path: str, access: Access, pool: QuestionPool | None = None) -> ASGIApp:
     """Return the application of a warehouse at a path, for those who have access."""
-    served = _Served(path, pool or QuestionPool(path))
+    served = _Served(path, pool or QuestionPool(path), edits=access.edits)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -92,6 +98,7 @@ def application(path: str, access: Access, pool: QuestionPool | None = None) -> 
         Route("/assets/{name}", served.asset),
         Route("/data/state", served.state),
         *(Route(f"/data/{name}", served.data(name)) for name in DATA),
+        Route(EDITS, served.edit, methods=["POST"]),
     ]
     return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
 
@@ -99,8 +106,9 @@ def application(path: str, access: Access, pool: QuestionPool | None = None) -> 
 class _Served:
     """The endpoints of one warehouse."""
 
-    def __init__(self, path: str, pool: QuestionPool) -> None:
+    def __init__(self, path: str, pool: QuestionPool, *, edits: bool) -> None:
         self.pool = pool
+        self._edits = edits
         self._path = path
         self._state = WarehouseState(path)
         self._kept = Kept()
@@ -121,7 +129,7 @@ class _Served:
         self.pool.start()
 
     def page(self, name: str) -> Endpoint:
-        text = shell(name, self._path)
+        text = shell(name, self._path, edits=self._edits)
         tag = f'"{digest(text)}"'
 
         async def endpoint(request: Request) -> Response:
@@ -172,6 +180,20 @@ class _Served:
             if is_kept and answer.status == 200:
                 self._kept.put(key, answer)
         return _response(request, answer, tag if is_kept and answer.status == 200 else None)
+
+    async def edit(self, request: Request) -> Response:
+        """A change to an overview, which pages of this server send."""
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_SENT:
+                return _response(request, of_error("too long; choose fewer captures by a shorter selector", 413), None)
+        try:
+            arguments = msgspec.json.decode(body, type=dict[str, str])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return _response(request, of_error("not a change to an overview; reload the page", 400), None)
+        answer = await self._asked(request, f"edit {id(request)}", "edit", arguments, None)
+        return Response(status_code=499) if answer is None else _response(request, answer, None)
 
     async def _asked(
         self, request: Request, key: str, question: str, arguments: dict[str, str], state: str | None

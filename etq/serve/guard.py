@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+# What pages may send, to servers that take it.
+EDITS: Final = "/data/edit"
 # All interfaces.
 ANY: Final = ("0.0.0.0", "::", "")
 POLICY: Final = (
@@ -38,16 +40,18 @@ class Access:
 
     host   address that the server binds to
     token  None on the loopback
+    edits  whether they may change overviews
     """
 
     host: str
     port: int
     token: str | None = field(default=None, repr=False)
+    edits: bool = False
 
     @classmethod
-    def of(cls, host: str, port: int) -> Access:
+    def of(cls, host: str, port: int, *, edits: bool = False) -> Access:
         """Return the access to a server at an address; a token is made unless it is on the loopback."""
-        return cls(host, port, None if host in LOOPBACK else secrets.token_urlsafe(24))
+        return cls(host, port, None if host in LOOPBACK else secrets.token_urlsafe(24), edits)
 
     @property
     def url(self) -> str:
@@ -77,6 +81,11 @@ class Access:
     def is_token(self, text: str) -> bool:
         """Whether a text is the token, compared in constant time."""
         return self.token is None or hmac.compare_digest(text.encode(), self.token.encode())
+
+
+def _is_of(origin: str | None, host: str) -> bool:
+    """Whether a request's header `Origin` is a page of the host that its header `Host` names."""
+    return origin is not None and origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
 class AccessGuard:
@@ -123,7 +132,11 @@ class AccessGuard:
         if not self._access.is_host(host):
             wanted = ", ".join(dict.fromkeys([self._access.host, "localhost"]))
             return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}", []
-        if scope["method"] not in ("GET", "HEAD"):
+        if scope["method"] == "POST" and scope["path"] == EDITS and self._access.edits:
+            # Browsers name the page that sends; those of other sites, and of other ports here, must not.
+            if headers.get("sec-fetch-site", "same-origin") != "same-origin" or not _is_of(headers.get("origin"), host):
+                return HTTPStatus.FORBIDDEN, "only this server's own pages may change what it keeps", []
+        elif scope["method"] not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, "pages are only read", [(b"allow", b"GET, HEAD")]
         # Another site must not have this one work, even if it can't read the answer.
         if headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["path"].startswith("/data/"):

@@ -13,7 +13,7 @@ from etq.errors import printable
 from etq.report.page import STYLES, script_of, style_of
 
 # The pages by path, with their titles.
-PAGES: Final = {"captures": "Captures", "trends": "Trends", "compare": "Compare", "sql": "SQL"}
+PAGES: Final = {"captures": "Captures", "trends": "Trends", "overview": "Overviews", "compare": "Compare", "sql": "SQL"}
 # The order matters: a file comes after those that it uses.
 SCRIPTS: Final = (
     "fetching.js",
@@ -24,7 +24,9 @@ SCRIPTS: Final = (
     "captures.js",
     "capture.js",
     "compare.js",
+    "watching.js",
     "trends.js",
+    "overview.js",
     "results.js",
     "sql.js",
     "begin.js",
@@ -40,7 +42,7 @@ _SHELL: Final = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/assets/{style}">
 </head>
-<body class="served" data-page="{page}" data-source="{source}">
+<body class="served" data-page="{page}" data-source="{source}"{edits}>
 <a class="skip" href="#main">Skip to content</a>
 <noscript>This page draws itself with JavaScript, which is turned off.</noscript>
 <header class="top">
@@ -86,8 +88,8 @@ def assets() -> dict[str, Asset]:
     }
 
 
-def shell(page: str, source: str) -> str:
-    """Return the HTML of a page of a warehouse at `source`."""
+def shell(page: str, source: str, *, edits: bool = False) -> str:
+    """Return the HTML of a page of a warehouse at `source`, which may have controls that change overviews."""
     links = "".join(_link(name, title, name == page) for name, title in PAGES.items())
     used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
     source = printable(source)
@@ -97,6 +99,7 @@ def shell(page: str, source: str) -> str:
         style=assets()["pages.css"].name,
         page=page,
         source=html.escape(source),
+        edits=" data-edits" if edits else "",
         name=html.escape(name),
         links=links,
         scripts="\n".join(f'<script defer src="/assets/{assets()[each].name}"></script>' for each in used),

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from etq import catalog
-from etq.analysis.series import order_of
+from etq.analysis.series import check_keys, order_of
+from etq.analysis.watched import ITEMS, MOST_SERIES, Watched
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
@@ -22,10 +23,11 @@ Arguments = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Question:
-    """A question: the function that answers it, of an open warehouse or of the warehouse's path."""
+    """A question: the function that answers it, of an open warehouse, for reading or writing, or of its path."""
 
     of: Callable[[Any, Arguments], Payload]
     needs_warehouse: bool = True
+    writes: bool = False
 
 
 def status_of(error: EtqError) -> int:
@@ -169,6 +171,36 @@ def _trends(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data(trends_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
 
 
+def _overviews(warehouse: Warehouse, _: Arguments) -> Payload:
+    """What all overviews watch."""
+    return of_data({"items": columns_of(warehouse, ITEMS).as_data()})
+
+
+def _watched(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    """The values of the series that an item of an overview watches, and their changes."""
+    what = arguments.get("what") or "total"
+    given = [arguments.get(name) or None for name in ("item", "selector", "over", "by")]
+    watched = Watched.of(warehouse, what, *given)
+    tables = {}
+    for name, (query, parameters) in (("values", watched.values()), ("changes", watched.changes())):
+        tables[name] = columns_of(warehouse, query, **parameters).as_data()
+    return of_data({"over": watched.over, "most_series": MOST_SERIES, **tables})
+
+
+def _edit(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    """Add to an overview what it is to watch, or remove what has a number there."""
+    overview = arguments.get("overview", "")
+    if (number := arguments.get("remove")) is not None:
+        if not number.isdecimal():
+            raise EtqError(f"overview: {number!r} is not the number of what it watches; reload the page")
+        warehouse.unwatch(overview, int(number))
+        return of_data({"number": None})
+    given = {name: arguments.get(name) or None for name in ("item", "over", "by")}
+    check_keys(warehouse, given)
+    what, selector = arguments.get("what") or "total", arguments.get("selector") or None
+    return of_data({"number": warehouse.watch(overview, selector, what=what, **given)})
+
+
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for name in names:
@@ -217,6 +249,9 @@ QUESTIONS: Final[dict[str, Question]] = {
     "report": Question(_report),
     "difference": Question(_difference),
     "trends": Question(_trends),
+    "overviews": Question(_overviews),
+    "watched": Question(_watched),
+    "edit": Question(_edit, writes=True),
     "schema": Question(_schema, needs_warehouse=False),
     "sql": Question(_sql, needs_warehouse=False),
 }

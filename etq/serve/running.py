@@ -19,10 +19,11 @@ if TYPE_CHECKING:
 _MISSING = "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'"
 
 
-def run(path: str, host: str, port: int, *, opens: bool, report: Callable[[str], None]) -> None:
+def run(path: str, host: str, port: int, *, opens: bool, edits: bool, report: Callable[[str], None]) -> None:
     """Serve the pages of a warehouse or lake until the process is interrupted.
 
     opens   whether to open the first page in a browser
+    edits   whether pages can change overviews
     report  called with the text that users need to open a page
 
     Raises `EtqError` if the server's packages aren't installed or the port isn't free, `WarehouseError` if there is no
@@ -34,14 +35,17 @@ def run(path: str, host: str, port: int, *, opens: bool, report: Callable[[str],
     except ImportError:
         raise EtqError(_MISSING) from None
     path = expanded(path)
+    if edits and is_lake_path(path):
+        raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     _check(path)
     listener = bound(host, port)
     with listener:
-        access = Access.of(host, listener.getsockname()[1])
+        access = Access.of(host, listener.getsockname()[1], edits=edits)
         settings = settings_of(path, access)
         report(f"{path}: pages at {access.url}")
         if access.token is not None:
-            report("The link has a token; anyone who has it can read the warehouse. It is valid until the server ends.")
+            may = "read the warehouse and change its overviews" if edits else "read the warehouse"
+            report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
         if opens:
             webbrowser.open(access.url)
         uvicorn.Server(settings).run(sockets=[listener])

@@ -45,9 +45,9 @@ class ServedWarehouse:
         try:
             if not ask.needs_warehouse:
                 return ask.of(self.path, arguments)
-            if is_lake_path(self.path):
+            if is_lake_path(self.path) and not ask.writes:
                 return ask.of(self._opened_lake(state), arguments)
-            return ask.of(_limited(self._opened.enter_context(open(self.path, read_only=True))), arguments)
+            return ask.of(_limited(self._opened.enter_context(open(self.path, read_only=not ask.writes))), arguments)
         except EtqError as error:
             if is_out_of_memory(error.__cause__):
                 return of_error(TOO_LARGE, 500)

@@ -13,11 +13,11 @@ import duckdb
 
 from etq.database.functions import register_for
 from etq.database.results import subquery
+from etq.database.temporary import temporary_folder
 from etq.errors import QueryError, message_of
 from etq.lake.reading.connection import connect, read_parquet, see_only
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import Lake
-from etq.lake.reading.temporary import temporary_folder
 from etq.spark.columns import cells, schema
 from etq.spark.session import without_warnings
 from etq.warehouse.nearest import explained

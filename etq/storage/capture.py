@@ -112,7 +112,7 @@ def store(
     `reading` has the tables of new content, None to read them here. Returns the capture_id, and whether it is new. The
     caller holds a transaction.
     """
-    if _last_id(connection) == 0:
+    if last_id(connection) == 0:
         # The database is empty, so the content can't be known, and reading needn't wait for the hash.
         source.start_hashing()
         known = []
@@ -147,7 +147,7 @@ def store_new(connection: duckdb.DuckDBPyConnection, captures: Sequence[NewCaptu
 
     A single capture is inserted while it is read. The caller holds a transaction.
     """
-    first = _last_id(connection) + 1
+    first = last_id(connection) + 1
     keyed = dict(enumerate(captures, first))
     insert_new(connection, keyed)
     metrics = {key: each.options.discovered.metrics for key, each in keyed.items()}
@@ -198,7 +198,7 @@ def insert_new(
     return aside
 
 
-def _last_id(connection: duckdb.DuckDBPyConnection) -> int:
+def last_id(connection: duckdb.DuckDBPyConnection) -> int:
     """Return the largest capture_id, 0 in an empty database."""
     return int(connection.execute("SELECT coalesce(max(capture_id), 0) FROM captures").fetchall()[0][0])
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, islice
-from typing import Final
 
 import duckdb
 import pyarrow as pa
@@ -23,9 +22,6 @@ from etq.storage.inserting import EVENTS, insert_captures
 from etq.storage.naming import free_name
 from etq.storage.sources import Source
 
-# Tables that are empty for most files. If DuckDB knows this when it plans a query, it leaves out their part of the
-# plan.
-RARE_TABLES: Final = ("device_events", "trace_memory")
 # The rows of a capture by table.
 Read = Mapping[str, list[Rows]]
 
@@ -64,9 +60,6 @@ def fill(connection: duckdb.DuckDBPyConnection, tables: Iterable[str], read: Rea
             connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
         elif rows:
             insert_captures(connection, [(1, [(table, part) for part in rows])])
-        elif table in RARE_TABLES and not connection.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall():
-            connection.execute(f"ALTER TABLE {table} RENAME TO _no_{table}")
-            connection.execute(f"CREATE VIEW {table} AS FROM _no_{table} WHERE false")
 
 
 def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:
@@ -82,8 +75,6 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
-    for table in views & set(RARE_TABLES):
-        connection.execute(f"DROP VIEW {table}; ALTER TABLE _no_{table} RENAME TO {table}")
     reading = read_capture(source.content, source.uri, options.clock_bits)
     zero_copy = EVENTS in views
     read = _load(connection, 2, reading, source, options, lambda table, rows: _is_in_place(table, rows, zero_copy))

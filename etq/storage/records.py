@@ -1,4 +1,4 @@
-"""Storing ETRecords in a warehouse."""
+"""Storing ETRecords and programs in a warehouse."""
 
 from __future__ import annotations
 
@@ -34,3 +34,10 @@ def store_read(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> tup
 def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
     """Read and store an ETRecord; see `store_once`."""
     return store_once(connection, "records", source, name, read_etrecord(source.content, source.uri))
+
+
+def store_program(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
+    """Read and store a program; see `store_once`."""
+    from etq.ingest.program.reader import read_program
+
+    return store_once(connection, "programs", source, name, read_program(source.content, source.uri))

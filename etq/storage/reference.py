@@ -9,6 +9,7 @@ import duckdb
 
 from etq.errors import WarehouseError
 from etq.ingest.metrics.reference_values import Outputs, hash_of, read_reference
+from etq.storage.capture import last_id
 from etq.storage.inserting import insert
 from etq.storage.naming import check_name_is_free
 from etq.storage.values import insert_rows
@@ -29,7 +30,7 @@ def store_reference(
     method = _method_of(connection, record_id, record_name, graph)
     sha256 = hash_of(values, graph, record_sha256)
     known = connection.execute("SELECT capture_id FROM captures WHERE sha256 = ?", [sha256]).fetchall()
-    capture_id = known[0][0] if known else _next_id(connection)
+    capture_id = known[0][0] if known else last_id(connection) + 1
     wanted = f"{record_name}-reference" if name is None and not known else name
     if wanted is not None:
         check_name_is_free(connection, "captures", wanted, capture_id)
@@ -54,10 +55,6 @@ def store_reference(
         else:
             insert(connection, table, capture_id, rows)
     return capture_id, True
-
-
-def _next_id(connection: duckdb.DuckDBPyConnection) -> int:
-    return int(connection.execute("SELECT coalesce(max(capture_id), 0) + 1 FROM captures").fetchall()[0][0])
 
 
 def _method_of(connection: duckdb.DuckDBPyConnection, record_id: int, record_name: str, graph: str) -> str:

@@ -53,6 +53,7 @@ class Verdict:
     base_captures: int = 0
     new_captures: int = 0
     note: str | None = None
+    may_be: str | None = None  # of an op of one side: the note's words before the ops that it may be on the other
     # Of level capture: the state of one.
     capture_id: int = 0
     step: int = 0
@@ -196,6 +197,7 @@ class _Comparison:
         samples, (verdict, note) = self.samples, self._decided(item)
         found = Verdict(samples.index, item.level, samples.scopes[item.row], samples.items[item.row], verdict)
         found.base_ticks, found.new_ticks, found.share, found.note = item.base_ticks, item.new_ticks, item.share, note
+        found.may_be = words.MAY_BE.get(verdict)
         if (test := item.test) is not None:
             found.base_captures, found.new_captures = test.base_captures, test.new_captures
             found.base_ticks, found.new_ticks = test.base_ticks, test.new_ticks

@@ -17,6 +17,16 @@ from etq.verdicts.samples import Flags, Numbers, Samples, median, medians
 DEVIATION = 1.4826
 # With fewer captures a side there is no verdict.
 LEAST = 3
+# Ops are of one group if their shifts differ by at most this, or by so many standard errors of the median op. No
+# derivation is recorded for these two and for `_APART`: the rates of docs/explanation/error-rates.md are measured with
+# them, and the tests' own implementation has the same.
+_WIDTH, _ERRORS_OF_WIDTH = 0.01, 1.5
+# Added to each op's squared error, (1 %)²: an op whose error is estimated as almost 0 does not outweigh all others.
+_LEAST_SQUARED_ERROR = 0.0001
+# So much of the largest weight is as large: sums of the same ops may differ in their last digits.
+_AS_LARGE = 0.999999
+# A second group moved at least so far from the first, 4.5 %.
+_APART = 0.045
 
 
 @dataclass(frozen=True)
@@ -66,9 +76,9 @@ def states(samples: Samples) -> States:
     return States(is_single, has_factor, groups.is_scattered, factors, off, is_disturbed, groups.other)
 
 
-def common_shift(samples: Samples, states: States) -> float | None:
+def common_shift(samples: Samples, found: States) -> float | None:
     """The mean factor of new less that of base; None if a side has no capture that is used."""
-    base, new = (states.factors[side & states.is_used] for side in (samples.is_base, samples.is_new))
+    base, new = (found.factors[side & found.is_used] for side in (samples.is_base, samples.is_new))
     return float(new.mean() - base.mean()) if len(base) and len(new) else None
 
 
@@ -114,35 +124,36 @@ def op_groups(deviations: Numbers, factors: Numbers, is_new: Flags) -> Groups:
     side differ so much that it can't be determined which of two groups moved less. Without this rule, where half of the
     ops took 10 % longer, others were blamed in 5 to 27 % of comparisons.
     """
-    shifts, errors = _moved(deviations, factors, is_new)
-    known = np.isfinite(shifts)
-    shift, squares = shifts[known], errors[known]
-    error = 2 * _error(factors, is_new)
+    shifts, squared_errors = _moved(deviations, factors, is_new)
+    is_known = np.isfinite(shifts)
+    shift, squared_error = shifts[is_known], squared_errors[is_known]
     if not len(shift):
         return Groups(False, None, np.nan)
-    width = max(0.01, 1.5 * float(np.sqrt(median(squares))))
-    scaled, weight = shift / width, 1 / (0.0001 + squares)
-    apart = scaled[None] - scaled[:, None]
-    near = (scaled[None] >= scaled[:, None] - 1) & (scaled[None] <= scaled[:, None] + 1)
-    weights = near @ weight
-    within = np.where(np.abs(apart) <= 2, weights[None], 0).max(axis=1)
-    # Sums of the same ops may differ in their last digits.
-    peaks = (weights >= 0.999999 * within) & (near.sum(axis=1) >= 3) & (4 * weights >= weight.sum())
-    if not peaks.any():
+    width = max(_WIDTH, _ERRORS_OF_WIDTH * float(np.sqrt(median(squared_error))))
+    weight = 1 / (_LEAST_SQUARED_ERROR + squared_error)
+    # The ops within a width of each op are its neighbours. It is the middle of a group if no op within two widths has
+    # heavier neighbours; a group has 3 ops, and a quarter of the weight.
+    place = shift / width
+    are_neighbours = (place[None] >= place[:, None] - 1) & (place[None] <= place[:, None] + 1)
+    weight_around = are_neighbours @ weight
+    largest_around = np.where(np.abs(place[None] - place[:, None]) <= 2, weight_around[None], 0).max(axis=1)
+    is_middle = weight_around >= _AS_LARGE * largest_around
+    is_middle &= (are_neighbours.sum(axis=1) >= 3) & (4 * weight_around >= weight.sum())
+    if not is_middle.any():
         return Groups(False, None, np.nan)
-    middles = (near @ (weight * shift)) / weights
-    middle = float(min(middles[peaks], key=abs))
-    others = [np.average(shift[side], weights=weight[side]) for side in _sides_of(shift, middle, weight)]
-    other = float(min(others, key=lambda mean: abs(abs(mean) - abs(middle)))) if others else np.nan
-    is_scattered = abs(abs(other) - abs(middle)) < error
+    group_shifts = (are_neighbours @ (weight * shift)) / weight_around
+    least = float(min(group_shifts[is_middle], key=abs))
+    others = [np.average(shift[side], weights=weight[side]) for side in _sides_of(shift, least, weight)]
+    other = float(min(others, key=lambda mean: abs(abs(mean) - abs(least)))) if others else np.nan
+    is_scattered = abs(abs(other) - abs(least)) < 2 * _error(factors, is_new)
     unmoved = np.zeros(len(shifts), np.bool_)
-    unmoved[known] = np.abs(shift - middle) <= 2 * width
+    unmoved[is_known] = np.abs(shift - least) <= 2 * width
     return Groups(bool(is_scattered), unmoved if unmoved.any() else None, other)
 
 
-def _sides_of(shift: Numbers, middle: float, weight: Numbers) -> list[Flags]:
-    """The ops that moved 4.5 % further up, and those further down, if they have a quarter of the weight."""
-    sides = [shift - middle > 0.045, middle - shift > 0.045]
+def _sides_of(shift: Numbers, least: float, weight: Numbers) -> list[Flags]:
+    """The ops that moved 4.5 % further up than a group, and further down, if they have a quarter of the weight."""
+    sides = [shift - least > _APART, least - shift > _APART]
     return [side for side in sides if side.any() and 4 * weight[side].sum() >= weight.sum()]
 
 

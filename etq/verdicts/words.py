@@ -11,6 +11,13 @@ BETTER, WORSE, DIFFERS = "better", "worse", "differs"
 ADDED, REMOVED, CONDITIONS_DIFFER = "added", "removed", "conditions differ"
 MORE_CALLS, FEWER_CALLS, OTHER_SHAPES = "more calls", "fewer calls", "other shapes"
 
+# By what names the scripts of pages ask for verdicts.
+KEYS = {
+    "slower": SLOWER, "faster": FASTER, "better": BETTER, "worse": WORSE, "same": SAME, "open": OPEN, "added": ADDED,
+    "removed": REMOVED,
+}  # fmt: skip
+# What stands before the ops that an op of one side may be on the other side.
+MAY_BE = {REMOVED: "may have become", ADDED: "may have been"}
 # What a page or a sentence shows instead of a verdict's word.
 SHOWN = {SAME: "about the same", TOO_FEW: "too few captures to tell"}
 # Verdicts on totals as the first words of a page.
@@ -89,7 +96,9 @@ def unstable_side(slow: int, captures: int, off: float, is_interleaved: bool) ->
 
 def unstable_left_out(change: float, is_interleaved: bool) -> str:
     """Why a total is unstable that is slower with the captures that are left out."""
-    return f"+{100 * change:.1f} % with disturbed captures, which are left out of the change: {again(is_interleaved)}"
+    return (
+        f"with the disturbed captures, which are left out, the change is +{100 * change:.1f} %: {again(is_interleaved)}"
+    )
 
 
 def left_out(excluded: int, change: float, low: float | None, high: float | None, is_interleaved: bool) -> str:

@@ -366,8 +366,7 @@ class Warehouse(Views):
         # Imported here, as queries don't need the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
-        from etq.storage.programs import store_program
-        from etq.storage.records import store_record
+        from etq.storage.records import store_program, store_record
         from etq.storage.sources import source_of
 
         if keep_values and debug_buffer is None:
@@ -471,7 +470,7 @@ class Warehouse(Views):
         Raises `FormatError` for a file that can't be read or is damaged, `WarehouseError` for a name that is taken
         and for a warehouse that can't be written.
         """
-        from etq.storage.programs import store_program
+        from etq.storage.records import store_program
 
         program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
         query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
@@ -627,6 +626,40 @@ class Warehouse(Views):
 
         key = self._key(capture)
         return self._database.write(lambda: set_phases_from_metrics(self.connection, key))
+
+    def watch(
+        self,
+        overview: str,
+        selector: str | None = None,
+        *,
+        what: str = "total",
+        item: str | None = None,
+        over: str | None = None,
+        by: str | None = None,
+    ) -> int:
+        """Add the series of a trend to an overview, which is created if it doesn't exist. Returns their number there.
+
+        The other parameters are those of `trend`. Raises `QueryError` if there is no such trend, `EtqError` for an
+        invalid name, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.overviews import add_item
+
+        self._database.check_writable()
+        query = 'SELECT 1 FROM trend($what, $item, $selector, over := $over, "by" := $by) LIMIT 1'
+        by = by or None
+        given = {"what": what, "item": item, "selector": selector, "over": over}
+        self.rows(query, **given, by=by or "model,device,backend")
+        watched = {"what": what, "item": item, "selector": selector, "ordered_by": over, "separated_by": by}
+        return self._database.write(lambda: add_item(self.connection, overview, watched))
+
+    def unwatch(self, overview: str, number: int) -> None:
+        """Remove what has that number from an overview, which is gone when it watches nothing.
+
+        Raises `EtqError` for an unknown overview or number, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.overviews import remove_item
+
+        self._database.write(lambda: remove_item(self.connection, overview, number))
 
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.

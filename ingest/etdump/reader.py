@@ -131,9 +131,8 @@ class _Reader:
     def _read_runs(self, runs: Tables, dump_index: int, data: Any) -> Iterator[Batch]:
         codes, names = encode_strings(runs.buffer, runs.spans("name", 1), "RunData.name")
         first_run = len(self.runs)
-        self.runs.name += [names[code] or "" for code in codes.tolist()]
-        self.runs.dump_index += [dump_index] * len(runs)
-        self.runs.bundled_input_index += runs.scalar("bundled_input_index").tolist()
+        names_of_runs = [names[code] or "" for code in codes.tolist()]
+        self.runs.add(names_of_runs, dump_index, runs.scalar("bundled_input_index").tolist())
         yield from self._allocators(runs, first_run)
         spans = runs.spans("events", 4)
         runs.buffer.claim(4 * spans.total(), "RunData.events")

@@ -75,6 +75,8 @@ def read_repeated(runs: Tables, spans: Spans, stretch: range, first: int) -> Eve
     if layout is None or words is None or not _are_repeated(words, layout, distance):
         return None
     one = read_slice(runs, spans, first, first + events)
+    if one.columns:
+        return None
     start, end = (_times(words, _columns(layout, each)) for each in layout.times)
     return replace(one, codes=np.tile(one.codes, len(stretch)), start=start, elapsed=end - start)
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from etq.errors import FormatError
+from etq.ingest.arrow import blobs
 from etq.ingest.dictionary import encode_rows, encode_strings
 from etq.ingest.etdump.debug_values import read_debug_values
 from etq.ingest.etdump.schema import ALLOCATION_EVENT, DEBUG_EVENT, EVENT, PROFILE_EVENT
@@ -54,7 +56,7 @@ def read_slice(runs: Tables, spans: Spans, first: int, last: int) -> EventSlice:
         keys,
         start,
         elapsed,
-        _metadata(profile, profile_at, len(events)),
+        _columns(profile),
         (allocation_at, allocation.scalar("allocator_id"), sizes),
         values,
     )
@@ -109,14 +111,15 @@ def _debug_keys(debug: Tables, values: DebugValues) -> tuple[npt.NDArray[np.int6
     ]
 
 
-def _metadata(profile: Tables, profile_at: Positions, events: int) -> list[bytes | None] | None:
+def _columns(profile: Tables) -> dict[str, pa.Array]:
+    """Return the columns of `event_ticks` that few dumps have, with a value for each profile event."""
     spans = profile.spans("delegate_debug_metadata", 1)
     filled = np.flatnonzero(spans.count)
     if not len(filled):
-        return None
+        return {}
     profile.buffer.claim(spans.total(), "ProfileEvent.delegate_debug_metadata")
-    found: list[bytes | None] = [None] * events
+    metadata: list[bytes | None] = [None] * len(profile)
     for at in filled:
         begin = int(spans.start[at])
-        found[int(profile_at[at])] = profile.buffer.bytes[begin : begin + int(spans.count[at])].tobytes()
-    return found
+        metadata[at] = profile.buffer.bytes[begin : begin + int(spans.count[at])].tobytes()
+    return {"delegate_metadata": blobs(metadata)}

@@ -333,7 +333,8 @@ class _Record:
 
     def _instruction(self, method: str, written: str) -> int:
         if not written.isascii() or not written.isdigit() or len(written) > 9:
-            raise FormatError(self.path, f"a map of method {method} has the instruction {written!r}; expected a number")
+            problem = f"the debug handle or delegate map of method {method} has the key {written!r}"
+            raise FormatError(self.path, f"{problem}; expected the number of an instruction")
         return int(written)
 
     def _find_lost_handles(self, handles: HandleMap, edges: list[StoredGraph], rows: GraphRows) -> None:

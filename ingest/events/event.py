@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,7 +55,7 @@ class EventSlice:
     keys        the distinct `EventKey`s of the slice
     start       [n] start_time of profile events in ticks, its 64 bits as a signed integer; 0 for other events
     elapsed     [n] end_time - start_time of profile events in ticks, modulo 2**64, signed; 0 for other events
-    metadata    [n] delegate_debug_metadata, None where absent or empty; or None if no event has any
+    columns     [p] columns of `event_ticks`, by name, of the profile events; without columns that are NULL for all
     allocations [m] place in the slice, allocator_id and size in bytes of the allocation events
     values      what the debug events logged; None if there are none
     """
@@ -63,6 +64,6 @@ class EventSlice:
     keys: list[EventKey]
     start: Ticks
     elapsed: Ticks
-    metadata: list[bytes | None] | None
+    columns: Mapping[str, pa.Array]
     allocations: tuple[Positions, npt.NDArray[np.int32], npt.NDArray[np.int64]]
     values: DebugValues | None

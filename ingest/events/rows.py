@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from etq.ingest.arrow import batch, blobs, flags, integers, numbers, texts
+from etq.ingest.arrow import batch, flags, integers, numbers, texts
 from etq.ingest.events import classify as signatures
 from etq.ingest.events.blocks import SignatureRow, Structure, occurrences
 from etq.ingest.events.event import DEBUG, OUTPUT, DebugValues, EventKey, EventSlice
@@ -37,6 +37,15 @@ EVENT_TICKS: Final = pa.schema(
 )
 
 
+def event_batch(columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
+    """Return rows of `event_ticks`; columns that are not given are NULL."""
+    rows = len(columns["run_index"])
+    arrays = [
+        columns[name] if name in columns else pa.nulls(rows, EVENT_TICKS.field(name).type) for name in EVENT_TICKS.names
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=EVENT_TICKS)
+
+
 @dataclass
 class Runs:
     """The RunDatas of a file, in order: every list has one entry per run."""
@@ -48,6 +57,12 @@ class Runs:
 
     def __len__(self) -> int:
         return len(self.name)
+
+    def add(self, names: Sequence[str], dump_index: int, bundled_input_index: Sequence[int] | None = None) -> None:
+        """Add runs of a dump, whose `block_index` follows; without `bundled_input_index`, it is -1: not written."""
+        self.name += names
+        self.dump_index += [dump_index] * len(names)
+        self.bundled_input_index += [-1] * len(names) if bundled_input_index is None else bundled_input_index
 
     def rows(self) -> pa.RecordBatch:
         """The table `runs`."""
@@ -84,7 +99,7 @@ def event_ticks(
     chosen: Mask | None,
     detached: Mask | None,
 ) -> pa.RecordBatch:
-    """Return the table `event_ticks` of the chosen events (None: all); without slices, events have no metadata.
+    """Return the table `event_ticks` of the chosen events (None: all), with the columns that slices have.
 
     `detached` is a mask over all events: true for events that don't count within their parents (None: all count).
     """
@@ -101,31 +116,37 @@ def event_ticks(
     is_detached = np.zeros(len(run_index), np.bool_)
     if detached is not None:
         is_detached = detached if chosen is None else detached[chosen]
-    columns = [
-        run_index,
-        column(place.event_index, np.int32),
-        column(structure.signature, np.int32),
-        column(structure.occurrence, np.int32),
-        index(structure.parent),
-        pa.nulls(len(run_index), pa.int32()),
-        index(structure.execute),
-        column(start, np.int64),
-        column(elapsed, np.int64),
-        _metadata(slices, chosen) if slices else pa.nulls(len(start), pa.binary()),
-        flags(is_detached),
-        pa.nulls(len(run_index), pa.int64()),
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
+    return event_batch(
+        {
+            "run_index": run_index,
+            "event_index": column(place.event_index, np.int32),
+            "signature_index": column(structure.signature, np.int32),
+            "occurrence": column(structure.occurrence, np.int32),
+            "parent_index": index(structure.parent),
+            "execute_index": index(structure.execute),
+            "start_ticks": column(start, np.int64),
+            "elapsed_ticks": column(elapsed, np.int64),
+            "is_detached": flags(is_detached),
+            **_columns(slices, chosen),
+        }
+    )
 
 
-def _metadata(slices: Sequence[EventSlice], chosen: Mask | None) -> pa.Array:
-    if all(part.metadata is None for part in slices):
-        return pa.nulls(sum(len(part.codes) for part in slices) if chosen is None else int(chosen.sum()), pa.binary())
-    parts = [part.metadata if part.metadata is not None else [None] * len(part.codes) for part in slices]
-    values = [value for part in parts for value in part]
+def _columns(slices: Sequence[EventSlice], chosen: Mask | None) -> dict[str, pa.Array]:
+    """Return the columns that a slice has, NULL for the chosen events of other slices."""
+    names = dict.fromkeys(name for part in slices for name in part.columns)
+    if not names:
+        return {}
+    sizes = [len(part.codes) for part in slices]
     if chosen is not None:
-        values = [value for value, wanted in zip(values, chosen.tolist(), strict=True) if wanted]
-    return blobs(values)
+        sizes = [int(part.sum()) for part in np.split(chosen, np.cumsum(sizes)[:-1])]
+    nulls = {name: EVENT_TICKS.field(name).type for name in names}
+    return {
+        name: pa.concat_arrays(
+            [part.columns.get(name, pa.nulls(size, type)) for part, size in zip(slices, sizes, strict=True)]
+        )
+        for name, type in nulls.items()
+    }
 
 
 def allocators(run_index: Indexes, allocator_id: Indexes, names: Sequence[str | None]) -> pa.RecordBatch:

@@ -126,9 +126,7 @@ class _Reader:
             np.zeros(len(members), np.bool_),
             order - before,
         )
-        self.runs.name += names
-        self.runs.dump_index += [0] * len(members)
-        self.runs.bundled_input_index += [-1] * len(members)
+        self.runs.add(names, dump_index=0)
         self.runs.block_index += [pattern.block_index for pattern in patterns]
         place = Place(first + run, np.arange(len(run)) - before)
         detached = find_detached(self.keys, self.clock, structure, np.concatenate(codes), start, elapsed, before)

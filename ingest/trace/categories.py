@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from etq.ingest.trace.classes import rules
 from etq.ingest.trace.columns import TraceColumns
 from etq.ingest.trace.scanner import DeviceEvent
-from etq.ingest.trace.types import Entries, Part
+from etq.ingest.trace.types import Entries, Part, lenient
 
 # How many events of a category are looked at.
 _SAMPLED: Final = 32
 # How many categories a finding names.
 _NAMED: Final = 5
-_events: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
-_event: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
+_events, _event = lenient(DeviceEvent)
 
 
 def unknown_work(columns: TraceColumns, entries: Entries) -> frozenset[str]:
@@ -57,14 +55,7 @@ def _counted(is_of: npt.NDArray[np.bool_]) -> str:
 def _have_devices(entries: Entries, places: npt.NDArray[np.int64]) -> bool:
     """Whether one of the events at these places names a device or stream."""
     read: list[DeviceEvent] = []
-    entries.decode(Part(np.sort(places), _events, _of_device, read.extend))
+    entries.decode(Part(np.sort(places), _events, _event, read.extend))
     return any(
         each.args is not None and (each.args.device is not None or each.args.stream is not None) for each in read
     )
-
-
-def _of_device(entry: msgspec.Raw) -> DeviceEvent:
-    try:
-        return _event.decode(entry)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return DeviceEvent()

@@ -25,7 +25,7 @@ from etq.ingest.trace.scanner import (
     MemoryArguments,
     MemoryEvent,
 )
-from etq.ingest.trace.types import Entries, Part
+from etq.ingest.trace.types import Entries, Part, lenient
 
 Whole = npt.NDArray[np.int64]
 Places: TypeAlias = "Whole | slice"
@@ -36,12 +36,9 @@ BEYOND: Final = 4.6e15
 MOST: Final = 1e15
 MOST_BYTES: Final = 2**53
 
-_devices: Final = msgspec.json.Decoder(list[DeviceEvent], strict=False)
-_device: Final = msgspec.json.Decoder(DeviceEvent, strict=False)
-_calls: Final = msgspec.json.Decoder(list[CallEvent], strict=False)
-_call: Final = msgspec.json.Decoder(CallEvent, strict=False)
-_memories: Final = msgspec.json.Decoder(list[MemoryEvent], strict=False)
-_memory: Final = msgspec.json.Decoder(MemoryEvent, strict=False)
+_devices, _device = lenient(DeviceEvent)
+_calls, _call = lenient(CallEvent)
+_memories, _memory = lenient(MemoryEvent)
 _NO_DEVICE: Final = DeviceArguments()
 _NO_MEMORY: Final = MemoryArguments()
 # The fields of `DeviceArguments` from this one on are raw JSON.
@@ -69,7 +66,7 @@ class DeviceDetails:
         # The calls of a kernel mostly have the same details, so that few are converted.
         self._distinct = Numbered()
         self._codes = array("q")
-        self.part = Part(at[self._order], _devices, _of_device, self._add)
+        self.part = Part(at[self._order], _devices, _device, self._add)
 
     def _add(self, events: Sequence[DeviceEvent]) -> None:
         for event in events:
@@ -119,7 +116,7 @@ class MemoryDetails:
     def __init__(self, memory: Sequence[tuple[int, int, float]]) -> None:
         self._kept = [each for each in memory if abs(each[2]) < BEYOND]
         self._rows: list[tuple[Any, ...]] = []
-        self.part = Part(np.array([at for at, _, _ in self._kept], np.int64), _memories, _of_memory, self._add)
+        self.part = Part(np.array([at for at, _, _ in self._kept], np.int64), _memories, _memory, self._add)
 
     def _add(self, events: Sequence[MemoryEvent]) -> None:
         self._rows += [astuple(event.args or _NO_MEMORY) for event in events]
@@ -152,7 +149,7 @@ def _bytes(entries: Entries, sizes: Sequence[int | None], codes: Whole, calls: W
         return _sizes(sizes, codes)
     written, of_call = np.unique(calls[places], return_inverse=True)
     events: list[CallEvent] = []
-    entries.decode(Part(written, _calls, _of_call, events.extend))
+    entries.decode(Part(written, _calls, _call, events.extend))
     of_calls = [event.args.size if event.args else None for event in events]
     every = [sizes[code] for code in codes.tolist()]
     for place, call in zip(places.tolist(), of_call.tolist(), strict=True):
@@ -165,30 +162,6 @@ def _stream_of(written: int | str | None) -> int | str | None:
     """Return the number of a stream that is written as a text, as of other ids; else what is written."""
     is_number = isinstance(written, str) and written.isascii() and written.isdecimal() and len(written) < 20
     return int(written) if is_number and written is not None else written
-
-
-def _of_device(entry: msgspec.Raw) -> DeviceEvent:
-    """Return an entry's details about a device, an empty object if its arguments have another tool's layout."""
-    try:
-        return _device.decode(entry)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return DeviceEvent()
-
-
-def _of_call(entry: msgspec.Raw) -> CallEvent:
-    """Return an entry's size of what it copies, an empty object if its arguments have another tool's layout."""
-    try:
-        return _call.decode(entry)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return CallEvent()
-
-
-def _of_memory(entry: msgspec.Raw) -> MemoryEvent:
-    """Return an entry's details about memory, an empty object if its arguments have another tool's layout."""
-    try:
-        return _memory.decode(entry)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return MemoryEvent()
 
 
 def _texts(written: Sequence[bytes], codes: Whole) -> pa.Array:

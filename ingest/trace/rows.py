@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
-from etq.ingest.events.rows import EVENT_TICKS
+from etq.ingest.events.rows import event_batch
 from etq.ingest.trace.calls import family_of
 from etq.ingest.trace.categories import unknown_work
 from etq.ingest.trace.classes import Class
@@ -170,21 +170,20 @@ def _event_ticks(slices: Slices, signature: Whole, order: Whole) -> Iterator[pa.
         run, parent = slices.run[rows], slices.parent[rows]
         is_root = parent < 0
         parent_run = slices.run[parent]
-        columns = [
-            numbers(run.astype(np.int32)),
-            numbers(slices.at[rows]),
-            numbers(signature[rows].astype(np.int32)),
-            numbers(occurrence[begin : begin + _BATCH]),
-            numbers(slices.at[parent], is_root),
-            numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
-            pa.nulls(len(rows), pa.int32()),
-            numbers(slices.start[rows]),
-            numbers(slices.elapsed[rows]),
-            pa.nulls(len(rows), pa.binary()),
-            flags(np.zeros(len(rows), np.bool_)),
-            numbers(slices.overlap[rows], slices.overlap[rows] == 0),
-        ]
-        yield pa.RecordBatch.from_arrays(columns, schema=EVENT_TICKS)
+        yield event_batch(
+            {
+                "run_index": numbers(run.astype(np.int32)),
+                "event_index": numbers(slices.at[rows]),
+                "signature_index": numbers(signature[rows].astype(np.int32)),
+                "occurrence": numbers(occurrence[begin : begin + _BATCH]),
+                "parent_index": numbers(slices.at[parent], is_root),
+                "parent_run_index": numbers(parent_run.astype(np.int32), is_root | (parent_run == run)),
+                "start_ticks": numbers(slices.start[rows]),
+                "elapsed_ticks": numbers(slices.elapsed[rows]),
+                "is_detached": flags(np.zeros(len(rows), np.bool_)),
+                "overlap_ticks": numbers(slices.overlap[rows], slices.overlap[rows] == 0),
+            }
+        )
 
 
 def _threads(columns: TraceColumns) -> pa.RecordBatch:

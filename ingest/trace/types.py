@@ -104,6 +104,21 @@ class Part(Generic[Event]):
         return True
 
 
+def lenient(type: type[Event]) -> tuple[msgspec.json.Decoder[list[Event]], Callable[[msgspec.Raw], Event]]:
+    """Return what decodes a list of entries, and what decodes one: to an empty object if its arguments have another
+    tool's layout.
+    """
+    decoder = msgspec.json.Decoder(type, strict=False)
+
+    def one(entry: msgspec.Raw) -> Event:
+        try:
+            return decoder.decode(entry)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return type()
+
+    return msgspec.json.Decoder(list[type], strict=False), one  # type: ignore[valid-type]
+
+
 class Entries:
     """A trace's JSON, read in parts as needed. Raises `FormatError` for a damaged gzip.
 

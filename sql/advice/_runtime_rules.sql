@@ -3,7 +3,7 @@
 CREATE MACRO _advice_capture(capture_key, unit) AS TABLE
 SELECT k.capture_id, k.record_id, k.profiling_level, k.time_scale, a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
-JOIN captures AS k ON k.capture_id = a.capture_id
+JOIN captures AS k USING (capture_id)
 WHERE k.format NOT IN ('torch_trace', 'reference');
 
 -- Evidence: one clock of a capture (the runtime's, or that of its delegates' events)
@@ -19,8 +19,7 @@ durations AS (
         e.duration_ticks AS ticks,
         count(*) AS number
     FROM _advice_capture(capture_key, unit) AS a
-    JOIN (FROM events AS i WHERE i.capture_id = capture_key) AS e
-        ON e.capture_id = a.capture_id
+    JOIN (FROM events AS i WHERE i.capture_id = capture_key) AS e USING (capture_id)
     WHERE e.value_unit = 'ticks'
         AND e.clock <> 'synthetic'
         -- Events that are in no total need no precise clock.
@@ -155,7 +154,8 @@ FROM (
     ),
     (
         'short debug buffer', 'medium',
-        'Give the runtime a larger debug buffer, and use the buffer of this run.'
+        'Give the runtime a larger debug buffer, and pass the debug buffer that the '
+        || 'same run wrote as the dump.'
     ),
     (
         'half-written', 'medium',
@@ -183,9 +183,8 @@ logged AS (
             WHERE t.event_index <> t.execute_index AND s.kind <> 'delegate'
         ) AS events
     FROM advised AS a
-    JOIN event_ticks AS t ON t.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    JOIN event_ticks AS t USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.execute_index IS NOT NULL
     GROUP BY t.run_index
 ),
@@ -196,7 +195,7 @@ timed_runs AS MATERIALIZED (
     SELECT j.*, l.events, runs = 'all' OR j.is_typical AS is_steady
     FROM _classified_runs(capture_key, unit, steps, phase, method, 'all') AS j
     CROSS JOIN advised AS a
-    JOIN logged AS l ON l.run_index = j.run_index
+    JOIN logged AS l USING (run_index)
     WHERE a.profiling_level IS DISTINCT FROM 'debug'
 ),
 classified_times AS (
@@ -256,9 +255,8 @@ times AS MATERIALIZED (
     ) AS a
     CROSS JOIN (SELECT count(*) AS runs FROM timed_runs AS g WHERE g.is_steady) AS n
     CROSS JOIN classified_times AS o
-    LEFT JOIN signature_ops AS m
-        ON m.capture_id = a.capture_id AND m.signature_index = o.signature_index
-    LEFT JOIN readers AS r ON r.signature_index = o.signature_index
+    LEFT JOIN signature_ops AS m USING (capture_id, signature_index)
+    LEFT JOIN readers AS r USING (signature_index)
 ),
 placed_ops AS (
     SELECT
@@ -349,11 +347,11 @@ all_runs AS MATERIALIZED (
 found AS (
     SELECT f.rule, f.detail, 'in findings' AS evidence
     FROM advised AS a
-    JOIN findings AS f ON f.capture_id = a.capture_id
+    JOIN findings AS f USING (capture_id)
     UNION ALL
     SELECT f.rule, 'the record ' || r.name || ' ' || f.detail, 'in record_findings'
     FROM advised AS a
-    JOIN records AS r ON r.record_id = a.record_id
+    JOIN records AS r USING (record_id)
     JOIN record_findings AS f ON f.record_id = r.record_id
 ),
 -- A run spends much of its time outside of kernels and delegates: a tenth, half of which
@@ -491,7 +489,7 @@ first_runs AS (
     FROM timed_runs AS g
     JOIN loading AS p
         ON p.run_index = g.run_index AND p.component = 'first run excess'
-    JOIN later_runs AS l ON l.block_index = g.block_index
+    JOIN later_runs AS l USING (block_index)
     CROSS JOIN all_runs AS r
     WHERE g.is_first AND g.execute > l.p90 AND 100e0 * p.total >= 20 * g.middle
 ),
@@ -557,7 +555,7 @@ results AS (
         NULL::DOUBLE AS time_at_stake,
         NULL::DOUBLE AS share_percent
     FROM found AS f
-    JOIN _advised_findings() AS k ON k.rule = f.rule
+    JOIN _advised_findings() AS k USING (rule)
     UNION ALL BY NAME
     SELECT
         'logged values' AS rule,

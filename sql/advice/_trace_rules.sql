@@ -54,7 +54,7 @@ WITH
 clock AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 -- The time of each device from its first event to the end of its last.
 spans AS MATERIALIZED (
@@ -184,7 +184,8 @@ above_roof AS (
         o.family,
         o.bound,
         any_value(o.device) AS device,
-        100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r) AS time_share,
+        100 * sum(o.ticks)::DOUBLE / (SELECT sum(r.ticks) FROM rated AS r)
+            AS time_share,
         100 * (sum(o.ticks) - sum(o.least_ticks))::DOUBLE
             / (SELECT sum(r.ticks) FROM rated AS r) AS share,
         sum(o.ticks) - sum(o.least_ticks) AS ticks,
@@ -255,7 +256,7 @@ SELECT
     END AS remedy,
     s.unit
 FROM idle AS s
-LEFT JOIN _advised_calls() AS k ON k.cause = s.cause
+LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
 UNION ALL BY NAME
 -- What an op takes of the critical path, from the start of the recording to its end,
@@ -299,7 +300,7 @@ SELECT
     END AS remedy,
     s.unit
 FROM critical AS s
-LEFT JOIN _advised_calls() AS k ON k.cause = s.cause
+LEFT JOIN _advised_calls() AS k USING (cause)
 UNION ALL BY NAME
 SELECT
     'device time' AS rule,

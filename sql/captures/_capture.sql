@@ -33,8 +33,7 @@ FROM (
                 AND starts_with(_each.sha256, lower(capture::VARCHAR)) THEN 3
         END AS way
     FROM captures AS _each
-    LEFT JOIN _selected_captures(capture::VARCHAR) AS _selected
-        ON _selected.capture_id = _each.capture_id
+    LEFT JOIN _selected_captures(capture::VARCHAR) AS _selected USING (capture_id)
 ) AS _way;
 
 -- The captures that an argument matches, in one row.
@@ -222,15 +221,6 @@ CREATE MACRO _capture_id(capture) AS (
 
 -- The one capture that an argument matches, and the unit of results.
 CREATE MACRO _capture(capture, unit) AS TABLE
-SELECT
-    _scaled.capture_id,
-    _scaled.time_scale,
-    _scaled.profiling_level,
-    _scaled.name,
-    _scaled.format,
-    _scaled.record_id,
-    _scaled.program_id,
-    _scaled.unit
 FROM (
     SELECT
         _asked.capture_id,
@@ -258,7 +248,7 @@ FROM (
             ELSE unit
         END AS unit
     FROM (SELECT _capture_id(capture) AS capture_id) AS _found
-    JOIN captures AS _asked ON _asked.capture_id = _found.capture_id
+    JOIN captures AS _asked USING (capture_id)
 ) AS _scaled
 -- An unknown unit is an error even if no result uses it.
 WHERE _scaled.unit IS NOT NULL;

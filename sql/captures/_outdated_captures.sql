@@ -13,7 +13,6 @@ SELECT
     r.group_values,
     r.age,
     r.captured_at,
-    r.ingested_at,
     EXISTS (
         FROM findings AS f
         WHERE f.capture_id = r.capture_id AND f.rule = 'events pruned'

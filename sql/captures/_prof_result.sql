@@ -11,4 +11,4 @@ SELECT
     END AS capture_id,
     c.time_scale
 FROM _capture(capture, NULL) AS a
-JOIN captures AS c ON c.capture_id = a.capture_id;
+JOIN captures AS c USING (capture_id);

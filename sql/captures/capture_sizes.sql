@@ -197,7 +197,7 @@ shares AS (
         n.capture_id,
         t.bytes * n.number / sum(n.number) OVER (PARTITION BY n.table_name) AS bytes
     FROM capture_rows AS n
-    JOIN _table_bytes AS t ON t.table_name = n.table_name
+    JOIN _table_bytes AS t USING (table_name)
 )
 SELECT
     c.capture_id,

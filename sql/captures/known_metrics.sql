@@ -136,3 +136,75 @@ CREATE MACRO _unit_size(scale) AS (
         END
     )
 );
+
+-- Metrics of the generations that ExecuTorch's runner of language models reported,
+-- computed as in print_report in its extension/llm/runner/stats.h. A metric that
+-- was not measured (a time of zero length, a loading from 0 to 0) has no row.
+CREATE MACRO _runner_metrics(
+    stats  -- rows of the runner's statistics, as a list; times in ticks, with ticks_per_second
+) AS TABLE
+WITH
+counted AS (
+    SELECT
+        s.*,
+        s.inference_end - s.inference_start AS inference_ticks,
+        s.prompt_eval_end - s.inference_start AS prefill_ticks,
+        s.inference_end - s.prompt_eval_end AS decode_ticks,
+        s.first_token - s.inference_start AS first_token_ticks
+    FROM (SELECT unnest(stats, recursive := true)) AS s
+),
+named AS (
+    SELECT
+        c.sample,
+        unnest([
+            {'name': 'prompt_tokens', 'value': c.prompt_tokens::DOUBLE},
+            {'name': 'generated_tokens', 'value': c.generated_tokens},
+            {
+                'name': 'model_load_time',
+                'value': CASE
+                    WHEN c.model_load_end <> 0
+                        THEN (c.model_load_end - c.model_load_start)
+                            * 1000.0 / c.ticks_per_second
+                END
+            },
+            {
+                'name': 'time_to_first_token',
+                'value': c.first_token_ticks * 1000.0 / c.ticks_per_second
+            },
+            {
+                'name': 'inference_time',
+                'value': c.inference_ticks * 1000.0 / c.ticks_per_second
+            },
+            {
+                'name': 'sampling_time',
+                'value': c.sampling_ticks * 1000.0 / c.ticks_per_second
+            },
+            {
+                'name': 'prefill_tokens_per_second',
+                'value': c.prompt_tokens::DOUBLE * c.ticks_per_second
+                / nullif(c.prefill_ticks, 0)
+            },
+            {
+                'name': 'decode_tokens_per_second',
+                'value': c.generated_tokens::DOUBLE * c.ticks_per_second
+                / nullif(c.decode_ticks, 0)
+            },
+            {
+                'name': 'tokens_per_second',
+                'value': c.generated_tokens::DOUBLE * c.ticks_per_second
+                / nullif(c.inference_ticks, 0)
+            },
+            {'name': 'gpu_peak_usage', 'value': c.gpu_peak_usage}
+        ]) AS metric
+    FROM counted AS c
+)
+SELECT
+    NULL::INTEGER AS run_index,
+    k.name,
+    n.metric.value AS value,
+    k.unit,
+    k.better,
+    n.sample
+FROM named AS n
+JOIN known_metrics AS k ON k.name = n.metric.name
+WHERE n.metric.value IS NOT NULL;

@@ -47,7 +47,7 @@ shapes AS (
         FROM sampled AS s
         WHERE s.is_trace AND s.side <> 'history'
     ) AS c
-    JOIN op_shapes AS o ON o.capture_id = c.capture_id
+    JOIN op_shapes AS o USING (capture_id)
     GROUP BY o.label
 ),
 -- Ops of which both sides have shapes, but not the same.

@@ -36,8 +36,8 @@ FROM (
     UNION ALL
     SELECT m.capture_id, 'new' FROM _several_captures(new) AS m
 ) AS a
-JOIN captures AS c ON c.capture_id = a.capture_id
-LEFT JOIN capture_ops AS o ON o.capture_id = a.capture_id;
+JOIN captures AS c USING (capture_id)
+LEFT JOIN capture_ops AS o USING (capture_id);
 
 -- The captures of a comparison: those of both sides, and, if each side is one capture, a
 -- history that shows how much single captures differ: up to 30 others with all the
@@ -52,7 +52,7 @@ single AS (FROM sides AS k WHERE k.side = 'base' AND k.captures = 2),
 shared_labels AS (
     SELECT l.key, l.value, count(*) OVER () AS labels
     FROM sides AS k
-    JOIN labels AS l ON l.capture_id = k.capture_id
+    JOIN labels AS l USING (capture_id)
     WHERE k.captures = 2
     GROUP BY l.key, l.value
     HAVING count(*) = 2
@@ -60,7 +60,7 @@ shared_labels AS (
 labelled AS (
     SELECT l.capture_id
     FROM labels AS l
-    JOIN shared_labels AS s ON s.key = l.key AND s.value = l.value
+    JOIN shared_labels AS s USING (key, value)
     GROUP BY l.capture_id
     HAVING count(*) = any_value(s.labels)
 ),
@@ -75,7 +75,7 @@ chosen AS (
         ) AS age,
         CASE WHEN o.scope IS NOT NULL THEN k.only_scope END AS only_scope
     FROM captures AS c
-    JOIN capture_ops AS o ON o.capture_id = c.capture_id
+    JOIN capture_ops AS o USING (capture_id)
     CROSS JOIN single AS k
     -- A join by the hashes would take longer: most captures have the same.
     WHERE o.ops_hash IN (SELECT e.ops_hash FROM single AS e)

@@ -101,7 +101,7 @@ sides AS MATERIALIZED (
             )
         END AS is_comparable
     FROM checked AS s
-    LEFT JOIN records AS r ON r.record_id = s.record_id
+    LEFT JOIN records AS r USING (record_id)
     LEFT JOIN labels AS m ON m.capture_id = s.capture_id AND m.key = 'model'
     WHERE s.is_measured
     WINDOW in_side AS (PARTITION BY s.side)
@@ -121,7 +121,7 @@ named AS (
         d.matched = 'module' AS is_by_module,
         o.p25::DOUBLE AS ticks
     FROM sides AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE d.matched <> 'event'
         AND NOT d.is_trace
         AND o.phase IS NULL

@@ -19,7 +19,7 @@ ranges AS (
         max(m.value) FILTER (WHERE s.side = 'new') AS new_high,
         median(m.value) FILTER (WHERE s.side = 'new') AS new_middle
     FROM sides AS s
-    JOIN metrics AS m ON m.capture_id = s.capture_id
+    JOIN metrics AS m USING (capture_id)
     WHERE m.better IS NULL
     GROUP BY m.name
 ),
@@ -30,7 +30,7 @@ governors AS (
         string_agg(DISTINCT l.value, ', ' ORDER BY l.value)
             FILTER (WHERE s.side = 'new') AS new
     FROM sides AS s
-    JOIN labels AS l ON l.capture_id = s.capture_id
+    JOIN labels AS l USING (capture_id)
     WHERE l.key = 'governor'
 )
 SELECT

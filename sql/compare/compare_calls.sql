@@ -11,10 +11,7 @@
 --   base_calls: calls per step, mean over the captures of base
 --   new_calls: calls per step, mean over the captures of new
 --   calls_difference: new_calls less base_calls
-CREATE MACRO compare_calls(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new  -- as `base`
-) AS TABLE
+CREATE MACRO compare_calls(base, new) AS TABLE
 WITH
 sides AS MATERIALIZED (
     SELECT b.capture_id, false AS is_new FROM _several_captures(base) AS b
@@ -69,7 +66,7 @@ ranges AS (
             AS base_calls,
         coalesce(fsum(c.calls) FILTER (WHERE c.is_new), 0) / k.new_captures AS new_calls
     FROM counted AS c
-    JOIN compared AS k ON k.scope = c.scope
+    JOIN compared AS k USING (scope)
     GROUP BY c.name, c.kind, c.scope, k.base_captures, k.new_captures
 ),
 changed AS (

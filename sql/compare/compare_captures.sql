@@ -18,15 +18,11 @@
 --   base_captures: number of captures of base used; disturbed captures are excluded
 --   new_captures: number of captures of new used
 CREATE MACRO compare_captures(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
-    phase := NULL,
-    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
-    alpha := 0.05,  -- accepted probability of a false verdict slower or faster
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05,
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, 0.03 if the sides were not measured in turn, 0.1 for single captures
-    allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
+    allow_mismatch := false
 ) AS TABLE
 WITH
 comparison AS MATERIALIZED (FROM _comparison(
@@ -64,7 +60,7 @@ lines AS (
         100 * ((t.new - o.new) / nullif(t.base - o.base, 0) - 1), NULL, NULL,
         t.base - o.base, t.new - o.new, NULL, NULL, NULL, NULL
     FROM comparison AS t
-    JOIN ops AS o ON o.scope = t.scope
+    JOIN ops AS o USING (scope)
     -- The total on devices is the sum of the events there.
     WHERE t.level = 'total' AND t.comparison = 0
 ),

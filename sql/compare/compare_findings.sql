@@ -3,17 +3,12 @@
 --   rule: no times, one trace per side, measured apart, time order unknown, disturbed capture, disturbed steps, unstable side, conditions differ, different programs, different clocks, no common shift, common shift, two groups of ops, few captures
 --   detail: what was found, and what to do
 CREATE MACRO compare_findings(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
-    quantile := 0.25,  -- as in `compare_ops`
-    phase := NULL,  -- as in `compare_ops`
-    history := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
+    base, new, quantile := 0.25, phase := NULL, history := NULL, allow_mismatch := false
 ) AS TABLE
 SELECT c.item AS rule, coalesce(k.name || ' ', '') || c.note AS detail
 FROM _comparison(
     base, new, NULL, quantile, phase, history, 0.05, NULL, allow_mismatch
 ) AS c
-LEFT JOIN captures AS k ON k.capture_id = c.capture_id
+LEFT JOIN captures AS k USING (capture_id)
 WHERE c.level = 'finding'
 ORDER BY c.place, coalesce(k.name || ' ', '') || c.note;

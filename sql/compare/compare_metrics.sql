@@ -15,8 +15,7 @@
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_metrics(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     alpha := 0.05,  -- accepted share of false positives among the verdicts better and worse
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ
@@ -31,24 +30,16 @@ of_captures AS (
         s.side = 'new' AS is_new,
         median(m.value) AS value
     FROM sides AS s
-    JOIN metrics AS m ON m.capture_id = s.capture_id
+    JOIN metrics AS m USING (capture_id)
     GROUP BY m.name, m.unit, s.capture_id, s.side
 ),
 judged AS (
-    SELECT unnest(
-        needs_etq_to_compare_values(
-            (SELECT list(c) FROM of_captures AS c),
-            false,
-            alpha::DOUBLE,
-            min_effect::DOUBLE,
-            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
-                (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-                (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-            ) AS d)
-        ),
-        recursive := true
+    FROM _value_changes(
+        (SELECT list(c) FROM of_captures AS c), false,
+        (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'),
+        alpha, min_effect, allow_mismatch
     )
-    WHERE _has_valid_options(alpha, min_effect)
 )
 SELECT
     j.name,

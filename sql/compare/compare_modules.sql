@@ -19,15 +19,10 @@
 --   base_captures: number of captures of base used; disturbed captures are excluded
 --   new_captures: number of captures of new used
 CREATE MACRO compare_modules(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
-    phase := NULL,
-    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
-    alpha := 0.05,  -- accepted probability of a false verdict slower or faster
-    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures
-    allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
+    allow_mismatch := false
 ) AS TABLE
 WITH
 comparison AS MATERIALIZED (FROM _comparison(
@@ -43,7 +38,7 @@ linked AS (
         ELSE true
     END) AS are_linked
     FROM comparison AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    JOIN captures AS k USING (capture_id)
     WHERE c.side <> 'history'
 )
 SELECT

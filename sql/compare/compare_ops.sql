@@ -25,15 +25,10 @@
 --   base_captures: number of captures of base used, or of steps; disturbed ones are excluded
 --   new_captures: number of captures of new used, or of steps
 CREATE MACRO compare_ops(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
-    phase := NULL,
-    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
-    alpha := 0.05,  -- accepted probability of a false verdict slower or faster
-    min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02, or 0.1 for single captures
-    allow_mismatch := false  -- whether to compare captures of different profiling levels or models, and to give verdicts although conditions differ
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
+    allow_mismatch := false
 ) AS TABLE
 WITH
 comparison AS MATERIALIZED (FROM _comparison(
@@ -85,10 +80,7 @@ SELECT
         )
     END AS share_percent,
     p.q,
-    coalesce(p.note, CASE p.verdict
-        WHEN 'removed' THEN 'may have become ' || array_to_string(n.ops, ', ')
-        WHEN 'added' THEN 'may have been ' || array_to_string(n.ops, ', ')
-    END) AS note,
+    coalesce(p.note, p.may_be || ' ' || array_to_string(n.ops, ', ')) AS note,
     p.matched,
     p.base_captures,
     p.new_captures

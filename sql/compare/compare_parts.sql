@@ -18,15 +18,10 @@
 --   new_self: new without its own parts; below 0 if medians do not add up
 --   unit: unit of base, new, base_self and new_self; NULL if one side counts cycles and the other time
 CREATE MACRO compare_parts(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- as in `compare_ops`
-    phase := NULL,  -- as in `compare_ops`
-    history := NULL,  -- as in `compare_ops`
-    alpha := 0.05,  -- as in `compare_ops`
-    min_effect := NULL,  -- as in `compare_ops`
-    allow_mismatch := false  -- as in `compare_ops`
+    quantile := 0.25, phase := NULL, history := NULL, alpha := 0.05, min_effect := NULL,
+    allow_mismatch := false
 ) AS TABLE
 WITH
 comparison AS MATERIALIZED (FROM _comparison(
@@ -70,15 +65,12 @@ explained_calls AS (
 parts AS (
     SELECT d.*, d.ticks - coalesce(o.ticks, 0) AS self_ticks
     FROM sided AS d
-    LEFT JOIN explained_calls AS o ON o.side = d.side AND o.item = d.item
+    LEFT JOIN explained_calls AS o USING (side, item)
     WHERE d.is_additive
     UNION ALL
     SELECT d.*, d.ticks AS self_ticks
     FROM sided AS d
-    JOIN explained_calls AS o
-        ON o.side = d.side
-        AND o.scope = d.scope
-        AND o.instruction_id = d.instruction_id
+    JOIN explained_calls AS o USING (side, scope, instruction_id)
     WHERE d.kind = 'delegate' AND NOT d.is_additive
 ),
 paired AS (
@@ -99,7 +91,7 @@ rests AS (
         any_value(t.base) - coalesce(fsum(p.base_self), 0) AS base,
         any_value(t.new) - coalesce(fsum(p.new_self), 0) AS new
     FROM comparison AS t
-    LEFT JOIN paired AS p ON p.scope = t.scope
+    LEFT JOIN paired AS p USING (scope)
     WHERE t.level = 'total'
     GROUP BY t.scope
 ),

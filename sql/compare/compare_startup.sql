@@ -16,9 +16,7 @@
 --   base_captures: number of captures of base that have it
 --   new_captures: number of captures of new that have it
 CREATE MACRO compare_startup(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
-    unit := NULL,
+    base, new, unit := NULL,
     alpha := 0.05,  -- accepted share of false positives among the verdicts slower and faster
     min_effect := NULL,  -- smallest change that counts, as a fraction; NULL: 0.02
     allow_mismatch := false  -- whether to give verdicts although conditions differ
@@ -39,8 +37,8 @@ startups AS (
         coalesce(s.only_scope, r.method, r.name) AS method,
         e.run_index, sum(e.duration_ticks) AS ticks
     FROM sides AS s
-    JOIN events AS e ON e.capture_id = s.capture_id
-    JOIN runs AS r ON r.capture_id = e.capture_id AND r.run_index = e.run_index
+    JOIN events AS e USING (capture_id)
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE e.event_index = e.execute_index
     GROUP BY s.capture_id, s.only_scope, e.run_index, r.method, r.name
     HAVING bool_and(e.duration_ticks IS NOT NULL)
@@ -51,7 +49,7 @@ startups AS (
     UNION ALL
     SELECT s.capture_id, 'load', NULL, NULL, sum(e.duration_ticks)
     FROM sides AS s
-    JOIN events AS e ON e.capture_id = s.capture_id
+    JOIN events AS e USING (capture_id)
     WHERE e.name = 'Program::load_method'
     GROUP BY s.capture_id
     HAVING bool_and(e.duration_ticks IS NOT NULL)
@@ -65,26 +63,18 @@ of_captures AS (
         s.side = 'new' AS is_new,
         u.ticks::DOUBLE * s.factor / coalesce(d.divisor, 1) AS value
     FROM startups AS u
-    JOIN sides AS s ON s.capture_id = u.capture_id
+    JOIN sides AS s USING (capture_id)
     CROSS JOIN _display_scale(
         (SELECT list_sort(list(DISTINCT k.counted)) FROM sides AS k), unit
     ) AS d
 ),
 judged AS (
-    SELECT unnest(
-        needs_etq_to_compare_values(
-            (SELECT list(v) FROM of_captures AS v),
-            true,
-            alpha::DOUBLE,
-            min_effect::DOUBLE,
-            NOT allow_mismatch AND (SELECT count(*) > 0 FROM _differing_conditions(
-                (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
-                (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new')
-            ) AS d)
-        ),
-        recursive := true
+    FROM _value_changes(
+        (SELECT list(c) FROM of_captures AS c), true,
+        (SELECT list(b.capture_id) FROM sides AS b WHERE b.side = 'base'),
+        (SELECT list(n.capture_id) FROM sides AS n WHERE n.side = 'new'),
+        alpha, min_effect, allow_mismatch
     )
-    WHERE _has_valid_options(alpha, min_effect)
 )
 SELECT
     split_part(j.name, '|', 1) AS what,

@@ -10,12 +10,9 @@
 --   off_percent: deviation of its ops from those of its side, in percent; of its total if the ops' is unknown
 --   is_disturbed: whether it is excluded as disturbed
 CREATE MACRO compared_captures(
-    base,  -- name, hash prefix, @latest, or a selector of one or several captures
-    new,  -- as `base`
+    base, new,
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
-    quantile := 0.25,  -- quantile of a capture's runs that is compared: 0.25 (least affected by noise), 0.5, or 0.9 (slow tails)
-    phase := NULL,
-    history := NULL,  -- captures that show the usual variation if each side is one capture; NULL: others with the same events and all labels that both sides share
+    quantile := 0.25, phase := NULL, history := NULL,
     allow_mismatch := false  -- whether to compare captures of different profiling levels or models
 ) AS TABLE
 SELECT
@@ -29,7 +26,7 @@ SELECT
 FROM _comparison(
     base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch
 ) AS c
-JOIN captures AS k ON k.capture_id = c.capture_id
+JOIN captures AS k USING (capture_id)
 WHERE c.level = 'capture' AND c.comparison = 0
 ORDER BY
     c.side,

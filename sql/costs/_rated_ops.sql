@@ -69,7 +69,7 @@ costs AS MATERIALIZED (
 executes AS MATERIALIZED (
     SELECT
         r.scope AS method,
-        count(*) AS number,
+        count(*) FILTER (t.is_execute) AS number,
         sum(sum(t.duration_ticks)) OVER ()::DOUBLE AS ticks
     FROM target AS a
     CROSS JOIN _self_times(

@@ -25,9 +25,8 @@ logged AS (
         coalesce(_nanoseconds(unit) / _nanoseconds(c.time_scale), 1.0)::DOUBLE
             AS divisor
     FROM captures AS c
-    JOIN event_ticks AS t ON t.capture_id = c.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    JOIN event_ticks AS t USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE c.capture_id = capture_key
 ),
 chosen AS (
@@ -75,7 +74,7 @@ scales AS (
         _multiplier(_stored_unit(s.value_unit, c.time_scale), unit) AS multiplier,
         _divisor(_stored_unit(s.value_unit, c.time_scale), unit) AS divisor
     FROM captures AS c
-    JOIN signatures AS s ON s.capture_id = c.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE c.capture_id = capture_key
 )
 SELECT
@@ -85,8 +84,7 @@ SELECT
     e.duration_ticks * s.multiplier / s.divisor AS raw,
     e.start_ticks
 FROM events AS e
-JOIN scales AS s
-    ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index;
+JOIN scales AS s USING (capture_id, signature_index);
 
 -- Statistics of a list of numbers, as in `inspector_events`; NULL for an empty
 -- list.

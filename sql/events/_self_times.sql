@@ -29,11 +29,11 @@ timed AS (
         AND e.value_unit = 'ticks'
         AND (NOT e.is_detached OR e.event_index IS NOT DISTINCT FROM e.execute_index)
             AS is_additive,
+        coalesce(e.is_execute, false) AS is_execute,
         e.is_detached,
         e.duration_ticks IS NULL AS is_impossible
     FROM _capture_events(capture_key) AS e
-    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r
-        ON r.run_index = e.run_index
+    JOIN (FROM runs AS r WHERE r.capture_id = capture_key) AS r USING (run_index)
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         steps, phase, _known_method(capture_key, method), runs
@@ -64,6 +64,7 @@ SELECT
     t.counted_ticks - coalesce(w.ticks, 0) AS self_ticks,
     t.duration_ticks - coalesce(w.torch_ticks, 0) AS torch_self_ticks,
     t.is_additive,
+    t.is_execute,
     t.is_impossible
 FROM timed AS t
 LEFT JOIN within AS w

@@ -3,7 +3,7 @@ CREATE MACRO _step_count(capture_key, steps, phase) AS (
     (
         SELECT nullif(count(*), 0)
         FROM trace_steps AS s
-        JOIN runs AS r ON r.capture_id = s.capture_id AND r.run_index = s.run_index
+        JOIN runs AS r USING (capture_id, run_index)
         WHERE s.capture_id = capture_key
             AND r.name = 'ProfilerStep'
             AND _is_recorded(r.iteration, r.phase, steps, phase)

@@ -20,7 +20,7 @@ block_runs AS (
         min(r.run_index) AS first_run,
         max(r.run_index) AS last_run
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN runs AS r USING (capture_id)
     GROUP BY r.block_index, r.name, r.bundled_input_index
 ),
 block_events AS (
@@ -38,5 +38,5 @@ SELECT
     coalesce(s.events, 0) AS events,
     b.bundled_input_index
 FROM block_runs AS b
-LEFT JOIN block_events AS s ON s.block_index = b.block_index
+LEFT JOIN block_events AS s USING (block_index)
 ORDER BY b.block_index;

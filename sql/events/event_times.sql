@@ -28,14 +28,9 @@ with_clock AS (
         capture_key, steps, phase, method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN captures AS c ON c.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = c.capture_id
-        AND s.signature_index = t.signature_index
-    JOIN event_ticks AS e
-        ON e.capture_id = c.capture_id
-        AND e.run_index = t.run_index
-        AND e.event_index = t.event_index
+    JOIN captures AS c USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN event_ticks AS e USING (capture_id, run_index, event_index)
     WINDOW in_order AS (
         PARTITION BY t.run_index ORDER BY t.event_index
         ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING
@@ -80,8 +75,7 @@ named AS (
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     -- The unit is checked here, even if no row uses it.
     WHERE a.unit IS NOT NULL
 )
@@ -129,20 +123,6 @@ CREATE MACRO event_times(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    t.run_index,
-    t.method,
-    t.event_index,
-    t.kind,
-    t.event_name,
-    t.family,
-    t.instruction_id,
-    t.parent_index,
-    t.start,
-    t.inclusive,
-    t.exclusive,
-    t.unit,
-    t.clock
 FROM _event_times(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -80,9 +80,8 @@ SELECT
     s.clock,
     t.is_detached
 FROM event_ticks AS t
-JOIN signatures AS s
-    ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
-JOIN captures AS c ON c.capture_id = t.capture_id;
+JOIN signatures AS s USING (capture_id, signature_index)
+JOIN captures AS c USING (capture_id);
 
 -- One event of a capture, with columns of `events`. Each table is filtered before it
 -- is joined, so that no rows of other captures are read, also in a lake, whose files
@@ -96,7 +95,6 @@ SELECT
     s.slot,
     e.occurrence,
     s.category,
-    s.activity,
     s.label,
     s.instruction_id,
     e.parent_index,
@@ -108,10 +106,17 @@ SELECT
     s.value_unit,
     s.clock,
     e.is_detached,
-    e.overlap_ticks
+    e.overlap_ticks,
+    -- A run that is driven step by step is one execute, which begins with the step of
+    -- the first instruction.
+    e.event_index = e.execute_index
+    AND (
+        s.name <> 'Method::step'
+        OR s.chain_index = 0 AND s.instruction_id = 0 AND e.occurrence = 0
+    ) AS is_execute
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
-    ON s.signature_index = e.signature_index
+    USING (signature_index)
 CROSS JOIN (
     SELECT i.clock_bits FROM captures AS i WHERE i.capture_id = capture_key
 ) AS c;

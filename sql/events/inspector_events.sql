@@ -8,12 +8,12 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r
-    JOIN target AS a ON a.capture_id = r.capture_id
+    JOIN target AS a USING (capture_id)
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         steps, phase,
@@ -30,7 +30,7 @@ timed AS (
         e.start_ticks,
         e.duration_ticks
     FROM _capture_events(capture_key) AS e
-    JOIN selected AS r ON r.run_index = e.run_index
+    JOIN selected AS r USING (run_index)
 ),
 -- Only for repeats := 'last': occurrences that are followed by another.
 followed AS (
@@ -50,10 +50,7 @@ statistics AS (
         min(t.duration_ticks) AS min,
         max(t.duration_ticks) AS max
     FROM timed AS t
-    ANTI JOIN followed AS f
-        ON f.run_index = t.run_index
-        AND f.slot = t.slot
-        AND f.occurrence = t.occurrence
+    ANTI JOIN followed AS f USING (run_index, slot, occurrence)
     GROUP BY 1, 2, 3
 ),
 blocks AS (
@@ -75,8 +72,8 @@ slots AS (
         _stored_unit(s.value_unit, a.time_scale) AS written,
         a.unit
     FROM signatures AS s
-    JOIN target AS a ON a.capture_id = s.capture_id
-    JOIN blocks AS b ON b.block_index = s.block_index
+    JOIN target AS a USING (capture_id)
+    JOIN blocks AS b USING (block_index)
     QUALIFY row_number() OVER (
         PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
     ) = 1
@@ -109,8 +106,7 @@ SELECT
     s.delegate_debug_identifier IS NOT NULL AS is_delegated_op,
     t.start_ticks
 FROM scaled AS s
-LEFT JOIN statistics AS t
-    ON t.block_index = s.block_index AND t.slot = s.slot
+LEFT JOIN statistics AS t USING (block_index, slot)
 WHERE CASE
     WHEN repeats IN ('all', 'last') THEN true
     ELSE error('repeats must be ''all'' or ''last'', not ' || coalesce(repeats, 'NULL'))
@@ -148,26 +144,6 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.unit FROM _capture(capture, unit) AS c
 )
-SELECT
-    e.block_index,
-    e.event_block_name,
-    e.method,
-    e.slot,
-    e.occurrence,
-    e.event_name,
-    e.raw,
-    e.p10,
-    e.p50,
-    e.p90,
-    e.avg,
-    e.min,
-    e.max,
-    e.unit,
-    e.kind,
-    e.instruction_id,
-    e.delegate_debug_identifier,
-    e.is_delegated_op,
-    e.start_ticks
 FROM _inspector_events(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -1,5 +1,5 @@
--- One event of one run, by the iteration that the run is; the iterations of an
--- event of a block are adjacent.
+-- The time of one event in one run. Runs of one name are numbered from 0 (`iteration`);
+-- rows of the same event follow each other in that order.
 -- Columns:
 --   block_index: the event block
 --   block: name of its runs
@@ -35,5 +35,5 @@ FROM _event_times(
     steps, phase, method, runs
 ) AS t
 CROSS JOIN target AS a
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+JOIN runs AS r USING (capture_id, run_index)
 ORDER BY r.block_index, t.event_index, r.run_index;

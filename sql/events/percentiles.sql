@@ -21,7 +21,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 selected AS (
     SELECT r.run_index, r.block_index, r.name, r.scope
     FROM runs AS r
-    JOIN target AS a ON a.capture_id = r.capture_id
+    JOIN target AS a USING (capture_id)
     WHERE _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
         steps, phase,
@@ -45,7 +45,7 @@ statistics AS (
             CASE WHEN _are_quantiles(quantiles) THEN quantiles ELSE [0.5] END
         ) AS results
     FROM _capture_events((SELECT a.capture_id FROM target AS a)) AS e
-    JOIN selected AS r ON r.run_index = e.run_index
+    JOIN selected AS r USING (run_index)
     WHERE CASE
         WHEN _are_quantiles(quantiles) THEN true
         ELSE error(

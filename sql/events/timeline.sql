@@ -4,7 +4,7 @@ CREATE MACRO _selected_runs(
 ) AS TABLE
 SELECT r.capture_id, r.run_index
 FROM (SELECT _capture_id(capture) AS capture_id) AS a
-JOIN runs AS r ON r.capture_id = a.capture_id
+JOIN runs AS r USING (capture_id)
 WHERE (runs IS NULL OR list_contains(runs, r.run_index))
     AND _is_selected_run(
         r.iteration, r.phase, r.scope, r.is_typical,
@@ -23,7 +23,7 @@ target AS MATERIALIZED (
         _multiplier(c.time_scale, u.unit) AS multiplier,
         _divisor(c.time_scale, u.unit) AS divisor
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 timed AS MATERIALIZED (
     FROM _monotonic_times(
@@ -44,8 +44,7 @@ containers AS MATERIALIZED (
         o.backend
     FROM timed AS t
     CROSS JOIN target AS a
-    LEFT JOIN signature_ops AS o
-        ON o.capture_id = a.capture_id AND o.signature_index = t.signature_index
+    LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     SEMI JOIN (FROM timed AS i WHERE i.parent_index IS NOT NULL) AS i
         ON i.parent_run_index = t.run_index AND i.parent_index = t.event_index
 ),
@@ -121,7 +120,7 @@ origins AS (
             PARTITION BY r.dump_index ORDER BY r.run_index
         ) AS turned_ticks
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN runs AS r USING (capture_id)
     JOIN (
         SELECT
             i.run_index,
@@ -131,7 +130,7 @@ origins AS (
             ) AS is_turned
         FROM (SELECT DISTINCT t.run_index, t.origin_ticks FROM timed AS t) AS i
         CROSS JOIN target AS a
-        JOIN captures AS c ON c.capture_id = a.capture_id
+        JOIN captures AS c USING (capture_id)
     ) AS o ON o.run_index = r.run_index
 ),
 run_starts AS (
@@ -159,9 +158,8 @@ threaded AS (
             ELSE h.thread
         END AS track
     FROM target AS a
-    JOIN trace_events AS e ON e.capture_id = a.capture_id
-    JOIN threads AS h
-        ON h.capture_id = e.capture_id AND h.thread_index = e.thread_index
+    JOIN trace_events AS e USING (capture_id)
+    JOIN threads AS h USING (capture_id, thread_index)
 )
 SELECT
     t.run_index,
@@ -204,7 +202,7 @@ SELECT
     t.written_unit AS logged_unit
 FROM timed AS t
 CROSS JOIN target AS a
-JOIN run_starts AS b ON b.run_index = t.run_index
+JOIN run_starts AS b USING (run_index)
 LEFT JOIN levels AS l
     ON l.run_index = t.parent_run_index AND l.event_index = t.parent_index
 LEFT JOIN estimated AS e

@@ -8,7 +8,7 @@ SELECT
     c.program_id,
     c.unit
 FROM _capture(capture, unit) AS c
-LEFT JOIN records AS r ON r.record_id = c.record_id;
+LEFT JOIN records AS r USING (record_id);
 
 -- Key of a capture that has a record with modules and lines; else an error.
 CREATE MACRO _linked_key(
@@ -41,7 +41,7 @@ WITH
 modules AS (
     SELECT m.*
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signature_ops AS m ON m.capture_id = a.capture_id
+    JOIN signature_ops AS m USING (capture_id)
 ),
 classified_times AS (
     SELECT
@@ -51,7 +51,7 @@ classified_times AS (
         t.family,
         t.kind = 'operator_call' AND t.children > 0 AS is_framework,
         count(*) AS calls,
-        count(t.execute_ticks) AS executes,
+        count(*) FILTER (t.is_execute) AS executes,
         -- Exact beyond 64 bits, so that shares of the total are right.
         sum(t.self_ticks) AS self_ticks
     FROM _execute_times(

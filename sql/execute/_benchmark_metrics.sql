@@ -20,8 +20,8 @@ executes AS (
         (SELECT a.capture_id FROM target AS a), steps, phase, NULL, 'all'
     ) AS e
     CROSS JOIN target AS a
-    JOIN captures AS c ON c.capture_id = a.capture_id
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = e.run_index
+    JOIN captures AS c USING (capture_id)
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE e.execute_ticks IS NOT NULL
     GROUP BY r.method
 ),
@@ -41,7 +41,7 @@ measured AS (
         m.unit,
         m.better
     FROM target AS a
-    JOIN metrics AS m ON m.capture_id = a.capture_id
+    JOIN metrics AS m USING (capture_id)
     GROUP BY m.name, m.run_index, m.unit, m.better
 ),
 computed_metrics AS (
@@ -67,13 +67,5 @@ computed_metrics AS (
     SELECT 4, m.name, NULL, m.run_index, m.samples, m.unit, m.better
     FROM measured AS m
 )
-SELECT
-    s.position,
-    s.name,
-    s.method,
-    s.run_index,
-    s.samples,
-    s.unit,
-    s.better
 FROM computed_metrics AS s
 ORDER BY s.position, s.name, s.method, s.run_index NULLS FIRST, s.unit;

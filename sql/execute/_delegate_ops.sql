@@ -4,14 +4,13 @@ CREATE MACRO _has_unaligned_delegates(capture_key) AS (
     EXISTS (
         SELECT 1
         FROM _instruction_events(capture_key) AS e
-        JOIN _delegate_calls(capture_key) AS c
-            ON c.method = e.method AND c.instruction_id = e.instruction_id
+        JOIN _delegate_calls(capture_key) AS c USING (method, instruction_id)
         WHERE e.kind = 'delegate'
             AND c.backend = 'XnnpackBackend'
             AND c.blob_offset IN (
                 SELECT o.blob_offset
                 FROM captures AS k
-                JOIN delegate_ops AS o ON o.program_id = k.program_id
+                JOIN delegate_ops AS o USING (program_id)
                 WHERE k.capture_id = capture_key
             )
     )

@@ -18,11 +18,12 @@ SELECT
     t.self_ticks,
     CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END
         AS execute_ticks,
+    t.is_execute,
     t.is_additive
 FROM _self_times(capture_key, steps, phase, method, runs) AS t
 -- Filters read the capture's rows alone, also of a lake of many captures.
 JOIN (FROM signatures AS s WHERE s.capture_id = capture_key) AS s
-    ON s.signature_index = t.signature_index
+    USING (signature_index)
 JOIN (SELECT r.run_index, r.scope FROM runs AS r WHERE r.capture_id = capture_key) AS r
-    ON r.run_index = t.run_index
+    USING (run_index)
 WHERE t.execute_index IS NOT NULL;

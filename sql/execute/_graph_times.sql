@@ -26,11 +26,11 @@ target AS MATERIALIZED (
 executes AS (
     SELECT r.method, count(*) AS number
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN runs AS r USING (capture_id)
     JOIN _self_times(
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t ON t.run_index = r.run_index
-    WHERE t.event_index = t.execute_index
+    WHERE t.is_execute
     GROUP BY r.method
 ),
 edge_nodes AS (
@@ -40,14 +40,13 @@ edge_nodes AS (
         n.node_index,
         g.method,
         n.self_time / e.number AS self_time,
-        n.calls,
         n.unit
     FROM _node_totals(
         (SELECT a.capture_id FROM target AS a),
         (SELECT a.unit FROM target AS a),
         steps, phase, method, runs
     ) AS n
-    JOIN graphs AS g ON g.record_id = n.record_id AND g.graph_id = n.graph_id
+    JOIN graphs AS g USING (record_id, graph_id)
     JOIN executes AS e ON e.method = g.method
     WHERE n.calls > 0
 ),
@@ -64,7 +63,7 @@ handles AS (
         h.graph_id,
         h.node_index
     FROM node_debug_handles AS h
-    JOIN graphs AS g ON g.record_id = h.record_id AND g.graph_id = h.graph_id
+    JOIN graphs AS g USING (record_id, graph_id)
     WHERE h.record_id IN (SELECT e.record_id FROM edge_nodes AS e)
 ),
 origins AS (
@@ -75,12 +74,12 @@ origins AS (
     ) = 1
 ),
 placed AS (
-    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.calls, e.unit
+    SELECT e.record_id, e.graph_id, e.node_index, e.method, e.self_time, e.unit
     FROM edge_nodes AS e
     CROSS JOIN target AS a
     WHERE a.stage = 'edge_dialect_exported_program'
     UNION ALL
-    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.calls, e.unit
+    SELECT o.record_id, o.graph_id, o.node_index, e.method, e.self_time, e.unit
     FROM edge_nodes AS e
     CROSS JOIN target AS a
     JOIN handles AS h
@@ -98,13 +97,9 @@ SELECT
     p.method,
     coalesce(any_value(n.name), any_value(v.value_name)) AS node_name,
     fsum(p.self_time) AS self_time,
-    sum(p.calls)::BIGINT AS calls,
     any_value(p.unit) AS unit
 FROM placed AS p
-JOIN op_nodes AS n
-    ON n.record_id = p.record_id
-    AND n.graph_id = p.graph_id
-    AND n.node_index = p.node_index
+JOIN op_nodes AS n USING (record_id, graph_id, node_index)
 LEFT JOIN node_values AS v
     ON v.record_id = p.record_id
     AND v.graph_id = p.graph_id

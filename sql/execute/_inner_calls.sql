@@ -16,7 +16,7 @@ calls AS (
         WHERE i.capture_id = capture_key AND i.kind = 'delegate_call'
     ) AS s
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS t
-        ON t.signature_index = s.signature_index
+        USING (signature_index)
 ),
 -- Outside of the recursion, in which DuckDB would read the events of all captures.
 parents AS MATERIALIZED (

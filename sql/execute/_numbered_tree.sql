@@ -21,7 +21,7 @@ target AS MATERIALIZED (
             ELSE 'event'
         END AS parted_by
     FROM _capture(capture, unit) AS c
-    LEFT JOIN records AS r ON r.record_id = c.record_id
+    LEFT JOIN records AS r USING (record_id)
 ),
 within AS MATERIALIZED (
     SELECT e.*
@@ -102,8 +102,8 @@ indexed AS (
         i.distance - p.distance AS parent_index,
         p.nodes
     FROM numbered AS i
-    JOIN placed AS p ON p.node = i.node
-    JOIN nodes AS n ON n.node = i.node
+    JOIN placed AS p USING (node)
+    JOIN nodes AS n USING (node)
     WHERE i.step = (SELECT max(t.step) FROM numbered AS t)
 ),
 total AS MATERIALIZED (

@@ -17,9 +17,7 @@ added AS (
         capture_key, steps, phase, method, runs
     ) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY t.run_index
 )
@@ -42,7 +40,7 @@ target AS MATERIALIZED (
         _divisor(c.time_scale, u.unit) AS divisor,
         coalesce(c.profiling_level = 'method_only', false) AS is_untraced
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 )
 SELECT
     x.run_index,
@@ -72,4 +70,4 @@ FROM _executes(
     steps, phase, method, runs
 ) AS x
 CROSS JOIN target AS a
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index;
+JOIN runs AS r USING (capture_id, run_index);

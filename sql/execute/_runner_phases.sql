@@ -15,10 +15,8 @@ timed AS (
         count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
         bool_or(s.name IN ('Program::load_method', 'Method::init')) AS loads
     FROM target AS a
-    JOIN event_ticks AS t ON t.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = t.capture_id
-        AND s.signature_index = t.signature_index
+    JOIN event_ticks AS t USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
     GROUP BY t.run_index
 ),
 executing AS (
@@ -115,7 +113,7 @@ checked AS (
 )
 SELECT f.run_index, f.phase
 FROM checked AS k
-JOIN run_phases AS f ON f.way = k.way
+JOIN run_phases AS f USING (way)
 UNION ALL
 SELECT t.run_index, 'load' AS phase
 FROM timed AS t

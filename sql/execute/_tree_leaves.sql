@@ -66,12 +66,8 @@ in_modules AS (
         (SELECT CASE parted_by WHEN 'module' THEN capture_key END),
         steps, phase, method, runs
     ) AS t
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
-    LEFT JOIN signature_ops AS o
-        ON o.capture_id = a.capture_id
-        AND o.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
+    LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     LEFT JOIN _module_ancestors(capture_key) AS m
         ON m.method = t.method AND m.module_path = t.module_path
 ),
@@ -84,7 +80,7 @@ classified_times AS (
         t.signature_index,
         t.children > 0 AS is_around,
         count(*) AS calls,
-        count(*) FILTER (WHERE t.event_index = t.execute_index) AS executes,
+        count(*) FILTER (t.is_execute) AS executes,
         try_cast(sum(t.self_ticks) AS BIGINT) AS self_ticks
     FROM (
         SELECT CASE parted_by WHEN 'event' THEN capture_key END AS capture_id
@@ -93,8 +89,7 @@ classified_times AS (
         (SELECT CASE parted_by WHEN 'event' THEN capture_key END),
         steps, phase, method, runs
     ) AS t
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive
     GROUP BY ALL
 ),

@@ -76,9 +76,7 @@ timed AS MATERIALIZED (
     CROSS JOIN _self_times(
         capture_key, steps, phase, method, runs
     ) AS t
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.is_additive
         AND coalesce(s.category, '') <> 'Trace'
         AND NOT EXISTS (

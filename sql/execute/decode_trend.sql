@@ -40,7 +40,7 @@ generation_starts AS (
             lag(r.phase) OVER (ORDER BY r.run_index), 'decode'
         ) = 'prefill' AS begins
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN runs AS r USING (capture_id)
     WHERE r.phase IN ('prefill', 'decode')
 ),
 numbered AS (

@@ -37,7 +37,7 @@ target AS MATERIALIZED (
         CASE WHEN NOT coalesce(r.is_complete, false) THEN c.program_id END
             AS answering_program
     FROM _capture(capture, unit) AS c
-    LEFT JOIN records AS r ON r.record_id = c.record_id
+    LEFT JOIN records AS r USING (record_id)
 ),
 times AS MATERIALIZED (
     FROM _attributed_times(
@@ -115,7 +115,7 @@ SELECT
     x.number AS executes,
     total / x.number AS per_execute
 FROM counted AS c
-FULL JOIN fallbacks AS f ON f.method = c.method AND f.op_type = c.op_type
+FULL JOIN fallbacks AS f USING (method, op_type)
 JOIN executes AS x ON x.method = coalesce(c.method, f.method)
 CROSS JOIN target AS a
 ORDER BY

@@ -73,12 +73,10 @@ events AS (
         try_cast(sum(t.self_ticks) AS BIGINT) AS ticks,
         min(e.score) AS score
     FROM target AS a
-    JOIN signature_delegate_ops AS e ON e.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND s.signature_index = e.signature_index
-    JOIN linked_methods AS m
-        ON m.capture_id = a.capture_id AND m.block_index = s.block_index
-    JOIN times AS t ON t.signature_index = e.signature_index
+    JOIN signature_delegate_ops AS e USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN linked_methods AS m USING (capture_id, block_index)
+    JOIN times AS t USING (signature_index)
     GROUP BY m.method, s.instruction_id, e.op_index
 ),
 nodes AS MATERIALIZED (
@@ -104,10 +102,7 @@ nodes AS MATERIALIZED (
         (SELECT t.program_id FROM target AS t),
         (SELECT t.capture_id FROM target AS t)
     ) AS n ON n.instruction_id IS NOT NULL
-    JOIN op_nodes AS p
-        ON p.record_id = a.record_id
-        AND p.graph_id = n.graph_id
-        AND p.node_index = n.node_index
+    JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 ),
 blobs AS MATERIALIZED (
     SELECT
@@ -146,7 +141,7 @@ described AS (
         CASE WHEN v.is_constant THEN '*' ELSE '' END || v.dtype
         || '[' || array_to_string(v.sizes, ', ') || ']' AS description
     FROM target AS a
-    JOIN delegate_values AS v ON v.program_id = a.program_id
+    JOIN delegate_values AS v USING (program_id)
 ),
 -- The inputs of ops, and their outputs.
 used AS (
@@ -157,7 +152,7 @@ used AS (
         unnest(o.inputs) AS value_id,
         generate_subscripts(o.inputs, 1) AS place
     FROM target AS a
-    JOIN delegate_ops AS o ON o.program_id = a.program_id
+    JOIN delegate_ops AS o USING (program_id)
     UNION ALL
     SELECT
         o.blob_offset,
@@ -166,7 +161,7 @@ used AS (
         unnest(o.outputs),
         generate_subscripts(o.outputs, 1)
     FROM target AS a
-    JOIN delegate_ops AS o ON o.program_id = a.program_id
+    JOIN delegate_ops AS o USING (program_id)
 ),
 texts AS (
     SELECT
@@ -177,8 +172,7 @@ texts AS (
         string_agg(d.description, ', ' ORDER BY u.place) FILTER (WHERE u.is_output)
             AS outputs
     FROM used AS u
-    JOIN described AS d
-        ON d.blob_offset = u.blob_offset AND d.value_id = u.value_id
+    JOIN described AS d USING (blob_offset, value_id)
     GROUP BY u.blob_offset, u.op_index
 )
 SELECT
@@ -207,12 +201,9 @@ SELECT
 FROM target AS a
 JOIN checked AS k ON k.is_fit
 JOIN calls AS c ON true
-JOIN blobs AS o ON o.blob_offset = c.blob_offset
-JOIN delegate_ops AS b
-    ON b.program_id = a.program_id
-    AND b.blob_offset = o.blob_offset
-    AND b.op_index = o.op_index
-LEFT JOIN texts AS u ON u.blob_offset = o.blob_offset AND u.op_index = o.op_index
+JOIN blobs AS o USING (blob_offset)
+JOIN delegate_ops AS b USING (program_id, blob_offset, op_index)
+LEFT JOIN texts AS u USING (blob_offset, op_index)
 LEFT JOIN nodes AS n
     ON n.method = c.method
     AND n.instruction_id = c.instruction_id

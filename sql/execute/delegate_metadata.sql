@@ -21,10 +21,8 @@ logged AS (
         t.delegate_metadata AS bytes,
         count(*) AS runs
     FROM _capture(capture, NULL) AS a
-    JOIN event_ticks AS t ON t.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = t.capture_id
-        AND s.signature_index = t.signature_index
+    JOIN event_ticks AS t USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE s.kind = 'delegate'
     GROUP BY ALL
 ),
@@ -101,7 +99,7 @@ described AS (
             WHERE l.block_index = s.block_index AND l.slot = s.slot
         )
     FROM _capture(capture, NULL) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.kind = 'delegate' AND s.value_unit NOT IN ('ticks', 'unknown')
 )
 SELECT d.block_index, d.slot, d.label AS event_name, d.source, d.field, d.value, d.runs

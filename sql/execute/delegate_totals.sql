@@ -41,7 +41,8 @@ timed AS (
         t.is_additive,
         t.duration_ticks,
         t.self_ticks,
-        t.execute_ticks IS NOT NULL AS is_execute
+        t.execute_ticks,
+        t.is_execute
     FROM _execute_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
@@ -96,9 +97,9 @@ scale AS (
         _divisor(a.time_scale, a.unit) AS divisor,
         a.unit,
         (
-            SELECT try_cast(sum(t.duration_ticks) AS BIGINT)
+            SELECT try_cast(sum(t.execute_ticks) AS BIGINT)
             FROM timed AS t
-            WHERE t.is_execute AND t.is_additive
+            WHERE t.is_additive
         ) AS execute_ticks
     FROM target AS a
 )

@@ -43,7 +43,8 @@ parts AS (
             AS instruction_id,
         t.scope AS method,
         t.self_ticks,
-        t.execute_ticks
+        t.execute_ticks,
+        t.is_execute
     FROM _execute_times(
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, runs
@@ -53,7 +54,7 @@ parts AS (
 executes AS (
     SELECT
         p.method,
-        count(p.execute_ticks) AS number,
+        count(*) FILTER (p.is_execute) AS number,
         sum(sum(p.execute_ticks)) OVER ()::DOUBLE AS ticks
     FROM parts AS p
     GROUP BY p.method
@@ -95,7 +96,7 @@ SELECT
     d.total_ticks,
     x.number AS executes
 FROM added AS d
-JOIN executes AS x ON x.method = d.method
+JOIN executes AS x USING (method)
 CROSS JOIN target AS a
 ORDER BY
     d.block_index NULLS FIRST,

@@ -29,7 +29,7 @@ target AS MATERIALIZED (
         _divisor(c.time_scale, c.unit) AS divisor,
         c.unit
     FROM _capture(capture, unit) AS c
-    LEFT JOIN records AS r ON r.record_id = c.record_id
+    LEFT JOIN records AS r USING (record_id)
 ),
 times AS (
     FROM _attributed_times(
@@ -57,7 +57,7 @@ exactly AS (
         try_cast(sum(m.ticks) AS BIGINT) / sum(x.number)::BIGINT AS ticks,
         sum(m.events)::BIGINT AS events
     FROM of_methods AS m
-    JOIN executes AS x ON x.method = m.method
+    JOIN executes AS x USING (method)
 ),
 -- 0 if a module without events took no time; NULL if its time is unknown.
 without_events AS (
@@ -69,11 +69,8 @@ without_events AS (
 nodes AS (
     SELECT DISTINCT n.signature_index
     FROM target AS a
-    JOIN signature_nodes AS n ON n.capture_id = a.capture_id
-    JOIN node_modules AS m
-        ON m.record_id = a.record_id
-        AND m.graph_id = n.graph_id
-        AND m.node_index = n.node_index
+    JOIN signature_nodes AS n USING (capture_id)
+    JOIN node_modules AS m USING (record_id, graph_id, node_index)
     WHERE match = 'substring'
         AND n.mapping = 'exact'
         AND contains(m.module_key, module)
@@ -86,11 +83,8 @@ averages AS (
         'last', steps, phase, method, runs
     ) AS i
     CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.block_index = i.block_index
-        AND s.slot = i.slot
-    JOIN nodes AS n ON n.signature_index = s.signature_index
+    JOIN signatures AS s USING (capture_id, block_index, slot)
+    JOIN nodes AS n USING (signature_index)
     WHERE i.kind <> 'operator_call'
     GROUP BY s.signature_index
 )

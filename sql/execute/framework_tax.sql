@@ -32,7 +32,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 baseline_capture AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, c.profiling_level, c.name
     FROM (SELECT _capture_id(coalesce(baseline, capture)) AS capture_id) AS k
-    JOIN captures AS c ON c.capture_id = k.capture_id
+    JOIN captures AS c USING (capture_id)
     WHERE baseline IS NOT NULL
 ),
 baseline_executes AS (
@@ -78,7 +78,7 @@ one_baseline AS (
     CROSS JOIN (
         SELECT count(DISTINCT r.scope) AS methods
         FROM target AS a
-        JOIN runs AS r ON r.capture_id = a.capture_id
+        JOIN runs AS r USING (capture_id)
         JOIN signatures AS s
             ON s.capture_id = r.capture_id
             AND s.block_index = r.block_index
@@ -110,7 +110,7 @@ work_times AS (
         steps, phase, method, runs
     ) AS x
     CROSS JOIN one_baseline AS o
-    LEFT JOIN baseline_executes AS b ON b.scope = x.scope
+    LEFT JOIN baseline_executes AS b USING (scope)
 )
 SELECT
     w.run_index,

@@ -8,7 +8,7 @@ target AS MATERIALIZED (
         _multiplier(c.time_scale, u.unit) AS multiplier,
         _divisor(c.time_scale, u.unit) AS divisor
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 callers AS MATERIALIZED (
     SELECT e.run_index, e.event_index, e.parent_index, s.name
@@ -41,9 +41,7 @@ timed AS (
         (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t
     CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
     LEFT JOIN callers AS p
         ON p.run_index = t.run_index AND p.event_index = t.parent_index
     LEFT JOIN callers AS o

@@ -6,7 +6,7 @@ SELECT
     min(m.module_class) AS module_class,
     min(m.depth) AS depth
 FROM captures AS a
-JOIN node_modules AS m ON m.record_id = a.record_id
+JOIN node_modules AS m USING (record_id)
 JOIN graphs AS g
     ON g.record_id = m.record_id
     AND g.graph_id = m.graph_id
@@ -29,10 +29,7 @@ JOIN signatures AS s
     AND s.kind = 'delegate_call'
 JOIN linked_methods AS m
     ON m.capture_id = s.capture_id AND m.block_index = s.block_index
-JOIN op_nodes AS p
-    ON p.record_id = k.record_id
-    AND p.graph_id = n.graph_id
-    AND p.node_index = n.node_index
+JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE k.capture_id = capture_key AND p.module_path IS NOT NULL;
 
 -- The time of one module of a method's model within Method::execute (or
@@ -92,8 +89,7 @@ paths AS (
     UNION ALL
     SELECT t.method, t.module_path, NULL, NULL
     FROM times AS t
-    ANTI JOIN modules AS m
-        ON m.method = t.method AND m.module_path = t.module_path
+    ANTI JOIN modules AS m USING (method, module_path)
 ),
 -- Modules of which something is unknown unless they have events: they themselves,
 -- or only modules within them.
@@ -137,7 +133,7 @@ known AS (
         ) AS BIGINT) AS calls,
         coalesce(d.ticks, CASE WHEN h.method IS NULL THEN 0 END) AS ticks
     FROM added AS d
-    LEFT JOIN hidden AS h ON h.method = d.method AND h.module_path = d.module_path
+    LEFT JOIN hidden AS h USING (method, module_path)
 )
 SELECT
     d.method,
@@ -157,7 +153,7 @@ SELECT
     self_time / x.number AS self_per_execute,
     total / x.number AS per_execute
 FROM known AS d
-JOIN executes AS x ON x.method = d.method
+JOIN executes AS x USING (method)
 CROSS JOIN target AS a
 ORDER BY d.method, d.depth IS NULL, d.module_path;
 

@@ -4,7 +4,7 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit, c.record_id, c.program_id
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 times AS MATERIALIZED (
     FROM _attributed_times(
@@ -20,17 +20,15 @@ executes AS (
 ran AS MATERIALIZED (
     SELECT DISTINCT n.graph_id, n.node_index
     FROM signature_nodes AS n
-    JOIN target AS a ON a.capture_id = n.capture_id
+    JOIN target AS a USING (capture_id)
     WHERE n.is_own
         AND n.signature_index IN (SELECT t.signature_index FROM times AS t)
 ),
 firsts AS (
     SELECT n.signature_index, n.graph_id, n.node_index, s.kind
     FROM signature_nodes AS n
-    JOIN target AS a ON a.capture_id = n.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = n.capture_id
-        AND s.signature_index = n.signature_index
+    JOIN target AS a USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE n.is_own AND s.kind <> 'operator_call'
     QUALIFY row_number() OVER (
         PARTITION BY n.signature_index ORDER BY n.position
@@ -46,7 +44,7 @@ node_times AS (
         )::BIGINT AS calls,
         sum(t.self_ticks) AS ticks
     FROM times AS t
-    JOIN firsts AS f ON f.signature_index = t.signature_index
+    JOIN firsts AS f USING (signature_index)
     GROUP BY f.graph_id, f.node_index
 ),
 backends AS (
@@ -89,14 +87,14 @@ JOIN graphs AS g
         _known_method((SELECT t.capture_id FROM target AS t), method), g.method
     )
 JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
-LEFT JOIN executes AS x ON x.method = g.method
+LEFT JOIN executes AS x USING (method)
 LEFT JOIN node_times AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
 -- Nodes that no event ran took no time.
 LEFT JOIN (
     SELECT q.graph_id, q.node_index, 0 AS nothing
     FROM target AS a
-    JOIN op_nodes AS q ON q.record_id = a.record_id
-    ANTI JOIN ran AS r ON r.graph_id = q.graph_id AND r.node_index = q.node_index
+    JOIN op_nodes AS q USING (record_id)
+    ANTI JOIN ran AS r USING (graph_id, node_index)
 ) AS z ON z.graph_id = p.graph_id AND z.node_index = p.node_index
 LEFT JOIN backends AS b
     ON b.graph_id = p.graph_id AND b.node_index = p.node_index;
@@ -131,23 +129,6 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.unit FROM _linked_capture(capture, unit) AS c
 )
-SELECT
-    n.record_id,
-    n.graph_id,
-    n.method,
-    n.node_index,
-    n.name,
-    n.op_type,
-    n.module_path,
-    n.source_file,
-    n.source_line,
-    n.backend,
-    n.calls,
-    n.self_time,
-    n.share_percent,
-    n.unit,
-    n.executes,
-    n.per_execute
 FROM _node_totals(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -28,7 +28,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 op_types AS (
     SELECT m.signature_index, m.op_type, m.output_shape
     FROM target AS a
-    JOIN signature_ops AS m ON m.capture_id = a.capture_id
+    JOIN signature_ops AS m USING (capture_id)
 ),
 classified_times AS (
     SELECT
@@ -56,6 +56,7 @@ classified_times AS (
         t.self_ticks,
         t.is_additive,
         t.execute_ticks,
+        t.is_execute,
         a.unit,
         _stored_unit(t.value_unit, a.time_scale) AS written
     FROM _execute_times(
@@ -63,7 +64,7 @@ classified_times AS (
         steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
-    LEFT JOIN op_types AS o ON o.signature_index = t.signature_index
+    LEFT JOIN op_types AS o USING (signature_index)
 ),
 added AS (
     SELECT
@@ -75,7 +76,7 @@ added AS (
         o.unit,
         o.written,
         count(*) AS calls,
-        count(o.execute_ticks) AS own_executes,
+        count(*) FILTER (o.is_execute) AS own_executes,
         try_cast(sum(o.self_ticks) AS BIGINT) AS total_ticks,
         min(o.self_ticks) AS min_ticks,
         max(o.self_ticks) AS max_ticks

@@ -40,8 +40,8 @@ added AS (
         min(x.execute_ticks) AS min_ticks,
         max(x.execute_ticks) AS max_ticks
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
-    LEFT JOIN executes AS x ON x.run_index = r.run_index
+    JOIN runs AS r USING (capture_id)
+    LEFT JOIN executes AS x USING (run_index)
     GROUP BY r.phase
 )
 SELECT

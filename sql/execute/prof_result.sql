@@ -68,7 +68,7 @@ written AS (
         (t.start_ticks::HUGEINT + t.elapsed_ticks + 36893488147419103232)
         % 18446744073709551616 AS end_ticks
     FROM event_ticks AS t
-    JOIN target AS a ON a.capture_id = t.capture_id
+    JOIN target AS a USING (capture_id)
 )
 SELECT
     r.name AS block,
@@ -86,10 +86,8 @@ SELECT
     a.unit
 FROM target AS a
 CROSS JOIN written AS w
-JOIN runs AS r
-    ON r.capture_id = a.capture_id AND r.run_index = w.run_index
-JOIN signatures AS s
-    ON s.capture_id = a.capture_id AND s.signature_index = w.signature_index
+JOIN runs AS r USING (capture_id, run_index)
+JOIN signatures AS s USING (capture_id, signature_index)
 ORDER BY
     min(w.run_index) OVER (PARTITION BY r.name), w.event_index, w.run_index;
 

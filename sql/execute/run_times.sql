@@ -19,8 +19,7 @@ run_taxes AS (
         t.unit
     FROM _run_taxes(capture_key, unit, steps, phase, method, runs) AS t
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN runs AS r
-        ON r.capture_id = a.capture_id AND r.run_index = t.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     JOIN (
         SELECT q.scope, min(q.run_index) AS first_run
         FROM runs AS q
@@ -83,5 +82,5 @@ FROM _classified_runs(
     steps, phase, method, runs
 ) AS j
 CROSS JOIN target AS a
-JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = j.run_index
+JOIN runs AS r USING (capture_id, run_index)
 ORDER BY j.run_index;

@@ -67,11 +67,9 @@ classified_times AS (
         (SELECT a.capture_id FROM target AS a),
         steps, phase, method, 'all'
     ) AS t
-    JOIN chosen AS c ON c.run_index = t.run_index
+    JOIN chosen AS c USING (run_index)
     CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id
-        AND s.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE t.execute_index IS NOT NULL AND t.is_additive AND c.slow_runs > 0
         AND c.typical_runs > 0
 ),

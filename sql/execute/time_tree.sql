@@ -67,5 +67,5 @@ SELECT
     t.self_per_execute,
     t.per_execute
 FROM tree AS t
-JOIN paths AS p ON p.node_index = t.node_index
+JOIN paths AS p USING (node_index)
 ORDER BY t.node_index;

@@ -14,7 +14,7 @@ executed AS (
             OVER (PARTITION BY r.block_index, r.phase) AS middle
     FROM _executes(capture_key, steps, phase, method, 'all') AS x
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = x.run_index
+    JOIN runs AS r USING (capture_id, run_index)
 )
 SELECT
     x.scope,
@@ -34,7 +34,7 @@ WITH
 target AS MATERIALIZED (
     SELECT c.capture_id, c.time_scale, u.unit
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
-    JOIN captures AS c ON c.capture_id = u.capture_id
+    JOIN captures AS c USING (capture_id)
 )
 SELECT
     x.scope AS method,
@@ -82,17 +82,6 @@ CREATE MACRO typical_runs(
 ) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    t.method,
-    t.block_index,
-    t.all_runs,
-    t.typical,
-    t.slower,
-    t.faster,
-    t.typical_execute,
-    t.all_execute,
-    t.other_percent,
-    t.unit
 FROM _typical_runs(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

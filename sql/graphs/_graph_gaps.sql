@@ -23,7 +23,7 @@ reference_key AS MATERIALIZED (
             ELSE any_value(k.capture_id)
         END AS capture_id
     FROM _matching_captures(reference) AS m
-    JOIN captures AS k ON k.capture_id = m.capture_id
+    JOIN captures AS k USING (capture_id)
     CROSS JOIN sides AS s
 ),
 -- Without two different captures there is nothing to compare: both keys are NULL.

@@ -14,7 +14,7 @@ nodes AS MATERIALIZED (
         coalesce(p.module_path, '') AS module_path,
         p.op_type
     FROM graphs AS g
-    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    JOIN op_nodes AS p USING (record_id, graph_id)
     WHERE g.record_id = record_key AND g.stage = graph_stage
 ),
 edges AS MATERIALIZED (
@@ -66,9 +66,9 @@ SELECT
     coalesce(i.ops, '') AS inputs,
     coalesce(u.ops, '') AS users
 FROM nodes AS n
-LEFT JOIN outputs AS o ON o.graph_id = n.graph_id AND o.node_index = n.node_index
-LEFT JOIN inputs AS i ON i.node = n.node
-LEFT JOIN users AS u ON u.node = n.node;
+LEFT JOIN outputs AS o USING (graph_id, node_index)
+LEFT JOIN inputs AS i USING (node)
+LEFT JOIN users AS u USING (node);
 
 -- One node that is matched, by equal keys and the order in the graphs.
 CREATE MACRO _paired_nodes(

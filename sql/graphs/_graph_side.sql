@@ -30,7 +30,7 @@ FROM (
         (SELECT count(*) FROM _matching_records(side) AS m) AS records,
         (SELECT max(m.record_id) FROM _matching_records(side) AS m) AS record_id
 ) AS f
-LEFT JOIN captures AS k ON k.capture_id = f.capture_id;
+LEFT JOIN captures AS k USING (capture_id);
 
 -- One side of a comparison of graphs.
 CREATE MACRO _graph_side(
@@ -113,4 +113,4 @@ SELECT
         )
     END AS stage
 FROM named AS n
-LEFT JOIN captures AS k ON k.capture_id = n.capture_id;
+LEFT JOIN captures AS k USING (capture_id);

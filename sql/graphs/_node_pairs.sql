@@ -38,8 +38,7 @@ related AS MATERIALIZED (
         (n.op_type = b.op_type)::INTEGER * 2 + (n.outputs = b.outputs)::INTEGER
             AS likeness
     FROM node_debug_handles AS h
-    JOIN node_debug_handles AS o
-        ON o.record_id = h.record_id AND o.debug_handle = h.debug_handle
+    JOIN node_debug_handles AS o USING (record_id, debug_handle)
     JOIN nodes AS b
         ON b.is_base AND b.graph_id = h.graph_id AND b.node_index = h.node_index
     JOIN nodes AS n
@@ -192,7 +191,7 @@ matched AS MATERIALIZED (
 labelled AS (
     SELECT n.*, m.label, m.basis
     FROM nodes AS n
-    LEFT JOIN matched AS m ON m.id = n.id
+    LEFT JOIN matched AS m USING (id)
 )
 SELECT
     b.graph_id AS base_graph,
@@ -214,7 +213,7 @@ SELECT
         )
     END // 2 % 4294967296 AS origin
 FROM (FROM labelled AS l WHERE l.is_base) AS b
-FULL JOIN (FROM labelled AS l WHERE NOT l.is_base) AS n ON n.label = b.label;
+FULL JOIN (FROM labelled AS l WHERE NOT l.is_base) AS n USING (label);
 
 -- The counterparts of the nodes around each node, as far as they are known.
 CREATE MACRO _labels_around(

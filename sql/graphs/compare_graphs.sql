@@ -27,7 +27,7 @@ outputs AS (
             list_transform(v.sizes, lambda s: coalesce(s::VARCHAR, '?')), ', '
         ) || ']', 'none'), ', ' ORDER BY v.output_index) AS shapes
     FROM node_values AS v
-    JOIN target AS a ON a.record_id = v.record_id
+    JOIN target AS a USING (record_id)
     WHERE v.node_index IS NOT NULL
     GROUP BY v.graph_id, v.node_index
 )
@@ -45,9 +45,9 @@ SELECT
     t.self_time,
     a.unit
 FROM target AS a
-JOIN graphs AS g ON g.record_id = a.record_id AND g.stage = a.stage
-JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
-LEFT JOIN outputs AS o ON o.graph_id = p.graph_id AND o.node_index = p.node_index
+JOIN graphs AS g USING (record_id, stage)
+JOIN op_nodes AS p USING (record_id, graph_id)
+LEFT JOIN outputs AS o USING (graph_id, node_index)
 LEFT JOIN _node_delegates(
     (SELECT r.record_id FROM target AS r),
     (SELECT r.program_id FROM target AS r),

@@ -13,12 +13,12 @@ target AS MATERIALIZED (FROM _capture(capture, NULL)),
 tracked AS (
     SELECT t.run_index, t.allocator_id, t.name
     FROM allocators AS t
-    JOIN target AS a ON a.capture_id = t.capture_id
+    JOIN target AS a USING (capture_id)
 ),
 allocated AS (
     SELECT t.run_index, t.allocator_id, t.size_bytes
     FROM allocations AS t
-    JOIN target AS a ON a.capture_id = t.capture_id
+    JOIN target AS a USING (capture_id)
 ),
 sized AS (
     SELECT
@@ -26,8 +26,7 @@ sized AS (
         t.name AS allocator,
         s.size_bytes
     FROM tracked AS t
-    FULL JOIN allocated AS s
-        ON s.run_index = t.run_index AND s.allocator_id = t.allocator_id
+    FULL JOIN allocated AS s USING (run_index, allocator_id)
 ),
 by_run AS (
     SELECT

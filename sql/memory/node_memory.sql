@@ -23,7 +23,7 @@ target AS MATERIALIZED (
         p.program_id,
         p.sha256 AS program
     FROM _linked_capture(capture, NULL) AS c
-    JOIN captures AS k ON k.capture_id = c.capture_id
+    JOIN captures AS k USING (capture_id)
     JOIN programs AS p ON p.program_id = k.program_id
 ),
 steps AS (
@@ -35,7 +35,7 @@ steps AS (
             PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
         ) - 1 AS step
     FROM target AS a
-    JOIN instructions AS i ON i.program_id = a.program_id
+    JOIN instructions AS i USING (program_id)
 ),
 run_by AS (
     SELECT DISTINCT
@@ -65,10 +65,7 @@ made AS (
         ) AS peak_size_bytes
     FROM planned_memory((SELECT a.program FROM target AS a)) AS m
     JOIN target AS a ON true
-    JOIN program_values AS v
-        ON v.program_id = a.program_id
-        AND v.method = m.method
-        AND v.value_index = m.value_index
+    JOIN program_values AS v USING (program_id, method, value_index)
     -- What outlives a run, or was there before it, is not computed.
     WHERE NOT m.is_input AND v.name IS NULL AND v.constant_index IS NULL
     GROUP BY m.method, m.first_instruction
@@ -86,14 +83,8 @@ SELECT
     CASE WHEN m.method IS NULL THEN 0 ELSE m.peak_size_bytes END AS peak_size_bytes
 FROM target AS a
 CROSS JOIN run_by AS r
-JOIN graphs AS g ON g.record_id = a.record_id AND g.graph_id = r.graph_id
-JOIN op_nodes AS p
-    ON p.record_id = a.record_id
-    AND p.graph_id = r.graph_id
-    AND p.node_index = r.node_index
-JOIN steps AS s
-    ON s.method = g.method
-    AND s.chain_index = r.chain_index
-    AND s.instruction_id = r.instruction_id
+JOIN graphs AS g USING (record_id, graph_id)
+JOIN op_nodes AS p USING (record_id, graph_id, node_index)
+JOIN steps AS s USING (method, chain_index, instruction_id)
 LEFT JOIN made AS m ON m.method = g.method AND m.first_instruction = s.step
 ORDER BY r.graph_id, r.node_index, s.step;

@@ -34,8 +34,5 @@ SELECT
     t.name AS allocator,
     d.bytes AS total_bytes
 FROM added AS d
-LEFT JOIN allocators AS t
-    ON t.capture_id = d.capture_id
-    AND t.run_index = d.run_index
-    AND t.allocator_id = d.allocator_id
+LEFT JOIN allocators AS t USING (capture_id, run_index, allocator_id)
 ORDER BY d.run_index, d.first_index;

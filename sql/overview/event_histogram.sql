@@ -30,9 +30,8 @@ durations AS (
         e.value_unit,
         e.duration_ticks::DOUBLE AS ticks
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
-    JOIN _capture_events((SELECT a.capture_id FROM target AS a)) AS e
-        ON e.run_index = r.run_index
+    JOIN runs AS r USING (capture_id)
+    JOIN _capture_events((SELECT a.capture_id FROM target AS a)) AS e USING (run_index)
     WHERE e.duration_ticks IS NOT NULL
         AND _is_selected_run(
             r.iteration, r.phase, r.scope, r.is_typical,
@@ -66,10 +65,7 @@ fenced AS (
         min(d.ticks) FILTER (WHERE d.ticks > f.fence) OVER in_event AS first_beyond,
         max(d.ticks) OVER in_event AS largest
     FROM durations AS d
-    JOIN fences AS f
-        ON f.block_index = d.block_index
-        AND f.slot = d.slot
-        AND f.occurrence = d.occurrence
+    JOIN fences AS f USING (block_index, slot, occurrence)
     WINDOW in_event AS (PARTITION BY d.block_index, d.slot, d.occurrence)
 ),
 binned AS (

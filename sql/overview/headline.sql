@@ -38,7 +38,7 @@ loads AS (
         (SELECT a.capture_id FROM target AS a), (SELECT a.unit FROM target AS a)
     ) AS l
     CROSS JOIN target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = l.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE l.component IN ('Program::load_method', 'first run excess')
         AND (method IS NULL OR r.scope = method)
     -- The first run of a later block may log other events, but is not a warm-up.

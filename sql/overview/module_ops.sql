@@ -38,8 +38,7 @@ times AS (
         (SELECT a.capture_id FROM target AS a), steps, phase, method, runs
     ) AS t
     CROSS JOIN target AS a
-    JOIN signatures AS s
-        ON s.capture_id = a.capture_id AND s.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
     GROUP BY ALL
 )
 SELECT

@@ -74,7 +74,7 @@ SELECT
             AND _instruction.method = _each.method
     ) - 1, 0) AS last_step
 FROM (SELECT _program_id(program) AS program_id) AS _found
-JOIN methods AS _each ON _each.program_id = _found.program_id
+JOIN methods AS _each USING (program_id)
 WHERE CASE
     WHEN method IS NULL THEN true
     WHEN EXISTS (

@@ -62,7 +62,7 @@ SELECT
     count(*) AS number,
     NULL::BIGINT AS bytes
 FROM instructions AS i
-JOIN target AS a ON a.program_id = i.program_id
+JOIN target AS a USING (program_id)
 WHERE i.kind = 'kernel'
 GROUP BY i.method, i.op, i.overload
 UNION ALL
@@ -70,12 +70,12 @@ SELECT
     'delegate', d.method, d.backend, count(*),
     try_cast(sum(d.blob_bytes) AS BIGINT)
 FROM program_delegates AS d
-JOIN target AS a ON a.program_id = d.program_id
+JOIN target AS a USING (program_id)
 GROUP BY d.method, d.backend
 UNION ALL
 SELECT 'memory', b.method, b.buffer_index::VARCHAR, 1, b.size_bytes
 FROM planned_buffers AS b
-JOIN target AS a ON a.program_id = b.program_id
+JOIN target AS a USING (program_id)
 WHERE b.buffer_index > 0
 UNION ALL
 SELECT

@@ -37,7 +37,7 @@ steps AS (
             PARTITION BY i.method ORDER BY i.chain_index, i.instruction_id
         ) - 1 AS step
     FROM instructions AS i
-    JOIN target AS a ON a.program_id = i.program_id AND a.method = i.method
+    JOIN target AS a USING (program_id, method)
 ),
 valued AS (
     SELECT
@@ -45,7 +45,7 @@ valued AS (
         v.memory_offset, v.byte_size, v.is_input, v.is_output, a.last_step,
         v.name IS NOT NULL OR v.constant_index IS NOT NULL AS is_kept
     FROM program_values AS v
-    JOIN target AS a ON a.program_id = v.program_id AND a.method = v.method
+    JOIN target AS a USING (program_id, method)
 ),
 argument_uses AS (
     SELECT s.method, s.step, unnest(s.arguments) AS value_index
@@ -57,8 +57,7 @@ used AS (
     UNION
     SELECT m.method, m.step, unnest(v.items) AS value_index
     FROM argument_uses AS m
-    JOIN valued AS v
-        ON v.method = m.method AND v.value_index = m.value_index
+    JOIN valued AS v USING (method, value_index)
     WHERE v.kind IN ('tensor_list', 'optional_tensor_list')
     UNION
     SELECT v.method, v.last_step, v.value_index
@@ -114,8 +113,7 @@ lifetimes AS (
                 AND s.last_step BETWEEN l.first_step AND l.last_step
         )) AS last_step
     FROM valued AS v
-    LEFT JOIN spans AS s
-        ON s.method = v.method AND s.value_index = v.value_index
+    LEFT JOIN spans AS s USING (method, value_index)
     WHERE v.memory_id IS NOT NULL
 ),
 -- The tensors that live at the peak, which is at the beginning of a lifetime. They
@@ -153,7 +151,7 @@ peaks AS (
 planned AS (
     SELECT b.program_id, b.method, try_cast(sum(b.size_bytes) AS BIGINT) AS bytes
     FROM planned_buffers AS b
-    JOIN target AS a ON a.program_id = b.program_id AND a.method = b.method
+    JOIN target AS a USING (program_id, method)
     WHERE b.buffer_index > 0
     GROUP BY b.program_id, b.method
 )
@@ -174,9 +172,9 @@ SELECT
     coalesce(s.op, d.backend, s.kind) AS peak_op,
     b.bytes AS planned_bytes
 FROM lifetimes AS l
-LEFT JOIN peaks AS p ON p.method = l.method
+LEFT JOIN peaks AS p USING (method)
 LEFT JOIN steps AS s ON s.method = p.method AND s.step = p.step
-LEFT JOIN planned AS b ON b.method = l.method
+LEFT JOIN planned AS b USING (method)
 LEFT JOIN program_delegates AS d
     ON d.program_id = b.program_id
     AND d.method = s.method

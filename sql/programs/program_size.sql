@@ -14,18 +14,18 @@ WITH
 target AS (
     SELECT p.program_id, p.byte_size, p.flatbuffer_bytes
     FROM (SELECT _program_id(program) AS program_id) AS f
-    JOIN programs AS p ON p.program_id = f.program_id
+    JOIN programs AS p USING (program_id)
 ),
 shared_constants AS (
     SELECT DISTINCT c.byte_offset, c.size_bytes, c.location
     FROM constant_buffers AS c
-    JOIN target AS a ON a.program_id = c.program_id
+    JOIN target AS a USING (program_id)
     WHERE c.size_bytes > 0
 ),
 pieces AS (
     SELECT s.segment_index, s.content, s.size_bytes, s.byte_offset
     FROM segments AS s
-    JOIN target AS a ON a.program_id = s.program_id
+    JOIN target AS a USING (program_id)
 ),
 constants AS (
     SELECT
@@ -47,7 +47,7 @@ blobs AS (
         d.byte_offset,
         d.blob_bytes AS bytes
     FROM program_delegates AS d
-    JOIN target AS a ON a.program_id = d.program_id
+    JOIN target AS a USING (program_id)
     LEFT JOIN pieces AS s ON s.segment_index = d.data_index
     WHERE d.location = 'inline' OR s.content = 'delegate'
     GROUP BY d.location, d.data_index, d.byte_offset, d.blob_bytes
@@ -58,7 +58,7 @@ others AS (
         (
             SELECT string_agg(k.key, ', ' ORDER BY k.key)
             FROM named_data AS k
-            JOIN target AS a ON a.program_id = k.program_id
+            JOIN target AS a USING (program_id)
             WHERE k.segment_index = s.segment_index
         ) AS item,
         s.byte_offset,

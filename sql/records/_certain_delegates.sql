@@ -43,8 +43,7 @@ reached AS (
     UNION
     SELECT r.graph_id, r.debug_handle, r.from_node, e.to_node
     FROM reached AS r
-    JOIN bounds AS b
-        ON b.graph_id = r.graph_id AND b.debug_handle = r.debug_handle
+    JOIN bounds AS b USING (graph_id, debug_handle)
     JOIN op_edges AS e
         ON e.record_id = record_key
         AND e.graph_id = r.graph_id
@@ -86,7 +85,7 @@ known AS MATERIALIZED (
             max(h.instruction_id) AS last_instruction
         FROM debug_handles AS h
         JOIN _kernel_ops(record_key, program_key, capture_key) AS k
-            ON k.method = h.method AND k.instruction_id = h.instruction_id
+            USING (method, instruction_id)
         WHERE h.record_id = record_key
         GROUP BY h.method, h.debug_handle, k.op
     ) AS k
@@ -147,7 +146,7 @@ possible AS (
         min(h.instruction_id) AS first_call,
         max(h.instruction_id) AS last_call
     FROM nodes AS n
-    JOIN limits AS l ON l.graph_id = n.graph_id AND l.node_index = n.node_index
+    JOIN limits AS l USING (graph_id, node_index)
     JOIN delegates AS d ON d.record_id = record_key AND d.method = n.method
     JOIN debug_handles AS h
         ON h.record_id = d.record_id
@@ -178,11 +177,7 @@ open_handles AS (
         bool_or(NOT p.is_of_calls AND (r.to_node IS NULL OR p.is_of_views))
             AS is_inferred
     FROM pairs AS p
-    LEFT JOIN reached AS r
-        ON r.graph_id = p.graph_id
-        AND r.debug_handle = p.debug_handle
-        AND r.from_node = p.from_node
-        AND r.to_node = p.to_node
+    LEFT JOIN reached AS r USING (graph_id, debug_handle, from_node, to_node)
     LEFT JOIN possible AS u
         ON u.graph_id = p.graph_id AND u.node_index = p.from_node
     LEFT JOIN possible AS v ON v.graph_id = p.graph_id AND v.node_index = p.to_node
@@ -198,5 +193,4 @@ SELECT
     NOT coalesce(o.is_open, false) AS is_certain,
     coalesce(o.is_inferred, false) OR n.basis = 'handles' AS is_inferred
 FROM nodes AS n
-LEFT JOIN open_handles AS o
-    ON o.graph_id = n.graph_id AND o.debug_handle = n.debug_handle;
+LEFT JOIN open_handles AS o USING (graph_id, debug_handle);

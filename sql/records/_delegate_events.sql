@@ -70,11 +70,8 @@ SELECT
     d.backend,
     d.byte_offset AS blob_offset
 FROM captures AS k
-JOIN program_delegates AS d ON d.program_id = k.program_id
-JOIN instructions AS i
-    ON i.program_id = d.program_id
-    AND i.method = d.method
-    AND i.delegate_index = d.delegate_index
+JOIN program_delegates AS d USING (program_id)
+JOIN instructions AS i USING (program_id, method, delegate_index)
 WHERE k.capture_id = capture_key
     AND d.method IN (
         SELECT m.method FROM linked_methods AS m WHERE m.capture_id = capture_key
@@ -92,14 +89,8 @@ SELECT
     c.blob_offset,
     coalesce(NOT d.is_mapped, false) AS is_unmapped
 FROM _instruction_events(capture_key) AS e
-LEFT JOIN _delegate_calls(capture_key) AS c
-    ON c.method = e.method
-    AND c.chain_index = e.chain_index
-    AND c.instruction_id = e.instruction_id
-LEFT JOIN delegates AS d
-    ON d.record_id = e.record_id
-    AND d.method = e.method
-    AND d.instruction_id = e.instruction_id
+LEFT JOIN _delegate_calls(capture_key) AS c USING (method, chain_index, instruction_id)
+LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
 WHERE e.kind = 'delegate'
 ORDER BY e.block_index, e.instruction_id, e.slot;
 
@@ -120,7 +111,7 @@ SELECT
     END AS events,
     o.debug_handle
 FROM captures AS k
-JOIN delegate_ops AS o ON o.program_id = k.program_id
+JOIN delegate_ops AS o USING (program_id)
 WHERE k.capture_id = capture_key
 ORDER BY o.blob_offset, o.op_index;
 
@@ -136,9 +127,6 @@ SELECT DISTINCT
 FROM _instruction_events(capture_key) AS e
 JOIN signature_nodes AS n
     ON n.capture_id = capture_key AND n.signature_index = e.signature_index
-JOIN op_nodes AS p
-    ON p.record_id = e.record_id
-    AND p.graph_id = n.graph_id
-    AND p.node_index = n.node_index
+JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE e.kind = 'delegate_call' AND n.is_own
 ORDER BY ALL;

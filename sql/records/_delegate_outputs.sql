@@ -63,10 +63,7 @@ entries AS (
         ) AS number,
         d.outputs
     FROM delegates AS d
-    JOIN debug_handles AS h
-        ON h.record_id = d.record_id
-        AND h.method = d.method
-        AND h.instruction_id = d.instruction_id
+    JOIN debug_handles AS h USING (record_id, method, instruction_id)
     WHERE d.record_id = record_key
 ),
 uses AS (
@@ -113,7 +110,6 @@ placed AS (
         e.method,
         e.instruction_id,
         e.position,
-        e.debug_handle,
         e.outputs,
         l.graph_id,
         l.node_index,
@@ -125,11 +121,7 @@ placed AS (
         n.debug_handle IS NULL OR n.is_certain AND l.node_index IS NULL AS is_unknown,
         coalesce(n.is_inferred, false) AS is_inferred
     FROM entries AS e
-    LEFT JOIN listed AS l
-        ON l.method = e.method
-        AND l.instruction_id = e.instruction_id
-        AND l.debug_handle = e.debug_handle
-        AND l.number = e.number
+    LEFT JOIN listed AS l USING (method, instruction_id, debug_handle, number)
     LEFT JOIN used AS u
         ON u.method = l.method
         AND u.instruction_id = l.instruction_id
@@ -182,7 +174,6 @@ SELECT
     p.graph_id,
     p.node_index,
     p.output_index,
-    p.debug_handle,
     CASE WHEN d.is_inferred THEN 'inferred' ELSE 'exact' END AS mapping,
     NULL AS problem
 FROM decided AS d
@@ -192,6 +183,6 @@ JOIN placed AS p
     AND (p.is_output OR p.is_of_others AND d.outputs > d.found)
 WHERE d.problem IS NULL
 UNION ALL
-SELECT d.method, d.instruction_id, NULL, NULL, NULL, NULL, NULL, NULL, d.problem
+SELECT d.method, d.instruction_id, NULL, NULL, NULL, NULL, NULL, d.problem
 FROM decided AS d
 WHERE d.problem IS NOT NULL;

@@ -20,9 +20,8 @@ SELECT
             THEN coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str)
     END AS delegate_id
 FROM captures AS k
-JOIN signatures AS s ON s.capture_id = k.capture_id
-JOIN linked_methods AS m
-    ON m.capture_id = s.capture_id AND m.block_index = s.block_index
+JOIN signatures AS s USING (capture_id)
+JOIN linked_methods AS m USING (capture_id, block_index)
 WHERE k.capture_id = capture_key
     AND s.kind IN ('operator_call', 'kernel', 'delegate_call', 'delegate')
     AND s.instruction_id IS NOT NULL
@@ -40,12 +39,8 @@ WHERE k.capture_id = capture_key
 CREATE VIEW _handled_nodes AS
 SELECT g.record_id, g.method, g.graph_id, n.node_index, n.debug_handle, p.op
 FROM graphs AS g
-JOIN node_debug_handles AS n
-    ON n.record_id = g.record_id AND n.graph_id = g.graph_id
-JOIN op_nodes AS p
-    ON p.record_id = n.record_id
-    AND p.graph_id = n.graph_id
-    AND p.node_index = n.node_index
+JOIN node_debug_handles AS n USING (record_id, graph_id)
+JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 WHERE g.stage = 'edge_dialect_exported_program';
 
 -- One debug handle of an event of a capture's blocks. Kernels and calls have the
@@ -80,17 +75,11 @@ delegate_keys AS (
 )
 SELECT e.signature_index, h.position, h.debug_handle
 FROM instruction_events AS e
-JOIN debug_handles AS h
-    ON h.record_id = e.record_id
-    AND h.method = e.method
-    AND h.instruction_id = e.instruction_id
+JOIN debug_handles AS h USING (record_id, method, instruction_id)
 WHERE e.kind <> 'delegate'
 UNION ALL
 SELECT e.signature_index, d.position, d.debug_handle
 FROM instruction_events AS e
-JOIN delegate_keys AS k ON k.signature_index = e.signature_index
+JOIN delegate_keys AS k USING (signature_index)
 JOIN delegate_debug_handles AS d
-    ON d.record_id = e.record_id
-    AND d.method = e.method
-    AND d.instruction_id = e.instruction_id
-    AND d.delegate_debug_id = k.delegate_debug_id;
+    USING (record_id, method, instruction_id, delegate_debug_id);

@@ -14,11 +14,8 @@ own_nodes AS MATERIALIZED (
         n.mapping,
         p.record_id
     FROM captures AS k
-    JOIN signature_nodes AS n ON n.capture_id = k.capture_id
-    JOIN op_nodes AS p
-        ON p.record_id = k.record_id
-        AND p.graph_id = n.graph_id
-        AND p.node_index = n.node_index
+    JOIN signature_nodes AS n USING (capture_id)
+    JOIN op_nodes AS p USING (record_id, graph_id, node_index)
     WHERE k.capture_id = capture_key AND n.is_own
 ),
 placed AS (
@@ -51,18 +48,14 @@ levels AS (
         any_value(m.module_path) AS module_path,
         count(*) AS nodes
     FROM own_nodes AS o
-    JOIN node_modules AS m
-        ON m.record_id = o.record_id
-        AND m.graph_id = o.graph_id
-        AND m.node_index = o.node_index
+    JOIN node_modules AS m USING (record_id, graph_id, node_index)
     GROUP BY o.signature_index, m.depth
     HAVING count(DISTINCT m.module_path) = 1
 ),
 deepest AS (
     SELECT l.signature_index, max_by(l.module_path, l.depth) AS module_path
     FROM levels AS l
-    JOIN placed AS p
-        ON p.signature_index = l.signature_index AND p.nodes = l.nodes
+    JOIN placed AS p USING (signature_index, nodes)
     GROUP BY l.signature_index
 )
 SELECT
@@ -76,7 +69,7 @@ SELECT
     p.lines,
     p.first_node.mapping AS mapping
 FROM placed AS p
-LEFT JOIN deepest AS d ON d.signature_index = p.signature_index
+LEFT JOIN deepest AS d USING (signature_index)
 LEFT JOIN node_values AS v
     ON v.record_id = p.first_node.record_id
     AND v.graph_id = p.first_node.graph_id
@@ -93,11 +86,8 @@ op_types AS (
         list(p.op_type ORDER BY n.position) FILTER (WHERE n.mapping = 'exact')
             AS op_types
     FROM captures AS k
-    JOIN signature_nodes AS n ON n.capture_id = k.capture_id
-    JOIN op_nodes AS p
-        ON p.record_id = k.record_id
-        AND p.graph_id = n.graph_id
-        AND p.node_index = n.node_index
+    JOIN signature_nodes AS n USING (capture_id)
+    JOIN op_nodes AS p USING (record_id, graph_id, node_index)
     WHERE k.capture_id = capture_key
     GROUP BY n.signature_index
 ),
@@ -122,7 +112,7 @@ calls AS (
         m.source_line,
         m.lines
     FROM instruction_events AS e
-    JOIN modules AS m ON m.signature_index = e.signature_index
+    JOIN modules AS m USING (signature_index)
     WHERE e.kind = 'delegate_call'
     QUALIFY e.signature_index = min(e.signature_index) OVER (
         PARTITION BY e.block_index, e.chain_index, e.instruction_id
@@ -144,9 +134,9 @@ SELECT
         AS mapping,
     d.backend
 FROM instruction_events AS e
-LEFT JOIN handles AS h ON h.signature_index = e.signature_index
-LEFT JOIN op_types AS o ON o.signature_index = e.signature_index
-LEFT JOIN modules AS m ON m.signature_index = e.signature_index
+LEFT JOIN handles AS h USING (signature_index)
+LEFT JOIN op_types AS o USING (signature_index)
+LEFT JOIN modules AS m USING (signature_index)
 LEFT JOIN calls AS c
     ON c.block_index = e.block_index
     AND c.chain_index = e.chain_index

@@ -6,7 +6,7 @@ instruction_events AS MATERIALIZED (FROM _instruction_events(capture_key)),
 last_instructions AS (
     SELECT h.method, h.debug_handle, max(h.instruction_id) AS instruction_id
     FROM captures AS k
-    JOIN debug_handles AS h ON h.record_id = k.record_id
+    JOIN debug_handles AS h USING (record_id)
     WHERE k.capture_id = capture_key
     GROUP BY h.method, h.debug_handle
 )
@@ -20,11 +20,8 @@ SELECT DISTINCT
     CASE e.kernel_op WHEN 'et_view' THEN 'view_copy' ELSE e.kernel_op END AS kernel_op,
     e.slot
 FROM instruction_events AS e
-JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
-JOIN last_instructions AS l
-    ON l.method = e.method
-    AND l.debug_handle = h.debug_handle
-    AND l.instruction_id = e.instruction_id
+JOIN _event_handles(capture_key) AS h USING (signature_index)
+JOIN last_instructions AS l USING (method, debug_handle, instruction_id)
 WHERE e.kind IN ('kernel', 'delegate_call', 'delegate') AND e.chain_index = 0;
 
 -- One output of a kernel of a linked capture that is an op's, or an op of which no
@@ -43,7 +40,7 @@ results AS MATERIALIZED (
 sole_nodes AS (
     SELECT h.method, h.debug_handle
     FROM target AS a
-    JOIN _handled_nodes AS h ON h.record_id = a.record_id
+    JOIN _handled_nodes AS h USING (record_id)
     GROUP BY h.method, h.debug_handle
     HAVING count(*) = 1
 ),
@@ -69,10 +66,7 @@ matched AS (
         SELECT r.*, string_split(p.op, '.')[1] AS op
         FROM results AS r
         CROSS JOIN target AS a
-        JOIN op_nodes AS p
-            ON p.record_id = a.record_id
-            AND p.graph_id = r.graph_id
-            AND p.node_index = r.node_index
+        JOIN op_nodes AS p USING (record_id, graph_id, node_index)
     ) AS r
         ON r.graph_id = k.graph_id
         AND r.debug_handle = k.debug_handle

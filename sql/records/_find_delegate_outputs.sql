@@ -38,7 +38,7 @@ calls AS (
         coalesce(r.problem, c.problem) AS problem,
         r.depth
     FROM last_events AS e
-    JOIN results AS r ON r.method = e.method AND r.debug_handle = e.debug_handle
+    JOIN results AS r USING (method, debug_handle)
     LEFT JOIN outputs AS o
         ON o.method = e.method
         AND o.instruction_id = e.instruction_id
@@ -133,11 +133,7 @@ SELECT
     f.problem
 FROM found AS f
 CROSS JOIN target AS a
-LEFT JOIN node_values AS v
-    ON v.record_id = a.record_id
-    AND v.graph_id = f.graph_id
-    AND v.node_index = f.node_index
-    AND v.output_index = f.output_index
+LEFT JOIN node_values AS v USING (record_id, graph_id, node_index, output_index)
 LEFT JOIN node_values AS w
     ON w.record_id = a.record_id
     AND w.graph_id = f.graph_id

@@ -28,9 +28,8 @@ slots AS (
         coalesce(s.delegate_debug_id::VARCHAR, s.delegate_debug_str) AS delegate_id,
         s.delegate_debug_id IS NULL AS is_text
     FROM target AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
-    LEFT JOIN linked_methods AS m
-        ON m.capture_id = s.capture_id AND m.block_index = s.block_index
+    JOIN signatures AS s USING (capture_id)
+    LEFT JOIN linked_methods AS m USING (capture_id, block_index)
     QUALIFY row_number() OVER (
         PARTITION BY s.block_index, s.slot ORDER BY s.signature_index
     ) = 1
@@ -69,14 +68,8 @@ SELECT
     END AS backend,
     d.outputs
 FROM slots AS s
-JOIN instructions_handles AS i
-    ON i.record_id = s.record_id
-    AND i.method = s.method
-    AND i.instruction_id = s.instruction_id
-LEFT JOIN delegates AS d
-    ON d.record_id = s.record_id
-    AND d.method = s.method
-    AND d.instruction_id = s.instruction_id
+JOIN instructions_handles AS i USING (record_id, method, instruction_id)
+LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
 LEFT JOIN ids_handles AS k
     ON k.record_id = s.record_id
     AND k.method = s.method
@@ -106,8 +99,5 @@ handles AS (
 SELECT h.block_index, h.slot, h.position, n.graph_id, n.node_index
 FROM captures AS k
 CROSS JOIN handles AS h
-JOIN _handled_nodes AS n
-    ON n.record_id = k.record_id
-    AND n.method = h.method
-    AND n.debug_handle = h.debug_handle
+JOIN _handled_nodes AS n USING (record_id, method, debug_handle)
 WHERE k.capture_id = capture_key;

@@ -9,7 +9,7 @@ WITH
 blocks AS (
     SELECT m.capture_id, m.block_index, m.method
     FROM captures AS k
-    JOIN linked_methods AS m ON m.capture_id = k.capture_id
+    JOIN linked_methods AS m USING (capture_id)
     WHERE k.record_id = record_key
         AND (k.capture_id = capture_key OR capture_key IS NULL)
         AND m.method IS NOT NULL
@@ -24,8 +24,7 @@ named AS (
         string_split(s.family, '.')[1] AS op,
         0 AS place
     FROM blocks AS b
-    JOIN signatures AS s
-        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    JOIN signatures AS s USING (capture_id, block_index)
     WHERE s.kind = 'kernel' AND s.chain_index = 0
     UNION ALL
     SELECT i.method, i.instruction_id, string_split(i.op, '::')[2] AS op, 1 AS place

@@ -17,10 +17,7 @@ slots AS MATERIALIZED (
         any_value(d.backend) AS backend,
         count(*) AS entries
     FROM delegates AS d
-    JOIN debug_handles AS h
-        ON h.record_id = d.record_id
-        AND h.method = d.method
-        AND h.instruction_id = d.instruction_id
+    JOIN debug_handles AS h USING (record_id, method, instruction_id)
     WHERE d.record_id = record_key
     GROUP BY h.method, h.debug_handle, h.instruction_id
 ),
@@ -58,7 +55,7 @@ kernels AS MATERIALIZED (
 left_over AS (
     SELECT g.method, p.name
     FROM graphs AS g
-    JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+    JOIN op_nodes AS p USING (record_id, graph_id)
     WHERE g.record_id = record_key
         AND p.subgraph = ''
         AND g.stage <> 'edge_dialect_exported_program'
@@ -90,14 +87,8 @@ nodes AS (
         ON g.record_id = record_key
         AND g.method = s.method
         AND g.stage = 'edge_dialect_exported_program'
-    JOIN node_debug_handles AS n
-        ON n.record_id = g.record_id
-        AND n.graph_id = g.graph_id
-        AND n.debug_handle = s.debug_handle
-    JOIN op_nodes AS p
-        ON p.record_id = n.record_id
-        AND p.graph_id = n.graph_id
-        AND p.node_index = n.node_index
+    JOIN node_debug_handles AS n USING (record_id, graph_id, debug_handle)
+    JOIN op_nodes AS p USING (record_id, graph_id, node_index)
     QUALIFY row_number() OVER (
         PARTITION BY g.graph_id, p.node_index ORDER BY n.debug_handle
     ) = 1
@@ -131,10 +122,9 @@ named AS (
                 OR w.place > w.places - coalesce(k.after, 0)
         END AS is_left
     FROM weighed AS w
-    LEFT JOIN kernels AS k
-        ON k.method = w.method AND k.debug_handle = w.debug_handle AND k.op = w.op
-    LEFT JOIN lowered AS l ON l.method = w.method
-    LEFT JOIN left_over AS o ON o.method = w.method AND o.name = w.name
+    LEFT JOIN kernels AS k USING (method, debug_handle, op)
+    LEFT JOIN lowered AS l USING (method)
+    LEFT JOIN left_over AS o USING (method, name)
 ),
 unnamed AS (
     SELECT
@@ -158,8 +148,7 @@ guessed AS (
             ) - coalesce(u.after, 0)
         ) AS is_kernels
     FROM named AS n
-    LEFT JOIN unnamed AS u
-        ON u.method = n.method AND u.debug_handle = n.debug_handle
+    LEFT JOIN unnamed AS u USING (method, debug_handle)
     WINDOW rest AS (
         PARTITION BY n.graph_id, n.debug_handle, n.is_left, n.is_view
         ORDER BY n.node_index

@@ -7,12 +7,8 @@ WITH RECURSIVE
 handled AS MATERIALIZED (
     SELECT g.stage, g.method, g.graph_id, h.node_index, h.debug_handle, p.op
     FROM graphs AS g
-    JOIN node_debug_handles AS h
-        ON h.record_id = g.record_id AND h.graph_id = g.graph_id
-    JOIN op_nodes AS p
-        ON p.record_id = h.record_id
-        AND p.graph_id = h.graph_id
-        AND p.node_index = h.node_index
+    JOIN node_debug_handles AS h USING (record_id, graph_id)
+    JOIN op_nodes AS p USING (record_id, graph_id, node_index)
     WHERE g.record_id = record_key
 ),
 made AS MATERIALIZED (
@@ -57,10 +53,7 @@ last_nodes AS (
         h.*,
         min(h.node_index) OVER same_op = max(h.node_index) OVER same_op AS is_one
     FROM handled AS h
-    ANTI JOIN inner_nodes AS i
-        ON i.graph_id = h.graph_id
-        AND i.debug_handle = h.debug_handle
-        AND i.node_index = h.node_index
+    ANTI JOIN inner_nodes AS i USING (graph_id, debug_handle, node_index)
     WINDOW same_op AS (PARTITION BY h.graph_id, h.debug_handle)
 ),
 chain AS (

@@ -23,7 +23,7 @@ operators AS (
         s.name,
         string_split(s.family, '.')[1] AS op
     FROM target AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call')
 ),
 counted AS (
@@ -34,17 +34,14 @@ counted AS (
 fitting AS (
     SELECT DISTINCT o.block_index, h.method, o.instruction_id, o.kind, o.name
     FROM target AS a
-    JOIN debug_handles AS h ON h.record_id = a.record_id
+    JOIN debug_handles AS h USING (record_id)
     JOIN operators AS o
         ON o.instruction_id = h.instruction_id AND o.kind = 'kernel'
     JOIN graphs AS g
         ON g.record_id = a.record_id
         AND g.method = h.method
         AND g.stage = 'edge_dialect_exported_program'
-    JOIN node_debug_handles AS n
-        ON n.record_id = a.record_id
-        AND n.graph_id = g.graph_id
-        AND n.debug_handle = h.debug_handle
+    JOIN node_debug_handles AS n USING (record_id, graph_id, debug_handle)
     JOIN op_nodes AS p
         ON p.record_id = a.record_id
         AND p.graph_id = n.graph_id
@@ -53,15 +50,14 @@ fitting AS (
     UNION ALL
     SELECT o.block_index, d.method, o.instruction_id, o.kind, o.name
     FROM target AS a
-    JOIN delegates AS d ON d.record_id = a.record_id
+    JOIN delegates AS d USING (record_id)
     JOIN operators AS o
         ON o.instruction_id = d.instruction_id AND o.kind = 'delegate_call'
     UNION ALL
     SELECT o.block_index, i.method, o.instruction_id, o.kind, o.name
     FROM target AS a
-    JOIN instructions AS i ON i.program_id = a.program_id
-    JOIN operators AS o
-        ON o.chain_index = i.chain_index AND o.instruction_id = i.instruction_id
+    JOIN instructions AS i USING (program_id)
+    JOIN operators AS o USING (chain_index, instruction_id)
     WHERE CASE o.kind
         WHEN 'kernel' THEN i.kind = 'kernel' AND o.name = 'native_call_'
             || string_split(i.op, '::')[2]
@@ -77,16 +73,16 @@ SELECT
     (
         SELECT count(DISTINCT h.instruction_id)
         FROM debug_handles AS h
-        JOIN target AS a ON a.record_id = h.record_id
+        JOIN target AS a USING (record_id)
         WHERE h.method = f.method
     ) + (
         SELECT count(*)
         FROM instructions AS i
-        JOIN target AS a ON a.program_id = i.program_id
+        JOIN target AS a USING (program_id)
         WHERE i.method = f.method
     ) AS instructions
 FROM fitting AS f
-JOIN counted AS c ON c.block_index = f.block_index
+JOIN counted AS c USING (block_index)
 GROUP BY f.block_index, f.method;
 
 -- The method that the runs of an event block ran, inferred from the linked record
@@ -128,7 +124,7 @@ GROUP BY r.block_index;
 CREATE MACRO block_methods(capture) AS TABLE
 SELECT m.block_index, m.method, m.score, m.candidates
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
-JOIN linked_methods AS m ON m.capture_id = a.capture_id
+JOIN linked_methods AS m USING (capture_id)
 ORDER BY m.block_index;
 
 -- One finding about a capture and the record or program it is linked to.
@@ -144,13 +140,13 @@ target AS (
         CASE WHEN r.name IS NULL THEN 'program' ELSE 'record' END AS what
     FROM captures AS k
     LEFT JOIN records AS r ON r.record_id = k.record_id AND r.is_complete
-    LEFT JOIN programs AS p ON p.program_id = k.program_id
+    LEFT JOIN programs AS p USING (program_id)
     WHERE k.capture_id = capture_key AND (r.name IS NOT NULL OR p.name IS NOT NULL)
 ),
 operated AS (
     SELECT DISTINCT s.block_index, a.name AS linked, a.what
     FROM target AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call')
 ),
 scored_blocks AS (

@@ -13,9 +13,9 @@ SELECT
         ELSE 'record'
     END AS basis
 FROM graphs AS g
-JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
+JOIN op_nodes AS p USING (record_id, graph_id)
 LEFT JOIN _node_delegates(record_key, program_key, capture_key) AS d
-    ON d.graph_id = p.graph_id AND d.node_index = p.node_index
+    USING (graph_id, node_index)
 WHERE g.record_id = record_key AND g.stage = 'edge_dialect_exported_program'
 GROUP BY g.method, p.op_type;
 
@@ -44,10 +44,7 @@ delegated AS (
         coalesce(o.op, d.backend) AS op_type,
         count(o.op) AS ops
     FROM instructions AS i
-    JOIN program_delegates AS d
-        ON d.program_id = i.program_id
-        AND d.method = i.method
-        AND d.delegate_index = i.delegate_index
+    JOIN program_delegates AS d USING (program_id, method, delegate_index)
     LEFT JOIN delegate_ops AS o
         ON o.program_id = d.program_id AND o.blob_offset = d.byte_offset
     WHERE i.program_id = program_key AND i.kind = 'delegate'
@@ -94,10 +91,7 @@ CREATE MACRO _program_fit(record_key, program_key) AS (
         SELECT DISTINCT
             h.record_id, h.method, h.instruction_id, string_split(o.op, '.')[1] AS op
         FROM debug_handles AS h
-        JOIN _handled_nodes AS o
-            ON o.record_id = h.record_id
-            AND o.method = h.method
-            AND o.debug_handle = h.debug_handle
+        JOIN _handled_nodes AS o USING (record_id, method, debug_handle)
         WHERE h.record_id = record_key
     ) AS n
         ON n.method = i.method

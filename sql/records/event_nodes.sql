@@ -11,11 +11,8 @@ SELECT
     n.node_index,
     n.op
 FROM _instruction_events(capture_key) AS e
-JOIN _event_handles(capture_key) AS h ON h.signature_index = e.signature_index
-JOIN _handled_nodes AS n
-    ON n.record_id = e.record_id
-    AND n.method = e.method
-    AND n.debug_handle = h.debug_handle;
+JOIN _event_handles(capture_key) AS h USING (signature_index)
+JOIN _handled_nodes AS n USING (record_id, method, debug_handle);
 
 -- One node of the edge graph that the record's maps assign to a kernel of a linked
 -- capture, or to its call: a row of the table `signature_nodes`, computed when the
@@ -124,12 +121,8 @@ SELECT
     p.source_file,
     p.source_line
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
-JOIN captures AS c ON c.capture_id = a.capture_id
-JOIN signature_nodes AS n ON n.capture_id = a.capture_id
-JOIN signatures AS s
-    ON s.capture_id = n.capture_id AND s.signature_index = n.signature_index
-JOIN op_nodes AS p
-    ON p.record_id = c.record_id
-    AND p.graph_id = n.graph_id
-    AND p.node_index = n.node_index
+JOIN captures AS c USING (capture_id)
+JOIN signature_nodes AS n USING (capture_id)
+JOIN signatures AS s USING (capture_id, signature_index)
+JOIN op_nodes AS p USING (record_id, graph_id, node_index)
 ORDER BY s.block_index, s.slot, n.signature_index, n.position;

@@ -35,7 +35,6 @@ SELECT
     o.mapping,
     o.backend
 FROM (SELECT _any_capture_id(capture) AS capture_id) AS a
-JOIN signature_ops AS o ON o.capture_id = a.capture_id
-JOIN signatures AS s
-    ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
+JOIN signature_ops AS o USING (capture_id)
+JOIN signatures AS s USING (capture_id, signature_index)
 ORDER BY s.block_index, s.slot, o.signature_index;

@@ -6,8 +6,7 @@ WITH
 placed AS (
     SELECT o.capture_id, o.signature_index, o.method AS scope, s.kind, o.module_path
     FROM signature_ops AS o
-    JOIN signatures AS s
-        ON s.capture_id = o.capture_id AND s.signature_index = o.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE o.capture_id BETWEEN first_key AND last_key
         AND o.module_path IS NOT NULL
         AND s.kind IN ('kernel', 'delegate', 'delegate_call', 'operator_call')
@@ -49,12 +48,8 @@ self_times AS (
         p.module_path,
         try_cast(sum(t.duration_ticks - coalesce(w.ticks, 0)) AS BIGINT) AS ticks
     FROM placed AS p
-    JOIN timed AS t
-        ON t.capture_id = p.capture_id AND t.signature_index = p.signature_index
-    LEFT JOIN within AS w
-        ON w.capture_id = t.capture_id
-        AND w.run_index = t.run_index
-        AND w.event_index = t.event_index
+    JOIN timed AS t USING (capture_id, signature_index)
+    LEFT JOIN within AS w USING (capture_id, run_index, event_index)
     -- The overhead of an OPERATOR_CALL is framework time.
     WHERE t.execute_index IS NOT NULL
         AND (p.kind <> 'operator_call' OR w.ticks IS NULL)
@@ -83,7 +78,7 @@ in_runs AS MATERIALIZED (
         r.phase,
         try_cast(sum(s.ticks) AS BIGINT) AS ticks
     FROM spread AS s
-    JOIN runs AS r ON r.capture_id = s.capture_id AND r.run_index = s.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     GROUP BY s.capture_id, s.scope, s.module_path, s.run_index, r.phase
 ),
 phases AS (

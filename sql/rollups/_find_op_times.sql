@@ -32,16 +32,14 @@ computing AS MATERIALIZED (
         AND s.kind NOT IN ('delegate', 'user') AS is_additive,
         s.slot
     FROM signatures AS s
-    JOIN blocks AS b
-        ON b.capture_id = s.capture_id AND b.block_index = s.block_index
+    JOIN blocks AS b USING (capture_id, block_index)
     LEFT JOIN kernels AS k
         ON s.kind = 'operator_call'
         AND k.capture_id = s.capture_id
         AND k.block_index = s.block_index
         AND k.chain_index = s.chain_index
         AND k.instruction_id = s.instruction_id
-    LEFT JOIN signature_ops AS o
-        ON o.capture_id = s.capture_id AND o.signature_index = s.signature_index
+    LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
     WHERE s.capture_id BETWEEN first_key AND last_key
         AND s.value_unit IN ('ticks', 'us', 'cycles')
         AND CASE s.kind
@@ -143,8 +141,7 @@ in_runs AS MATERIALIZED (
         count(*) AS calls,
         try_cast(sum(e.duration_ticks) AS BIGINT) AS ticks
     FROM members AS m
-    JOIN events AS e
-        ON e.capture_id = m.capture_id AND e.signature_index = m.signature_index
+    JOIN events AS e USING (capture_id, signature_index)
     WHERE e.execute_index IS NOT NULL
         AND e.duration_ticks IS NOT NULL
         -- Delegates' events are in no total, so they may be detached.
@@ -159,7 +156,7 @@ phases AS (
     UNION ALL
     SELECT i.capture_id, i.first_signature, r.phase, i.calls, i.ticks
     FROM in_runs AS i
-    JOIN runs AS r ON r.capture_id = i.capture_id AND r.run_index = i.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE r.phase IS NOT NULL AND i.ticks IS NOT NULL
 ),
 numbers AS (

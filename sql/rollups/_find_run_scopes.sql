@@ -25,8 +25,7 @@ logged AS (
         s.chain_index,
         s.instruction_id
     FROM blocks AS b
-    JOIN signatures AS s
-        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    JOIN signatures AS s USING (capture_id, block_index)
     WHERE s.capture_id BETWEEN first_key AND last_key
 ),
 kernel_calls AS (
@@ -78,8 +77,7 @@ without_jumps AS (
 whole AS (
     SELECT s.capture_id, s.block_index, max(w.program) AS program
     FROM without_jumps AS s
-    JOIN blocks AS b
-        ON b.capture_id = s.capture_id AND b.block_index = s.block_index
+    JOIN blocks AS b USING (capture_id, block_index)
     JOIN blocks AS o
         ON o.capture_id = b.capture_id
         AND o.name = b.name
@@ -104,25 +102,18 @@ candidates AS (
 jumping AS (
     SELECT b.capture_id, b.name, b.block_index
     FROM blocks AS b
-    LEFT JOIN without_jumps AS s
-        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
+    LEFT JOIN without_jumps AS s USING (capture_id, block_index)
     WHERE s.capture_id IS NULL
 ),
 conflicts AS (
     SELECT DISTINCT c.capture_id, c.block_index, o.block_index AS other_block
     FROM jumping AS b
-    JOIN kernel_calls AS c
-        ON c.capture_id = b.capture_id AND c.block_index = b.block_index
-    JOIN different AS d
-        ON d.capture_id = c.capture_id
-        AND d.run_name = c.run_name
-        AND d.chain_index = c.chain_index
-        AND d.instruction_id = c.instruction_id
+    JOIN kernel_calls AS c USING (capture_id, block_index)
+    JOIN different AS d USING (capture_id, run_name, chain_index, instruction_id)
     JOIN (
         SELECT c.*
         FROM candidates AS f
-        JOIN kernel_calls AS c
-            ON c.capture_id = f.capture_id AND c.block_index = f.block_index
+        JOIN kernel_calls AS c USING (capture_id, block_index)
     ) AS o
         ON o.capture_id = c.capture_id
         AND o.run_name = c.run_name
@@ -152,12 +143,9 @@ block_programs AS (
         b.block_index,
         coalesce(w.program, s.program, l.program, j.first_block::VARCHAR) AS program
     FROM blocks AS b
-    LEFT JOIN without_jumps AS s
-        ON s.capture_id = b.capture_id AND s.block_index = b.block_index
-    LEFT JOIN whole AS w
-        ON w.capture_id = b.capture_id AND w.block_index = b.block_index
-    LEFT JOIN like_others AS j
-        ON j.capture_id = b.capture_id AND j.block_index = b.block_index
+    LEFT JOIN without_jumps AS s USING (capture_id, block_index)
+    LEFT JOIN whole AS w USING (capture_id, block_index)
+    LEFT JOIN like_others AS j USING (capture_id, block_index)
     LEFT JOIN without_jumps AS l
         ON l.capture_id = j.capture_id AND l.block_index = j.first_block
 ),

@@ -33,7 +33,6 @@ CREATE MACRO _step_item(scope, kind, label) AS (
 CREATE MACRO _phase_step_times(capture_key) AS TABLE
 SELECT
     t.capture_id,
-    t.run_index,
     t.scope,
     t.kind,
     t.label,
@@ -44,9 +43,9 @@ FROM step_times AS t
 WHERE t.capture_id = capture_key
 UNION ALL
 SELECT
-    t.capture_id, t.run_index, t.scope, t.kind, t.label, t.calls, t.ticks, r.phase
+    t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, r.phase
 FROM step_times AS t
-JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+JOIN runs AS r USING (capture_id, run_index)
 WHERE t.capture_id = capture_key AND r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from

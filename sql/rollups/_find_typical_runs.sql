@@ -34,7 +34,7 @@ measured AS (
             PARTITION BY r.capture_id, r.scope ORDER BY r.run_index
         ) = 1 AS is_first
     FROM executes AS x
-    JOIN runs AS r ON r.capture_id = x.capture_id AND r.run_index = x.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE r.capture_id BETWEEN first_key AND last_key
 ),
 quartiles AS (

@@ -206,9 +206,9 @@ CREATE TABLE signature_ops (
     backend VARCHAR  -- backend of its delegate; NULL if no delegate ran it
 );
 
--- One output of an event of a linked capture that is a result of an op, or an op whose
--- results the event logs without being identified among its outputs. Computed when
--- the capture, which logged values, is linked to its record.
+-- Which output of an event of a linked capture is which result of an op. If that is
+-- unknown, the row has only the op, and `problem` says why. Computed when a capture
+-- that logged values is linked to its record.
 CREATE TABLE signature_outputs (
     capture_id INTEGER NOT NULL,  -- the capture
     signature_index INTEGER NOT NULL,  -- the event, in `signatures`

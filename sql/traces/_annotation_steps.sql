@@ -16,8 +16,7 @@ FROM (
             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
         ) AS before_ticks
     FROM signatures AS s
-    JOIN event_ticks AS e
-        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN event_ticks AS e USING (capture_id, signature_index)
     WHERE s.capture_id = capture_key
         AND s.label = step_name
         AND NOT s.on_device

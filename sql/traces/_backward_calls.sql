@@ -47,7 +47,7 @@ moments AS (
         NULL AS op_start
     FROM outermost AS o
     JOIN (SELECT DISTINCT f.sequence_number, f.thread_index FROM ops AS f) AS t
-        ON t.sequence_number = o.sequence_number
+        USING (sequence_number)
     UNION ALL
     SELECT
         f.sequence_number, f.thread_index, f.start_ticks, 1, f.end_ticks,
@@ -139,7 +139,7 @@ SELECT
     o.end_ticks - o.start_ticks AS ticks,
     l.op_index
 FROM outermost AS o
-LEFT JOIN linked AS l ON l.event_index = o.event_index;
+LEFT JOIN linked AS l USING (event_index);
 
 -- One event of a trace that is in a module, with the names of the modules that
 -- contain it.
@@ -149,9 +149,9 @@ modules AS MATERIALIZED (
     SELECT e.event_index, m.module, t.module_index AS outer_index
     FROM _module_signatures(capture_key) AS m
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.signature_index = m.signature_index
+        USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = e.event_index
+        USING (event_index)
 ),
 paths AS (
     SELECT m.event_index, [m.module] AS modules
@@ -164,5 +164,5 @@ paths AS (
 )
 SELECT t.event_index, p.modules
 FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-LEFT JOIN modules AS m ON m.event_index = t.event_index
+LEFT JOIN modules AS m USING (event_index)
 JOIN paths AS p ON p.event_index = coalesce(m.event_index, t.module_index);

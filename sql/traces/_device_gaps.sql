@@ -124,7 +124,7 @@ waits AS (
         SELECT g.*, c.cause
         FROM gaps AS g
         JOIN (SELECT DISTINCT t.process, t.cause FROM of_causes AS t) AS c
-            ON c.process = g.process
+            USING (process)
         WHERE g.is_host
     ) AS g
     ASOF JOIN of_causes AS u
@@ -177,7 +177,7 @@ calls AS (
         SELECT h.*, c.call
         FROM hosts AS h
         JOIN (SELECT DISTINCT t.process, t.cause, t.call FROM of_calls AS t) AS c
-            ON c.process = h.process AND c.cause = h.cause
+            USING (process, cause)
     ) AS h
     ASOF JOIN of_calls AS u
         ON u.process = h.process
@@ -194,7 +194,7 @@ calls AS (
 messages AS (
     SELECT DISTINCT s.label
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.kernel_family = 'communication'
 ),
 judged AS (
@@ -218,8 +218,8 @@ judged AS (
         coalesce(h.asked_ticks, g.start_ticks + g.host_ticks // 2) AS asked_ticks,
         c.call
     FROM gaps AS g
-    LEFT JOIN hosts AS h ON h.next_index = g.next_index
-    LEFT JOIN calls AS c ON c.next_index = g.next_index
+    LEFT JOIN hosts AS h USING (next_index)
+    LEFT JOIN calls AS c USING (next_index)
     LEFT JOIN messages AS m ON m.label = g.waited_label
 ),
 owners AS (FROM _innermost_owners(capture_key))
@@ -237,7 +237,6 @@ SELECT
         WHEN j.cause = 'launch_delay' AND 2 * j.call_ticks >= j.ticks - j.host_ticks
             THEN j.launch
     END AS call,
-    j.next_index,
     j.next_label,
     CASE WHEN j.cause IN ('dependency', 'communication') AND NOT j.is_host
         THEN j.waited_label

@@ -42,8 +42,8 @@ counted AS MATERIALIZED (
         FROM device_events AS d
         WHERE d.capture_id = capture_key AND EXISTS (FROM owners)
     ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
-    JOIN classified AS s ON s.signature_index = e.signature_index
+    JOIN event_ticks AS e USING (capture_id)
+    JOIN classified AS s USING (signature_index)
     WHERE hosts = 'all'
         OR s.slice IN ('annotation', 'module')
         OR e.event_index IN (SELECT l.event_index FROM launched AS l)
@@ -57,10 +57,7 @@ traced AS (
         e.start_ticks + greatest(e.elapsed_ticks, 0) AS end_ticks,
         t.thread_index
     FROM counted AS e
-    JOIN trace_events AS t
-        ON t.capture_id = e.capture_id
-        AND t.run_index = e.run_index
-        AND t.event_index = e.event_index
+    JOIN trace_events AS t USING (capture_id, run_index, event_index)
 ),
 -- Launches of previous events in the same thread: events that contain an event
 -- precede it, its children follow it.
@@ -73,7 +70,7 @@ ordered AS (
             ORDER BY t.start_ticks, t.end_ticks DESC, t.event_index
         ) AS so_far
     FROM traced AS t
-    LEFT JOIN launched AS l ON l.event_index = t.event_index
+    LEFT JOIN launched AS l USING (event_index)
 ),
 running AS (
     SELECT o.thread_index, o.start_ticks, max(o.so_far) AS so_far
@@ -98,7 +95,7 @@ SELECT
     CASE WHEN s.slice = 'call' THEN 0 ELSE o.ticks END
         + greatest(coalesce(u.so_far, 0) - o.so_far, 0) AS total_ticks
 FROM ordered AS o
-JOIN classified AS s ON s.signature_index = o.signature_index
+JOIN classified AS s USING (signature_index)
 LEFT JOIN self_times AS w ON w.owner_index = o.event_index
 ASOF LEFT JOIN running AS u
     ON u.thread_index = o.thread_index AND o.end_ticks > u.start_ticks
@@ -111,7 +108,7 @@ SELECT
 FROM self_times AS w
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
     ON e.event_index = w.owner_index
-JOIN classified AS s ON s.signature_index = e.signature_index
+JOIN classified AS s USING (signature_index)
 WHERE hosts <> 'all' AND s.slice NOT IN ('annotation', 'module')
 UNION ALL
 SELECT
@@ -143,9 +140,9 @@ modules AS MATERIALIZED (
     SELECT e.event_index, m.module
     FROM _module_signatures(capture_key) AS m
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.signature_index = m.signature_index
+        USING (signature_index)
 )
 SELECT t.run_index, t.event_index, m.module
 FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-LEFT JOIN modules AS o ON o.event_index = t.event_index
+LEFT JOIN modules AS o USING (event_index)
 JOIN modules AS m ON m.event_index = coalesce(o.event_index, t.module_index);

@@ -83,7 +83,7 @@ SELECT
     try_cast(sum(p.counted_ticks) AS BIGINT) AS ticks,
     t.is_sample
 FROM step_times AS t
-JOIN once AS p ON p.run_index = t.run_index
+JOIN once AS p USING (run_index)
 WHERE t.capture_id = capture_key
     AND t.kind = 'framework'
     AND (

@@ -7,12 +7,8 @@ SELECT
     a.shapes,
     count(*) AS calls
 FROM op_arguments AS a
-JOIN event_ticks AS e
-    ON e.capture_id = a.capture_id
-    AND e.run_index = a.run_index
-    AND e.event_index = a.event_index
-JOIN signatures AS s
-    ON s.capture_id = a.capture_id AND s.signature_index = e.signature_index
+JOIN event_ticks AS e USING (capture_id, run_index, event_index)
+JOIN signatures AS s USING (capture_id, signature_index)
 JOIN runs AS r
     ON r.capture_id = a.capture_id
     AND r.run_index = a.run_index

@@ -50,7 +50,7 @@ found AS (
         min(h.start_ticks) AS start_ticks,
         max(h.start_ticks + h.elapsed_ticks) AS end_ticks
     FROM runs AS r
-    JOIN hosts AS h ON h.run_index = r.run_index
+    JOIN hosts AS h USING (run_index)
     WHERE r.capture_id = capture_key
         AND step_name IS NULL
         AND NOT h.is_helper
@@ -80,7 +80,7 @@ steps AS MATERIALIZED (
 placed AS (
     SELECT h.*, t.run_index AS step_index
     FROM hosts AS h
-    JOIN steps AS t ON t.run_index = h.run_index
+    JOIN steps AS t USING (run_index)
     WHERE step_name IS NULL AND NOT h.is_helper
     UNION ALL
     SELECT h.*, t.run_index
@@ -152,7 +152,7 @@ parts AS (
     UNION ALL
     SELECT t.run_index, t.scope, t.is_sample, k.kind, k.label, s.calls, s.ticks
     FROM sums AS s
-    JOIN kinds AS k ON k.signature_index = s.signature_index
+    JOIN kinds AS k USING (signature_index)
     JOIN steps AS t ON t.run_index = s.step_index
     WHERE k.kind IS NOT NULL
 )

@@ -4,8 +4,7 @@ SELECT DISTINCT t.thread_index, h.process
 FROM _launches(capture_key) AS l
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     ON t.event_index = l.call_index
-JOIN threads AS h
-    ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index;
+JOIN threads AS h USING (capture_id, thread_index);
 
 -- One time in which a thread that launches work waits instead: for input data, for other
 -- processes, or in a call of the runtime or driver.
@@ -22,7 +21,7 @@ SELECT
     s.start_ticks,
     s.end_ticks
 FROM _trace_slices(capture_key) AS s
-JOIN _launching_threads(capture_key) AS p ON p.thread_index = s.thread_index
+JOIN _launching_threads(capture_key) AS p USING (thread_index)
 WHERE s.is_data_loader
     OR s.is_communication
     OR s.kind = 'call' AND _call_cause(s.purpose, s.waits) IS NOT NULL;
@@ -101,11 +100,10 @@ owners AS (
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
-    JOIN labels_of_owners AS s ON s.signature_index = e.signature_index
-    JOIN trace_events AS t
-        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
-    JOIN _launching_threads(capture_key) AS p ON p.thread_index = t.thread_index
+    JOIN event_ticks AS e USING (capture_id)
+    JOIN labels_of_owners AS s USING (signature_index)
+    JOIN trace_events AS t USING (capture_id, event_index)
+    JOIN _launching_threads(capture_key) AS p USING (thread_index)
     WHERE e.elapsed_ticks > 0
 ),
 edges AS (

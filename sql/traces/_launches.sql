@@ -11,7 +11,7 @@ classified AS MATERIALIZED (
         s.uses_matrix_units,
         s.activity AS kind
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.activity IN ('kernel', 'copy', 'fill', 'call')
 ),
 calls AS (
@@ -23,11 +23,10 @@ calls AS (
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM classified AS k
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.signature_index = k.signature_index
+        USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.run_index = e.run_index AND t.event_index = e.event_index
-    JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h
-        ON h.thread_index = t.thread_index
+        USING (run_index, event_index)
+    JOIN (FROM threads AS i WHERE i.capture_id = capture_key) AS h USING (thread_index)
     WHERE k.kind = 'call'
 )
 SELECT
@@ -59,9 +58,9 @@ SELECT
     d.latency_ticks
 FROM (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    ON e.run_index = d.run_index AND e.event_index = d.event_index
+    USING (run_index, event_index)
 JOIN classified AS k ON k.signature_index = e.signature_index AND k.kind <> 'call'
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    ON t.run_index = d.run_index AND t.event_index = d.event_index
+    USING (run_index, event_index)
 LEFT JOIN calls AS c ON c.event_index = d.call_index
 WHERE e.elapsed_ticks >= 0;

@@ -20,7 +20,7 @@ ranks AS MATERIALIZED (
 known AS MATERIALIZED (
     SELECT s.capture_id, s.signature_index
     FROM ranks AS k
-    JOIN signatures AS s ON s.capture_id = k.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.activity = 'kernel' AND s.kernel_family = 'communication'
 ),
 chosen AS MATERIALIZED (
@@ -31,8 +31,7 @@ chosen AS MATERIALIZED (
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM known AS k
-    JOIN event_ticks AS e
-        ON e.capture_id = k.capture_id AND e.signature_index = k.signature_index
+    JOIN event_ticks AS e USING (capture_id, signature_index)
     WHERE e.elapsed_ticks >= 0
 ),
 -- Those of gloo with the same number of elements; several threads may run them.
@@ -47,10 +46,7 @@ named AS (
         c.start_ticks,
         c.end_ticks
     FROM chosen AS c
-    JOIN device_events AS d
-        ON d.capture_id = c.capture_id
-        AND d.run_index = c.run_index
-        AND d.event_index = c.event_index
+    JOIN device_events AS d USING (capture_id, run_index, event_index)
     WHERE d.process_group IS NOT NULL
         AND _ends_together(d.collective)
     UNION ALL
@@ -85,9 +81,8 @@ calls AS (
                 c.collective
         ) AS calls
     FROM named AS c
-    JOIN ranks AS k ON k.capture_id = c.capture_id
-    LEFT JOIN _written_steps AS s
-        ON s.capture_id = c.capture_id AND s.run_index = c.run_index
+    JOIN ranks AS k USING (capture_id)
+    LEFT JOIN _written_steps AS s USING (capture_id, run_index)
 ),
 -- The first end is subtracted before numbers become fractions: a clock's ticks since
 -- 1970 have more digits than those.
@@ -120,12 +115,7 @@ matched AS MATERIALIZED (
         c.capture_id,
         c.end_ticks - m.first_ticks AS ticks
     FROM complete AS m
-    JOIN calls AS c
-        ON c.job = m.job
-        AND c.process_group = m.process_group
-        AND c.collective = m.collective
-        AND c.step = m.step
-        AND c.number = m.number
+    JOIN calls AS c USING (job, process_group, collective, step, number)
 ),
 middles AS (
     SELECT
@@ -140,9 +130,4 @@ middles AS (
 )
 SELECT m.job, m.process_group, m.capture_id, m.ticks - d.ticks AS ticks
 FROM matched AS m
-JOIN middles AS d
-    ON d.job = m.job
-    AND d.process_group = m.process_group
-    AND d.collective = m.collective
-    AND d.step = m.step
-    AND d.number = m.number;
+JOIN middles AS d USING (job, process_group, collective, step, number);

@@ -47,7 +47,7 @@ target AS (
         FROM trace_memory AS m
         WHERE m.capture_id = capture_key
     ) AS a
-    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN event_ticks AS e USING (capture_id)
 )
 SELECT
     a.run_index,
@@ -86,7 +86,6 @@ covered AS (
 )
 SELECT
     m.capture_id,
-    m.event_index,
     coalesce(_cpu_bytes(m.device_type, m.bytes), 0) AS cpu_bytes,
     coalesce(_device_bytes(m.device_type, m.bytes), 0) AS device_bytes
 FROM (FROM trace_memory AS i WHERE i.capture_id = capture_key) AS m

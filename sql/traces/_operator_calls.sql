@@ -110,6 +110,6 @@ SELECT
     o.is_named OR o.kind = 'op' AND u.named > f.named AS is_eligible,
     o.is_named AND u.named = f.named AS is_lowest_eligible
 FROM self_times AS o
-JOIN reached AS f ON f.event_index = o.event_index
+JOIN reached AS f USING (event_index)
 JOIN reached AS u
     ON u.thread_index = o.thread_index AND u.place = f.place + o.operators_within;

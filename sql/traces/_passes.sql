@@ -54,16 +54,6 @@ placed AS (
         ) AS place
     FROM hosts AS h
 )
-SELECT
-    p.event_index,
-    p.label,
-    p.kind,
-    p.place,
-    p.thread_index,
-    p.sequence_number,
-    p.forward_thread,
-    p.start_ticks,
-    p.end_ticks
 FROM placed AS p
 WHERE p.place IS NOT NULL;
 

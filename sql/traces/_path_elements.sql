@@ -17,7 +17,7 @@ kinds AS MATERIALIZED (
         s.purpose,
         s.waits
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
 ),
 events_of_path AS MATERIALIZED (
     SELECT
@@ -33,12 +33,12 @@ events_of_path AS MATERIALIZED (
         SELECT DISTINCT p.event_index FROM parts AS p WHERE p.event_index IS NOT NULL
     ) AS p
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.event_index = p.event_index
-    JOIN kinds AS k ON k.signature_index = e.signature_index
+        USING (event_index)
+    JOIN kinds AS k USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = p.event_index
+        USING (event_index)
     LEFT JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-        ON d.event_index = p.event_index
+        USING (event_index)
 )
 SELECT
     CASE p.kind
@@ -67,4 +67,4 @@ SELECT
     p.begin_ticks,
     p.until_ticks
 FROM parts AS p
-LEFT JOIN events_of_path AS e ON e.event_index = p.event_index;
+LEFT JOIN events_of_path AS e USING (event_index);

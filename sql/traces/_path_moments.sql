@@ -50,7 +50,7 @@ slices AS MATERIALIZED (
         s.start_ticks,
         s.end_ticks
     FROM _trace_slices(capture_key) AS s
-    JOIN running AS t ON t.thread_index = s.thread_index
+    JOIN running AS t USING (thread_index)
     WHERE s.kind IN ('op', 'call') AND s.end_ticks > s.start_ticks
 ),
 -- The stream of a synchronization with one stream, by the id of its call.
@@ -58,9 +58,9 @@ streams AS (
     SELECT t.correlation_id, max(d.device) AS device, max(d.stream) AS stream
     FROM _capture_events(capture_key) AS e
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = e.event_index
+        USING (event_index)
     JOIN (FROM device_events AS i WHERE i.capture_id = capture_key) AS d
-        ON d.event_index = e.event_index
+        USING (event_index)
     WHERE e.category = 'cuda_sync'
         AND starts_with(e.label, 'Stream Sync')
         AND d.stream >= 0
@@ -71,7 +71,7 @@ streams AS (
 calls AS MATERIALIZED (
     SELECT s.*, m.device, m.stream
     FROM slices AS s
-    LEFT JOIN streams AS m ON m.correlation_id = s.correlation_id
+    LEFT JOIN streams AS m USING (correlation_id)
     WHERE s.kind = 'call' AND s.waits
 ),
 -- By records of waits for CUDA events.
@@ -136,7 +136,7 @@ classes AS MATERIALIZED (
         ) > count(*) AS is_backward
     FROM gaps AS g
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = g.event_index
+        USING (event_index)
     JOIN threads AS h
         ON h.capture_id = capture_key AND h.thread_index = g.thread_index
     GROUP BY g.thread_index, h.process
@@ -149,7 +149,7 @@ done AS (
         s.end_ticks,
         min(s.thread_index) AS thread_index
     FROM slices AS s
-    JOIN classes AS c ON c.thread_index = s.thread_index
+    JOIN classes AS c USING (thread_index)
     WHERE (SELECT count(DISTINCT k.is_backward) FROM classes AS k) = 2
     GROUP BY c.process, c.is_backward, s.end_ticks
 ),
@@ -163,7 +163,7 @@ handed AS (
     FROM (
         SELECT g.*, c.process, NOT c.is_backward AS other_class
         FROM gaps AS g
-        JOIN classes AS c ON c.thread_index = g.thread_index
+        JOIN classes AS c USING (thread_index)
     ) AS g
     ASOF JOIN done AS d
         ON d.process = g.process
@@ -209,7 +209,6 @@ SELECT
     CASE
         WHEN j.wait_kind IS NOT NULL AND j.wait_index IS NULL THEN j.call_thread
     END AS from_thread,
-    j.call_index,
     false AS is_host,
     NULL::INTEGER AS thread_index
 FROM work AS j
@@ -217,7 +216,7 @@ LEFT JOIN work AS w ON w.event_index = j.wait_index
 UNION ALL
 SELECT
     w.node, w.event_index, w.kind, w.at_ticks, w.at_ticks, w.from_ticks,
-    w.from_event, w.from_thread, NULL, true, w.thread_index
+    w.from_event, w.from_thread, true, w.thread_index
 FROM (
     SELECT
         w.*,

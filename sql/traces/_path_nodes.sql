@@ -22,12 +22,12 @@ last_work AS (
 all_moments AS (
     SELECT
         m.node, m.event_index, m.kind, m.start_ticks, m.end_ticks, m.from_ticks,
-        m.from_event, m.from_thread, m.call_index
+        m.from_event, m.from_thread
     FROM moments AS m
     UNION ALL
     SELECT
         -1, NULL, NULL, until_ticks, until_ticks, until_ticks, l.event_index,
-        CASE WHEN l.event_index IS NULL THEN last_thread END, NULL
+        CASE WHEN l.event_index IS NULL THEN last_thread END
     FROM last_work AS l
 ),
 waits AS (
@@ -52,7 +52,6 @@ SELECT
     a.from_ticks,
     a.from_thread AS thread_index,
     a.host_ticks,
-    a.call_index,
     CASE
         WHEN a.from_event IS NULL THEN a.host_node
         WHEN a.from_ticks > begin_ticks THEN 2 * a.from_event::BIGINT + 1
@@ -83,7 +82,7 @@ rounds AS (
 )
 SELECT n.*
 FROM nodes AS n
-JOIN rounds AS r ON r.node = n.node
+JOIN rounds AS r USING (node)
 WHERE r.is_marked
 QUALIFY r.round = max(r.round) OVER ();
 
@@ -102,7 +101,6 @@ stretches AS (
         p.start_ticks,
         p.end_ticks,
         p.event_index,
-        p.call_index,
         NULL::INTEGER AS thread_index
     FROM walk AS p
     UNION ALL
@@ -111,7 +109,6 @@ stretches AS (
         coalesce(p.from_ticks, begin_ticks),
         p.start_ticks,
         p.event_index,
-        p.call_index,
         NULL
     FROM walk AS p
     UNION ALL
@@ -119,7 +116,6 @@ stretches AS (
         'host',
         coalesce(p.host_ticks, begin_ticks),
         p.from_ticks,
-        NULL,
         NULL,
         p.thread_index
     FROM walk AS p
@@ -130,7 +126,6 @@ SELECT
     greatest(s.start_ticks, begin_ticks) AS start_ticks,
     s.end_ticks,
     s.event_index,
-    s.call_index,
     s.thread_index
 FROM stretches AS s
 WHERE s.end_ticks > greatest(s.start_ticks, begin_ticks);

@@ -49,7 +49,7 @@ hosts AS MATERIALIZED (
         s.activity IN ('annotation', 'step')
             AS is_annotation
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE NOT s.on_device
 ),
 nearby AS MATERIALIZED (
@@ -61,9 +61,9 @@ nearby AS MATERIALIZED (
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    JOIN hosts AS h ON h.signature_index = e.signature_index
+    JOIN hosts AS h USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.event_index = e.event_index
+        USING (event_index)
     JOIN spans AS p
         ON p.thread_index = t.thread_index
         AND p.start_ticks < e.start_ticks + e.elapsed_ticks
@@ -104,7 +104,7 @@ moments AS (
         n.thread_index, n.end_ticks, coalesce(n.parent_index, -1), 0, 0,
         n.start_ticks, -n.event_index
     FROM nearby AS n
-    ANTI JOIN overlapped AS o ON o.event_index = n.event_index
+    ANTI JOIN overlapped AS o USING (event_index)
     UNION ALL
     SELECT s.thread_index, s.start_ticks, NULL, 1, 2, NULL, NULL
     FROM stretches AS s
@@ -133,8 +133,7 @@ SELECT
     coalesce(b.begin_ticks, p.start_ticks) AS begin_ticks,
     p.end_ticks AS until_ticks
 FROM (
-    SELECT
-        t.kind, t.start_ticks, t.end_ticks, t.event_index, t.call_index, t.thread_index
+    SELECT t.*
     FROM stretches AS t
     WHERE t.kind <> 'host'
     UNION ALL
@@ -143,7 +142,6 @@ FROM (
         t.at_ticks,
         t.end_ticks,
         nullif(t.innermost, -1),
-        NULL,
         t.thread_index
     FROM parts AS t
     WHERE t.on_path > 0 AND t.end_ticks > t.at_ticks

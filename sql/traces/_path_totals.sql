@@ -4,7 +4,7 @@ WITH
 families AS MATERIALIZED (
     SELECT s.signature_index, s.family
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
 )
 SELECT
     CASE WHEN p.kind NOT IN ('unknown', 'unknown_wait') THEN f.family END AS op,

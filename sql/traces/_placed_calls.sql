@@ -21,6 +21,16 @@ CREATE MACRO _called_from(
     )
 );
 
+-- Whether an activity is an annotation, of a step or another part, on the host or a device.
+CREATE MACRO _is_annotation(activity) AS (
+    coalesce(activity IN ('annotation', 'step', 'device_annotation'), false)
+);
+
+-- Whether an activity is a call of a Python function, or of a module by its function.
+CREATE MACRO _is_python_function(activity) AS (
+    coalesce(activity IN ('python_function', 'module'), false)
+);
+
 -- One event of the recorded runs with its call, that call's row of `key_averages` by name,
 -- and what it adds to it. As in torch, an event that only calls another event of its own
 -- name is one call together with it, and the profiler's helper events are not calls.
@@ -37,11 +47,11 @@ named AS MATERIALIZED (
                 s.family,
                 s.value_unit,
                 coalesce(s.on_device, false),
-                coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation'),
-                coalesce(s.category, '') = 'python_function'
+                _is_annotation(s.activity),
+                _is_python_function(s.activity)
         ) AS row_index
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
 ),
 timed AS MATERIALIZED (
     SELECT
@@ -60,9 +70,9 @@ timed AS MATERIALIZED (
         n.family_index,
         n.row_index AS own_row
     FROM _self_times(capture_key, steps, phase, method, runs) AS t
-    JOIN named AS n ON n.signature_index = t.signature_index
+    JOIN named AS n USING (signature_index)
     LEFT JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS e
-        ON e.run_index = t.run_index AND e.event_index = t.event_index
+        USING (run_index, event_index)
 ),
 -- Events that are not calls, each with its call. Self time and self memory of these
 -- belong to it. Events of a dump have no thread.
@@ -90,8 +100,7 @@ calls AS (
             WHEN NOT t.is_helper THEN t.own_row
         END AS row_index
     FROM timed AS t
-    LEFT JOIN others AS o
-        ON o.run_index = t.run_index AND o.event_index = t.event_index
+    LEFT JOIN others AS o USING (run_index, event_index)
 ),
 memory AS (
     SELECT
@@ -102,8 +111,7 @@ memory AS (
         m.cpu_bytes,
         m.device_bytes
     FROM _memory_within(capture_key) AS m
-    JOIN timed AS c
-        ON c.run_index = m.run_index AND c.event_index = m.event_index
+    JOIN timed AS c USING (run_index, event_index)
 ),
 call_memory AS (
     SELECT
@@ -137,12 +145,9 @@ SELECT
     i.device_bytes AS self_device_memory,
     m.device_bytes AS device_memory
 FROM calls AS c
-LEFT JOIN _device_times(capture_key) AS v
-    ON v.run_index = c.run_index AND v.event_index = c.event_index
-LEFT JOIN memory AS m
-    ON m.run_index = c.run_index AND m.event_index = c.event_index
-LEFT JOIN call_memory AS i
-    ON i.run_index = c.run_index AND i.event_index = c.event_index;
+LEFT JOIN _device_times(capture_key) AS v USING (run_index, event_index)
+LEFT JOIN memory AS m USING (run_index, event_index)
+LEFT JOIN call_memory AS i USING (run_index, event_index);
 
 -- One event as in `_call_times`, with what separates rows of `key_averages`.
 CREATE MACRO _placed_calls(

@@ -6,7 +6,7 @@ ranks AS MATERIALIZED (FROM _job_ranks(selector, unit)),
 profiler_steps AS MATERIALIZED (
     SELECT w.capture_id, w.run_index, w.step, w.end_ticks - w.start_ticks AS ticks
     FROM ranks AS k
-    JOIN _written_steps AS w ON w.capture_id = k.capture_id
+    JOIN _written_steps AS w USING (capture_id)
 ),
 steps AS (
     SELECT p.capture_id, p.run_index, p.step, p.ticks FROM profiler_steps AS p
@@ -29,7 +29,7 @@ steps AS (
         AND coalesce(k.job, '') NOT IN (
             SELECT coalesce(j.job, '')
             FROM profiler_steps AS p
-            JOIN ranks AS j ON j.capture_id = p.capture_id
+            JOIN ranks AS j USING (capture_id)
         )
     GROUP BY k.capture_id, e.run_index
 ),
@@ -68,9 +68,8 @@ joined AS (
         k.time_scale,
         k.unit
     FROM ranks AS k
-    JOIN steps AS s ON s.capture_id = k.capture_id
-    LEFT JOIN work AS w
-        ON w.capture_id = s.capture_id AND w.run_index = s.run_index
+    JOIN steps AS s USING (capture_id)
+    LEFT JOIN work AS w USING (capture_id, run_index)
 )
 SELECT
     j.job,

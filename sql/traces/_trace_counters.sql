@@ -7,12 +7,8 @@ WITH
 processes AS (
     SELECT d.device, min(h.process) AS process
     FROM device_events AS d
-    JOIN trace_events AS t
-        ON t.capture_id = d.capture_id
-        AND t.run_index = d.run_index
-        AND t.event_index = d.event_index
-    JOIN threads AS h
-        ON h.capture_id = t.capture_id AND h.thread_index = t.thread_index
+    JOIN trace_events AS t USING (capture_id, run_index, event_index)
+    JOIN threads AS h USING (capture_id, thread_index)
     WHERE d.capture_id = capture_key
     GROUP BY d.device
 ),

@@ -12,7 +12,7 @@ CREATE MACRO _module_name(label) AS (
 CREATE MACRO _module_signatures(capture_key) AS TABLE
 SELECT s.signature_index, _module_name(s.label) AS module
 FROM (SELECT capture_key AS capture_id) AS a
-JOIN signatures AS s ON s.capture_id = a.capture_id
+JOIN signatures AS s USING (capture_id)
 WHERE s.activity = 'module' OR s.purpose = 'module';
 
 -- One op, step, annotation, module or call of a trace, or work of a device, with all
@@ -33,7 +33,7 @@ classified AS MATERIALIZED (
         coalesce(s.purpose = 'data_loading', false) AS is_data_loader,
         coalesce(s.purpose = 'communication', false) AS is_communication
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     -- Not IN the others: DuckDB would join these words to the signatures of all captures.
     WHERE s.activity <> 'device_wait'
         AND s.activity <> 'device_annotation'
@@ -65,9 +65,9 @@ SELECT
     e.elapsed_ticks - coalesce(e.overlap_ticks, 0) AS counted_ticks
 FROM classified AS k
 JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-    ON e.signature_index = k.signature_index
+    USING (signature_index)
 JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-    ON t.run_index = e.run_index AND t.event_index = e.event_index
+    USING (run_index, event_index)
 WHERE e.elapsed_ticks >= 0;
 
 -- Start and end of the recording of a trace, by its events; annotations count if
@@ -77,8 +77,7 @@ SELECT
     min(e.start_ticks) AS start_ticks,
     max(e.start_ticks + e.elapsed_ticks) AS end_ticks
 FROM signatures AS s
-JOIN event_ticks AS e
-    ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+JOIN event_ticks AS e USING (capture_id, signature_index)
 WHERE s.capture_id = capture_key
     AND e.elapsed_ticks >= 0
     AND (

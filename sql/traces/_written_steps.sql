@@ -13,5 +13,5 @@ SELECT
     s.host_start_ticks AS start_ticks,
     s.host_end_ticks AS end_ticks
 FROM trace_steps AS s
-JOIN runs AS r ON r.capture_id = s.capture_id AND r.run_index = s.run_index
+JOIN runs AS r USING (capture_id, run_index)
 WHERE r.name = 'ProfilerStep';

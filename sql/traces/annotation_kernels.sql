@@ -36,7 +36,7 @@ summed AS (
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
     LEFT JOIN _launch_annotations((SELECT a.capture_id FROM target AS a)) AS n
-        ON n.event_index = l.event_index
+        USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
         ON s.event_index = n.annotation_index
     GROUP BY s.family, l.label

@@ -1,11 +1,11 @@
--- The forward and the backward pass of one module, or of one op, in a trace: what the
--- backward pass of each costs. A call of the backward pass belongs to the op whose
+-- The times of the forward and the backward pass of one module, or of one op, in a trace. A call of the backward pass belongs to the op whose
 -- sequence number it has, see `passes`, and to the modules that contain this op.
 -- By module, times include modules within, so that rows don't add up; in the order
 -- of the first calls; for traces with Python functions (`with_stack`). By op, a row
 -- is an op with one of autograd's functions, those that take most time first, and
--- its forward times are of the calls that have a backward one. What accumulates
--- gradients has no sequence number: it belongs to no op and no module.
+-- its forward times are of the calls that have a backward one. The
+-- functions that accumulate gradients have no sequence number: they belong to no op and
+-- no module.
 -- Needs: torch_trace; else: etq modules
 -- Empty: {capture} has no modules, or no backward pass: record modules with with_stack=True, or use --by op
 -- Empty by op: {capture} has no backward pass
@@ -66,7 +66,7 @@ of_modules AS (
         m.event_index, false AS is_backward,
         m.end_ticks - m.start_ticks AS ticks, m.start_ticks AS first_ticks
     FROM slices AS m
-    JOIN paths AS p ON p.event_index = m.event_index
+    JOIN paths AS p USING (event_index)
     WHERE m.kind = 'module'
         AND "by" = 'module'
         AND m.event_index NOT IN (SELECT i.event_index FROM in_backward AS i)
@@ -127,7 +127,7 @@ summed AS (
         ) AS backward_device_ticks,
         min(r.first_ticks) AS first_ticks
     FROM (FROM of_modules UNION ALL FROM of_ops) AS r
-    LEFT JOIN device_times AS d ON d.event_index = r.event_index
+    LEFT JOIN device_times AS d USING (event_index)
     GROUP BY r.modules, r.op, r.backward
 )
 SELECT

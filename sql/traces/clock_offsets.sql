@@ -52,7 +52,7 @@ largest AS (
 near AS MATERIALIZED (
     SELECT m.job, m.capture_id, m.process_group, m.collectives, m.ticks
     FROM largest AS g
-    JOIN middles AS m ON m.job = g.job AND m.process_group = g.process_group
+    JOIN middles AS m USING (job, process_group)
 ),
 -- Of the groups that a further rank shares with near ones, the one with most
 -- collectives.
@@ -68,7 +68,7 @@ nearer AS MATERIALIZED (
                 m.process_group,
                 quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
             FROM near AS n
-            JOIN middles AS m ON m.capture_id = n.capture_id
+            JOIN middles AS m USING (capture_id)
             GROUP BY m.job, m.process_group
         ) AS g ON g.job = f.job AND g.process_group = f.process_group
         WHERE f.capture_id NOT IN (SELECT n.capture_id FROM near AS n)
@@ -89,7 +89,7 @@ reached AS MATERIALIZED (
                 m.process_group,
                 quantile_cont(n.ticks - m.ticks, 0.5) AS ticks
             FROM nearer AS n
-            JOIN middles AS m ON m.capture_id = n.capture_id
+            JOIN middles AS m USING (capture_id)
             GROUP BY m.job, m.process_group
         ) AS g ON g.job = f.job AND g.process_group = f.process_group
         WHERE f.capture_id NOT IN (SELECT n.capture_id FROM nearer AS n)
@@ -101,10 +101,8 @@ reached AS MATERIALIZED (
 spreads AS (
     SELECT m.capture_id, quantile_cont(abs(m.ticks - d.ticks), 0.5) AS ticks
     FROM reached AS r
-    JOIN matched AS m
-        ON m.capture_id = r.capture_id AND m.process_group = r.process_group
-    JOIN middles AS d
-        ON d.capture_id = r.capture_id AND d.process_group = r.process_group
+    JOIN matched AS m USING (capture_id, process_group)
+    JOIN middles AS d USING (capture_id, process_group)
     GROUP BY m.capture_id
 ),
 medians AS (
@@ -121,7 +119,7 @@ SELECT
     _in_unit(s.ticks, k.time_scale, k.unit) AS spread,
     k.unit
 FROM ranks AS k
-LEFT JOIN reached AS r ON r.capture_id = k.capture_id
+LEFT JOIN reached AS r USING (capture_id)
 LEFT JOIN medians AS m ON m.job = r.job
-LEFT JOIN spreads AS s ON s.capture_id = k.capture_id
+LEFT JOIN spreads AS s USING (capture_id)
 ORDER BY k.job, k.rank, k.name;

@@ -68,13 +68,9 @@ work AS (
             AS message_bytes,
         e.elapsed_ticks AS ticks
     FROM target AS a
-    JOIN device_events AS d ON d.capture_id = a.capture_id
-    JOIN event_ticks AS e
-        ON e.capture_id = d.capture_id
-        AND e.run_index = d.run_index
-        AND e.event_index = d.event_index
-    JOIN signatures AS s
-        ON s.capture_id = e.capture_id AND s.signature_index = e.signature_index
+    JOIN device_events AS d USING (capture_id)
+    JOIN event_ticks AS e USING (capture_id, run_index, event_index)
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE d.collective IS NOT NULL
         AND e.elapsed_ticks >= 0
         AND s.activity = 'kernel'

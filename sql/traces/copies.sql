@@ -33,8 +33,7 @@ SELECT
 FROM target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
 CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
-JOIN device_events AS d
-    ON d.capture_id = a.capture_id AND d.event_index = w.event_index
+JOIN device_events AS d USING (capture_id, event_index)
 LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS s
     ON s.event_index = w.call_index
 WHERE w.kind <> 'kernel'
@@ -86,8 +85,7 @@ summed AS (
             AS synchronous_calls
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
-    JOIN device_events AS d
-        ON d.capture_id = a.capture_id AND d.event_index = w.event_index
+    JOIN device_events AS d USING (capture_id, event_index)
     WHERE w.kind <> 'kernel'
     GROUP BY w.label
 )

@@ -1,4 +1,4 @@
--- The time of one device of a trace by what ran: kernels of computation and of
+-- The time of one device of a trace by type of work: kernels of computation and of
 -- communication, copies and fills. By device, from its first event to
 -- the end of its last, as in HolisticTraceAnalysis; by step, for each step as in
 -- `step_breakdown`.
@@ -61,13 +61,13 @@ FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.device, s.run_index;
 
--- The time of one device of a trace in which the same types of work ran, and no
--- others: computation, communication, memory (copies and fills), or several at once.
--- A device's rows add up to the time in which it was not idle.
+-- How long one device of a trace ran exactly these types of work at the same time:
+-- computation, communication, memory (copies and fills), or several of them. A device's
+-- rows add up to the time in which it was not idle.
 -- Columns:
 --   device: number of the device; NULL if not written
---   types: what ran, such as computation, or computation and communication
---   total: time in which that ran
+--   types: the types of work, such as computation, or computation and communication
+--   total: time in which exactly these types ran
 --   share_percent: time in percent of the time in which the device ran anything
 --   unit: the requested unit of time
 CREATE MACRO work_types(capture, unit := NULL) AS TABLE

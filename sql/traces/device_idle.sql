@@ -80,7 +80,7 @@ SELECT
 FROM causes AS i
 CROSS JOIN target AS a
 CROSS JOIN _recording((SELECT a.capture_id FROM target AS a)) AS r
-LEFT JOIN steps AS s ON s.run_index = i.run_index
+LEFT JOIN steps AS s USING (run_index)
 ORDER BY i.ticks DESC, i.device, i.stream, i.start_ticks;
 
 -- The idle time of one device, or stream, by its cause, in ticks; arguments as for

@@ -71,7 +71,7 @@ chains AS (
         sum(k.ticks) AS ticks,
         sum(k.ticks) - max(k.ticks) AS saved_ticks
     FROM _chained_kernels(capture_key) AS k
-    JOIN owners AS o ON o.event_index = k.event_index
+    JOIN owners AS o USING (event_index)
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = o.op_index
     GROUP BY k.chain
 )

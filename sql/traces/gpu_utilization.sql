@@ -150,7 +150,7 @@ summed AS (
             END
         ), 0) AS occupancy_percent
     FROM kernels AS k
-    JOIN busy AS b ON b.device = k.device
+    JOIN busy AS b USING (device)
     GROUP BY k.device
 )
 SELECT
@@ -165,5 +165,5 @@ SELECT
         ELSE 0
     END AS tensor_cores_percent
 FROM summed AS s
-JOIN busy AS b ON b.device = s.device
+JOIN busy AS b USING (device)
 ORDER BY s.device;

@@ -1,6 +1,6 @@
 -- The floating-point operations for which one unit of a counter stands: 2 for
--- instructions that multiply and add, 1 for those that do one of both; NULL for other
--- counters. As in HolisticTraceAnalysis.
+-- instructions that multiply and add, 1 for instructions that only multiply or only add;
+-- NULL for other counters. As in HolisticTraceAnalysis.
 CREATE MACRO _operations_counted(counter) AS (
     CASE
         WHEN regexp_matches(
@@ -27,7 +27,7 @@ kinds AS MATERIALIZED (
         s.label,
         s.category = 'cuda_profiler_range' AS is_range
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.category = 'cuda_profiler_range'
         OR s.category = 'cuda_runtime' AND starts_with(s.label, 'cudaLaunchKernel')
 ),
@@ -51,10 +51,10 @@ numbered AS MATERIALIZED (
         WHERE c.capture_id = capture_key
     ) AS a
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
-        ON e.capture_id = a.capture_id
-    JOIN kinds AS k ON k.signature_index = e.signature_index
+        USING (capture_id)
+    JOIN kinds AS k USING (signature_index)
     JOIN (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
-        ON t.run_index = e.run_index AND t.event_index = e.event_index
+        USING (run_index, event_index)
 ),
 ranges AS (
     SELECT n.*, try_cast(h.process AS INTEGER) AS device, h.process

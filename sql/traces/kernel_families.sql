@@ -30,8 +30,8 @@ SELECT
 FROM by_label AS b
 GROUP BY b.family;
 
--- What devices' time is spent on, by family: what kernels compute, by their names;
--- copies and fills. The family that takes most time first.
+-- The time of devices by family of kernels, which their names tell; copies and fills are
+-- families, too. The family that takes most time is first.
 -- Needs: torch_trace, device_events; else: etq ops
 -- Empty: {capture} has no device events
 -- Columns:

@@ -22,7 +22,7 @@ CREATE MACRO _event_labels(capture_key) AS TABLE
 SELECT e.event_index, s.label, s.family
 FROM (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
 JOIN (FROM signatures AS i WHERE i.capture_id = capture_key) AS s
-    ON s.signature_index = e.signature_index;
+    USING (signature_index);
 
 -- One device event of a trace with the call that launched it. Events without a
 -- recorded launch have no row. One call may launch many events, as that of a CUDA

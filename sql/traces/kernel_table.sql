@@ -32,7 +32,7 @@ recorded AS (
         bool_or(d.blocks_per_sm > 0) AS has_blocks,
         bool_or(d.occupancy_percent >= 0) AS has_occupancy
     FROM target AS a
-    JOIN device_events AS d ON d.capture_id = a.capture_id
+    JOIN device_events AS d USING (capture_id)
 ),
 eligible AS (
     SELECT unnest(c.kernels) AS device_index
@@ -52,11 +52,8 @@ ran AS (
         a.unit
     FROM target AS a
     CROSS JOIN _trace_slices((SELECT a.capture_id FROM target AS a)) AS s
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = s.run_index
-    LEFT JOIN device_events AS d
-        ON d.capture_id = a.capture_id
-        AND d.run_index = s.run_index
-        AND d.event_index = s.event_index
+    JOIN runs AS r USING (capture_id, run_index)
+    LEFT JOIN device_events AS d USING (capture_id, run_index, event_index)
     LEFT JOIN eligible AS g ON g.device_index = s.event_index
     WHERE s.kind = 'kernel'
         AND _is_recorded(r.iteration, r.phase, steps, phase)

@@ -1,18 +1,19 @@
 -- One op with its calls, times and memory, as in `prof.key_averages()` of PyTorch's
--- profiler, and with the same arithmetic for ETDumps. Total times include children,
--- so that totals of ops that call each other overlap; self times don't, and add up. A
--- moment counts once for an op, on each thread: calls that an op makes of itself, or
--- that overlap each other, add nothing to the time of the others, and no self time is
--- below 0. torch counts such calls several times: columns that begin with torch_ are
--- equal to its own. Device time is that of kernels, copies and
--- fills, and belongs to the op or annotation that launched them, see
--- `device_events`: self device times of rows that are not of a device add up to
--- the time of all device events. Values that a trace's file doesn't have are NULL,
--- such as FLOPs. Differences from torch: torch uses ids that it has in memory, and
--- loses an op's kernels if it merges a nested op of the same name; here they are
--- kept, waits of a device (Stream Sync) and annotations repeated for a device are
--- not device time of an op, and device events that no op launched have a row. By
--- shape, torch leaves out the shapes of lists of tensors, such as those of cat.
+-- profiler, and with the same arithmetic for ETDumps.
+-- Total times include children, so that totals of ops that call each other overlap; self
+-- times don't, and add up. A moment counts once for an op, on each thread: calls that an
+-- op makes of itself, or that overlap each other, add nothing to the time of the others,
+-- and no self time is below 0. torch counts such calls several times: columns that begin
+-- with torch_ are equal to its own.
+-- Device time is that of kernels, copies and fills, and belongs to the op or annotation
+-- that launched them, see `device_events`: self device times of rows that are not of a
+-- device add up to the time of all device events. Values that a trace's file doesn't
+-- have are NULL, such as FLOPs.
+-- Differences from torch: torch uses ids that it has in memory, and loses an op's kernels
+-- if it merges a nested op of the same name; here they are kept, waits of a device
+-- (Stream Sync) and annotations repeated for a device are not device time of an op, and
+-- device events that no op launched have a row. By shape, torch leaves out the shapes of
+-- lists of tensors, such as those of cat.
 -- Columns:
 --   name: the op; ProfilerStep* for all steps; (no op) for device events that neither an op nor an annotation launched; [memory] for allocations and releases outside of all events
 --   shapes: sizes of its inputs, as a JSON list; NULL unless by is shape
@@ -66,15 +67,9 @@ options AS MATERIALIZED (
         _step_count(a.capture_id, steps, phase) AS step_count
     FROM _capture(capture, unit) AS a
 ),
-placed AS (
-    FROM _placed_calls(
-        (SELECT w.capture_id FROM options AS w),
-        "by", stack_depth, steps, phase, method, runs
-    ) AS p
-),
--- What earlier calls of the same row and thread have of each call: none of an ETDump,
--- whose events have no thread.
-repeated AS (
+-- Events, each with the part of its time in which an earlier call of the same row and
+-- thread ran, too: none of an ETDump, whose events have no thread.
+events_of_rows AS (
     SELECT
         p.*,
         CASE
@@ -89,7 +84,10 @@ repeated AS (
             )
             ELSE 0
         END AS repeated_device_ticks
-    FROM placed AS p
+    FROM _placed_calls(
+        (SELECT o.capture_id FROM options AS o),
+        "by", stack_depth, steps, phase, method, runs
+    ) AS p
     WINDOW earlier_calls AS (
         PARTITION BY
             p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
@@ -97,48 +95,47 @@ repeated AS (
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     )
 ),
--- The self time of each event, added at the call that it belongs to, and the total
--- time of each call.
-added AS MATERIALIZED (
+-- The sums of each row: self times of all its events, and total times of its calls.
+sums AS MATERIALIZED (
     SELECT
-        r.row_index,
-        r.shapes,
-        r.stack,
-        r.module,
-        count(*) FILTER (WHERE r.is_call) AS calls,
-        sum(r.self_ticks) AS self_ticks,
-        sum(r.torch_self_ticks) AS torch_self_ticks,
-        sum(r.duration_ticks - r.repeated_ticks) FILTER (WHERE r.is_call)
+        e.row_index,
+        e.shapes,
+        e.stack,
+        e.module,
+        count(*) FILTER (WHERE e.is_call) AS calls,
+        sum(e.self_ticks) AS self_ticks,
+        sum(e.torch_self_ticks) AS torch_self_ticks,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call)
             AS total_ticks,
-        sum(r.duration_ticks) FILTER (WHERE r.is_call) AS torch_ticks,
-        sum(r.self_device_ticks) AS self_device_ticks,
-        sum(r.device_ticks - r.repeated_device_ticks) FILTER (WHERE r.is_call)
+        sum(e.duration_ticks) FILTER (WHERE e.is_call) AS torch_ticks,
+        sum(e.self_device_ticks) AS self_device_ticks,
+        sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call)
             AS device_ticks,
-        sum(r.device_ticks) FILTER (WHERE r.is_call) AS torch_device_ticks,
-        sum(r.self_memory) AS self_memory,
-        sum(r.memory) FILTER (WHERE r.is_call) AS memory,
-        sum(r.self_device_memory) AS self_device_memory,
-        sum(r.device_memory) FILTER (WHERE r.is_call) AS device_memory,
-        sum(r.unowned_ticks) AS unowned_ticks
-    FROM repeated AS r
-    GROUP BY r.row_index, r.shapes, r.stack, r.module
+        sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
+        sum(e.self_memory) AS self_memory,
+        sum(e.memory) FILTER (WHERE e.is_call) AS memory,
+        sum(e.self_device_memory) AS self_device_memory,
+        sum(e.device_memory) FILTER (WHERE e.is_call) AS device_memory,
+        sum(e.unowned_ticks) AS unowned_ticks
+    FROM events_of_rows AS e
+    GROUP BY e.row_index, e.shapes, e.stack, e.module
 ),
-named AS (
+-- What the events of each row are, by the signature with which the row is numbered.
+described AS (
     SELECT
         s.signature_index,
         s.family,
         coalesce(s.on_device, false) AS is_device,
-        coalesce(s.category, '') IN ('user_annotation', 'gpu_user_annotation')
-            AS is_annotation,
-        include_python_functions OR coalesce(s.category, '') <> 'python_function'
-            AS is_listed,
-        _stored_unit(s.value_unit, w.time_scale) AS written
-    FROM options AS w
-    JOIN signatures AS s ON s.capture_id = w.capture_id
-    WHERE w.parted_by IS NOT NULL
+        _is_annotation(s.activity) AS is_annotation,
+        include_python_functions OR NOT _is_python_function(s.activity) AS is_listed,
+        _stored_unit(s.value_unit, o.time_scale) AS written
+    FROM options AS o
+    JOIN signatures AS s USING (capture_id)
+    -- Never NULL; without it, the planner would leave out the check of `by`.
+    WHERE o.parted_by IS NOT NULL
 ),
 -- Events of a device are calls without children, on several streams at once.
-summed AS (
+rows_of_calls AS (
     SELECT
         n.family AS name,
         d.shapes,
@@ -167,104 +164,105 @@ summed AS (
         CASE WHEN n.is_device THEN 0 ELSE d.torch_ticks END::DOUBLE AS torch_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE
             AS torch_device_ticks
-    FROM added AS d
-    JOIN named AS n ON n.signature_index = d.row_index
+    FROM sums AS d
+    JOIN described AS n ON n.signature_index = d.row_index
 ),
 -- Values that belong to no call: device time, and memory.
-unowned AS (
+values_of_no_call AS (
     SELECT
         '(no op)' AS name,
-        0 AS calls,
+        0::BIGINT AS calls,
         sum(d.unowned_ticks)::DOUBLE AS device_ticks,
         NULL::BIGINT AS memory,
         NULL::BIGINT AS device_memory
-    FROM added AS d
+    FROM sums AS d
     HAVING sum(d.unowned_ticks) > 0
-    UNION ALL
+    UNION ALL BY NAME
     SELECT
-        '[memory]', count(*), 0,
-        try_cast(sum(m.cpu_bytes) AS BIGINT), try_cast(sum(m.device_bytes) AS BIGINT)
-    FROM _memory_outside((SELECT w.capture_id FROM options AS w)) AS m
+        '[memory]' AS name,
+        count(*) AS calls,
+        0 AS device_ticks,
+        try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory,
+        try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
+    FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
     LEFT JOIN runs AS r
         ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
     WHERE _is_recorded(0, r.phase, steps, phase)
     HAVING count(*) > 0
 ),
 all_rows AS (
-    SELECT s.* FROM summed AS s
-    UNION ALL
+    FROM rows_of_calls
+    UNION ALL BY NAME
     SELECT
         u.name,
-        CASE WHEN w.parted_by = 'shape' THEN '[]' END,
-        NULL,
-        NULL,
-        false,
-        false,
-        true,
-        _stored_unit('ticks', w.time_scale),
+        CASE WHEN o.parted_by = 'shape' THEN '[]' END AS shapes,
+        false AS is_device,
+        false AS is_annotation,
+        true AS is_listed,
+        _stored_unit('ticks', o.time_scale) AS written,
         u.calls,
-        0,
-        0,
+        0 AS self_ticks,
+        0 AS total_ticks,
+        u.device_ticks AS self_device_ticks,
         u.device_ticks,
-        u.device_ticks,
+        u.memory AS self_memory,
         u.memory,
-        u.memory,
+        u.device_memory AS self_device_memory,
         u.device_memory,
-        u.device_memory,
-        0,
-        0,
-        u.device_ticks
-    FROM unowned AS u
-    CROSS JOIN options AS w
+        0 AS torch_self_ticks,
+        0 AS torch_ticks,
+        u.device_ticks AS torch_device_ticks
+    FROM values_of_no_call AS u
+    CROSS JOIN options AS o
 ),
 -- Python functions without a row have a part of the time, too.
-shared AS (
+with_percent AS (
     SELECT
-        s.*,
-        nullif(sum(s.self_ticks) OVER (PARTITION BY s.written), 0) / 100e0
+        a.*,
+        nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0
             AS percent_ticks
-    FROM all_rows AS s
+    FROM all_rows AS a
 )
 SELECT
-    s.name,
-    s.shapes,
-    s.stack,
-    s.module,
-    s.is_device,
-    s.calls,
-    _in_unit(s.self_ticks, s.written, w.unit) AS self_cpu_time,
-    s.self_ticks / s.percent_ticks AS self_cpu_percent,
-    _in_unit(s.total_ticks, s.written, w.unit) AS cpu_time_total,
-    s.total_ticks / s.percent_ticks AS cpu_time_percent,
-    _in_unit(s.torch_ticks, s.written, w.unit)
-        / nullif(s.calls, 0) AS cpu_time_avg,
-    _in_unit(s.self_device_ticks, s.written, w.unit) AS self_device_time,
-    _in_unit(s.device_ticks, s.written, w.unit) AS device_time_total,
-    _in_unit(s.torch_device_ticks, s.written, w.unit)
-        / nullif(s.calls, 0) AS device_time_avg,
-    s.self_memory AS self_cpu_memory,
-    s.memory AS cpu_memory,
-    s.self_device_memory,
-    s.device_memory,
+    p.name,
+    p.shapes,
+    p.stack,
+    p.module,
+    p.is_device,
+    p.calls,
+    _in_unit(p.self_ticks, p.written, o.unit) AS self_cpu_time,
+    p.self_ticks / p.percent_ticks AS self_cpu_percent,
+    _in_unit(p.total_ticks, p.written, o.unit) AS cpu_time_total,
+    p.total_ticks / p.percent_ticks AS cpu_time_percent,
+    _in_unit(p.torch_ticks, p.written, o.unit)
+        / nullif(p.calls, 0) AS cpu_time_avg,
+    _in_unit(p.self_device_ticks, p.written, o.unit) AS self_device_time,
+    _in_unit(p.device_ticks, p.written, o.unit) AS device_time_total,
+    _in_unit(p.torch_device_ticks, p.written, o.unit)
+        / nullif(p.calls, 0) AS device_time_avg,
+    p.self_memory AS self_cpu_memory,
+    p.memory AS cpu_memory,
+    p.self_device_memory,
+    p.device_memory,
     NULL::BIGINT AS flops,
-    _in_unit(s.torch_self_ticks, s.written, w.unit) AS torch_self_cpu_time,
-    _in_unit(s.torch_ticks, s.written, w.unit) AS torch_cpu_time_total,
-    _in_unit(s.torch_device_ticks, s.written, w.unit) AS torch_device_time_total,
-    _display_unit(s.written, w.unit) AS unit,
-    w.step_count AS steps,
-    self_cpu_time / w.step_count AS self_cpu_per_step,
-    cpu_time_total / w.step_count AS cpu_per_step,
-    self_device_time / w.step_count AS self_device_per_step,
-    device_time_total / w.step_count AS device_per_step
-FROM shared AS s
-CROSS JOIN options AS w
-WHERE s.is_listed
+    _in_unit(p.torch_self_ticks, p.written, o.unit) AS torch_self_cpu_time,
+    _in_unit(p.torch_ticks, p.written, o.unit) AS torch_cpu_time_total,
+    _in_unit(p.torch_device_ticks, p.written, o.unit) AS torch_device_time_total,
+    _display_unit(p.written, o.unit) AS unit,
+    o.step_count AS steps,
+    self_cpu_time / o.step_count AS self_cpu_per_step,
+    cpu_time_total / o.step_count AS cpu_per_step,
+    self_device_time / o.step_count AS self_device_per_step,
+    device_time_total / o.step_count AS device_per_step
+FROM with_percent AS p
+CROSS JOIN options AS o
+WHERE p.is_listed
 ORDER BY
-    s.self_ticks DESC,
-    s.device_ticks DESC NULLS LAST,
-    s.name,
-    s.shapes,
-    s.stack,
-    s.module,
-    s.is_device,
-    s.is_annotation;
+    p.self_ticks DESC,
+    p.device_ticks DESC NULLS LAST,
+    p.name,
+    p.shapes,
+    p.stack,
+    p.module,
+    p.is_device,
+    p.is_annotation;

@@ -1,5 +1,5 @@
--- What one op of a trace holds on one device at the end of one step, of what was
--- allocated during the recording; see `held_memory`.
+-- The memory that one op of a trace holds on one device at the end of one step, see
+-- `held_memory`.
 CREATE MACRO _held_memory(capture_key) AS TABLE
 WITH
 steps AS MATERIALIZED (
@@ -17,7 +17,7 @@ steps AS MATERIALIZED (
 owned AS MATERIALIZED (
     SELECT l.device, g.label AS op, l.bytes, l.at_ticks, l.until_ticks
     FROM _allocations(capture_key) AS l
-    LEFT JOIN _memory_calls(capture_key) AS c ON c.event_index = l.event_index
+    LEFT JOIN _memory_calls(capture_key) AS c USING (event_index)
     LEFT JOIN _event_labels(capture_key) AS g ON g.event_index = c.call_index
     WHERE l.bytes > 0
 ),
@@ -69,12 +69,12 @@ SELECT
     h.allocations::BIGINT AS allocations,
     try_cast(h.bytes AS BIGINT) AS bytes
 FROM held AS h
-JOIN steps AS s ON s.number = h.number
+JOIN steps AS s USING (number)
 QUALIFY max(h.bytes) OVER (PARTITION BY h.device, h.op) > 0;
 
--- What one op of a trace holds on one device at the end of one step, of what was
--- allocated during the recording. Ops that hold nothing at the end of any step are
--- excluded. Empty for traces that don't record memory (`profile_memory`).
+-- The memory that one op of a trace holds on one device at the end of one step. Only
+-- memory that was allocated during the recording is counted. Ops that hold no memory at
+-- the end of any step are excluded. Empty for traces that don't record memory (`profile_memory`).
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
@@ -87,10 +87,10 @@ SELECT h.run_index, h.step, h.device, h.op, h.allocations, h.bytes AS held_bytes
 FROM _held_memory((SELECT c.capture_id FROM _capture(capture, NULL) AS c)) AS h
 ORDER BY h.number, h.device, h.bytes DESC, h.op;
 
--- How what one op of a trace holds on one device at the end of steps grows from the
--- first step to the last; what grows most is first. What grows with every step is
--- likely kept by mistake, such as losses with their graphs in a list; gradients and
--- states of optimizers grow in the first step alone. Empty for traces that don't
+-- How the memory that one op of a trace holds on one device at the end of steps grows
+-- from the first step to the last; the op whose memory grows most is first. Memory that
+-- grows with every step is likely kept by mistake, such as losses with their graphs in a
+-- list; gradients and states of optimizers grow in the first step alone. Empty for traces that don't
 -- record memory (`profile_memory`).
 -- Needs: torch_trace; else: etq memory
 -- Empty: {capture} has no allocations that a step holds at its end: record them with profile_memory=True

@@ -29,7 +29,7 @@ SELECT
     a.unit
 FROM target AS a
 CROSS JOIN started AS s
-JOIN trace_memory AS m ON m.capture_id = a.capture_id
+JOIN trace_memory AS m USING (capture_id)
 WHERE m.device_type IS NOT NULL
     AND m.total_allocated IS NOT NULL
     AND m.total_reserved IS NOT NULL

@@ -9,7 +9,7 @@ first_calls AS (
         string_split(m.module_class, '.')[-1] AS class,
         min(m.node_index) AS first_node
     FROM (SELECT capture_key AS capture_id) AS a
-    JOIN captures AS c ON c.capture_id = a.capture_id
+    JOIN captures AS c USING (capture_id)
     JOIN graphs AS g
         ON g.record_id = c.record_id AND g.stage = 'edge_dialect_exported_program'
     JOIN node_modules AS m
@@ -68,10 +68,8 @@ device AS (
     CROSS JOIN _self_times(
         (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t
-    JOIN signatures AS s
-        ON s.capture_id = k.capture_id AND s.signature_index = t.signature_index
-    JOIN signature_ops AS o
-        ON o.capture_id = k.capture_id AND o.signature_index = t.signature_index
+    JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN signature_ops AS o USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call')
     GROUP BY o.module_path, op
 ),
@@ -86,7 +84,7 @@ traced AS MATERIALIZED (
             )
         END AS capture_id
     FROM _capture(trace, NULL) AS b
-    JOIN captures AS c ON c.capture_id = b.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 -- The trace's ops with the module that contains each.
 first_calls AS MATERIALIZED (
@@ -111,7 +109,7 @@ first_calls AS MATERIALIZED (
         AND h.event_index = e.event_index
     JOIN _trace_event_modules((SELECT k.capture_id FROM traced AS k)) AS m
         ON m.run_index = e.run_index AND m.event_index = e.event_index
-    JOIN paths AS p ON p.module = m.module
+    JOIN paths AS p USING (module)
     LEFT JOIN events AS o
         ON o.capture_id = b.capture_id
         AND o.run_index = e.parent_run_index
@@ -145,7 +143,7 @@ paired AS (
         _in_unit(t.ticks / n.passes, 'ns', k.unit) AS trace_time,
         k.unit
     FROM device AS d
-    FULL JOIN torch AS t ON t.module_path = d.module_path AND t.op = d.op
+    FULL JOIN torch AS t USING (module_path, op)
     CROSS JOIN target AS k
     CROSS JOIN passes AS n
     CROSS JOIN traced AS b

@@ -32,15 +32,15 @@ calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS 
 recorded AS MATERIALIZED (
     SELECT r.run_index
     FROM target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id
+    JOIN runs AS r USING (capture_id)
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 -- The module that directly contains each module; ops and steps may lie between them.
 placed AS MATERIALIZED (
     SELECT c.event_index, t.module_index AS above_index
     FROM target AS a
-    JOIN trace_events AS t ON t.capture_id = a.capture_id
-    JOIN calls AS c ON c.event_index = t.event_index
+    JOIN trace_events AS t USING (capture_id)
+    JOIN calls AS c USING (event_index)
     WHERE c.kind = 'module' AND t.module_index IS NOT NULL
 ),
 pathed AS (
@@ -77,8 +77,8 @@ summed AS (
             AS device_self_ticks,
         min(c.start_ticks) AS first_ticks
     FROM pathed AS q
-    JOIN calls AS c ON c.event_index = q.event_index
-    JOIN recorded AS r ON r.run_index = c.run_index
+    JOIN calls AS c USING (event_index)
+    JOIN recorded AS r USING (run_index)
     LEFT JOIN within AS w ON w.parent_index = c.event_index
     GROUP BY q.module_path
 )

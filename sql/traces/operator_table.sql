@@ -3,8 +3,8 @@
 -- self times exclude runtime calls; and it has columns about tensor cores. As in
 -- `key_averages`, device time belongs to the op that contains its launch.
 -- Differences from the plug-in: ops of newer traces have device times; the plug-in
--- uses external ids, which refer to other ops in many traces; it loses what an op
--- launches itself if the op contains another op of its name; an op is eligible for
+-- uses external ids, which refer to other ops in many traces; it loses the
+-- kernels that an op launches itself if the op contains another op of its name; an op is eligible for
 -- tensor cores if any of its calls is, not only the first; times of an op count once
 -- where it calls itself, or where its calls overlap.
 -- Columns:
@@ -46,7 +46,7 @@ called AS (
         CASE WHEN a.parted_by = 'shape' THEN coalesce(o.shapes, '[]') END AS shapes
     FROM target AS a
     CROSS JOIN _operator_calls((SELECT a.capture_id FROM target AS a)) AS c
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN op_arguments AS o
         ON a.parted_by = 'shape'
         AND o.capture_id = a.capture_id

@@ -108,18 +108,18 @@ SELECT
     l.device_ticks AS ticks,
     coalesce(w.place, 5) AS place
 FROM launched AS l
-LEFT JOIN within AS w ON w.event_index = l.event_index;
+LEFT JOIN within AS w USING (event_index);
 
 -- The time of one pass of training in a trace, or in one of its steps: forward,
--- backward, optimizer, and what belongs to none. On the host each moment of a step
--- counts once, for the first of these that any thread is in: backward (autograd's
+-- backward, optimizer, data_loading, or other. On the host each moment of a step
+-- counts once, for the first pass in this order that any thread is in: backward (autograd's
 -- functions), optimizer (`Optimizer.step` and `zero_grad`), data_loading, forward
 -- (modules, and ops that autograd records; any op, if the trace has no sequence
 -- numbers), else other, such as Python between ops. Device time belongs to the pass
--- whose events contain the launch; what is computed again in the backward pass, as
--- by activation checkpointing, is of the backward pass. If steps overlap, as those of
--- several threads do, what they share counts for each step, as in `step_breakdown`,
--- and by trace once.
+-- whose events contain the launch; work that the backward pass repeats, as with
+-- activation checkpointing, is of the backward pass. If steps overlap, as steps of
+-- several threads do, the time that they share counts for each step, as in
+-- `step_breakdown`, and by trace once.
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: run of the step; NULL by trace
@@ -212,7 +212,7 @@ summed AS (
         try_cast(coalesce(sum(i.device_ticks), 0) AS BIGINT),
         coalesce(sum(i.events), 0)::BIGINT
     FROM places AS p
-    LEFT JOIN in_spans AS i ON i.place = p.place
+    LEFT JOIN in_spans AS i USING (place)
     WHERE EXISTS (FROM steps) AND NOT (SELECT a.by_step FROM target AS a)
     GROUP BY p.place
 )

@@ -1,7 +1,7 @@
--- What is held at the peak of the memory of each device of a trace, by the op that
+-- The memory that is held at the peak of each device of a trace, by the op that
 -- allocated it; the largest first. The peak is the first time at which most bytes
--- are in use, as the trace has it. What is in use then, and was not seen to be
--- allocated, was allocated before the recording. Empty for traces that don't record
+-- are in use, as the trace has it. Memory that is in use then and whose allocation the
+-- trace doesn't have was allocated before the recording. Empty for traces that don't record
 -- memory.
 -- Needs: torch_trace; else: etq memory
 -- Empty: {capture} has no allocations: record them with profile_memory=True
@@ -32,7 +32,7 @@ peaks AS MATERIALIZED (
 held AS (
     SELECT l.device, l.event_index, l.at_ticks, l.bytes
     FROM memory AS l
-    JOIN peaks AS p ON p.device = l.device
+    JOIN peaks AS p USING (device)
     WHERE l.bytes > 0
         AND l.place <= p.place
         AND (l.until_place IS NULL OR l.until_place > p.place)
@@ -50,7 +50,7 @@ owned AS (
         h.bytes
     FROM held AS h
     LEFT JOIN _memory_calls((SELECT a.capture_id FROM target AS a)) AS c
-        ON c.event_index = h.event_index
+        USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
         ON g.event_index = c.call_index
     ASOF LEFT JOIN steps AS s ON h.at_ticks >= s.start_ticks
@@ -92,7 +92,7 @@ SELECT
     100 * r.bytes::DOUBLE / sum(r.bytes) OVER (PARTITION BY r.device) AS share_percent,
     a.unit
 FROM all_rows AS r
-JOIN peaks AS p ON p.device = r.device
+JOIN peaks AS p USING (device)
 CROSS JOIN target AS a
 CROSS JOIN started AS s
 ORDER BY r.device, r.bytes DESC, r.op, r.step;

@@ -12,7 +12,7 @@ SELECT
     100 * t.ticks::DOUBLE / nullif(t.step_ticks, 0) AS share_percent,
     a.unit
 FROM (SELECT capture_key AS capture_id, unit AS unit) AS a
-JOIN captures AS c ON c.capture_id = a.capture_id
+JOIN captures AS c USING (capture_id)
 JOIN (
     SELECT
         s.capture_id,
@@ -33,7 +33,7 @@ JOIN (
 -- applies of Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec
 -- and Other, so that a step's rows add up to it. A step lasts until its last
 -- launched device event ends, and the next one begins there; without device events,
--- what several steps share in time counts for each. Steps at the end of a
+-- the time that several steps share counts for each. Steps at the end of a
 -- trace whose kernels were not all recorded are excluded. Differences from the
 -- plug-in: runtime calls, DataLoaders and communication are recognized in the form
 -- that torch has written since 2021, too; kernels of communication are recognized by
@@ -72,7 +72,7 @@ broken AS MATERIALIZED (
     SELECT b.*
     FROM _step_breakdown(capture_key, unit) AS b
     CROSS JOIN (SELECT capture_key AS capture_id) AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = b.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
 ),
 averaged AS (
@@ -106,12 +106,6 @@ FROM averaged AS v;
 CREATE MACRO average_step(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (FROM _capture(capture, unit))
-SELECT
-    v.category,
-    v.steps,
-    v.time,
-    v.share_percent,
-    v.unit
 FROM _average_step(
     (SELECT a.capture_id FROM target AS a),
     (SELECT a.unit FROM target AS a),

@@ -55,7 +55,7 @@ work AS (
         l.event_index IS NOT NULL AS could
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS o
-    LEFT JOIN eligible AS l ON l.event_index = o.event_index
+    LEFT JOIN eligible AS l USING (event_index)
     LEFT JOIN _event_labels((SELECT a.capture_id FROM target AS a)) AS g
         ON g.event_index = o.op_index
     WHERE _work_type(o.kind, o.kernel_family) = 'computation'
@@ -88,7 +88,7 @@ SELECT
     a.unit
 FROM summed AS s
 CROSS JOIN target AS a
-LEFT JOIN steps AS t ON t.run_index = s.run_index
+LEFT JOIN steps AS t USING (run_index)
 ORDER BY
     s.device,
     s.run_index,

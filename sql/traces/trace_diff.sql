@@ -37,7 +37,7 @@ formats AS (
             s.is_new::INTEGER || c.name || ' is of format ' || c.format
         END) OVER () AS other
     FROM sides AS s
-    JOIN captures AS c ON c.capture_id = s.capture_id
+    JOIN captures AS c USING (capture_id)
 ),
 checked AS MATERIALIZED (
     SELECT

@@ -102,7 +102,7 @@ self_memory AS MATERIALIZED (
 with_ancestors AS (
     SELECT o.*, c.event_index AS at_index, c.above_index, true AS is_own
     FROM self_memory AS o
-    JOIN calls AS c ON c.event_index = o.event_index
+    JOIN calls AS c USING (event_index)
     UNION
     SELECT
         k.event_index,
@@ -151,6 +151,6 @@ SELECT
     s.allocated_bytes,
     s.increase_bytes
 FROM summed AS s
-JOIN counted AS n ON n.name = s.name
+JOIN counted AS n USING (name)
 WHERE s.allocations > 0 OR s.increase_bytes <> 0 OR s.self_increase_bytes <> 0
 ORDER BY s.device, s.self_increase_bytes DESC, s.name;

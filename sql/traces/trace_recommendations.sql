@@ -176,7 +176,7 @@ recommendations AS (
         ),
         'Try gradient checkpointing, or automatic mixed precision.'
     FROM peaks AS p
-    JOIN devices AS d ON d.device = p.device
+    JOIN devices AS d USING (device)
     WHERE 100e0 * p.bytes / nullif(d.memory_bytes, 0) > memory_percent
 )
 FROM recommendations;

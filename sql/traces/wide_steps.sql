@@ -22,7 +22,7 @@ target AS MATERIALIZED (FROM _capture(capture, unit)),
 measured AS (
     SELECT s.*, ln(greatest(s.end_ticks - s.start_ticks, 1)::DOUBLE) AS log_ticks
     FROM target AS a
-    JOIN trace_steps AS s ON s.capture_id = a.capture_id
+    JOIN trace_steps AS s USING (capture_id)
     WHERE s.start_ticks IS NOT NULL
 ),
 quartiles AS (

@@ -26,7 +26,7 @@ chosen AS (
         l.committed_at,
         coalesce(l.series, '') AS series
     FROM captures AS c
-    LEFT JOIN labelled AS l ON l.capture_id = c.capture_id
+    LEFT JOIN labelled AS l USING (capture_id)
     WHERE selector IS NULL
         OR c.capture_id IN (SELECT s.capture_id FROM _several_captures(selector) AS s)
 ),
@@ -148,7 +148,7 @@ typical AS MATERIALIZED (
         o.item,
         median(ln(o.p25 * d.scale)) AS middle
     FROM ordered AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE d.is_in_sample
         AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.op_index > 0
@@ -166,7 +166,7 @@ typical AS MATERIALIZED (
 large AS MATERIALIZED (
     SELECT d.series, o.capture_id, o.item, ln(o.p25 * d.scale) AS value
     FROM op_times AS o
-    JOIN ordered AS d ON d.capture_id = o.capture_id
+    JOIN ordered AS d USING (capture_id)
     WHERE o.item IN (SELECT y.item FROM typical AS y)
         AND o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
@@ -176,12 +176,12 @@ factors AS (
         l.capture_id,
         CASE WHEN count(*) >= 3 THEN median(l.value - y.middle) ELSE 0 END AS factor
     FROM large AS l
-    JOIN typical AS y ON y.item = l.item AND y.series = l.series
+    JOIN typical AS y USING (item, series)
     GROUP BY l.capture_id
 )
 SELECT d.*, coalesce(f.factor, 0) AS factor
 FROM ordered AS d
-LEFT JOIN factors AS f ON f.capture_id = d.capture_id;
+LEFT JOIN factors AS f USING (capture_id);
 
 -- The unit in which times of a series are shown.
 CREATE MACRO _series_unit(unit, is_cycles) AS (

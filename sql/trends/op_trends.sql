@@ -18,8 +18,7 @@
 --   p25: median over its captures of p25, common shift included
 --   unit: unit of these four
 CREATE MACRO op_trends(
-    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- as in `trend`
+    selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     bins := 300,  -- greatest number of parts of a series
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
@@ -43,7 +42,7 @@ placed AS (
         row_number() OVER in_order AS place,
         count(*) OVER (PARTITION BY d.series, level, o.scope, o.item) AS places
     FROM _series_factors(selector, over, "by", phase) AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND o.p25 > 0
     WINDOW in_order AS (
         PARTITION BY d.series, level, o.scope, o.item ORDER BY d.position
@@ -101,9 +100,5 @@ SELECT
     p.p25 / _divisor('ns', d.unit) AS p25,
     d.unit
 FROM parts AS p
-JOIN described AS d
-    ON d.series = p.series
-    AND d.level = p.level
-    AND d.scope = p.scope
-    AND d.item = p.item
+JOIN described AS d USING (series, level, scope, item)
 ORDER BY p.series, p.level DESC, p.scope, p.item, p.position;

@@ -23,9 +23,9 @@
 --   position: position of the first capture after it among those of its series that have the op, from 1; of a creep, of its first capture
 --   kind: step or creep
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
+--   recorded_at: when the capture of first_bad was recorded, in UTC: captured_at, or, where unknown, when it was read
 CREATE MACRO regressions(
-    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- as in `trend`
+    selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     since := NULL,  -- label; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
@@ -55,7 +55,7 @@ described AS MATERIALIZED (
             END
         ) AS values
     FROM ordered AS d
-    JOIN op_times AS o ON o.capture_id = d.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
         AND _has_valid_options(alpha, min_effect)
@@ -96,11 +96,13 @@ SELECT
     c.place AS position,
     c.kind,
     CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END
-        AS per_capture_percent
+        AS per_capture_percent,
+    _recorded_at(w.captured_at, w.ingested_at) AS recorded_at
 FROM changes AS c
 JOIN described AS d ON d.number = c.series
 JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
 JOIN ordered AS a ON a.series = d.series AND a.position = c.first_bad
+JOIN captures AS w ON w.capture_id = a.capture_id
 JOIN ordered AS b ON b.series = d.series AND b.position = c.last_good
 WHERE c.q < alpha
     AND (

@@ -18,8 +18,7 @@
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
     item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or what the steps of traces are; of traces followed by ` on devices` for times there, but for kernels
-    selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: build, else commits, else captured_at, whichever captures have
+    selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     phase := NULL,
@@ -37,7 +36,7 @@ found AS (
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
         NOT _is_device_time(o.kind) AS has_factor
     FROM ordered AS s
-    JOIN op_times AS o ON o.capture_id = s.capture_id
+    JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
         WHEN 'total' THEN o.op_index = 0
             AND coalesce(o.scope = item, o.kind <> 'device_total')
@@ -60,7 +59,7 @@ found AS (
         s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true
     FROM ordered AS s
-    JOIN module_times AS m ON m.capture_id = s.capture_id
+    JOIN module_times AS m USING (capture_id)
     WHERE what = 'module'
         AND item = m.module_path || CASE
             WHEN ends_with(m.scope, ' on devices') THEN ' on devices' ELSE ''

@@ -41,10 +41,7 @@ matched AS (
                 THEN 'sizes differ'
         END AS problem
     FROM _values_by_handle(base_key) AS b
-    FULL JOIN _values_by_handle(new_key) AS n
-        ON n.method = b.method
-        AND n.debug_handle = b.debug_handle
-        AND n.output_index = b.output_index
+    FULL JOIN _values_by_handle(new_key) AS n USING (method, debug_handle, output_index)
     WINDOW same_op AS (
         PARTITION BY
             coalesce(b.method, n.method), coalesce(b.debug_handle, n.debug_handle)
@@ -113,10 +110,7 @@ judged AS (
             )
         END AS gap
     FROM matched AS m
-    LEFT JOIN gaps AS g
-        ON g.method = m.method
-        AND g.debug_handle = m.debug_handle
-        AND g.output_index = m.output_index
+    LEFT JOIN gaps AS g USING (method, debug_handle, output_index)
 )
 SELECT
     j.method,

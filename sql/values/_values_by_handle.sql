@@ -25,7 +25,7 @@ handled AS (
         o.mapping,
         o.problem
     FROM target AS k
-    JOIN signature_outputs AS o ON o.capture_id = k.capture_id
+    JOIN signature_outputs AS o USING (capture_id)
     JOIN _values_with_events(capture_key) AS p
         ON p.signature_index = o.signature_index
         AND p.position = coalesce(o.position, p.position)
@@ -46,7 +46,7 @@ handled AS (
         CASE WHEN s.problem IS NULL THEN 'exact' END,
         s.problem
     FROM target AS k
-    JOIN runs AS r ON r.capture_id = k.capture_id
+    JOIN runs AS r USING (capture_id)
     JOIN _op_results((SELECT k.record_id FROM target AS k)) AS s
         ON s.stage = r.name AND s.method = r.method AND s.depth = 0
     JOIN node_debug_handles AS h
@@ -92,21 +92,14 @@ valued AS (
         END AS reason
     FROM latest AS l
     CROSS JOIN target AS k
-    JOIN debug_values AS v
-        ON v.capture_id = k.capture_id
-        AND v.run_index = l.run_index
-        AND v.event_index = l.event_index
-        AND v.value_index = l.value_index
+    JOIN debug_values AS v USING (capture_id, run_index, event_index, value_index)
 ),
 nodes AS (
     SELECT g.stage, g.method, h.debug_handle, n.*
     FROM target AS k
-    JOIN graphs AS g ON g.record_id = k.record_id
-    JOIN op_nodes AS n ON n.record_id = g.record_id AND n.graph_id = g.graph_id
-    JOIN node_debug_handles AS h
-        ON h.record_id = n.record_id
-        AND h.graph_id = n.graph_id
-        AND h.node_index = n.node_index
+    JOIN graphs AS g USING (record_id)
+    JOIN op_nodes AS n USING (record_id, graph_id)
+    JOIN node_debug_handles AS h USING (record_id, graph_id, node_index)
 ),
 places AS (
     SELECT n.method, n.debug_handle, n.module_path, n.source_file, n.source_line
@@ -139,8 +132,7 @@ SELECT
     s.source_file,
     s.source_line
 FROM valued AS v
-LEFT JOIN places AS s
-    ON s.method = v.method AND s.debug_handle = v.debug_handle;
+LEFT JOIN places AS s USING (method, debug_handle);
 
 -- Sizes without those of 1.
 CREATE MACRO _without_ones(sizes) AS (

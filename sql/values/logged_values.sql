@@ -21,7 +21,7 @@ logged AS (
         v.is_output,
         false AS is_event
     FROM target AS a
-    JOIN debug_values AS v ON v.capture_id = a.capture_id
+    JOIN debug_values AS v USING (capture_id)
 ),
 timed AS (
     SELECT
@@ -35,9 +35,8 @@ timed AS (
         false AS is_output,
         true AS is_event
     FROM target AS a
-    JOIN event_ticks AS t ON t.capture_id = a.capture_id
-    JOIN signatures AS s
-        ON s.capture_id = t.capture_id AND s.signature_index = t.signature_index
+    JOIN event_ticks AS t USING (capture_id)
+    JOIN signatures AS s USING (capture_id, signature_index)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
         AND t.run_index IN (SELECT l.run_index FROM logged AS l)
 ),
@@ -60,7 +59,7 @@ owners AS (
         s.kind,
         s.label
     FROM target AS a
-    JOIN signatures AS s ON s.capture_id = a.capture_id
+    JOIN signatures AS s USING (capture_id)
     WHERE s.kind IN ('kernel', 'delegate_call', 'delegate')
     QUALIFY row_number() OVER (
         PARTITION BY s.block_index, s.chain_index, s.instruction_id, delegate_id
@@ -84,7 +83,7 @@ with_owners AS (
         ) AS places
     FROM numbered_calls AS c
     CROSS JOIN target AS a
-    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = c.run_index
+    JOIN runs AS r USING (capture_id, run_index)
     LEFT JOIN owners AS o
         ON o.block_index = r.block_index
         AND o.chain_index = c.chain_index
@@ -129,9 +128,6 @@ SELECT
     t.instruction_id,
     t.role,
     row_number() OVER same_role - 1 AS position,
-    coalesce(
-        t.delegate_outputs, CASE WHEN t.role = 'output' THEN t.places END
-    ) AS outputs,
     t.debug_handles
 FROM with_roles AS t
 WINDOW same_role AS (
@@ -196,11 +192,8 @@ SELECT
     o.source_file,
     o.source_line
 FROM target AS a
-JOIN debug_values AS v ON v.capture_id = a.capture_id
+JOIN debug_values AS v USING (capture_id)
 JOIN _values_with_events((SELECT a.capture_id FROM target AS a)) AS p
-    ON p.run_index = v.run_index
-    AND p.event_index = v.event_index
-    AND p.value_index = v.value_index
-LEFT JOIN signature_ops AS o
-    ON o.capture_id = a.capture_id AND o.signature_index = p.signature_index
+    USING (run_index, event_index, value_index)
+LEFT JOIN signature_ops AS o USING (capture_id, signature_index)
 ORDER BY p.run_index, p.event_index, p.value_index;

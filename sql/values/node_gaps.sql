@@ -17,8 +17,7 @@ last_nodes AS (
 worst AS (
     SELECT n.record_id, n.graph_id, n.node_index, d.*
     FROM _numeric_gap(base_key, new_key, metric) AS d
-    JOIN last_nodes AS n
-        ON n.method = d.method AND n.debug_handle = d.debug_handle
+    JOIN last_nodes AS n USING (method, debug_handle)
     -- NaN is the worst: it is greater than all numbers, also with a minus sign.
     QUALIFY row_number() OVER (
         PARTITION BY n.graph_id, n.node_index
@@ -44,10 +43,7 @@ SELECT
     w.problem,
     w.elements
 FROM worst AS w
-JOIN op_nodes AS p
-    ON p.record_id = w.record_id
-    AND p.graph_id = w.graph_id
-    AND p.node_index = w.node_index;
+JOIN op_nodes AS p USING (record_id, graph_id, node_index);
 
 -- One node of the edge graphs of a capture's record, with the difference between its
 -- value and that of another capture, as in `numeric_gap`. The value of a debug handle
@@ -72,19 +68,5 @@ CREATE MACRO node_gaps(
     new,  -- the capture to be judged, whose nodes these are: name, hash prefix, @latest or selector
     metric := 'mse'  -- mse, l1 (sum), snr (dB), cosine, max_abs, max_rel (share of base's element)
 ) AS TABLE
-SELECT
-    g.graph_id,
-    g.node_index,
-    g.method,
-    g.name,
-    g.op_type,
-    g.module_path,
-    g.debug_handle,
-    g.output_index,
-    g.metric,
-    g.mapping,
-    g.gap,
-    g.problem,
-    g.elements
 FROM _node_gaps(_capture_with_handles(base), _capture_with_handles(new), metric) AS g
 ORDER BY g.graph_id, g.node_index;

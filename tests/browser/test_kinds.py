@@ -107,6 +107,38 @@ def test_a_trace_without_modules_shows_events_within_events(show: Show, warehous
     assert len(expected) > len(set(expected))
 
 
+def test_the_timeline_colours_events_by_what_categories_stand_for(
+    show: Show, warehouse: Warehouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name of a category doesn't matter: hpu_op is a kernel, xpu_scope_profiler no op; own classes count, too."""
+    expected = {
+        "cpu_op": "kernel", "npu_host_op": "kernel",
+        "hpu_op": "delegate", "mtia_ccp_events": "delegate", "mtia_workloadd": "delegate", "gpu_memcpy": "delegate",
+        "gpu_memset": "delegate", "aicore": "delegate",
+        "mtia_runtime": "call", "xpu_driver": "call",
+        "python_function": "python", "python": "python",
+        "user_annotation": "control", "gpu_user_annotation": "control", "cuda_sync": "control",
+        "xpu_scope_profiler": "control", "mtia_insight": "control",
+    }  # fmt: skip
+    (tmp_path / "own.toml").write_text(
+        "[[category]]\nactivity = 'kernel'\non_device = true\nnames = ['aicore']\n"
+        "[[category]]\nactivity = 'op'\nnames = ['npu_host_op']\n"
+    )
+    monkeypatch.setenv("ETQ_CLASSES", str(tmp_path / "own.toml"))
+    events = [event(category, f"of {category}", 10 * at, 10 * at + 8) for at, category in enumerate(expected)]
+    written_trace = tmp_path / "run.pt.trace.json"
+    written_trace.write_bytes(trace(*events))
+    warehouse.ingest(written_trace, name="run")
+    page = show("run")
+    colours = page.execute_script("""
+        const { label, colour } = etq.timeline.options;
+        return Object.fromEntries(etq.timeline.rows.flatMap((row) => [...row.ids].map((id) => [label(id), colour(id)])));
+    """)
+    assert {name.removeprefix("of "): colour for name, colour in colours.items()} == expected
+    legend = [each.text for each in page.find_elements(By.CSS_SELECTOR, "#timeline .legend span")]
+    assert legend == ["ops", "on devices", "runtime calls", "Python", "annotations and others"]
+
+
 def test_devices_of_a_trace(show: Show, warehouse: Warehouse) -> None:
     """Causes of idle time, work types, launches and collectives are those of the views; the longest ops come first."""
     warehouse.ingest(CAPTURES / "torch_gpu/rank0.pt.trace.json.gz", name="run")

@@ -45,7 +45,7 @@ def test_no_step_draws_more_than_the_screen_has_pixels(page: WebDriver) -> None:
         const spans = etq.timeline, found = [];
         spans.reset();
         for (let step = 0; step < 60; step += 1) {
-          spans.zoom(1.4, 0.37);
+          spans.zoom(1.4, 0.37 * spans.width);
           spans.drawNow();
           found.push(spans.drawn);
         }
@@ -79,7 +79,7 @@ def test_drawn_events_have_their_times(page: WebDriver) -> None:
         for (const row of rows) {
           for (const zoom of [1, 7, 300]) {
             spans.reset();
-            spans.zoom(zoom, 0.6);
+            spans.zoom(zoom, 0.6 * spans.width);
             const drawn = new Set();
             spans.pen.fillRect = (x, y, width) => {
               for (let pixel = Math.floor(x); pixel < Math.max(x + width, Math.floor(x) + 1); pixel += 1) drawn.add(pixel);

@@ -75,7 +75,9 @@ def test_a_dump_on_paper(browser: WebDriver, warehouse: Warehouse, tmp_path: Pat
     text = words("\n".join(printed(browser, tmp_path)))
     assert "execute load" in text
     for op, calls in warehouse.sql("SELECT op, calls FROM op_totals('run')").fetchall():
-        assert re.search(rf"{re.escape(op)} [\d.,]+ [\d.]+ % {calls:,}\b", text)
+        assert re.search(
+            rf"{re.escape(op)} [\d.,]+ [\d.,]+ [\d.]+ % {calls:,}\b", text
+        )  # an execute, a call, the share
 
 
 def test_a_graph_on_paper_fits_and_comes_back(browser: WebDriver, warehouse: Warehouse, tmp_path: Path) -> None:

@@ -125,9 +125,14 @@ def at_a_terminal(commands: list[list[str]], folder: Path) -> bytes:
     return b"".join(parts)
 
 
+# What takes more than a second shows it in a line, which is written over and emptied at the end.
+PROGRESS = re.compile(rb"(?:\r[^\r\n]*, \d+ s *)+\r *\r")
+
+
 def harmful(reply: bytes) -> list[str]:
-    """The characters that a terminal would interpret, except line breaks and tabs."""
-    text = STYLES.sub(b"", reply).decode("utf-8", "replace")
+    """The characters that a terminal would interpret, except line breaks, tabs and those of a line of progress."""
+    lines = PROGRESS.sub(lambda shown: shown.group().replace(b"\r", b"\n"), STYLES.sub(b"", reply))
+    text = lines.decode("utf-8", "replace")
     return [each for each in text if re.match(r"[^\n\t\x20-\x7e\xa0-\u2027\u202f-\u2065\u206a-\U0010ffff]", each)]
 
 

@@ -68,7 +68,7 @@ def test_without_a_browser_a_note_says_so(opened: list[str], monkeypatch: pytest
 def test_a_warehouse_is_served(name: str, opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     etq.open("lab.duckdb").close()
     served = []
-    monkeypatch.setattr("etq.serve.running.run", lambda path, *_, opens, report: served.append((path, opens)))
+    monkeypatch.setattr("etq.serve.running.run", lambda path, *_, opens, **__: served.append((path, opens)))
     assert run_etq("open", *([name] if name else ["--db", "lab.duckdb"])).exit_code == 0
     assert served == [("lab.duckdb", True)]
 

@@ -167,7 +167,7 @@ def test_a_load_that_a_compaction_gave_up_is_not_committed(tmp_path: Path, monke
         commit(self, table, *arguments, **options)
 
     monkeypatch.setattr(commits, "commit", late)
-    with pytest.raises(WarehouseError, match="a compaction gave up what took so long to be added; add it again"):
+    with pytest.raises(WarehouseError, match="a compaction deleted files that took too long to add; add them again"):
         one_of(FLEET[1:2], lake)
     assert len(contents(lake)) == 1
     assert one_of(FLEET[1:2], lake) == Added(1, 0, 0)

@@ -19,9 +19,10 @@ from click.testing import CliRunner
 
 import etq
 from etq.cli import main
+from etq.database import temporary
 from etq.errors import WarehouseError
 from etq.lake import changes, check, compact, export, repair, restore
-from etq.lake.reading import state, temporary
+from etq.lake.reading import state
 from etq.lake.reading.tables import Lake
 from etq.lake.writing import commits, mending
 from tests.conftest import CAPTURES
@@ -297,7 +298,7 @@ def test_temporary_folders_of_killed_commands_are_deleted(tmp_path: Path, monkey
     """By the next command; one that another process still has is left."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)
-    command = [sys.executable, "-c", "from etq.lake.reading.temporary import temporary_folder as t\nwith t() as f: print(f, flush=True); input()"]  # fmt: skip
+    command = [sys.executable, "-c", "from etq.database.temporary import temporary_folder as t\nwith t() as f: print(f, flush=True); input()"]  # fmt: skip
     started = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     folders = []
     for each in started:

@@ -56,6 +56,17 @@ class Server:
         finally:
             connection.close()
 
+    def post(self, path: str, body: bytes, **headers: str) -> Reply:
+        """What the server answers to what a page of it sends, unless `headers` say otherwise."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            named = {"origin": self.url} | {name.replace("_", "-"): each for name, each in headers.items()}
+            connection.request("POST", path, body, {name: each for name, each in named.items() if each})
+            reply = connection.getresponse()
+            return Reply(reply.status, {name.lower(): value for name, value in reply.getheaders()}, reply.read())
+        finally:
+            connection.close()
+
     def data(self, question: str, **parameters: str) -> Any:
         reply = self.get(f"/data/{question}", parameters, accept_encoding="gzip")
         assert reply.status == 200, reply.body[:500]
@@ -63,7 +74,7 @@ class Server:
 
 
 @contextmanager
-def serving(path: Path | str, token: str | None = None) -> Iterator[Server]:
+def serving(path: Path | str, token: str | None = None, *, edits: bool = False) -> Iterator[Server]:
     """A server of a warehouse, or of the address of a lake, until the block ends."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
@@ -72,7 +83,7 @@ def serving(path: Path | str, token: str | None = None) -> Iterator[Server]:
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(settings_of(str(path), Access("127.0.0.1", port, token)))
+        server = uvicorn.Server(settings_of(str(path), Access("127.0.0.1", port, token, edits)))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
         end = time.monotonic() + 30

@@ -89,6 +89,7 @@ def warehouse() -> Iterator[Warehouse]:
         for name in ("multimethod", "convnet_xnn"):
             path = CAPTURES / name / name
             opened.ingest(f"{path}_100runs.etdp", name=name, etrecord=f"{path}.etrecord", pte=f"{path}.pte")
+        opened.ingest(CAPTURES / "mlp/mlp_step.etdp", name="steps", etrecord=CAPTURES / "mlp/mlp.etrecord")
         opened.connection.execute("UPDATE runs SET phase = 'decode' WHERE run_index % 3 = 1")
         yield opened
 
@@ -105,8 +106,12 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
         for run in rows_of(warehouse, f"FROM runs AS r WHERE r.capture_id = _capture_id('{capture}')")
         if is_selected(run)
     }
-    events = f"FROM events AS e WHERE e.capture_id = _capture_id('{capture}') AND e.name LIKE 'Method::execute'"
-    return Counter(runs[row["run_index"]]["scope"] for row in rows_of(warehouse, events) if row["run_index"] in runs)
+    events = f"FROM events AS e WHERE e.capture_id = _capture_id('{capture}')"
+    named = [(row["run_index"], row["name"]) for row in rows_of(warehouse, events) if row["run_index"] in runs]
+    executing = [run for run, name in named if name == "Method::execute"]
+    # A run that is driven step by step is one execute.
+    executing += {run for run, name in named if name == "Method::step"} - {*executing}
+    return Counter(runs[run]["scope"] for run in executing)
 
 
 @pytest.mark.parametrize("chosen", SELECTIONS)
@@ -116,6 +121,7 @@ def executes_of(warehouse: Warehouse, capture: str, is_selected: Any) -> Counter
         *(("made", view) for view in WITHOUT_RECORD),
         *(("multimethod", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if view not in OF_DELEGATES),
         *(("convnet_xnn", view) for view in {**WITHOUT_RECORD, **OF_RECORD}),
+        *(("steps", view) for view in {**WITHOUT_RECORD, **OF_RECORD} if view not in OF_DELEGATES),
     ],
 )
 def test_times_are_divided_by_the_executes_of_their_method(

@@ -198,7 +198,8 @@ def test_invalid_instruction_numbers() -> None:
     for name, value in (("debug_handle_map", 1), ("delegate_map", {"name": "B"})):
         for written in ("x", "-1", "", "1234567890", "²"):
             assert refusal(record({name: {"forward": {written: value}}})) == (
-                f"a map of method forward has the instruction {written!r}; expected a number"
+                f"the debug handle or delegate map of method forward has the key {written!r}; expected the number of an "
+                "instruction"
             )
 
 

@@ -273,7 +273,9 @@ class FillingDisk:
 
 def test_a_disk_that_fills_up_after_the_upgrade_is_not_said_to_have_undone_it(earlier: Path) -> None:
     with duckdb.connect(str(earlier), config=dict(SETTINGS)) as connection:
-        match = rf"the warehouse was upgraded, and its log .* keep both; {earlier}.schema-4 is the file from before"
+        match = (
+            rf"was upgraded, but the disk is full: .*keep both files, .*; {earlier}.schema-4 is the file from before"
+        )
         with pytest.raises(WarehouseError, match=match):
             upgrade_open(FillingDisk(connection), str(earlier))  # type: ignore[arg-type]
     with etq.open(earlier) as warehouse:

@@ -15,10 +15,10 @@ from fsspec.spec import AbstractBufferedFile
 
 from etq import catalog
 from etq.catalog import quoted
+from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError
 from etq.lake.reading.library import reason
 from etq.lake.reading.state import LakeState
-from etq.lake.reading.temporary import temporary_folder
 
 # Files up to this size are fetched whole, by one request, which takes less time than several for parts; of larger ones,
 # at least a quarter of it at their end, where Parquet has its index.

@@ -89,7 +89,7 @@ def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> L
             loads = _loads(lake.uri(commits[each][0]), note)
             return LakeState(lake, number, loads, is_noted=each == number, schema=note.schema)
     if version is not None:
-        raise WarehouseError(f"{lake}: what version {version} holds was noted in a log that was cleaned since")
+        raise WarehouseError(f"{lake}: the list of the files of version {version} was deleted; open a later one")
     return LakeState(lake, number, _of_logs(lake) if commits else {}, is_noted=not commits)
 
 

@@ -120,7 +120,7 @@ def _commit(
         gone = chosen.keys() & known.keys()
         added = Added(len(chosen) - len(gone), len(contents) - len(chosen), len(gone))
         if dropped(state, f"{kind}s", begin) & {load.id for load in loads}:
-            raise WarehouseError(f"{lake}: a compaction gave up what took so long to be added; add it again")
+            raise WarehouseError(f"{lake}: a compaction deleted files that took too long to add; add them again")
         if not chosen:
             return None if state.is_noted else Change({})
         names = naming([*chosen.values()], {sha256: each.name for sha256, each in known.items()})

@@ -12,10 +12,10 @@ from itertools import chain, islice
 from pathlib import Path
 
 from etq.annotations.discovery import discover
+from etq.database.temporary import temporary_folder
 from etq.errors import EtqError
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import Lake
-from etq.lake.reading.temporary import temporary_folder
 from etq.lake.writing.loads import MOST_CONTENTS, Load, parts, write
 from etq.lake.writing.publishing import Content, known_of, publish
 from etq.lake.writing.stores import writing

@@ -9,11 +9,11 @@ from pathlib import Path
 import duckdb
 
 from etq.database.publishing import fsync_file, fsync_folder
+from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError, message_of
 from etq.lake.reading import links
 from etq.lake.reading.library import reason
 from etq.lake.reading.tables import Lake
-from etq.lake.reading.temporary import temporary_folder
 
 
 @contextmanager

@@ -14,11 +14,11 @@ from typing import Final
 import duckdb
 
 from etq.database.rows import check_rows
+from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError
 from etq.lake.reading.connection import attach, check_root, read_parquet
 from etq.lake.reading.state import LakeState, read
 from etq.lake.reading.tables import KINDS, Lake, tables_of
-from etq.lake.reading.temporary import temporary_folder
 from etq.lake.writing import commits
 from etq.lake.writing.commits import Change, change, delta_schema
 from etq.lake.writing.loads import Load, discard, files_of, named, rows_of, write, write_root

@@ -64,7 +64,7 @@ etq.section("idle", (parent, { devices, causes, gaps }) => {
 });
 
 etq.section("critical_path", (parent, { ops, parts }) => {
-  muted(parent, "What determined when the work was done, from the start of the recording to its end. A shorter op makes the recording shorter by at most its time here.");
+  muted(parent, "The chain of events that the end of the recording waited for. A faster op shortens the recording by at most its time here.");
   const unit = unitOf(ops);
   etq.table(parent, ops, [
     { name: "op", class: "wrapped", always: true, as: (value) => value ?? "(no op)" },

@@ -37,8 +37,7 @@ function stated(totals, row, hasMethods, { sample, stated: words, is_in_turns: i
   const get = (name) => totals.get(row, name);
   const verdict = get("verdict");
   const [change, interval] = [etq.change(get("change_percent")), etq.interval(get("low_percent"), get("high_percent"))];
-  const kind = { slower: "slow", faster: "fast", "~": "same" }[verdict] ?? "open";
-  return etq.element("div", { class: `stated ${kind}`, "data-verdict": verdict, "data-method": get("method") },
+  return etq.element("div", { class: `stated ${etq.verdictClass(verdict)}`, "data-verdict": verdict, "data-method": get("method") },
     hasMethods ? etq.element("div", { class: "muted", text: get("method") }) : null,
     etq.element("div", { class: "value" },
       etq.element("span", { text: words[verdict] ?? verdict ?? "" }),

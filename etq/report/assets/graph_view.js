@@ -8,25 +8,17 @@ const CANVAS = 560;
 const [NARROW, LOW] = [600, 420];
 
 // An item is an op or a module, by its number in `GraphPlaces`.
-etq.GraphView = class {
+etq.GraphView = class extends etq.Canvas {
   // options: title, label(item) → [first line, second line], colour(item), describe(item), choose(item) by a click or Enter, select(item),
   // heading(item), over(item or -1)
   constructor(parent, options) {
-    this.options = options;
+    super(parent, options, "application");
     this.scale = 1;
     this.left = 0;
-    this.top = 0;
-    this.hits = null;
     this.high = null;
     this.screen = null;
     this.chosen = -1;
     this.pointed = new Set();
-    this.canvas = etq.element("canvas", { tabindex: 0, role: "application", "aria-label": options.title });
-    this.box = etq.element("div", { class: "canvas" }, this.canvas);
-    parent.append(this.box);
-    this.pen = this.canvas.getContext("2d");
-    this.listen();
-    new ResizeObserver(() => this.draw()).observe(this.box);
     etq.onRedraw(() => {
       this.toPaper();
       this.drawNow();
@@ -54,10 +46,6 @@ etq.GraphView = class {
       this.scale *= etq.paper / wide;
       this.high = Math.round((shown * etq.paper) / wide);
     }
-  }
-
-  get width() {
-    return this.box.clientWidth && (etq.paper ?? this.box.clientWidth);
   }
 
   get height() {
@@ -164,27 +152,11 @@ etq.GraphView = class {
     this.draw();
   }
 
-  draw() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
-      this.drawNow();
-    });
-  }
-
   drawNow() {
     const [width, height] = [this.width, this.height];
     if (!width || !this.places) return;
-    const sharp = Math.min(devicePixelRatio || 1, 2);
-    if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {
-      this.canvas.width = Math.round(width * sharp);
-      this.canvas.height = Math.round(height * sharp);
-      this.canvas.style.height = `${height}px`;
-    }
     const pen = this.pen;
-    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    pen.clearRect(0, 0, width, height);
-    const scale = sharp * this.scale;
+    const scale = this.clear(width, height) * this.scale;
     pen.setTransform(scale, 0, 0, scale, -this.left * scale, -this.top * scale);
     pen.textBaseline = "middle";
     this.seen = [this.left, this.top, this.left + width / this.scale, this.top + height / this.scale];
@@ -344,60 +316,25 @@ etq.GraphView = class {
     return visible.find(isAt) ?? frames.findLast((item) => isAt(item) && py <= y[item] + TITLE) ?? -1;
   }
 
-  listen() {
-    const canvas = this.canvas;
-    const fingers = new Map();
-    let moved = 0;
-    canvas.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        this.zoom(Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) / 120), event.offsetX, event.offsetY);
-        return;
-      }
-      // The wheel moves the page, until the graph has been clicked.
-      if (document.activeElement !== canvas) return;
-      event.preventDefault();
-      if (event.shiftKey) this.pan(event.deltaX || event.deltaY, 0);
-      else this.pan(event.deltaX, event.deltaY);
-    }, { passive: false });
-    canvas.addEventListener("pointerdown", (event) => {
-      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
-      moved = 0;
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (!fingers.has(event.pointerId)) return this.hover(event);
-      const [x, y] = fingers.get(event.pointerId);
-      moved += Math.abs(event.offsetX - x) + Math.abs(event.offsetY - y);
-      if (fingers.size === 2) {
-        const [other] = [...fingers].filter(([finger]) => finger !== event.pointerId).map((each) => each[1]);
-        const length = (one, two) => Math.hypot(one[0] - two[0], one[1] - two[1]);
-        const factor = length([event.offsetX, event.offsetY], other) / Math.max(length([x, y], other), 1);
-        this.zoom(Math.min(Math.max(factor, 0.5), 2), other[0], other[1]);
-      } else if (fingers.size === 1) this.pan(x - event.offsetX, y - event.offsetY);
-      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
-      etq.hideTip();
-    });
-    canvas.addEventListener("pointerup", (event) => {
-      fingers.delete(event.pointerId);
-      if (moved < 6) this.options.choose(this.at(event.offsetX, event.offsetY));
-    });
-    canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
-    canvas.addEventListener("pointerleave", () => {
-      etq.hideTip();
-      this.options.over(-1);
-    });
-    canvas.addEventListener("keydown", (event) => {
-      const keys = {
-        "+": () => this.zoom(1.4), "=": () => this.zoom(1.4), "-": () => this.zoom(1 / 1.4), 0: () => this.fit(),
-        ArrowLeft: () => this.pan(-60, 0), ArrowRight: () => this.pan(60, 0),
-        ArrowUp: () => this.pan(0, -60), ArrowDown: () => this.pan(0, 60),
-        Enter: () => this.options.choose(this.chosen), n: () => this.step(1), p: () => this.step(-1),
-      };
-      if (event.ctrlKey || event.metaKey || event.altKey || !keys[event.key]) return;
-      event.preventDefault();
-      keys[event.key]();
-    });
+  apart(one, other) {
+    return Math.hypot(one[0] - other[0], one[1] - other[1]);
+  }
+
+  // The wheel moves the page, until the graph has been clicked.
+  wheel(event) {
+    if (document.activeElement !== this.canvas) return;
+    event.preventDefault();
+    if (event.shiftKey) this.pan(event.deltaX || event.deltaY, 0);
+    else this.pan(event.deltaX, event.deltaY);
+  }
+
+  keys() {
+    return {
+      "+": () => this.zoom(1.4), "=": () => this.zoom(1.4), "-": () => this.zoom(1 / 1.4), 0: () => this.fit(),
+      ArrowLeft: () => this.pan(-60, 0), ArrowRight: () => this.pan(60, 0),
+      ArrowUp: () => this.pan(0, -60), ArrowDown: () => this.pan(0, 60),
+      Enter: () => this.options.choose(this.chosen), n: () => this.step(1), p: () => this.step(-1),
+    };
   }
 
   // Goes to the next box, or the previous one, in the order of the picture.

@@ -10,22 +10,25 @@ etq.interval = (low, high) => (low === null || high === null ? "" : `${bare(low)
 etq.difference = (value, unit) => (value === null ? "" : `${value > 0 ? "+" : ""}${etq.quantity(value, unit)}`.replace("-", "\u2212"));
 
 // The words are those of `etq.verdicts.words`, which `script_of` writes.
-const { shown, counting, order } = VERDICT_WORDS;
+const { keys, shown, counting, order } = VERDICT_WORDS;
+const CLASSES = { [keys.slower]: "slow", [keys.worse]: "slow", [keys.faster]: "fast", [keys.better]: "fast", [keys.same]: "same" };
+etq.verdicts = keys;
 etq.words = shown;
 etq.orderOfVerdicts = order;
 etq.counts = (verdict) => counting.includes(verdict);
+etq.isOfOneSide = (verdict) => verdict === keys.added || verdict === keys.removed;
+etq.verdictClass = (verdict) => CLASSES[verdict] ?? "open";
 
 etq.verdict = (verdict) => {
   if (verdict === null) return "";
-  const kinds = { slower: "slow", worse: "slow", faster: "fast", better: "fast", "~": "same" };
-  return etq.element("span", { class: `verdict ${kinds[verdict] ?? "open"}`, text: verdict, title: etq.words[verdict] });
+  return etq.element("span", { class: `verdict ${etq.verdictClass(verdict)}`, text: verdict, title: etq.words[verdict] });
 };
 
 // The colour of a change: stronger for larger changes; pale for changes without a verdict.
 etq.changeColour = (change, verdict) => {
-  if (verdict === "added" || verdict === "removed") return "came";
+  if (etq.isOfOneSide(verdict)) return "came";
   if (change === null || change === undefined || Math.abs(change) < 0.5) return "same";
-  const step = verdict === "~" || verdict === "not decided" ? 1 : 1 + [2, 5, 20].filter((limit) => Math.abs(change) >= limit).length;
+  const step = verdict === keys.same || verdict === keys.open ? 1 : 1 + [2, 5, 20].filter((limit) => Math.abs(change) >= limit).length;
   return `${change > 0 ? "slower" : "faster"}-${step}`;
 };
 

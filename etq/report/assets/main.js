@@ -14,7 +14,8 @@ function drawn(section) {
   document.getElementById("sections").append(box);
   // Drawn once it is in the page: a canvas has to know its width.
   if (Object.keys(tables).length && !(section.missing && Object.values(tables).every((each) => !each.length))) {
-    etq.drawers.get(section.kind)(body, tables, section.facts);
+    const draw = etq.drawers.get(section.kind) ?? etq.viewTable(section.kind);
+    draw(body, tables, section.facts);
   }
 }
 

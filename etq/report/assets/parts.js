@@ -67,12 +67,12 @@ function legend() {
 }
 
 function mark(pen, verdict, x, y, width, height) {
-  if (etq.counts(verdict) || verdict === "added" || verdict === "removed") {
+  if (etq.counts(verdict) || etq.isOfOneSide(verdict)) {
     if (width < 3) return;
     pen.strokeStyle = etq.shades.get("text");
     pen.lineWidth = 2;
     pen.strokeRect(x + 1, y + 1, width - 3, height - 2);
-  } else if (verdict !== null && verdict !== "~" && width >= 4) {
+  } else if (verdict !== null && verdict !== etq.verdicts.same && width >= 4) {
     pen.save();
     pen.beginPath();
     pen.rect(x, y, width - 1, height);

@@ -65,21 +65,14 @@ etq.spanRows = (count, start, end, depth) => {
   }));
 };
 
-etq.Spans = class {
+etq.Spans = class extends etq.Canvas {
   // options: colour(id), label(id), describe(id) → [[name, value]…], unit, choose(id), over(id or -1), axis, mark(pen, id, x, y, width, height)
   constructor(parent, options) {
-    this.options = options;
+    super(parent, options, "img");
     this.rows = [];
     this.extent = [0, 1];
     this.view = [0, 1];
-    this.top = 0;
-    this.hits = null;
-    this.canvas = etq.element("canvas", { tabindex: 0, role: "img", "aria-label": options.title });
-    this.box = etq.element("div", { class: "canvas" }, this.canvas);
-    parent.append(this.box);
-    this.pen = this.canvas.getContext("2d");
-    this.listen();
-    new ResizeObserver(() => this.draw()).observe(this.box);
+    this.canvas.addEventListener("dblclick", () => this.reset());
     etq.onRedraw(() => this.drawNow());
   }
 
@@ -91,10 +84,6 @@ etq.Spans = class {
     this.top = 0;
     this.hits = null;
     this.drawNow();
-  }
-
-  get width() {
-    return this.box.clientWidth && (etq.paper ?? this.box.clientWidth);
   }
 
   get height() {
@@ -117,16 +106,17 @@ etq.Spans = class {
     this.draw();
   }
 
-  // Zooms by a factor, with what is at a place (0 … 1) staying there.
-  zoom(factor, at = 0.5) {
+  // Zooms by a factor, with what is at a place staying there.
+  zoom(factor, x = this.width / 2) {
     const [from, to] = this.view;
-    const fixed = from + (to - from) * at;
+    const fixed = from + ((to - from) * x) / this.width;
     this.move(fixed - (fixed - from) / factor, fixed + (to - fixed) / factor);
   }
 
-  pan(share) {
-    const span = this.view[1] - this.view[0];
-    this.move(this.view[0] + span * share, this.view[1] + span * share);
+  pan(across, down = 0) {
+    const by = ((this.view[1] - this.view[0]) * across) / this.width;
+    this.move(this.view[0] + by, this.view[1] + by);
+    this.scroll(down);
   }
 
   scroll(by) {
@@ -167,26 +157,11 @@ etq.Spans = class {
     return found.sort((one, other) => one[0] - other[0]).map((each) => each[1]);
   }
 
-  draw() {
-    if (this.waiting) return;
-    this.waiting = requestAnimationFrame(() => {
-      this.waiting = 0;
-      this.drawNow();
-    });
-  }
-
   drawNow() {
     const [width, height] = [this.width, this.height];
     if (!width) return;
-    const sharp = Math.min(devicePixelRatio || 1, 2);
-    if (this.canvas.width !== Math.round(width * sharp) || this.canvas.height !== Math.round(height * sharp)) {
-      this.canvas.width = Math.round(width * sharp);
-      this.canvas.height = Math.round(height * sharp);
-      this.canvas.style.height = `${height}px`;
-    }
+    this.clear(width, height);
     const pen = this.pen;
-    pen.setTransform(sharp, 0, 0, sharp, 0, 0);
-    pen.clearRect(0, 0, width, height);
     pen.font = "11px system-ui, sans-serif";
     pen.textBaseline = "middle";
     this.drawn = 0;
@@ -269,65 +244,27 @@ etq.Spans = class {
     return index < ids.length && starts[index] <= time + pixel / 2 ? ids[index] : -1;
   }
 
-  listen() {
-    const canvas = this.canvas;
-    const fingers = new Map();
-    let moved = 0;
-    canvas.addEventListener("wheel", (event) => {
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        this.zoom(Math.exp(-Math.max(-60, Math.min(60, event.deltaY)) / 120), event.offsetX / this.width);
-      } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
-        event.preventDefault();
-        this.pan((event.deltaX || event.deltaY) / this.width);
-      } else if (this.full > this.height) {
-        const before = this.top;
-        this.scroll(event.deltaY);
-        if (this.top !== before) event.preventDefault();
-      }
-    }, { passive: false });
-    canvas.addEventListener("pointerdown", (event) => {
-      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
-      moved = 0;
-      canvas.setPointerCapture(event.pointerId);
-    });
-    canvas.addEventListener("pointermove", (event) => {
-      if (!fingers.has(event.pointerId)) return this.hover(event);
-      const [x, y] = fingers.get(event.pointerId);
-      const across = event.offsetX - x;
-      moved += Math.abs(across) + Math.abs(event.offsetY - y);
-      if (fingers.size === 1) {
-        this.pan(-across / this.width);
-        this.scroll(y - event.offsetY);
-      } else if (fingers.size === 2) {
-        const [other] = [...fingers].filter(([finger]) => finger !== event.pointerId).map((each) => each[1]);
-        const factor = Math.abs(event.offsetX - other[0]) / Math.max(Math.abs(x - other[0]), 1);
-        this.zoom(Math.min(Math.max(factor, 0.5), 2), other[0] / this.width);
-      }
-      fingers.set(event.pointerId, [event.offsetX, event.offsetY]);
-      etq.hideTip();
-    });
-    canvas.addEventListener("pointerup", (event) => {
-      fingers.delete(event.pointerId);
-      const id = this.at(event.offsetX, event.offsetY);
-      if (moved < 6) this.options.choose?.(id);
-    });
-    canvas.addEventListener("pointercancel", (event) => fingers.delete(event.pointerId));
-    canvas.addEventListener("pointerleave", () => {
-      etq.hideTip();
-      this.options.over?.(-1);
-    });
-    canvas.addEventListener("dblclick", () => this.reset());
-    canvas.addEventListener("keydown", (event) => {
-      const keys = {
-        "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), 0: () => this.reset(),
-        ArrowLeft: () => this.pan(-0.15), ArrowRight: () => this.pan(0.15),
-        ArrowUp: () => this.scroll(-ROW), ArrowDown: () => this.scroll(ROW),
-      };
-      if (event.ctrlKey || event.metaKey || !keys[event.key]) return;
+  apart(one, other) {
+    return Math.abs(one[0] - other[0]);
+  }
+
+  wheel(event) {
+    if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
       event.preventDefault();
-      keys[event.key]();
-    });
+      this.pan(event.deltaX || event.deltaY);
+    } else if (this.full > this.height) {
+      const before = this.top;
+      this.scroll(event.deltaY);
+      if (this.top !== before) event.preventDefault();
+    }
+  }
+
+  keys() {
+    return {
+      "+": () => this.zoom(1.5), "=": () => this.zoom(1.5), "-": () => this.zoom(1 / 1.5), 0: () => this.reset(),
+      ArrowLeft: () => this.pan(-0.15 * this.width), ArrowRight: () => this.pan(0.15 * this.width),
+      ArrowUp: () => this.scroll(-ROW), ArrowDown: () => this.scroll(ROW),
+    };
   }
 
   hover(event) {

@@ -146,16 +146,19 @@ etq.section("module_calls", (parent, { rows }) => {
   ], { sort: ["host_total_time"], name: "module_calls" });
 });
 
-etq.section("sources", (parent, { rows }) => {
-  etq.table(parent, rows, [
-    { name: "source", title: "line" },
-    ...methodOf(rows),
-    ...times(unitOf(rows), ["per_execute", "per execute"]),
-    share(),
-    { name: "calls", numeric: true },
-    ...times(unitOf(rows), ["total", "all executes"]),
-  ], { sort: ["total"], name: "sources" });
-});
+// Rows of a view as `view_section` describes them. Numbers with a fraction are in the rows' unit, but for shares; the
+// unit, and by how many executes or steps a time was divided, aren't columns.
+etq.viewTable = (name) => (parent, { rows }, { columns, sort }) => {
+  const unit = unitOf(rows);
+  const drawn = (column) => {
+    if (column.name === "method") return methodOf(rows);
+    if (column.name.endsWith("_percent")) return [{ ...share(column.name), title: titled(column.name), meaning: column.text }];
+    if (["unit", "executes", "steps"].includes(column.name)) return [];
+    return [{ name: column.name, title: titled(column.name), unit: column.has_unit ? unit : null, numeric: column.is_number, meaning: column.text }];
+  };
+  etq.table(parent, rows, columns.flatMap(drawn), { sort: sort ? [sort] : null, name });
+};
+const titled = (name) => name.replace(/_percent$/, "").replaceAll("_", " ");
 
 etq.section("coverage", (parent, { rows, calls }) => {
   if (rows) drawCoverage(parent, rows);

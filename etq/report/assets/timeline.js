@@ -7,7 +7,7 @@ etq.section("timeline", (parent, tables, facts) => {
   const lengths = events.list("duration");
   const ranges = rangesOf(events.list("run_index"));
   const place = new Map(signatures.list("signature_index").map((index, row) => [index, row]));
-  const kinds = signatures.rows().map((row) => colourOf(signatures.get(row, "kind"), signatures.get(row, "category")));
+  const kinds = signatures.rows().map((row) => colourOf((name) => signatures.get(row, name)));
   const names = signatures.list("label");
   const texts = signatures.rows().map((row) => textOf(signatures, row));
   const signature = events.list("signature_index").map((index) => place.get(index));
@@ -67,18 +67,21 @@ const LEGEND_OF_TRACES = {
   python: "Python",
   control: "annotations and others",
 };
-// By category, as newer and older traces call it.
-const CATEGORIES = [
-  [/python_function/i, "python"],
-  [/annotation|trace/i, "control"],
-  [/runtime|driver/i, "call"],
-  [/kernel|gpu|mem/i, "delegate"],
-  [/op/i, "kernel"],
-];
+// The colours of a dump's kinds of events and of a trace's activities; "control" for others.
+const KINDS = { kernel: "kernel", delegate: "delegate", operator_call: "call", delegate_call: "call", framework: "framework" };
+const ACTIVITIES = {
+  op: "kernel",
+  kernel: "delegate",
+  copy: "delegate",
+  fill: "delegate",
+  call: "call",
+  python: "python",
+  python_function: "python",
+  module: "python",
+};
 
-function colourOf(kind, category) {
-  if (category !== null) return CATEGORIES.find(([pattern]) => pattern.test(category))?.[1] ?? "control";
-  return { kernel: "kernel", delegate: "delegate", operator_call: "call", delegate_call: "call", framework: "framework" }[kind] ?? "control";
+function colourOf(get) {
+  return (get("category") === null ? KINDS[get("kind")] : ACTIVITIES[get("activity")]) ?? "control";
 }
 
 function textOf(signatures, row) {

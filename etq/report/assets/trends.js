@@ -11,10 +11,11 @@ etq.section("series", (parent, { series, changes }, facts) => {
     etq.element("div", { class: "name", text: name }), etq.element("div", { class: "value" }, href ? etq.element("a", { href, text: value }) : value), etq.element("div", { class: "muted", text: note })));
   const changed = (what, verdict, note) => card(`${what}s ${verdict}`, etq.number(count(what, verdict)), note, count(what, verdict) ? "#regressions" : null);
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
-  changed("total", "slower", "their level changed, and kept");
-  changed("total", "faster", "likewise");
-  changed("op", "slower", "on their own, without the common shift");
-  changed("op", "faster", "likewise");
+  const { slower, faster } = etq.verdicts;
+  changed("total", slower, "their level changed, and kept");
+  changed("total", faster, "likewise");
+  changed("op", slower, "on their own, without the common shift");
+  changed("op", faster, "likewise");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
   const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
@@ -29,7 +30,9 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   const title = etq.element("p", { class: "chart-title" });
   const state = { points: [], marks: [], lines: [] };
   const beside = etq.element("select", { "aria-label": "Series drawn over each other", id: "beside", onchange: () => show(state.name) });
-  parent.append(etq.element("div", { class: "bar" }, title, beside));
+  const bar = etq.element("div", { class: "bar" }, title, beside);
+  parent.append(bar);
+  etq.watchControl?.(bar, () => ({ what: "total", series: state.name }));
   const draw = etq.plot(parent, () => (state.lines.length ? linesPlot(rows, state, facts.over) : totalPlot(rows, state, facts.over)), chosenPoint(() => [rows, state.lines.length ? [] : state.points]));
   const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
   const show = (name) => {
@@ -106,6 +109,7 @@ function compared(rows, row, over) {
   const side = (label) => [series, etq.selectorOf([[over, label]])].filter(Boolean).join(",");
   return etq.element("a", { href: etq.compareLink(side(good), side(bad)), text: "compare" });
 }
+etq.compared = compared;
 
 etq.section("regressions", (parent, { rows, points }, facts) => {
   const groups = grouped(points, (row) => key(points, row));
@@ -166,7 +170,9 @@ function grouped(table, of) {
 function opChart(parent, over) {
   const title = etq.element("p", { class: "chart-title" });
   const state = { table: null, points: [], marks: [] };
-  parent.append(title);
+  const bar = etq.element("div", { class: "bar" }, title);
+  parent.append(bar);
+  etq.watchControl?.(bar, () => state.watched);
   const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)), chosenPoint(() => [state.table, state.points]));
   return (table, row) => {
     const { points, groups, changes } = etq.opTrends;
@@ -184,6 +190,11 @@ function opChart(parent, over) {
     state.marks = changes.rows()
       .filter((other) => (changes.get(other, "what") === "total") === isTotal && same(other, row, ["series", "op", "module_path", "instruction_id"]))
       .map((other) => [changes.get(other, "position"), changes.get(other, "change_percent")]);
+    const place = get("instruction_id");
+    // A device's op may have the name of the host's, which is another trend.
+    const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
+    if (isTotal) state.watched = { what: "total", series: get("series") };
+    else state.watched = isOfDevice ? null : { what: "op", item: place === null ? get("op") : `${get("op")}@${place}`, series: get("series") };
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));

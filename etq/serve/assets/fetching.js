@@ -35,6 +35,16 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
   }
 };
 
+// Sends a change to an overview, to servers whose pages may make changes. Raises an error with the server's message.
+etq.edits = "edits" in document.body.dataset;
+etq.edit = async (change) => {
+  const answer = await fetch("/data/edit", { method: "POST", body: JSON.stringify(change), headers: { "content-type": "application/json" } })
+    .catch(() => { throw new Failure("the server does not answer; start it again with: etq serve", 0); });
+  const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
+  if (!answer.ok) throw new Failure(found.error, answer.status);
+  return found;
+};
+
 // Work of a page: shows that it goes on, and what it failed by. One at a time: a new one gives the last one up.
 // work(signal, quiet): quiet() is called once the page has something to look at.
 let current = null;

@@ -1,15 +1,16 @@
 // Series of captures: the execute time of each, in order, and what is drawn of them.
 
 etq.Series = class {
-  constructor({ over, rows, executes }) {
+  constructor({ over, rows, executes = null }) {
     this.over = over;
     this.executes = new Map(); // a capture's name to its execute time and unit, in a series or not
-    const times = new etq.Table(executes);
-    for (const row of times.rows()) this.executes.set(times.get(row, "capture"), { value: times.get(row, "execute"), unit: times.get(row, "unit") });
+    const times = executes ? new etq.Table(executes) : null;
+    for (const row of times?.rows() ?? []) this.executes.set(times.get(row, "capture"), { value: times.get(row, "execute"), unit: times.get(row, "unit") });
     this.of = new Map(); // a capture's name to its series and its place in it
     this.all = new Map();
     if (!rows) return;
     const table = new etq.Table(rows);
+    const value = table.columns.has("value") ? "value" : "p25";
     for (const row of table.rows()) {
       const name = table.get(row, "series");
       if (!this.all.has(name)) this.all.set(name, []);
@@ -17,7 +18,7 @@ etq.Series = class {
       const capture = table.get(row, "capture");
       if (this.of.has(capture)) continue;
       this.of.set(capture, [name, points.length]);
-      points.push({ capture, label: table.get(row, "label"), value: table.get(row, "p25"), unit: table.get(row, "unit"), change: table.get(row, "change_percent") });
+      points.push({ capture, label: table.get(row, "label"), value: table.get(row, value), unit: table.get(row, "unit"), change: table.get(row, "change_percent"), recorded: table.get(row, "recorded") });
     }
   }
 
