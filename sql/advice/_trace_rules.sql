@@ -377,11 +377,11 @@ SELECT
         WHEN r.bound = 'latency'
             THEN 'Batch small ops, let torch.compile fuse them, or replay CUDA graphs.'
         WHEN r.bound = 'compute'
-            THEN 'Use sizes that are multiples of the tiles, larger products, or smaller'
-            || ' types where accuracy allows.'
+            THEN 'Use sizes that are multiples of the tiles, larger products, or'
+            || ' smaller types where accuracy allows.'
         WHEN r.family IN ('GEMM', 'attention', 'convolution', 'MoE')
-            THEN 'More rows at once use what is read more often: a larger batch; smaller'
-            || ' types read less.'
+            THEN 'More rows at once use what is read more often: a larger batch;'
+            || ' smaller types read less.'
         ELSE 'torch.compile fuses ops that follow each other, which then read and write'
             || ' memory once.'
     END AS remedy,

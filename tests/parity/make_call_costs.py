@@ -207,7 +207,7 @@ def pools() -> Iterator[Call]:
         (8, 2, [], 0, 1, False),
     ):
         a = tensor(2, 3, size, size + 1)
-        strides = [stride] * 2 if stride else []
+        strides: list[Any] = [stride] * 2 if stride else []
         rest = [[kernel] * 2, strides, [padding] * 2, [dilation] * 2, up]
         yield call(ATEN.max_pool2d_with_indices.default, a, *rest)
         out, indices = ATEN.max_pool2d_with_indices.default(a, *rest)
@@ -262,7 +262,7 @@ def stored_bytes(given: torch.Tensor) -> int:
 
 
 def size_of(given: torch.Tensor) -> int:
-    return given.numel() * given.element_size()
+    return int(given.numel() * given.element_size())
 
 
 def tensors_of(value: Any) -> list[torch.Tensor]:
