@@ -17,7 +17,7 @@ from etq.cli.summary import WAREHOUSE, kind_of_argument
 @warehouse_option
 @click.pass_context
 def open_page(context: click.Context, captures: tuple[str, ...], etrecord: str | None, db: str) -> None:
-    """Open a warehouse, capture, program or comparison in a browser.
+    """Open a warehouse, capture, program or comparison as a page.
 
     A warehouse has pages, a capture or a comparison a report, a program or ETRecord its graph. The command is
     etq serve --open for a warehouse or if nothing is named, etq graph --open for an ETRecord or a program, and
