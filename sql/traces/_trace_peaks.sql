@@ -32,11 +32,7 @@ matched AS (
         ON regexp_matches(n.name, p.peaks.pattern, 'i')
 )
 SELECT
-    CASE
-        WHEN device IS NOT NULL AND m.peaks IS NULL
-            THEN error('no device is called ' || device || ' in device_peaks')
-        ELSE coalesce(m.peaks.device, n.name)
-    END AS named_device,
+    coalesce(m.peaks.device, n.name) AS named_device,
     _peak(
         CASE WHEN device IS NULL THEN capture_key END,
         'peak_flops', 'FLOP/s', peak_flops
@@ -50,7 +46,12 @@ SELECT
     ) AS bandwidth,
     m.peaks
 FROM named AS n
-LEFT JOIN matched AS m ON true;
+LEFT JOIN matched AS m ON true
+WHERE CASE
+    WHEN device IS NOT NULL AND m.peaks IS NULL
+        THEN error('no device is called ' || device || ' in device_peaks')
+    ELSE true
+END;
 
 -- The peak rate of operations on a type of a trace, of matrix units or without them;
 -- NULL where it isn't known.

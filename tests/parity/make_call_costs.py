@@ -283,10 +283,10 @@ def counted(op: Any, arguments: list[Any], keywords: dict[str, Any]) -> int | No
         *rest, groups, (of_input, _, of_bias) = arguments
         weight = flops_of(op, [*rest, groups, [False, True, of_bias]], keywords)
         inputs = flops_of(op, [*rest, groups, [True, False, of_bias]], keywords) if of_input else 0
-        return inputs + weight // groups
+        return inputs + weight // int(groups)
     names = [each.name for each in op._schema.arguments]
     causal = "is_causal" in names and names.index("is_causal") < len(arguments) and arguments[names.index("is_causal")]
-    return flops_of(op, arguments, keywords) // (2 if causal else 1)
+    return flops_of(op, arguments, keywords) // (1 + bool(causal))
 
 
 def flops_of(op: Any, arguments: list[Any], keywords: dict[str, Any]) -> int:

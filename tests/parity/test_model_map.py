@@ -76,9 +76,7 @@ def test_ops_of_a_trace_on_the_command_line() -> None:
         39.94,
     )
     assert "self_device_time" not in first and first["cpu_memory"] == 105984
-    assert run_etq("ops", trace, "--by", "family").stderr.startswith(
-        "Error: --by of a trace is name, shape, stack, mod"
-    )
+    assert run_etq("ops", trace, "--by", "label").stderr.startswith("Error: --by of a trace is name, shape, stack, mod")
     assert run_etq("ops", trace, "--sort-by", "nope").stderr.startswith("Error: no column 'nope' to sort by; known are")
 
 
