@@ -3,19 +3,18 @@
 -- else those of the devices in the trace, if they are all the same.
 CREATE MACRO _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS TABLE
 WITH
+-- Some traces number the devices that ran work otherwise than those that they list.
 used AS (
-    SELECT DISTINCT t.name
+    SELECT t.name
     FROM trace_devices AS t
+    LEFT JOIN (
+        SELECT DISTINCT d.device
+        FROM device_events AS d
+        WHERE d.capture_id = capture_key
+    ) AS w ON w.device = t.device
     WHERE t.capture_id = capture_key
-        AND (
-            t.device IN (
-                SELECT d.device FROM device_events AS d WHERE d.capture_id = capture_key
-            )
-            OR NOT EXISTS (
-                FROM device_events AS d
-                WHERE d.capture_id = capture_key AND d.device IS NOT NULL
-            )
-        )
+    GROUP BY t.name
+    QUALIFY count(w.device) > 0 OR sum(count(w.device)) OVER () = 0
 ),
 named AS (
     SELECT

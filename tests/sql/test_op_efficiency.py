@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +11,10 @@ import pytest
 
 from etq.errors import QueryError
 from etq.warehouse.warehouse import Warehouse
+from tests.conftest import CAPTURES
 from tests.trace_builders import event, trace
 from tests.traces import Traces
+from tests.warehouses import empty_warehouse
 
 H100 = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]}
 HALF = "c10::BFloat16"
@@ -148,6 +152,37 @@ def test_peaks(warehouse: Warehouse, tmp_path: Path) -> None:
     warehouse.ingest(traces.path, name="other")
     query = f"SELECT {column} FROM op_efficiency('other') AS e WHERE e.op = 'aten::mm'"
     assert warehouse.rows(query)[1] == [(None, None, "Some GPU", "the peaks of its device are not known")]
+
+
+def test_the_device_that_ran_counts(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Of several that are listed; of those that are numbered otherwise, one that all are; of others none."""
+    listed = {
+        "one": [(0, "NVIDIA H100 80GB HBM3"), (1, "NVIDIA L4")],
+        "other": [(7, "NVIDIA L4"), (8, "NVIDIA L4")],
+        "mixed": [(7, "NVIDIA L4"), (8, "NVIDIA H100 80GB HBM3")],
+    }
+    found = {}
+    for name, devices in listed.items():
+        path = tmp_path / f"{name}.pt.trace.json"
+        path.write_bytes(trace(*matrices(), deviceProperties=[{"id": id, "name": of} for id, of in devices]))
+        warehouse.ingest(path, name=name)
+        found[name] = warehouse.rows(f"SELECT DISTINCT e.device FROM op_efficiency('{name}') AS e")[1]
+    assert found == {"one": [("NVIDIA H100 SXM",)], "other": [("NVIDIA L4",)], "mixed": [(None,)]}
+
+
+@pytest.mark.parametrize("folder", ["torch_diff", "torch_gpu", "torch_steps", "torch_threads"])
+def test_all_time_of_devices_is_in_each_grouping(folder: str) -> None:
+    """As in the files: durations of kernels, copies and fills."""
+    for path in sorted((CAPTURES / folder).glob("*.trace.json.gz")):
+        written = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+        work = sum(each["dur"] for each in written if each.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+        with empty_warehouse() as opened:
+            opened.ingest(path, name="it")
+            for by in ("shape", "op", "family"):
+                query = f"SELECT sum(e.total), sum(e.share_percent) FROM op_efficiency('it', \"by\" := '{by}') AS e"
+                [(total, share)] = opened.rows(query)[1]
+                assert share == pytest.approx(100), path.name
+                assert total == pytest.approx(work, rel=1e-4) or not work, path.name
 
 
 def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
