@@ -222,6 +222,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             examples=_trace("--by op"),
             options={"by": Option("Of devices, steps or ops.", ("device", "step", "op"))},
         ),
+        "replay": "replay",
         "critical-path": ViewCommand(
             "critical_ops",
             to_read="* REPLACE (coalesce(op, '(no op)') AS op)",
