@@ -19,7 +19,7 @@ CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
     item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or what the steps of traces are; of traces followed by ` on devices` for times there, but for kernels
     selector := NULL,  -- name, hash prefix or selector of captures; NULL: all captures
-    over := NULL,  -- label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: build, else commits, else captured_at, whichever captures have
+    over := NULL,  -- label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: the first of build, commit and captured_at that more than half of the captures have, else the one that most have
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     phase := NULL,
