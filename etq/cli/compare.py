@@ -36,10 +36,12 @@ MOST: Final = 10
 # The columns that people read; machines get all.
 CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
     round(high_percent, 2) AS high_percent, base, new, difference, unit"""
+# Of modules and ops, what they have not in common with all ops.
+OWN_CHANGE: Final = CHANGE.replace("AS change_percent", "AS own_change_percent")
 SHOWN: Final = {
     "captures": f"what, method, verdict, {CHANGE}, note",
-    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {CHANGE}, note",
-    "ops": f"op, module_path AS module, instruction_id, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
+    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {OWN_CHANGE}, note",
+    "ops": f"op, module_path AS module, instruction_id, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
     "metrics": "name, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
     "startup": "what, method, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
 }
@@ -47,8 +49,8 @@ SHOWN: Final = {
 SHOWN_OF_TRACES: Final = {
     **SHOWN,
     "captures": f"what, method AS steps, verdict, {CHANGE}, note",
-    "modules": f"module_path AS module, method AS steps, verdict, {CHANGE}, note",
-    "ops": f"op, kind, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
+    "modules": f"module_path AS module, method AS steps, verdict, {OWN_CHANGE}, note",
+    "ops": f"op, kind, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
 }
 TITLES: Final = {
     "captures": "In all",
@@ -271,8 +273,21 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
             shown = [[row[at] for at in kept] for row in rows]
             names = [columns[at] for at in kept]
             drawn = markdown(names, shown) if form == "markdown" else table(names, shown, style)
-            parts.append(f"{heading}\n{drawn}")
+            meaning = "".join(f"\n{text}\n" for text in _meanings(comparison, part))
+            parts.append(f"{heading}\n{drawn}{meaning if form == 'markdown' else meaning[1:]}")
     return "\n".join(parts)
+
+
+def _meanings(comparison: Comparison, part: str) -> list[str]:
+    """What the changes of a part are, where a reader who divides new by base finds others: a line, or none."""
+    columns = "what, change_percent, greatest(base_captures, new_captures)"
+    rows = comparison.rows("captures", columns)[1]
+    if part == "captures" and any(what == "total" and captures > 1 for what, _, captures in rows):
+        return [f"change of the total: median of new / base over all pairs of {comparison.sample}s"]
+    shifts = ", ".join(f"{change:+.2f} %" for what, change, _ in rows if what == "common shift")
+    if part in ("modules", "ops") and shifts:
+        return [f"own change: without the common shift of all ops ({shifts}), which difference has"]
+    return []
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:

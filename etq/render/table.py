@@ -29,7 +29,18 @@ _DIGITS_OF_PERCENT: Final = 3
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
 # Columns that answer what most people ask; they are left out last.
 _FOREMOST: Final = (
-    *("op", "name", "verdict", "change_percent", "cost", "first_bad", "per_execute", "per_step", "total"),
+    *(
+        "op",
+        "name",
+        "verdict",
+        "change_percent",
+        "own_change_percent",
+        "cost",
+        "first_bad",
+        "per_execute",
+        "per_step",
+        "total",
+    ),
     *("share_percent", "self_cpu_per_step", "self_device_per_step", "p50"),
     *("labels", "captured_at"),
 )
