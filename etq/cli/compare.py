@@ -19,7 +19,7 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.options import Command, output_options, percentage, warehouse_option
-from etq.cli.targets import check_path, is_file, is_there, report_warnings
+from etq.cli.targets import check_path, is_file, is_there, looks_like_path, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table
@@ -194,7 +194,8 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         return
     for side, sources in zip((base, new), files, strict=True):
         if not sources:
-            check_path(side, db)
+            if looks_like_path(side):
+                raise EtqError(f"{side}: no such file")
             raise EtqError(f"{side} is not a file, but the other side is; ingest both, or name files on both sides")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
