@@ -280,11 +280,16 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
 
 
 def _meanings(comparison: Comparison, part: str) -> list[str]:
-    """What the changes of a part are, where a reader who divides new by base finds others: a line, or none."""
+    """What the numbers of a part are, where a reader who divides new by base finds another change: a line, or none."""
     columns = "what, change_percent, greatest(base_captures, new_captures)"
     rows = comparison.rows("captures", columns)[1]
-    if part == "captures" and any(what == "total" and captures > 1 for what, _, captures in rows):
-        return [f"change of the total: median of new / base over all pairs of {comparison.sample}s"]
+    if part == "captures":
+        quantile = {0.5: "median", 0.9: "p90"}.get(comparison.options.get("quantile") or 0.25, "p25")
+        runs = "steps" if comparison.is_of_traces() else "runs"
+        texts = [] if comparison.is_by_step() else [f"times: {quantile} of the {runs} of a capture"]
+        if any(what == "total" and captures > 1 for what, _, captures in rows):
+            texts.append(f"change of the total: median of new / base over all pairs of {comparison.sample}s")
+        return ["; ".join(texts)] if texts else []
     shifts = ", ".join(f"{change:+.2f} %" for what, change, _ in rows if what == "common shift")
     if part in ("modules", "ops") and shifts:
         return [f"own change: without the common shift of all ops ({shifts}), which difference has"]

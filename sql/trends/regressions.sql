@@ -41,9 +41,9 @@ from_label AS MATERIALIZED (
         CASE any_value(d.ordered_by)
             WHEN 'commit'
                 THEN min(d.label_key) FILTER (WHERE starts_with(d.label, since))
-            WHEN 'captured_at' THEN _version_key(
-                coalesce(try_cast(since AS TIMESTAMP)::VARCHAR, replace(since, 'T', ' '))
-            )
+            WHEN 'captured_at' THEN _version_key(coalesce(
+                try_cast(since AS TIMESTAMP)::VARCHAR, replace(since, 'T', ' ')
+            ))
             ELSE _version_key(since)
         END AS since_key,
         since IS NULL OR coalesce(since_key <= max(d.label_key), false) AS is_known,

@@ -73,8 +73,7 @@ def test_a_note_where_nothing_changed(lab: str) -> None:
     result = invoke("regressions", "--min-effect", "40%", "--format", "csv", "--db", lab)
     assert len(result.stdout.splitlines()) == 1
     assert result.stderr == (
-        "Note: no total and no op has a lasting change; for the values: etq trend; "
-        "captures are in the order of build\n"
+        "Note: no total and no op has a lasting change; for the values: etq trend; captures are in the order of build\n"
     )
     assert invoke("regressions", "--format", "csv", "--db", lab).stderr == ""
 
