@@ -63,8 +63,8 @@ COMMON: Final = {
     "allow_mismatch": "whether to compare captures of different profiling levels or models, and to give verdicts "
     "although conditions differ",
     "selector": "name, hash prefix or selector of captures; NULL: all captures",
-    "over": "label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: build, else "
-    "commits, else captured_at, whichever captures have",
+    "over": "label to order by: numbers, versions, commits (by commit_time); or captured_at; NULL: the first of build, "
+    "commit and captured_at that more than half of the captures have, else the one that most have",
 }
 
 

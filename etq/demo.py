@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from pathlib import Path
 from typing import Final
 
 import etq.datasets
+from etq.errors import WarehouseError
 from etq.render.table import table
 from etq.render.terminal import style_of
 from etq.warehouse.warehouse import open
@@ -58,11 +60,23 @@ NEXT: Final = """
 
 
 def run(db: str | None) -> None:
-    """Ingest the bundled captures and print the answers to `QUESTIONS`, each with its SQL."""
+    """Ingest the bundled captures and print the answers to `QUESTIONS`, each with its SQL.
+
+    Raises `WarehouseError`, and ingests none, if the warehouse has another capture of such a name, or one of them by
+    another name.
+    """
     folder = Path(next(iter(etq.datasets.__path__)))
+    files = {name: folder / file for name, (file, _) in etq.datasets.CAPTURES.items()}
     with open(db) as warehouse:
-        for name, (file, labels) in etq.datasets.CAPTURES.items():
-            warehouse.ingest(folder / file, name=name, labels=labels)
+        hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
+        for name, sha256 in warehouse.rows("SELECT c.name, c.sha256 FROM captures AS c ORDER BY ALL")[1]:
+            if hashes.get(name, sha256) != sha256 or (sha256 in hashes.values() and name not in hashes):
+                raise WarehouseError(
+                    f"{db}: its capture {name} has the name or the content of one of the demo; nothing was ingested; "
+                    "choose a warehouse for the demo alone: etq demo --db demo.duckdb"
+                )
+        for name, path in files.items():
+            warehouse.ingest(path, name=name, labels=etq.datasets.CAPTURES[name][1])
         for question, query in QUESTIONS:
             relation = warehouse.sql(query)
             answer = table(relation.columns, relation.fetchall(), style_of(sys.stdout))

@@ -91,7 +91,7 @@ def left_out(warehouse: Warehouse, capture: Capture, options: Mapping[str, Any])
     rest = "the other one" if number - typical == 1 else f"the {number - typical} others"
     text = f"{typical} typical runs of {number} are counted"
     if len(blocks) == 1 and execute is not None:
-        text += f": {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {rest}"
+        text += f": a mean of {execute:.4g} {unit} per execute, {of_all:.4g} {unit} with {rest}"
     else:
         text += f"; {rest} take{'s' if number - typical == 1 else ''} {share or 0:.3g} % of the time of all"
     return LeftOut(text, slower)

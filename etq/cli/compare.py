@@ -19,7 +19,7 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.options import Command, output_options, percentage, warehouse_option
-from etq.cli.targets import check_path, is_file, is_there, report_warnings
+from etq.cli.targets import check_path, is_file, is_there, looks_like_path, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, table
@@ -36,10 +36,12 @@ MOST: Final = 10
 # The columns that people read; machines get all.
 CHANGE: Final = """round(change_percent, 2) AS change_percent, round(low_percent, 2) AS low_percent,
     round(high_percent, 2) AS high_percent, base, new, difference, unit"""
+# Of modules and ops, what they have not in common with all ops.
+OWN_CHANGE: Final = CHANGE.replace("AS change_percent", "AS own_change_percent")
 SHOWN: Final = {
     "captures": f"what, method, verdict, {CHANGE}, note",
-    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {CHANGE}, note",
-    "ops": f"op, module_path AS module, instruction_id, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
+    "modules": f"CASE module_path WHEN '' THEN '(model)' ELSE module_path END AS module, verdict, {OWN_CHANGE}, note",
+    "ops": f"op, module_path AS module, instruction_id, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
     "metrics": "name, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
     "startup": "what, method, verdict, round(change_percent, 2) AS change_percent, base, new, unit, note",
 }
@@ -47,8 +49,8 @@ SHOWN: Final = {
 SHOWN_OF_TRACES: Final = {
     **SHOWN,
     "captures": f"what, method AS steps, verdict, {CHANGE}, note",
-    "modules": f"module_path AS module, method AS steps, verdict, {CHANGE}, note",
-    "ops": f"op, kind, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
+    "modules": f"module_path AS module, method AS steps, verdict, {OWN_CHANGE}, note",
+    "ops": f"op, kind, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
 }
 TITLES: Final = {
     "captures": "In all",
@@ -193,7 +195,8 @@ def sides(base: str, new: str, db: str, etrecord: str | None) -> Iterator[tuple[
         return
     for side, sources in zip((base, new), files, strict=True):
         if not sources:
-            check_path(side, db)
+            if looks_like_path(side):
+                raise EtqError(f"{side}: no such file")
             raise EtqError(f"{side} is not a file, but the other side is; ingest both, or name files on both sides")
     with open() as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
@@ -272,8 +275,26 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
             shown = [[row[at] for at in kept] for row in rows]
             names = [columns[at] for at in kept]
             drawn = markdown(names, shown) if form == "markdown" else table(names, shown, style)
-            parts.append(f"{heading}\n{drawn}")
+            meaning = "".join(f"\n{text}\n" for text in _meanings(comparison, part))
+            parts.append(f"{heading}\n{drawn}{meaning if form == 'markdown' else meaning[1:]}")
     return "\n".join(parts)
+
+
+def _meanings(comparison: Comparison, part: str) -> list[str]:
+    """What the numbers of a part are, where a reader who divides new by base finds another change: a line, or none."""
+    columns = "what, change_percent, greatest(base_captures, new_captures)"
+    rows = comparison.rows("captures", columns)[1]
+    if part == "captures":
+        quantile = {0.5: "median", 0.9: "p90"}.get(comparison.options.get("quantile") or 0.25, "p25")
+        runs = "steps" if comparison.is_of_traces() else "runs"
+        texts = [] if comparison.is_by_step() else [f"times: {quantile} of the {runs} of a capture"]
+        if any(what == "total" and captures > 1 for what, _, captures in rows):
+            texts.append(f"change of the total: median of new / base over all pairs of {comparison.sample}s")
+        return ["; ".join(texts)] if texts else []
+    shifts = ", ".join(f"{change:+.2f} %" for what, change, _ in rows if what == "common shift")
+    if part in ("modules", "ops") and shifts:
+        return [f"own change: without the common shift of all ops ({shifts}), which difference has"]
+    return []
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:

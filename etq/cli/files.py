@@ -28,7 +28,7 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, printable
+from etq.errors import EtqError, WarehouseError, printable
 from etq.render.progress import Progress
 from etq.render.writers import write
 
@@ -309,8 +309,9 @@ class _Printed:
 @main.command()
 @click.argument("capture")
 @click.argument("record")
+@click.option("--force", is_flag=True, help="Link a record of another program, too.")
 @warehouse_option
-def link(capture: str, record: str, db: str) -> None:
+def link(capture: str, record: str, force: bool, db: str) -> None:
     """Link a capture to its program's record. RECORD is a record's name or hash prefix, or a file.
 
     A file is an ETRecord, or the program itself (.pte), which has the methods of runs; it is ingested.
@@ -321,9 +322,27 @@ def link(capture: str, record: str, db: str) -> None:
     with open_existing(db) as warehouse:
         target = warehouse.capture(capture)
         linked = _record_or_program(warehouse, record)
-        warehouse.link(target, linked)
+        before = _linked_before(warehouse, target, linked)
+        try:
+            warehouse.link(target, linked, force=force)
+        except WarehouseError as error:
+            stays = "" if before is None else f", and stays linked to {before}"
+            raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it in spite of that") from error
         report_findings(warehouse, target.capture_id)
-        click.echo(f"{printable(target.name)}: linked to {printable(linked.name)}", err=True)
+        instead = "" if before in (None, linked.name) else f" instead of {before}"
+        click.echo(printable(f"{target.name}: linked to {linked.name}{instead}"), err=True)
+
+
+def _linked_before(warehouse: Warehouse, capture: Capture, linked: Record | Program) -> str | None:
+    """Return the name of the record or program that a link to another one replaces."""
+    from etq.warehouse.warehouse import Program
+
+    kind = "program" if isinstance(linked, Program) else "record"
+    query = f"""
+        SELECT r.name FROM captures AS c JOIN {kind}s AS r ON r.{kind}_id = c.{kind}_id WHERE c.capture_id = $capture
+    """
+    names = [name for (name,) in warehouse.rows(query, capture=capture.capture_id)[1]]
+    return names[0] if names else None
 
 
 def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:

@@ -114,9 +114,9 @@ def _show_ranks(
     arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     format, output, force = options
     with open(db, read_only=True) as warehouse:
-        if not write(
-            warehouse, f"FROM {view}({catalog.arguments(arguments)})", format, output, force=force, **arguments
-        ):
+        _check_one_job(warehouse, selector)
+        call = f"{view}({catalog.arguments(arguments)})"
+        if not write(warehouse, f"FROM {call}", format, output, force=force, **arguments):
             chosen = "" if selector is None else f" of {selector}"
             note = f"Note: no trace{chosen} has a label rank; ingest the traces of a job's ranks"
             click.echo(printable(note), err=True)
@@ -124,6 +124,19 @@ def _show_ranks(
         _note_unknown(warehouse, arguments, _UNKNOWN[view])
         if notes_clocks:
             _note_clocks(warehouse, arguments)
+
+
+def _check_one_job(warehouse: Warehouse, selector: str | None) -> None:
+    """Raise `EtqError` if several traces without a label job are of one rank: they are not of one job."""
+    query = """
+        SELECT r.rank, string_agg(r.name, ', ' ORDER BY r.name) FROM _job_ranks($selector, NULL) AS r
+        WHERE r.job IS NULL GROUP BY r.rank HAVING count(*) > 1 ORDER BY r.rank LIMIT 1
+    """
+    for rank, names in warehouse.rows(query, selector=selector)[1]:
+        raise EtqError(
+            f"several traces without a label job are of rank {rank}: {names}; choose those of one job by a selector, "
+            "or label them: etq label CAPTURE job=NAME"
+        )
 
 
 def _note_unknown(warehouse: Warehouse, arguments: dict[str, str], unknown: tuple[str, str]) -> None:

@@ -145,9 +145,10 @@ def show_opened(
         note_no_rows(warehouse, view, capture, selector, options)
     elif view == "delegate_graph":
         note_unaligned(warehouse, capture, selector)
-        note_below_clock(warehouse, selector, options.get("unit"))
     elif view == "module_totals":
         note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
+    if has_rows and view in ("delegate_graph", "delegate_totals", "execute_breakdown"):
+        note_below_clock(warehouse, selector, options.get("unit"))
     note_excluded_runs(warehouse, selector, view, options)
 
 

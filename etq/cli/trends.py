@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from etq import catalog
-from etq.analysis.series import check_keys, order_of
+from etq.analysis.series import check_keys, left_out, order_of, too_short
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.options import output_options, percentage, unit_option, warehouse_option
 from etq.errors import printable
-from etq.render.table import table
+from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
 from etq.render.writers import write, write_text
 
@@ -28,7 +29,7 @@ def order_options(command: Any) -> Any:
         click.option(
             "--over",
             metavar="KEY",
-            help="Label to order by, or captured_at.  [default: build, else commits, else captured_at]",
+            help="Label to order by, or captured_at.  [default: build, commit or captured_at, which most have]",
         ),
         click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
     ):
@@ -105,6 +106,7 @@ def trend(
             write_text(_drawn(warehouse, query, arguments), None, is_printable=True)
         else:
             write(warehouse, query, format, output, force=force, **arguments)
+        _note_left_out(warehouse, arguments)
 
 
 @main.command()
@@ -139,8 +141,16 @@ def regressions(
             if format in (None, "table"):
                 click.echo(f"Note: {order}", err=True)
         else:
-            text = "no total and no op changed its level for good; for the values: etq trend"
+            text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
+            text += "; for the values: etq trend"
             click.echo(f"Note: {text}; {order}", err=True)
+        _note_left_out(warehouse, arguments)
+
+
+def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:
+    """Print a note if captures are in no series."""
+    if missing := left_out(warehouse, arguments.get("selector"), arguments["over"]):
+        click.echo(f"Note: {missing}; --over KEY chooses another order", err=True)
 
 
 def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
@@ -157,19 +167,19 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         values = [row[2] for row in captures if row[2] is not None]
         unit = captures[0][3] or ""
         head = f"{series}: " if series else ""
-        span = f"{min(values):.6g} to {max(values):.6g} {unit}" if values else "no values"
-        ends = [label for label in (captures[0][1], captures[-1][1]) if label]
+        span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else "no values"
+        ends = [_short(label) for label in (captures[0][1], captures[-1][1]) if label]
         if len(captures) == 1:
-            span = f"{values[0]:.6g} {unit}" if values else "no values"
+            span = f"{_number(values[0])} {unit}" if values else "no values"
             title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}"
         else:
             between = f", {' to '.join(ends)}" if ends else ""
             title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
-        good = dict(zip([row[1] for row in captures[1:]], [row[1] for row in captures], strict=False))
-        for _, label, _, _, change, p, capture, _ in captures:
+        # Neighbours, as captures may have equal labels.
+        for (_, last_good, *_), (_, label, _, _, change, p, capture, _) in pairwise(captures):
             if change is not None:
-                line = f"{change:+.1f} % at {label} ({capture}), last good {good[label]}; p {p:.2g}"
+                line = f"{change:+.1f} % at {_short(label)} ({capture}), last good {_short(last_good)}; p {p_value(p)}"
                 # For times, more is worse; for a metric, its direction decides.
                 colours = [] if arguments["what"] == "metric" else ["red" if change > 0 else "green"]
                 lines.append(style.styled(printable(line), *colours))
@@ -178,3 +188,12 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
             shown = [(label, value, unit, runs, capture) for _, label, value, unit, _, _, capture, runs in captures]
             parts.append(table(["label", "value", "unit", "runs", "capture"], shown, style))
     return "\n".join(parts)
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+
+
+def _short(label: str) -> str:
+    """Return a label as people write it: the first 12 digits of a commit."""
+    return label[:12] if re.fullmatch("[0-9a-f]{40}", label) else label

@@ -150,7 +150,7 @@ def regressions(
     limit: int = MOST_ROWS,
 ) -> Result:
     """Lasting changes of totals and ops in all series, the costliest first."""
-    from etq.analysis.series import check_keys, order_of
+    from etq.analysis.series import check_keys, left_out, order_of
 
     with _opened(settings) as warehouse:
         # A key of `by` that no label has separates nothing; the default names keys that a warehouse may lack.
@@ -158,8 +158,10 @@ def regressions(
         over = order_of(warehouse, selector, over)
         source = 'regressions($selector, "over" := $over, "by" := $by)'
         columns, rows = _rows(warehouse, "regressions", source, selector=selector, over=over, by=by)
+        missing = left_out(warehouse, selector, over)
     shown = rows[:limit]
     cut = [f"regressions: the first {limit} of {len(rows)}"] if len(rows) > limit else []
+    cut += [] if missing is None else [missing]
     places = [columns.index(name) for name in ("series", "last_good", "first_bad")]
     pairs = dict.fromkeys(tuple(row[place] for place in places) for row in shown)
     calls = [] if over == "captured_at" else [_comparison(over, *pair) for pair in pairs if None not in pair]

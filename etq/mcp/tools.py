@@ -104,8 +104,8 @@ TOOLS: Final = (
             "selector": {"type": "string", "description": f"Captures: {_SELECTOR}. Default: all."},
             "over": {
                 "type": "string",
-                "description": "Label that orders captures, or captured_at. Default: build, else commits by date, "
-                "else captured_at.",
+                "description": "Label that orders captures, or captured_at. Default: build, commit (by date) or "
+                "captured_at, which most captures have.",
             },
             "by": {
                 "type": "string",

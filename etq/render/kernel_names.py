@@ -55,8 +55,9 @@ def cut(texts: Iterable[str], width: int, mark: str) -> dict[str, str]:
         # From the first letter that differs.
         at, first = _common(group), width // 3
         for text in group:
-            start = max(at - 1, first + 1)
-            shown[text] = text[:first] + mark + text[start : start + width - first - 1]
+            start, room = max(at - 1, first + 1), width - first - 1
+            rest = text[start:] if len(text) - start <= room else text[start : start + room - 1] + mark
+            shown[text] = text[:first] + mark + rest
     if groups := _same(shown):
         # They differ further on, too: the first letters that differ, and the last ones.
         same = [text for group in groups for text in group]

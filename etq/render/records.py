@@ -26,11 +26,7 @@ def paragraphs(
     """
     parts = []
     for row, texts in zip(rows, cells, strict=True):
-        heads = [
-            f"{name} {text}" if isinstance(value, int | float) else text
-            for name, value, text in zip(columns, row, texts, strict=True)
-            if text and name not in long
-        ]
+        heads = _heads([short for short in zip(columns, row, texts, strict=True) if short[2] and short[0] not in long])
         width = style.width or PAGE
         lines = [style.styled(line, "bold") for line in textwrap.wrap("  ".join(heads), width)]
         for name, text in zip(columns, texts, strict=True):
@@ -43,3 +39,19 @@ def paragraphs(
                 )
         parts.append("\n".join(lines) + "\n")
     return "\n".join(parts)
+
+
+def _heads(values: Sequence[tuple[str, Any, str]]) -> list[str]:
+    """Return short values as people write them: numbers with their name, and the unit of the row after the first."""
+    heads: list[str] = []
+    for name, value, text in values:
+        if name == "unit" and heads:
+            heads[-1] += f" {text}"
+        elif not isinstance(value, int | float):
+            heads.append(text)
+        elif name.endswith("_percent"):
+            heads.append(f"{name.removesuffix('_percent').replace('_', ' ')} {value:.3g} %")
+        else:
+            number = f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+            heads.append(f"{name.replace('_', ' ')} {number}")
+    return heads

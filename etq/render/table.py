@@ -25,9 +25,22 @@ _LONGEST_LIST: Final = 12
 # Significant digits of the largest number of a column on a terminal; of percentages.
 _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
+# Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
+_OF_ANY_SIZE: Final = ("p", "q", "gap")
 # Columns that answer what most people ask; they are left out last.
 _FOREMOST: Final = (
-    *("op", "name", "verdict", "change_percent", "cost", "first_bad", "per_execute", "per_step", "total"),
+    *(
+        "op",
+        "name",
+        "verdict",
+        "change_percent",
+        "own_change_percent",
+        "cost",
+        "first_bad",
+        "per_execute",
+        "per_step",
+        "total",
+    ),
     *("share_percent", "self_cpu_per_step", "self_device_per_step", "p50"),
     *("labels", "captured_at"),
 )
@@ -207,8 +220,13 @@ class _Layout:
 
     def _texts(self, rows: Rows) -> list[list[str]]:
         """Return the cells as text, column by column."""
-        columns = zip(*rows, strict=True)
-        return [_column_texts(values, decimals) for values, decimals in zip(columns, self._decimals, strict=False)]
+        columns = zip(self._columns, zip(*rows, strict=True), self._decimals, strict=False)
+        return [
+            _texts_of_any_size(name, values)
+            if name in _OF_ANY_SIZE and self._style.width is not None and _is_number(values)
+            else _column_texts(values, decimals)
+            for name, values, decimals in columns
+        ]
 
     def _joined(
         self, texts: list[list[str]], styles: list[list[str | None]] | None, shares: Sequence[object] | None
@@ -238,7 +256,7 @@ def _title(column: str, style: TerminalStyle) -> str:
 def _decimals(column: str, values: Sequence[Any]) -> int | None:
     """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits; None for other columns."""
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
-    if not sizes or not max(sizes) or not _is_number(values):
+    if not sizes or not max(sizes) or not _is_number(values) or column in _OF_ANY_SIZE:
         return None
     if all(size.is_integer() for size in sizes):
         return 0
@@ -259,6 +277,17 @@ def _rounded(value: float | None, decimals: int) -> str:
     if value and not float(text):
         return f"{'<' if value > 0 else '>-'}{10.0**-decimals:.{decimals}f}"
     return text
+
+
+def p_value(p: float) -> str:
+    """Return a probability to three digits. Those below 1e-15 are rounding errors of 1 less a number, or 0."""
+    return f"{p:.3g}" if p >= 1e-15 else "<1e-15"
+
+
+def _texts_of_any_size(column: str, values: Sequence[Any]) -> list[str]:
+    """Return numbers to three digits each; probabilities as in `p_value`."""
+    as_text = "{:.3g}".format if column == "gap" else p_value
+    return ["" if value is None else as_text(value) for value in values]
 
 
 def _column_texts(values: Sequence[Any], decimals: int | None = None) -> list[str]:

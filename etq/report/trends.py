@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.analysis.series import order_of
+from etq.analysis.series import left_out, order_of
 from etq.report.columns import Table, ask
 from etq.report.page import Report, Section
 
@@ -136,7 +136,7 @@ class _Trends:
     def __init__(self, warehouse: Warehouse, selector: str | None, options: Mapping[str, Any]) -> None:
         self.warehouse = warehouse
         self.options = {"selector": selector, **{name: options.get(name) for name in OPTIONS}}
-        self.options["over"] = order_of(warehouse, selector, self.options["over"])
+        self.options["over"] = self.over = order_of(warehouse, selector, self.options["over"])
 
     def arguments(self, view: str) -> dict[str, Any]:
         return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
@@ -162,7 +162,8 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
             name: value for name, value in trends.options.items() if value is not None and name in SHOWN_OPTIONS
         },
     }
-    return Section("series", "Overview", {"series": series, "changes": changes}, facts)
+    missing = left_out(trends.warehouse, trends.options["selector"], trends.over)
+    return Section("series", "Overview", {"series": series, "changes": changes}, facts, missing and f"{missing}.")
 
 
 def _totals(trends: _Trends, series: Table, changes: Table) -> Section:

@@ -9,6 +9,7 @@ import duckdb
 
 from etq import catalog
 from etq.database.rollups import fill_rollups
+from etq.errors import WarehouseError
 from etq.storage.aligning import align_delegates
 
 # If less than this share of a capture's operators fits a record, the record is considered that of another program.
@@ -19,14 +20,32 @@ _OF_LINKS: Final = "rule IN ('foreign record', 'foreign program', 'method unknow
 _KEYS: Final = "(SELECT unnest($keys::INTEGER[]))"
 
 
-def link(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, key: int) -> None:
+def link(
+    connection: duckdb.DuckDBPyConnection, capture_id: int, column: str, key: int, *, must_fit: bool = False
+) -> None:
     """Link a capture to a record or program, by the column of `captures` that has its key.
 
     Infers the methods of its runs, and finds the nodes of its events. A record or program that doesn't fit is linked
-    too, with a finding. The caller holds a transaction.
+    too, with a finding; if it `must_fit` some block of events, raises `WarehouseError`. The caller holds a transaction.
     """
     link_many(connection, [capture_id], column, key)
+    if must_fit:
+        _check_fits(connection, capture_id, column)
     fill_rollups(connection, capture_id)
+
+
+def _check_fits(connection: duckdb.DuckDBPyConnection, capture_id: int, column: str) -> None:
+    """Raise `WarehouseError` if what a capture is linked to by that column fits none of its blocks."""
+    query = """
+        SELECT any_value(f.detail) FROM findings AS f
+        WHERE f.capture_id = $capture AND f.rule = $rule AND NOT EXISTS (
+            FROM linked_methods AS m WHERE m.capture_id = $capture AND m.score >= $fitting
+        )
+    """
+    rule = "foreign record" if column == "record_id" else "foreign program"
+    [(detail,)] = connection.execute(query, {"capture": capture_id, "rule": rule, "fitting": FITTING}).fetchall()
+    if detail is not None:
+        raise WarehouseError(detail)
 
 
 def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int], column: str, key: int) -> None:

@@ -510,17 +510,18 @@ class Warehouse(Views):
         capture_id = load_second(self.connection, source_of(path), Options(time_scale=time_scale))
         return self._capture_of(capture_id, True)
 
-    def link(self, capture: str | Capture, to: str | Record | Program) -> None:
+    def link(self, capture: str | Capture, to: str | Record | Program, *, force: bool = True) -> None:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
         The methods are inferred from the record, or from the program if there isn't one. Findings report what doesn't
-        fit. Raises `QueryError` for an unknown capture or record.
+        fit; without `force`, what fits none of its blocks of events is not linked. Raises `QueryError` for an unknown
+        capture or record, and `WarehouseError` for what is not linked.
         """
         from etq.storage.linking import link
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
         column, key = self._link(to)
-        self._database.write(lambda: link(self.connection, found.capture_id, column, key))
+        self._database.write(lambda: link(self.connection, found.capture_id, column, key, must_fit=not force))
 
     def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
         """Attach labels to a capture, replacing those of the same keys; None removes one. Returns all its labels.

@@ -755,7 +755,8 @@ results AS (
         'slow runs' AS rule,
         _advice_severity(100e0 * t.excess / r.execute) AS severity,
         t.outliers || ' of ' || _advice_count(r.runs, 'run')
-        || ' took longer than typical, the slowest ' || _advice_time(t.slowest, a.unit)
+        || ', besides the first, took longer than typical, the slowest '
+        || _advice_time(t.slowest, a.unit)
         || ' against ' || _advice_time(t.middle, a.unit) || ': '
         || _advice_percent(100e0 * t.excess / r.execute)
         || ' of all time is this excess.' AS finding,

@@ -12,6 +12,7 @@
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
 --   difference: new less base, common shift included
+--   common_percent: common shift of all ops in percent, which difference has and change_percent has not; NULL if it is unknown
 --   unit: unit of base, new and difference; NULL if one side counts cycles and the other time
 --   share_percent: base in percent of base's total
 --   q: as in `compare_ops`
@@ -51,6 +52,7 @@ SELECT
     c.base,
     c.new,
     c.difference,
+    s.change_percent AS common_percent,
     c.unit,
     c.share_percent,
     c.q,
@@ -59,6 +61,8 @@ SELECT
     c.new_captures
 FROM linked AS l
 LEFT JOIN comparison AS c ON c.level = 'module'
+LEFT JOIN comparison AS s
+    ON s.level = 'common shift' AND s.comparison = c.comparison
 WHERE l.are_linked AND c.level IS NOT NULL
 ORDER BY
     abs(c.difference) DESC,

@@ -17,6 +17,7 @@
 --   base: time in base, median over captures; NULL if the item is added
 --   new: time in new, median over captures; NULL if the item is removed
 --   difference: new less base, common shift included
+--   common_percent: common shift of all ops in percent, which difference has and change_percent has not; NULL if it is unknown
 --   unit: unit of base, new and difference; cycles for what a backend counts in cycles; NULL if one side counts cycles and the other time
 --   share_percent: base in percent of base's total, or new of new's if it is added; NULL for values in other units than the total
 --   q: p, corrected for the number of ops: probability of a false positive among the ops with this q or less; NULL for single captures
@@ -73,6 +74,7 @@ SELECT
     p.base,
     p.new,
     p.difference,
+    s.change_percent AS common_percent,
     p.unit,
     CASE
         WHEN p.is_of_total THEN coalesce(
@@ -86,6 +88,8 @@ SELECT
     p.new_captures
 FROM placed AS p
 LEFT JOIN comparison AS t ON t.level = 'total' AND t.scope = p.scope
+LEFT JOIN comparison AS s
+    ON s.level = 'common shift' AND s.comparison = p.comparison
 LEFT JOIN candidates AS n ON n.item = p.item
 ORDER BY
     abs(p.difference) DESC,

@@ -1,7 +1,7 @@
 -- One key figure of a capture. A figure that is unknown has no row, and is never
 -- zero. Times and the framework tax are medians over typical runs, see
 -- `typical_runs`, with the 10th and 90th percentile if there are several; first run
--- excess is that of the first run.
+-- excess is that of the first run, without a row if it is not longer than the others.
 -- Columns:
 --   number: name of the figure: execute; load; first run excess; framework tax; delegated time
 --   part: the method, or the name of the runs if it is unknown
@@ -57,6 +57,7 @@ measured AS (
         CASE l.component WHEN 'first run excess' THEN l.component ELSE 'load' END,
         l.part, l.total, l.unit, NULL
     FROM loads AS l
+    WHERE l.component = 'Program::load_method' OR l.total > 0
     UNION ALL
     SELECT 4, 'framework tax', x.part, x.tax_percent, 'percent', x.note
     FROM executes AS x

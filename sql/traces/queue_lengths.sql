@@ -78,7 +78,7 @@ ORDER BY q.device, q.stream, q.place;
 --   p50: their median
 --   p75: their third quartile
 --   max: greatest of these
---   unit: the requested unit of time
+--   unit: unit of empty_time and full_time
 CREATE MACRO queue_summary(
     capture, unit := NULL,
     full_length := 1024  -- number of waiting events with which a queue is full

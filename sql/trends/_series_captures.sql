@@ -1,10 +1,10 @@
 -- One capture of a series, in order, with the nanoseconds of its ticks (1 for cycles).
 -- The captures of a series have the same labels of some keys. They are in the order of
--- the label `over`; if it is NULL, of the label build if captures have it, else of
--- commits if all have a commit_time, else of captured_at. Labels are ordered as numbers
--- and versions, 9 before 10 and 1.0-rc1 before 1.0; commits by their label commit_time;
--- captures with equal labels in the order in which they were recorded. Captures without
--- the label are in no series.
+-- the label `over`; if it is NULL, of the first of build, commits (if all commits have a
+-- commit_time) and captured_at that more than half of the captures have, or else of the
+-- one that most have. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1
+-- before 1.0; commits by their label commit_time; captures with equal labels in the order
+-- in which they were recorded. Captures without the label are in no series.
 CREATE MACRO _series_captures(selector, over, "by") AS TABLE
 WITH
 labelled AS (
@@ -33,12 +33,24 @@ chosen AS (
 orders AS (
     SELECT CASE
         WHEN over IS NOT NULL THEN over
-        WHEN count(c.label) > 0 THEN 'build'
-        WHEN count(c.hash) > 0
-            AND bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL) THEN 'commit'
+        WHEN 2 * n.builds > n.captures OR n.builds >= greatest(n.commits, n.times, 1)
+            THEN 'build'
+        WHEN 2 * n.commits > n.captures OR n.commits >= greatest(n.times, 1)
+            THEN 'commit'
         ELSE 'captured_at'
     END AS ordered_by
-    FROM chosen AS c
+    FROM (
+        SELECT
+            count(*) AS captures,
+            count(c.label) AS builds,
+            CASE
+                WHEN bool_and(c.hash IS NULL OR c.committed_at IS NOT NULL)
+                    THEN count(c.hash)
+                ELSE 0
+            END AS commits,
+            count(c.captured_at) AS times
+        FROM chosen AS c
+    ) AS n
 ),
 placed AS (
     SELECT
@@ -79,13 +91,17 @@ SELECT
     p.capture_id,
     p.series,
     p.label,
+    CASE
+        WHEN p.ordered_by = 'commit' THEN concat(
+            coalesce(p.committed_at, '~'), ' ',
+            _recorded_at(p.captured_at, p.ingested_at)
+        )
+        ELSE _version_key(p.label)
+    END AS label_key,
     row_number() OVER (
         PARTITION BY p.series
         ORDER BY
-            CASE
-                WHEN p.ordered_by = 'commit' THEN p.committed_at
-                ELSE _version_key(p.label)
-            END,
+            label_key,
             _recorded_at(p.captured_at, p.ingested_at),
             p.ingested_at,
             p.capture_id

@@ -27,7 +27,7 @@
 CREATE MACRO regressions(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
-    since := NULL,  -- label; only changes at it or later; NULL: all
+    since := NULL,  -- label, or the beginning of a commit; only changes at it or later; NULL: all
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     phase := NULL,
     alpha := 0.05,  -- accepted share of false positives
@@ -35,6 +35,24 @@ CREATE MACRO regressions(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+-- The place of `since` in the order of labels; of a commit that of its first capture.
+from_label AS MATERIALIZED (
+    SELECT
+        CASE any_value(d.ordered_by)
+            WHEN 'commit'
+                THEN min(d.label_key) FILTER (WHERE starts_with(d.label, since))
+            WHEN 'captured_at' THEN _version_key(coalesce(
+                try_cast(since AS TIMESTAMP)::VARCHAR, replace(since, 'T', ' ')
+            ))
+            ELSE _version_key(since)
+        END AS since_key,
+        since IS NULL OR coalesce(since_key <= max(d.label_key), false) AS is_known,
+        'no capture has ' || any_value(d.ordered_by) || ' ' || since || CASE
+            WHEN any_value(d.ordered_by) = 'commit' THEN '' ELSE ' or a later one'
+        END || '; they are ' || arg_min(d.label, d.label_key) || ' to '
+        || arg_max(d.label, d.label_key) AS problem
+    FROM ordered AS d
+),
 described AS MATERIALIZED (
     SELECT
         d.series,
@@ -59,6 +77,10 @@ described AS MATERIALIZED (
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase)
         AND o.p25 > 0
         AND _has_valid_options(alpha, min_effect)
+        AND CASE
+            WHEN (SELECT f.is_known FROM from_label AS f) THEN true
+            ELSE error((SELECT f.problem FROM from_label AS f))
+        END
     GROUP BY d.series, is_total, o.scope, o.item
 ),
 changes AS MATERIALIZED (
@@ -108,7 +130,7 @@ WHERE c.q < alpha
     AND (
         d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005
     )
-    AND (since IS NULL OR _version_key(a.label) >= _version_key(since))
+    AND (since IS NULL OR a.label_key >= (SELECT f.since_key FROM from_label AS f))
 ORDER BY
     exp(c.before) * (exp(c.step) - 1) DESC,
     d.series,

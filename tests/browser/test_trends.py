@@ -115,6 +115,18 @@ def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
     assert found and all(24 < position < 25 for position in found)
 
 
+def test_a_gap_between_builds_has_its_width(browser: WebDriver, tmp_path: Path) -> None:
+    """Builds that are numbers are where they are on the axis; others have their position."""
+    builds = [1, 2, 3, 60, 61, 62]
+    for name, prefix, places in (("numbers", "", builds), ("versions", "v", [1, 2, 3, 4, 5, 6])):
+        with etq.open() as warehouse:
+            captures = [Labelled(f"c{build}", capture(build), {"build": f"{prefix}{build}"}) for build in builds]
+            ingest_all(warehouse, captures)
+            etq.report.write_trends(warehouse, None, tmp_path / f"{name}.html")
+        opened(browser, tmp_path / f"{name}.html")
+        assert browser.execute_script(DATA, "#totals .plot")[1][0] == places
+
+
 def test_tables_are_searched(page: WebDriver) -> None:
     assert len(cells(page, "op_trends")) == 8
     page.find_element(By.CSS_SELECTOR, '#op_trends input[type="search"]').send_keys("relu other")

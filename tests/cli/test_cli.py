@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import etq
+import etq.datasets
 from etq import cli, processes
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
@@ -270,6 +271,20 @@ def test_demo(tmp_path: Path) -> None:
     kept = str(tmp_path / "demo.duckdb")
     assert run_etq("demo", "--db", kept).exit_code == 0
     assert "mlp_xnn" in run_etq("captures", "--db", kept).stdout
+    assert run_etq("demo", "--db", kept).exit_code == 0
+
+
+@pytest.mark.parametrize(("file", "name"), [("convnet_100runs", "mlp_xnn"), ("mlp_100runs", "mine")])
+def test_demo_changes_nothing_of_other_captures(tmp_path: Path, file: str, name: str) -> None:
+    """Neither a capture with a name of the demo, nor one with its content by another name."""
+    kept = str(tmp_path / "lab.duckdb")
+    with etq.open(kept) as warehouse:
+        warehouse.ingest(Path(etq.datasets.__path__[0]) / f"{file}.etdp", name=name)
+    before = run_etq("captures", "--db", kept, "--format", "csv").stdout
+    result = run_etq("demo", "--db", kept)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert f"its capture {name} has the name or the content" in result.stderr and "--db demo.duckdb" in result.stderr
+    assert run_etq("captures", "--db", kept, "--format", "csv").stdout == before
 
 
 def test_a_real_process_and_a_closed_pipe(lab: str) -> None:

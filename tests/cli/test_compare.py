@@ -312,6 +312,11 @@ def test_invalid_files(folders: Path, monkeypatch: pytest.MonkeyPatch, base: str
     assert result.stderr.startswith("Error: ") and message in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_a_mistyped_file_beside_a_warehouse(labs: dict[str, str]) -> None:
+    result = run_etq("compare", "mlp_xx.etdp", str(CAPTURES / "mlp/mlp.etdp"), "--db", labs["same"])
+    assert (result.exit_code, result.stderr) == (1, "Error: mlp_xx.etdp: no such file\n")
+
+
 @pytest.mark.long
 def test_invalid_selectors(labs: dict[str, str]) -> None:
     for sides, message in (

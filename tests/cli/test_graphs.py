@@ -188,3 +188,8 @@ def test_times_of_delegates_below_the_clocks_resolution_have_a_note() -> None:
     assert below == 6
     for unit, step in ((), "1 us"), (("--unit", "ns"), "1000 ns"):
         assert f"{note} {step}\n" in CliRunner().invoke(main, [*arguments, *unit]).stderr
+    # What the delegates' events don't explain is unaccounted time elsewhere, for the same reason.
+    for command in ("delegates", "breakdown"):
+        assert f"{note} 1 us\n" in CliRunner().invoke(main, [command, dump]).stderr
+    without = str(CAPTURES / "convnet/convnet_100runs.etdp")
+    assert "clock's resolution" not in CliRunner().invoke(main, ["breakdown", without]).stderr

@@ -119,6 +119,30 @@ def test_link_and_ask(lab: str) -> None:
     }
 
 
+def test_a_record_of_another_program_does_not_replace_a_link(lab: str) -> None:
+    foreign = str(CAPTURES / "convnet/convnet.etrecord")
+    run_etq("link", "run", RECORD, "--db", lab)
+    modules = run_etq("modules", "run", "--db", lab, "--format", "csv").stdout
+    refused = run_etq("link", "run", foreign, "--db", lab)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith(
+        "Error: run: not linked, and stays linked to mlp: the record convnet is of another program: it fits "
+    )
+    assert "--force links it" in refused.stderr
+    assert run_etq("modules", "run", "--db", lab, "--format", "csv").stdout == modules
+    forced = run_etq("link", "run", foreign, "--force", "--db", lab)
+    assert forced.exit_code == 0 and forced.stderr.endswith("\nrun: linked to convnet instead of mlp\n")
+    assert forced.stderr.startswith("Warning: foreign record: ")
+    assert run_etq("link", "run", RECORD, "--db", lab).stderr == "run: linked to mlp instead of convnet\n"
+
+
+def test_a_program_of_another_model_is_not_linked(lab: str) -> None:
+    refused = run_etq("link", "run", str(CAPTURES / "convnet/convnet.pte"), "--db", lab)
+    assert refused.exit_code == 1
+    assert refused.stderr.startswith("Error: run: not linked: the program convnet is of another program: it fits ")
+    assert "run has no record" in run_etq("modules", "run", "--db", lab).stderr
+
+
 def test_link_reports_missing_captures_and_records(lab: str) -> None:
     for arguments, message in (
         (("run", "nonesuch"), "no record matches nonesuch"),

@@ -209,3 +209,19 @@ def test_stragglers_note_clocks_that_differ(tmp_path: Path) -> None:
     assert notes == (
         "Note: job a: clocks of ranks differ by up to 5000 us, see etq clocks; steps are matched by number\n"
     )
+
+
+def test_traces_of_several_jobs_are_not_one_job(tmp_path: Path) -> None:
+    """Two traces of rank 0 without a label job can't be of one job."""
+    db = str(tmp_path / "lab.duckdb")
+    with etq.open(db) as warehouse:
+        for number, rank in enumerate((0, 0, 1)):
+            path = tmp_path / f"t{number}.pt.trace.json"
+            path.write_bytes(trace(event("cpu_op", "aten::add", 0, 5 + number)))
+            warehouse.ingest(path, labels={"rank": str(rank)})
+    for command in ("stragglers", "clocks"):
+        result = run_etq(command, "--db", db)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "several traces without a label job are of rank 0: t0, t1; choose those" in result.stderr
+    run_etq("label", "t0", "job=other", "--db", db)
+    assert run_etq("stragglers", "--db", db).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def test_few_captures_have_a_table_too(lab: str) -> None:
     result = invoke("trend", "build=3", "--db", lab)
     assert result.exit_code == 0, result.output
     [value] = {line.split()[1] for line in result.stdout.splitlines() if line.startswith("3 ")}
-    assert result.stdout.splitlines()[0] == f"model=net: 1 capture, 3; {value} us"
+    assert result.stdout.splitlines()[0] == f"model=net: 1 capture, 3; {float(value):.4g} us"
     assert result.stdout.splitlines()[-1].split() == ["3", *result.stdout.splitlines()[-1].split()[1:3], "5", "b3"]
 
 
@@ -72,10 +73,84 @@ def test_a_note_where_nothing_changed(lab: str) -> None:
     result = invoke("regressions", "--min-effect", "40%", "--format", "csv", "--db", lab)
     assert len(result.stdout.splitlines()) == 1
     assert result.stderr == (
-        "Note: no total and no op changed its level for good; for the values: etq trend; "
-        "captures are in the order of build\n"
+        "Note: no total and no op has a lasting change; for the values: etq trend; captures are in the order of build\n"
     )
     assert invoke("regressions", "--format", "csv", "--db", lab).stderr == ""
+
+
+@pytest.fixture(scope="module")
+def commits(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, list[str]]:
+    """Sixty captures, two of a commit, in the order of their time; an op is slower from the 15th commit on. The
+    hashes are in another order than the commits.
+    """
+    path = tmp_path_factory.mktemp("commits") / "lab.duckdb"
+    hashes = [hashlib.sha1(str(number).encode()).hexdigest() for number in range(30)]
+    captures = []
+    for number, commit in enumerate(hashes):
+        for turn in range(2):
+            content = capture(2 * number + turn, {"addmm": 1.3} if number >= 15 else None)
+            captures.append(Labelled(f"c{number}.{turn}", content, {"commit": commit, "model": "net"}))
+    with etq.open(path) as warehouse:
+        ingest_all(warehouse, captures)
+        for at, labelled in enumerate(captures):
+            warehouse.label(labelled.name, captured_at=f"2026-01-01T00:{at:02}:00Z")
+    return str(path), hashes
+
+
+def test_the_last_good_commit_is_the_one_before(commits: tuple[str, list[str]]) -> None:
+    lab, hashes = commits
+    [change] = invoke("trend", "--op", "addmm", "--over", "commit", "--db", lab).stdout.splitlines()[2:]
+    assert f" at {hashes[15][:12]} (c15.0), last good {hashes[14][:12]}; p <1e-15" in change
+
+
+@pytest.mark.parametrize(("since", "found"), [(15, 1), (16, 0)])
+def test_changes_since_a_commit(commits: tuple[str, list[str]], since: int, found: int) -> None:
+    lab, hashes = commits
+    arguments = ("--over", "commit", "--since", hashes[since][:10], "--format", "json", "--db", lab)
+    rows = json.loads(invoke("regressions", *arguments).stdout)
+    assert len([row for row in rows if row["op"] == "addmm"]) == found
+
+
+@pytest.mark.parametrize(("over", "since", "known"), [
+    ("build", "31", "1 to 30"), ("build", "abc", "1 to 30"),
+])  # fmt: skip
+def test_an_unknown_label_is_not_an_answer(lab: str, over: str, since: str, known: str) -> None:
+    result = invoke("regressions", "--over", over, "--since", since, "--db", lab)
+    assert result.exit_code == 1
+    assert result.stderr == f"Error: no capture has {over} {since} or a later one; they are {known}\n"
+
+
+def test_an_unknown_commit_or_time(commits: tuple[str, list[str]]) -> None:
+    lab, hashes = commits
+    missing = invoke("regressions", "--over", "commit", "--since", "g1", "--db", lab)
+    assert missing.stderr == f"Error: no capture has commit g1; they are {hashes[0]} to {hashes[-1]}\n"
+    later = invoke("regressions", "--over", "captured_at", "--since", "2026-01-01T01:00:00Z", "--db", lab)
+    assert "no capture has captured_at 2026-01-01T01:00:00Z or a later one" in later.stderr
+
+
+@pytest.mark.parametrize(("builds", "times", "over", "missing"), [
+    (4, 8, "captured_at", ""), (5, 8, "build", "3 of 8 captures have no label build"),
+    (3, 2, "build", "5 of 8 captures have no label build"), (1, 3, "captured_at", "5 of 8 captures have no captured_at"),
+])  # fmt: skip
+def test_captures_that_are_left_out_are_counted(
+    tmp_path: Path, builds: int, times: int, over: str, missing: str
+) -> None:
+    """The order is by what more than half of the captures have, or else by what most have."""
+    path = str(tmp_path / "lab.duckdb")
+    with etq.open(path) as warehouse:
+        labels: list[dict[str, str]] = [{"build": str(at)} if at < builds else {} for at in range(8)]
+        ingest_all(warehouse, [Labelled(f"c{at}", capture(at), each) for at, each in enumerate(labels)])
+        for at in range(8 - times, 8):
+            warehouse.label(f"c{at}", captured_at=f"2026-01-01T00:{at:02}:00Z")
+    note = f"Note: {missing}: left out; --over KEY chooses another order\n" if missing else ""
+    in_series = 8 - int(missing[0]) if missing else 8
+    drawn = invoke("trend", "--db", path)
+    assert drawn.stdout.startswith(f"{in_series} captures in the order of {over}, ")
+    assert drawn.stderr == note
+    assert invoke("regressions", "--db", path).stderr == (
+        f"Note: too few captures to find a change: the longest series has {in_series}, and 10 are needed; for the "
+        f"values: etq trend; captures are in the order of {over}\n{note}"
+    )
 
 
 @pytest.mark.long

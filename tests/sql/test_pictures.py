@@ -71,6 +71,13 @@ def test_headline() -> None:
     )
 
 
+def test_a_first_run_that_is_not_longer_has_no_excess() -> None:
+    """Of 10 and of 9, where the others take 10: not a cost of 0 or -1."""
+    for first in (10, 9):
+        query = "SELECT count(*) AS n FROM headline('test') WHERE number = 'first run excess'"
+        assert_query(query, "n\n0\n", *(long_run(length) for length in (first, 10, 10, 10)))
+
+
 def test_headline_leaves_out_what_is_unknown() -> None:
     """A file with only loading, and one with only the times of methods."""
     assert_query("SELECT number FROM headline('test')", "number\nload\n", LOADING)

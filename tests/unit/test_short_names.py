@@ -153,3 +153,9 @@ def test_names_that_differ_in_two_places() -> None:
         names[2]: "~.3.attn.q_p~proj.weight",
         names[3]: "~.3.attn.q_p~.transposed",
     }
+
+
+def test_a_name_that_goes_on_shows_that_it_does() -> None:
+    """The ends of these names are the same, so that their middles are shown: neither middle looks like an end."""
+    names = [f"native_call_{op}_copy_of_something.out" for op in ("permute", "expand")]
+    assert [*cut(names, 20, "~").values()] == ["native~_permute_cop~", "native~_expand_copy~"]

@@ -18,8 +18,8 @@ etq.section("advice", (parent, { advice }) => {
           etq.element("strong", { text: get("rule") }),
           etq.element("span", { class: "muted", text: cost }),
         ),
-        etq.element("p", { text: get("finding") }),
-        get("evidence") === null ? null : etq.element("p", { class: "muted", text: `Evidence: ${get("evidence")}` }),
+        etq.element("p", { text: etq.sentence(get("finding")) }),
+        get("evidence") === null ? null : etq.element("p", { class: "muted", text: etq.sentence(`Evidence: ${get("evidence")}`) }),
         get("remedy") === null ? null : etq.element("p", { text: get("remedy") }),
       ),
     );

@@ -25,7 +25,7 @@ etq.section("verdict", (parent, { totals, findings }, facts) => {
     etq.table(parent, totals, [
       { name: "what" },
       { name: "method", title: facts.sample === "capture" ? "method" : "steps" },
-      ...etq.changeColumns(totals),
+      ...etq.changeColumns(totals, true),
       { name: "explained_percent", title: "of the difference", numeric: true, as: etq.percent },
       { name: "base_captures", title: `${facts.sample}s of base`, numeric: true },
       { name: "new_captures", title: "of new", numeric: true },

@@ -35,7 +35,8 @@ etq.changeColour = (change, verdict) => {
 etq.probability = (value) => (value === null ? "" : value < 0.001 ? "< 0.001" : etq.number(value));
 
 // Columns of tables that compare.
-etq.changeColumns = (table) => {
+// Of ops and modules, the change is without the common shift, unlike base, new and their difference.
+etq.changeColumns = (table, isTotal = false) => {
   const unit = table.list("unit").find((each) => each !== null) ?? null;
   const time = (name, title) => ({
     name,
@@ -46,7 +47,9 @@ etq.changeColumns = (table) => {
   });
   return [
     { name: "verdict", as: etq.verdict },
-    { name: "change_percent", title: "change", numeric: true, as: etq.change, meaning: "typical change, without what all ops have in common" },
+    isTotal
+      ? { name: "change_percent", title: "change", numeric: true, as: etq.change, meaning: "of the total: median of new / base over all pairs of captures; base and new are medians of each side" }
+      : { name: "change_percent", title: "own change", numeric: true, as: etq.change, meaning: "typical change, without what all ops have in common; base, new and difference are with it" },
     { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of the change: of 95 % if the sides were measured in turns, else the spread of the captures" },
     time("base"),
     time("new"),

@@ -4,7 +4,7 @@ const titles = { capture: "Capture", graph: "Graph", graphs: "Graphs", differenc
 
 function drawn(section) {
   const body = etq.element("div");
-  if (section.note) body.append(etq.element("p", { class: "note", text: section.note }));
+  if (section.note) body.append(etq.element("p", { class: "note", text: etq.sentence(section.note) }));
   if (section.missing) {
     body.append(etq.element("p", { class: "missing", text: section.missing }));
   }

@@ -12,6 +12,9 @@ etq.number = (value) => {
 const units = new Map([["us", "µs"], ["percent", "%"]]);
 etq.unit = (unit) => (unit === null || unit === undefined ? "" : (units.get(unit) ?? etq.printable(unit)));
 
+// A sentence with the sign for microseconds that tables have.
+etq.sentence = (text) => text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s");
+
 // A number and its unit, which no line break parts.
 etq.quantity = (value, unit) =>
   value === null || value === undefined ? "" : `${etq.number(value)}\u00a0${etq.unit(unit)}`;

@@ -13,9 +13,9 @@ etq.section("series", (parent, { series, changes }, facts) => {
   card("captures", etq.number(sum("captures")), `in ${etq.number(series.length)} series of the same ${facts.by}`);
   const { slower, faster } = etq.verdicts;
   changed("total", slower, "their level changed, and kept");
-  changed("total", faster, "likewise");
+  changed("total", faster, "their level changed, and kept");
   changed("op", slower, "on their own, without the common shift");
-  changed("op", faster, "likewise");
+  changed("op", faster, "on their own, without the common shift");
   parent.append(cards);
   const list = etq.element("dl", { class: "facts" });
   const add = (name, value) => list.append(etq.element("div", {}, etq.element("dt", { text: name }), etq.element("dd", { text: etq.short(value) })));
@@ -219,17 +219,21 @@ function xOf(table, points, over) {
   };
   const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? labelText(table.get(near(position), "first_label")) : "");
   const title = etq.printable(etq.short(over, 40));
-  const times = over === "captured_at" ? points.map((row) => momentOf(table.get(row, "first_label"))) : [];
-  const isTime = times.length > 0 && !times.some(Number.isNaN) && times.every((time, index) => index === 0 || time > times[index - 1]);
+  // Times and numbers are where they are, so that gaps between captures are seen; other labels have their position.
+  const places = points.map((row) => (over === "captured_at" ? momentOf : numberOf)(table.get(row, "first_label")));
+  const isScaled = places.length > 0 && !places.some(Number.isNaN) && places.every((place, index) => index === 0 || place > places[index - 1]);
+  const isTime = isScaled && over === "captured_at";
+  const numbered = (number) => (Number.isInteger(number) ? String(number) : "");
   return {
-    at: isTime ? times : at,
+    at: isScaled ? places : at,
     // Between the captures before and at a position.
     before: (position) => {
-      const index = at.indexOf(position);
-      return isTime && index > 0 ? (times[index - 1] + times[index]) / 2 : position - 0.5;
+      if (!isScaled) return position - 0.5;
+      const index = at.findIndex((each) => each >= position);
+      return index > 0 ? (places[index - 1] + places[index]) / 2 : places.at(index);
     },
     time: isTime,
-    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS }),
+    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS }),
     series: { label: title, value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
   };
 }
@@ -240,6 +244,7 @@ const labelText = (label) => etq.printable(etq.short(label, 12));
 const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
 // Seconds since 1970 of a time without zone, which is UTC; NaN of what is none.
 const momentOf = (label) => Date.parse(`${String(label).replace(" ", "T")}Z`) / 1000;
+const numberOf = (label) => (/^\d{1,15}$/.test(label) ? Number(label) : NaN);
 const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC");
 
 const valueOf = (show) => (_, each) => (each === null || each === undefined ? "–" : show(each));

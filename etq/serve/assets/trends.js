@@ -6,13 +6,13 @@ const OPTIONS = ["selector", "over", "by", "unit", "phase", "since", "alpha", "m
 etq.pageOfTrends = async () => {
   const tools = document.getElementById("tools");
   const text = (name, label, placeholder, list = null) => etq.field(label, etq.element("input", { type: "search", name, placeholder, list, autocomplete: "off", spellcheck: "false", value: etq.parameters()[name] ?? null }));
-  const order = etq.choice("over", ["", etq.parameters().over].filter((each) => each !== undefined), etq.parameters().over ?? "", () => form.requestSubmit(), { "": "as usual" });
+  const order = etq.choice("over", ["", etq.parameters().over].filter((each) => each !== undefined), etq.parameters().over ?? "", () => form.requestSubmit(), { "": "build, commit or time" });
   const form = etq.element("form", { class: "bar", onsubmit: (event) => {
     event.preventDefault();
     etq.setParameters({ ...Object.fromEntries(new FormData(form)), series: "" });
     load();
   } },
-  text("selector", "captures", "all", "selectors"), etq.field("in the order of", order), text("by", "series by", "model,device,backend"), text("since", "changes since", "a label"),
+  text("selector", "captures", "all", "selectors"), etq.field("in the order of", order), text("by", "series by", "model,device,backend"), text("since", "changes since", "build, commit or time"),
   etq.element("button", { type: "submit", class: "main", text: "Show" }));
   const marked = etq.element("p", { id: "marked", class: "hint muted", role: "status" });
   let first = null;
