@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from etq.errors import FormatError
 from etq.ingest.etdump.containers import dumps_in_log, is_etdump, is_text
 from etq.ingest.prof_result.blocks import is_prof_result
 
@@ -81,12 +82,15 @@ def read_capture(data: Any, path: str, clock_bits: int | None = None, recorded: 
     """Read a profiling file and yield pairs of base table and rows, without the key `capture_id`.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
-    width of the clock's counter, if known; `recorded` are traces of the capture of a trace's graphs. The table `captures` has one row, which names the format.
+    width of the clock's counter, if known; `recorded` are traces of the capture of a trace's graphs. The table
+    `captures` has one row, which names the format.
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a profiling file.
     """
-    for each in FORMATS.values():
+    for name, each in FORMATS.items():
         if each.is_of(data):
+            if recorded and name != "torch_trace":
+                raise FormatError(path, "not a PyTorch trace; a graph capture goes with traces only")
             return each.read(data, path, clock_bits, recorded)
     # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
     return _etdump(data, path, clock_bits)

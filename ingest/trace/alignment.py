@@ -37,12 +37,6 @@ def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]
     return found, count
 
 
-def most_common(kernels: Whole, launches: Whole) -> int:
-    """Return how many kernels have a launch of their name: no alignment matches more."""
-    size = int(max(kernels.max(initial=0), launches.max(initial=0))) + 1
-    return int(np.minimum(np.bincount(kernels, minlength=size), np.bincount(launches, minlength=size)).sum())
-
-
 def _common(a: Whole, b: Whole) -> tuple[Whole, Whole]:
     """Return for each of `a` the first and the last place in `b` that longest common subsequences give it, -1 for none.
 
@@ -80,9 +74,7 @@ def _lengths(a: Whole, b: Whole) -> npt.NDArray[np.uint16]:
     return table
 
 
-def _traced(
-    table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefers_match: bool
-) -> list[tuple[int, int]]:
+def _traced(table: npt.NDArray[np.uint16], a: list[int], b: list[int], *, prefers_match: bool) -> list[tuple[int, int]]:
     """Return the pairs of a longest common subsequence: that of the last places, or, without `prefers_match`, first."""
     pairs = []
     row, column = len(a), len(b)

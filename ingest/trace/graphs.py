@@ -14,11 +14,13 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from etq.ingest.trace.alignment import aligned, most_common
+from etq.ingest.trace.alignment import aligned
 from etq.ingest.trace.columns import Numbered, TraceColumns
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import are, nearest
 from etq.ingest.trace.recordings import (
+    COPY,
+    FILL,
     UNNAMED,
     Recorder,
     Recording,
@@ -42,6 +44,8 @@ _LEAST_AGREEMENT: Final = 0.9
 _GOOD_SCORE: Final = 0.9
 # So many graphs have a finding each.
 _LISTED: Final = 5
+# A recording, and the launch of each kernel of a graph in it; -1 for none.
+_Fit = tuple[Recorder, Recording, Whole]
 
 
 class _Graph(NamedTuple):
@@ -118,42 +122,57 @@ def _add_details(
 
 
 def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]) -> None:
-    """Add findings about how well graphs were matched."""
-    kernels, known = (
-        sum(report[place] * times for report, times in reports.items()) for place in (2, 1)
-    )
+    """Add findings about how well graphs were matched: of each the score, how many of how many events are matched, and
+    to what.
+    """
+    known = sum(few * times for (_, few, _, _), times in reports.items())
+    events = sum(many * times for (_, _, many, _), times in reports.items())
     columns.find(
         "graph capture",
-        f"{known} of {kernels} events of {sum(reports.values())} launches of graphs have the ops that recorded them",
+        f"{known} of {events} events in {sum(reports.values())} launches of graphs have the ops that recorded them",
     )
     poor = sorted((report, times) for report, times in reports.items() if report[1] < _GOOD_SCORE * report[2])
     for (score, few, many, label), times in poor[:_LISTED]:
-        of_what = f"with score {score:.2f} by {label}" if label else "by nothing"
-        taken = f"{few} are matched" if few else "none is matched"
-        columns.find("graph not matched", f"of {many} events of a graph, launched {times} times, {taken}, {of_what}")
+        what = f"of {many} events of a graph, launched {times} times, "
+        if few or score >= _LEAST_SCORE:
+            what += f"{few} are matched to {label} (score {few / many:.2f}); other launches could be those of the rest"
+        elif label:
+            what += f"none is matched: {label} has launches of the names of too few (score {score:.2f})"
+        else:
+            what += "none is matched: no launch that was recorded has their names"
+        columns.find("graph not matched", what)
     if len(poor) > _LISTED:
-        columns.find("graph not matched", f"{len(poor) - _LISTED} further graphs have such scores")
+        columns.find("graph not matched", f"{len(poor) - _LISTED} further graphs have low scores")
 
 
 def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
     """Return the launches of graphs, in the order of their calls."""
-    is_launch = are(slices.kind, [each.activity == "call" and is_graph_launch(name) for (_, name), each in zip(slices.kinds, slices.classes, strict=True)])
+    is_launch = are(
+        slices.kind,
+        [
+            each.activity == "call" and is_graph_launch(name)
+            for (_, name), each in zip(slices.kinds, slices.classes, strict=True)
+        ],
+    )
     work = np.flatnonzero((slices.call != NONE) & are(slices.kind, [each.is_work for each in slices.classes]))
     work = work[is_launch[slices.call[work]] & (slices.elapsed[work] >= 0)]
     if not len(work):
         return []
     details = details_of(entries, slices.at[work])
     node = np.array([node_of(each) for each in details], np.int64)
-    names = np.array([name_of(name, each) for (_, name), each in zip(slices.kinds, slices.classes, strict=True)], object)[slices.kind[work]]
+    names = np.array(
+        [name_of(name, each) for (_, name), each in zip(slices.kinds, slices.classes, strict=True)], object
+    )[slices.kind[work]]
     shapes = [shape_of(each) for each in details]
-    around = nearest(slices.parent, are(slices.kind, [each.activity in ("annotation", "step") for each in slices.classes]))
+    around = nearest(
+        slices.parent, are(slices.kind, [each.activity in ("annotation", "step") for each in slices.classes])
+    )
     order = np.lexsort((np.arange(len(work)), slices.start[work], slices.call[work]))
     calls, begins = np.unique(slices.call[work][order], return_index=True)
     found = []
-    for call, places in zip(calls.tolist(), np.split(order, begins[1:]), strict=True):
-        is_ordered = bool((node[places] != NONE).all()) and len(np.unique(node[places])) == len(places)
-        if is_ordered:
-            places = places[np.argsort(node[places])]
+    for call, by_start in zip(calls.tolist(), np.split(order, begins[1:]), strict=True):
+        is_ordered = bool((node[by_start] != NONE).all()) and len(np.unique(node[by_start])) == len(by_start)
+        places = by_start[np.argsort(node[by_start])] if is_ordered else by_start
         streams = np.unique(slices.thread[work[places]], return_inverse=True)[1]
         found.append(
             _Graph(
@@ -179,13 +198,13 @@ def _labels(slices: Slices, around: Whole, call: int) -> list[str]:
 
 def _match(slices: Slices, graph: _Graph, recorders: Sequence[Recorder]) -> _Match | None:
     """Return the recording that most kernels of a graph are in; None if there is none."""
-    best: list[tuple[Recorder, Recording, Whole]] = []
-    least = (1, 0, -(2**31))
+    best: list[_Fit] = []
+    least = (1, 0)
     for recorder, recording, bound in _candidates(graph, recorders):
         if bound < least[0]:
             break
         places, count = _aligned(graph, recorder, recording)
-        key = (count, _same_shapes(graph, recording, places), -len(recording.launches))
+        key = (count, _same_shapes(graph, recording, places))
         if key > least:
             best, least = [], key
         if key == least:
@@ -193,9 +212,10 @@ def _match(slices: Slices, graph: _Graph, recorders: Sequence[Recorder]) -> _Mat
     if not best:
         return None
     best = _of_size(best, graph.size)
-    (recorder, recording, launches), others = best[0], best[1:]
-    score = least[0] / len(graph.work)
-    return _agreed(_Match(recorder, recording, launches, score, True, frozenset()), others)
+    shortest = min(len(recording.launches) for _, recording, _ in best)
+    (recorder, recording, launches), *others = (each for each in best if len(each[1].launches) == shortest)
+    match = _Match(recorder, recording, launches, least[0] / len(graph.work), True, frozenset())
+    return _agreed(match, others)
 
 
 def _candidates(graph: _Graph, recorders: Sequence[Recorder]) -> list[tuple[Recorder, Recording, int]]:
@@ -228,8 +248,7 @@ def _by_order(graph: _Graph, recorder: Recorder, recording: Recording) -> tuple[
         return none
     origins: dict[str, Counter[tuple[str, str]]] = defaultdict(Counter)
     for name, other, launch in zip(graph.names, recording.names, recording.launches.tolist(), strict=True):
-        is_kernel = name not in ("copy", "fill")
-        if other not in (name, UNNAMED) or (other == UNNAMED) != is_kernel and other != name:
+        if other != name and (other != UNNAMED or name in (COPY, FILL)):
             return none
         path = recorder.path_of(launch, recording.since)
         origins[name][recorder.label(launch), recorder.label(path[0]) if path else ""] += 1
@@ -248,9 +267,7 @@ def _same_shapes(graph: _Graph, recording: Recording, places: Whole) -> int:
     )
 
 
-def _of_size(
-    best: list[tuple[Recorder, Recording, Whole]], size: int | None
-) -> list[tuple[Recorder, Recording, Whole]]:
+def _of_size(best: list[_Fit], size: int | None) -> list[_Fit]:
     """Return those of these recordings that were made for the size of a launch: the least that is no smaller."""
     sizes = [recording.size for _, recording, _ in best]
     if size is None or None in sizes:
@@ -259,7 +276,7 @@ def _of_size(
     return [each for each in best if each[1].size == min(fitting)] if fitting else best
 
 
-def _agreed(match: _Match, others: Sequence[tuple[Recorder, Recording, Whole]]) -> _Match:
+def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
     """Return a match without what other recordings, which fit equally well, contradict: ops of other names, modules,
     inputs.
     """
@@ -267,7 +284,7 @@ def _agreed(match: _Match, others: Sequence[tuple[Recorder, Recording, Whole]]) 
     launches, has_modules = match.launches.copy(), True
     for recorder, recording, theirs in others:
         for at, (launch, other) in enumerate(zip(match.launches.tolist(), theirs.tolist(), strict=True)):
-            if launch == NONE or other == NONE:
+            if NONE in (launch, other):
                 launches[at] = NONE
                 continue
             path = match.recorder.path_of(launch, match.recording.since)
@@ -291,7 +308,7 @@ def _template(match: _Match) -> Template:
         else []
         for launch in match.launches.tolist()
     ]
-    above = {row: outer for path in paths for row, outer in zip(path, [*path[1:], NONE], strict=True)}
+    above = {row: outer for path in paths for row, outer in zip(path, [*path[1:], NONE], strict=False)}
     from_root = {
         row: [(int(slices.start[outer]), outer) for outer in path[at:][::-1]]
         for path in paths

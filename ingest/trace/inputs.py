@@ -36,9 +36,7 @@ class ArgumentsOf(NamedTuple):
     run: list[int]
 
 
-def inputs_of(
-    entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()
-) -> LazyBatch:
+def inputs_of(entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()) -> LazyBatch:
     """Return the table `op_arguments` of the entries at these positions; `run` has the run of each. `added` are events
     with inputs of other files.
     """
@@ -78,7 +76,9 @@ def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:
     """Return the number in `written` of the inputs of the entries at these positions; -1 without shapes."""
     places, back = np.unique(at, return_inverse=True)
     codes = array("q")
-    entries.decode(Part(places.astype(np.int64), _events, _event.decode, lambda events: codes.extend(_codes(events, written))))
+    entries.decode(
+        Part(places.astype(np.int64), _events, _event.decode, lambda events: codes.extend(_codes(events, written)))
+    )
     return np.array(codes, np.int64)[back] if len(places) else np.zeros(0, np.int64)
 
 

@@ -44,7 +44,9 @@ _event: Final = msgspec.json.Decoder(TraceEvent, strict=False)
 _plain: Final = msgspec.json.Decoder(PlainEvent, strict=False)
 
 
-def read_torch_trace(data: Any, path: str, recorded: Sequence[tuple[Any, str]] = ()) -> Iterator[tuple[str, pa.RecordBatch]]:
+def read_torch_trace(
+    data: Any, path: str, recorded: Sequence[tuple[Any, str]] = ()
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Read a trace and yield pairs of base table and rows, without the key `capture_id`, which the warehouse assigns.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Each profiler step is a run; all

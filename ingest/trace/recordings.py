@@ -92,7 +92,8 @@ class Recorder:
 
     def label(self, row: int) -> str:
         """Return the name of a slice."""
-        return self.slices.kinds[self.slices.kind[row]][1]
+        _, name = self.slices.kinds[int(self.slices.kind[row])]
+        return name
 
     def path_of(self, launch: int, since: int) -> list[int]:
         """Return the ops and modules that a launch was recorded in, as rows from the innermost to the outermost."""
@@ -156,7 +157,8 @@ class Recorder:
         is_launch = are(slices.kind, [*map(_launches_work, slices.kinds, slices.classes)]) & (slices.elapsed >= 0)
         rows = np.flatnonzero(is_launch)
         rows = rows[nearest(slices.parent, is_launch)[rows] == NONE]
-        return rows[np.argsort(slices.start[rows], kind="stable")]
+        found: Whole = rows[np.argsort(slices.start[rows], kind="stable")]
+        return found
 
     def _names(self, launches: Whole) -> tuple[list[str], list[bytes | None]]:
         """Return the name and the geometry of what each call launched."""
@@ -290,4 +292,3 @@ def size_of_launch(labels: Sequence[str]) -> int | None:
 # vLLM's annotations of a step: in detail with the number of tokens first; else tokens in brackets after requests.
 _EXECUTED: Final = re.compile(r"^execute_(\d{1,9})_context_")
 _CONTEXT: Final = re.compile(r"^execute_context_\d+\((\d{1,9})\)_generation_\d+\((\d{1,9})\)")
-

@@ -107,14 +107,21 @@ class Slices:
             for recorder, rows, *_ in added.parts
             for each in recorder.kind[rows].tolist()
         ]
-        known = {each: found for recorder, *_ in added.parts for each, found in zip(recorder.kinds, recorder.classes, strict=True)}
+        known = {
+            each: found
+            for recorder, *_ in added.parts
+            for each, found in zip(recorder.kinds, recorder.classes, strict=True)
+        }
         self.classes = [*self.classes, *(known[each] for each in [*numbers][len(self.kinds) :])]
         self.kinds = [*numbers]
         call, start, elapsed, parent = (np.concatenate([part[place] for part in added.parts]) for place in range(2, 6))
         for name, values in (
             *(("at", at), ("kind", np.array(kind)), ("start", start), ("elapsed", elapsed), ("parent", parent)),
             *(("thread", self.thread[call]), ("run", self.run[call]), ("overlap", elapsed)),
-            *((name, np.full(added.count, NONE)) for name in ("external", "correlation", "sequence", "forward", "call")),
+            *(
+                (name, np.full(added.count, NONE))
+                for name in ("external", "correlation", "sequence", "forward", "call")
+            ),
             *((name, np.zeros(added.count, np.bool_)) for name in ("is_device", "is_copy")),
         ):
             before = getattr(self, name)

@@ -1,0 +1,183 @@
+"""Kernels of graphs get the ops that recorded them; what the recording leaves in doubt has none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import etq.datasets
+from etq.errors import FormatError
+from etq.ingest.trace.alignment import aligned
+from etq.warehouse.ephemeral import open_ephemeral
+from etq.warehouse.warehouse import Warehouse
+from tests.graph_traces import Node, capture, eager, in_stream, launches, layers
+
+
+def opened(run: bytes, *captures: bytes) -> Warehouse:
+    return open_ephemeral(run, graph_captures=captures)[0]
+
+
+def ops(warehouse: Warehouse) -> list[tuple[int | None, str | None, str | None]]:
+    """Return for each kernel in the order of starts the node and batch of its op's input, the op and the module."""
+    query = """
+        SELECT a.shapes, s.label, m.label
+        FROM device_events AS d
+        JOIN event_ticks AS e ON e.event_index = d.event_index
+        LEFT JOIN event_ticks AS o ON o.event_index = d.op_index
+        LEFT JOIN signatures AS s ON s.signature_index = o.signature_index
+        LEFT JOIN op_arguments AS a ON a.event_index = d.op_index
+        LEFT JOIN trace_events AS t ON t.event_index = d.op_index
+        LEFT JOIN event_ticks AS n ON n.event_index = t.module_index
+        LEFT JOIN signatures AS m ON m.signature_index = n.signature_index
+        ORDER BY e.start_ticks, d.event_index
+    """
+    return [
+        (None if shapes is None else tuple(json.loads(shapes)[0]), op, module)
+        for shapes, op, module in warehouse.rows(query)[1]
+    ]
+
+
+def truth(nodes: Sequence[Node], batch: int = 32) -> list[Any]:
+    return [((node.number, batch), node.op, f"nn.Module: {node.module}") for node in nodes]
+
+
+def findings(warehouse: Warehouse) -> dict[str, str]:
+    return dict(warehouse.rows("SELECT rule, detail FROM findings WHERE starts_with(rule, 'graph')")[1])
+
+
+NOTHING = (None, None, None)
+NODES = layers(4)
+
+
+def test_each_kernel_has_the_op_that_recorded_it_in_each_launch() -> None:
+    with opened(launches([NODES, NODES, NODES]), capture([NODES])) as warehouse:
+        assert ops(warehouse) == truth(NODES) * 3
+        found = findings(warehouse)
+        assert found == {
+            "graph capture": "78 of 78 events in 3 launches of graphs have the ops that recorded them"
+        }
+        calls = dict(warehouse.rows("SELECT name, calls FROM key_averages($capture)", capture="bytes")[1])
+        assert calls["aten::rope"] == 12
+        assert calls["cudaGraphLaunch"] == 3
+
+
+def test_without_a_capture_they_have_none() -> None:
+    with opened(launches([NODES])) as warehouse:
+        assert ops(warehouse) == [NOTHING] * len(NODES)
+        assert findings(warehouse) == {}
+
+
+def test_kernels_of_two_streams_start_in_another_order() -> None:
+    nodes = [in_stream(node, 8) if node.kernel == "rope" else node for node in NODES]
+    late = sorted(nodes, key=lambda node: node.number + 1.5 * (node.stream == 8))
+    assert late != nodes
+    with opened(launches([late]), capture([nodes])) as warehouse:
+        assert ops(warehouse) == truth(late)
+
+
+def test_kernels_that_could_be_each_others_have_no_op() -> None:
+    side = Node(100, "gemm", "aten::side", "Side_0", stream=8)
+    nodes = [*NODES[:2], side, *NODES[2:]]
+    swapped = [*NODES[:3], side, *NODES[3:]]
+    with opened(launches([swapped]), capture([nodes])) as warehouse:
+        expected = [NOTHING if node in (side, NODES[2]) else row for node, row in zip(swapped, truth(swapped), strict=True)]
+        assert ops(warehouse) == expected
+
+
+def test_numbers_of_nodes_decide_the_order() -> None:
+    side = Node(100, "gemm", "aten::side", "Side_0", stream=8)
+    nodes = [*NODES[:2], side, *NODES[2:]]
+    swapped = [*NODES[:3], side, *NODES[3:]]
+    run = launches([swapped], graph_node_id=lambda node, _: str((9 << 32) + nodes.index(node)))
+    for is_named in (True, False):
+        with opened(run, capture([nodes], is_named=is_named)) as warehouse:
+            assert ops(warehouse) == truth(swapped)
+
+
+def test_conditional_nodes_may_be_missing() -> None:
+    nodes = [node for node in NODES if node.number not in (3, 11)]
+    with opened(launches([nodes, NODES]), capture([NODES])) as warehouse:
+        assert ops(warehouse) == truth(nodes) + truth(NODES)
+        assert list(findings(warehouse)) == ["graph capture"]
+
+
+def test_kernels_that_were_not_recorded_have_no_op() -> None:
+    other = Node(50, "other", "aten::other")
+    nodes = [*NODES[:5], other, *NODES[5:]]
+    with opened(launches([nodes]), capture([NODES])) as warehouse:
+        assert ops(warehouse) == [NOTHING if node is other else row for node, row in zip(nodes, truth(nodes), strict=True)]
+
+
+def test_a_layer_less_leaves_in_doubt_which() -> None:
+    with opened(launches([layers(3)]), capture([NODES])) as warehouse:
+        rows = ops(warehouse)
+        assert rows[0] == truth(NODES)[0]
+        assert rows[-1][:2] == ((25, 32), "aten::head")
+        assert rows[1:-1] == [NOTHING] * 18
+        assert "2 are matched" in findings(warehouse)["graph not matched"]
+
+
+def test_a_foreign_capture_gives_nothing() -> None:
+    foreign = layers(4, ("a", "b", "gemm", "c", "d", "e"))
+    with opened(launches([NODES]), capture([foreign])) as warehouse:
+        assert ops(warehouse) == [NOTHING] * len(NODES)
+        # Four products, the embedding and the head have the names.
+        assert findings(warehouse)["graph not matched"].endswith("capture_32_FULL has launches of the names of too few (score 0.23)")
+
+
+def test_the_batch_decides_between_equal_recordings() -> None:
+    recorded = capture([NODES, NODES, NODES], [64, 32, 16])
+    labels = ["execute_context_0(0)_generation_20(20)", "step[DECODE bs=64]", "execute_5_context_0(sq0)_generation_5(sq5)"]
+    with opened(launches([NODES] * 3, labels), recorded) as warehouse:
+        assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64) + truth(NODES, 16)
+
+
+def test_without_a_batch_the_shapes_are_unknown() -> None:
+    recorded = capture([NODES, NODES], [64, 32], has_sizes=False)
+    with opened(launches([NODES]), recorded) as warehouse:
+        assert ops(warehouse) == [(None, op, module) for _, op, module in truth(NODES)]
+
+
+def test_files_of_batches_are_given_together() -> None:
+    files = [capture([NODES[:-1]], [64], has_sizes=False), capture([NODES], [32], has_sizes=False)]
+    with opened(launches([NODES]), *files) as warehouse:
+        assert ops(warehouse) == truth(NODES, 32)
+
+
+def test_a_run_without_graphs_serves_as_well() -> None:
+    run = launches([NODES, NODES], grid=lambda _, number: [[32, 64][number], 1, 1], block=lambda *_: [64, 1, 1])
+    with opened(run, eager(NODES, [64, 32, 16])) as warehouse:
+        assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64)
+
+
+def test_launches_without_names_need_certain_order_and_number() -> None:
+    unnamed = capture([NODES], is_named=False)
+    with opened(launches([NODES]), unnamed) as warehouse:
+        assert ops(warehouse) == truth(NODES)
+    for run in (NODES[1:], [*NODES[:-1], in_stream(NODES[-1], 8)], layers(4, ("norm", "add", "gemm", "add", "norm", "add"))):
+        with opened(launches([run]), unnamed) as warehouse:
+            assert ops(warehouse) == [NOTHING] * len(run)
+
+
+def test_an_etdump_has_no_graphs() -> None:
+    with pytest.raises(FormatError, match="not a PyTorch trace; a graph capture goes with traces only"):
+        opened((Path(etq.datasets.__file__).parent / "maploop.etdp").read_bytes(), capture([NODES]))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_aligned_is_right(seed: int) -> None:
+    """Nodes in two streams of which some are missing: what has a launch has the right one."""
+    random = np.random.default_rng(seed)
+    launched = random.integers(0, 6, 60)
+    stream = random.integers(0, 2, 60) * (launched < 3)
+    kept = np.sort(random.choice(60, 56, replace=False))
+    order = kept[np.argsort(kept + 4 * stream[kept], kind="stable")]
+    found, _ = aligned(launched[order], launched, stream[order])
+    is_sure = found >= 0
+    assert (launched[found[is_sure]] == launched[order][is_sure]).all()
+    assert len(set(found[is_sure].tolist())) == is_sure.sum()
