@@ -106,7 +106,8 @@ owners AS (
     JOIN trace_events AS t
         ON t.capture_id = e.capture_id AND t.event_index = e.event_index
     JOIN _launching_threads(capture_key) AS p ON p.thread_index = t.thread_index
-    WHERE e.elapsed_ticks > 0
+    -- Those of graphs' captures have no time of the thread.
+    WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),
 edges AS (
     SELECT
