@@ -24,7 +24,12 @@ def layers(count: int, kernels: Sequence[str] = ("norm", "gemm", "rope", "attent
     names = ["embed", *list(kernels) * count, "head"]
     per_layer = len(kernels)
     return [
-        Node(number, name, f"aten::{name}_{number % 3}" if name == "gemm" else f"aten::{name}", f"Layer_{(number - 1) // per_layer}")
+        Node(
+            number,
+            name,
+            f"aten::{name}_{number % 3}" if name == "gemm" else f"aten::{name}",
+            f"Layer_{(number - 1) // per_layer}",
+        )
         for number, name in enumerate(names)
     ]
 
@@ -101,7 +106,11 @@ def launches(graphs: Sequence[Sequence[Node]], labels: Sequence[str] = (), **arg
         events.append(_slice("cuda_runtime", "cudaGraphLaunch", start + 10, 20, correlation=call))
         for place, node in enumerate(nodes):
             given = {name: value(node, number) for name, value in args.items()}
-            events.append(_kernel(node, start + 40 + 5 * place, call, **{name.replace("_", " "): each for name, each in given.items()}))
+            events.append(
+                _kernel(
+                    node, start + 40 + 5 * place, call, **{name.replace("_", " "): each for name, each in given.items()}
+                )
+            )
         start += 100 + 5 * len(nodes)
     return json.dumps({"schemaVersion": 1, "traceEvents": events}).encode()
 

@@ -81,6 +81,7 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
     templates: dict[tuple[object, ...], Template] = {}
     added = Added(len(slices.at), 1 + max(int(slices.at.max()), *(at for at, _, _ in columns.memory), 0))
     reports: Counter[tuple[float, int, int, str]] = Counter()
+    outside = 0
     arguments: dict[int, ArgumentsOf] = defaultdict(lambda: ArgumentsOf([], [], []))
     for graph in graphs:
         key = (graph.names, graph.shapes, graph.streams, graph.is_ordered, graph.size)
@@ -98,9 +99,10 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
             continue
         if key not in templates:
             templates[key] = _template(match)
+        outside += known - int((templates[key].owner != NONE).sum())
         first = added.add(slices, graph.call, graph.work, match.recorder.slices, templates[key])
         _add_details(columns, match, templates[key], first, int(slices.run[graph.call]), arguments)
-    _report(columns, reports)
+    _report(columns, reports, outside)
     slices.extend(columns, added)
     slices.arguments = [(each.entries, arguments[id(each)]) for each in recorders if id(each) in arguments]
 
@@ -121,19 +123,19 @@ def _add_details(
             columns.stacks.append((event, columns.written[recorder.stacks[at]]))
 
 
-def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]) -> None:
+def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]], outside: int) -> None:
     """Add findings about how well graphs were matched: of each the score, how many of how many events are matched, and
-    to what.
+    to what. `outside` is how many are matched to launches outside of ops and modules.
     """
     known = sum(few * times for (_, few, _, _), times in reports.items())
     events = sum(many * times for (_, _, many, _), times in reports.items())
-    columns.find(
-        "graph capture",
-        f"{known} of {events} events in {sum(reports.values())} launches of graphs have the ops that recorded them",
-    )
+    launched = f"{events} events in {_plural(sum(reports.values()), 'launch', 'es')} of graphs"
+    alone = f", {outside} of them outside of ops and modules" if outside else ""
+    what = f"{known} of {launched} are matched to launches that were recorded (score {known / events:.2f}){alone}"
+    columns.find("graph capture", what)
     poor = sorted((report, times) for report, times in reports.items() if report[1] < _GOOD_SCORE * report[2])
     for (score, few, many, label), times in poor[:_LISTED]:
-        what = f"of {many} events of a graph, launched {times} times, "
+        what = f"of {many} events of a graph, launched {_plural(times, 'time', 's')}, "
         if few or score >= _LEAST_SCORE:
             what += f"{few} are matched to {label} (score {few / many:.2f}); other launches could be those of the rest"
         elif label:
@@ -143,6 +145,10 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
         columns.find("graph not matched", what)
     if len(poor) > _LISTED:
         columns.find("graph not matched", f"{len(poor) - _LISTED} further graphs have low scores")
+
+
+def _plural(number: int, word: str, ending: str) -> str:
+    return f"{number} {word}{ending if number != 1 else ''}"
 
 
 def _graphs(slices: Slices, entries: Entries) -> list[_Graph]:
@@ -309,12 +315,7 @@ def _template(match: _Match) -> Template:
         for launch in match.launches.tolist()
     ]
     above = {row: outer for path in paths for row, outer in zip(path, [*path[1:], NONE], strict=False)}
-    from_root = {
-        row: [(int(slices.start[outer]), outer) for outer in path[at:][::-1]]
-        for path in paths
-        for at, row in enumerate(path)
-    }
-    rows = sorted(above, key=from_root.__getitem__)
+    rows = _outer_to_inner(above, slices.start)
     place = {row: at for at, row in enumerate(rows)} | {NONE: NONE}
     parent = np.array([place[above[row]] for row in rows], np.int64)
     within = np.zeros(len(rows), np.int64)
@@ -329,3 +330,16 @@ def _template(match: _Match) -> Template:
         np.array([place[row] for row in ops], np.int64),
         np.array([place[path[0]] if path else NONE for path in paths], np.int64),
     )
+
+
+def _outer_to_inner(above: dict[int, int], start: Whole) -> list[int]:
+    """Return rows in the order of their starts, each before those that it contains: `above` has what contains each."""
+    inner: dict[int, list[int]] = defaultdict(list)
+    for row in sorted(above, key=lambda row: (int(start[row]), row), reverse=True):
+        inner[above[row]].append(row)
+    rows, waiting = [], inner[NONE]
+    while waiting:
+        row = waiting.pop()
+        rows.append(row)
+        waiting += inner[row]
+    return rows

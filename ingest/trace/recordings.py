@@ -32,6 +32,8 @@ Flags = npt.NDArray[np.bool_]
 COPY: Final = "copy"
 FILL: Final = "fill"
 _OF_RUNTIME: Final = (("__amd_rocclr_copyBuffer", COPY), ("__amd_rocclr_fillBuffer", FILL))
+# Deeper than any program; a damaged file may have any depth.
+_DEEPEST: Final = 500
 # In the place of the name of a kernel that a call doesn't name.
 UNNAMED: Final = "kernel"
 _GRAPH_LAUNCH: Final = re.compile(r"[a-z]+GraphLaunch")
@@ -98,7 +100,7 @@ class Recorder:
     def path_of(self, launch: int, since: int) -> list[int]:
         """Return the ops and modules that a launch was recorded in, as rows from the innermost to the outermost."""
         path, row = [], int(self.above[launch])
-        while row != NONE and self._starts[row] >= since:
+        while row != NONE and self._starts[row] >= since and len(path) < _DEEPEST:
             path.append(row)
             row = int(self.above[row])
         return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,8 @@ from etq.errors import FormatError
 from etq.ingest.trace.alignment import aligned
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.warehouse import Warehouse
+from tests.command_line import run_etq
+from tests.conftest import shared_file
 from tests.graph_traces import Node, capture, eager, in_stream, launches, layers
 
 
@@ -50,6 +53,76 @@ def findings(warehouse: Warehouse) -> dict[str, str]:
     return dict(warehouse.rows("SELECT rule, detail FROM findings WHERE starts_with(rule, 'graph')")[1])
 
 
+def decode_capture(path: Path) -> tuple[bytes, int, list[str]]:
+    """Return the trace of the capture of a decode's graph, made of the names of its kernels; their number and ops.
+
+    Layers repeat, so a kernel's op says which launch it is.
+    """
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    [launch] = [event for event in events if event.get("name") == "hipGraphLaunch"]
+    kernels = [event for event in events if event.get("cat") == "kernel"]
+    ran = [event for event in kernels if event["args"]["correlation"] == launch["args"]["correlation"]]
+    ran.sort(key=lambda event: event["ts"])
+    nodes = [Node(number, event["name"], f"op::{number}") for number, event in enumerate(ran)]
+    return capture([nodes]), len(nodes), [node.op for node in nodes]
+
+
+@pytest.mark.parametrize("name", ["mi300_vllm_decode_graphs", "mi300_sglang_decode"])
+def test_a_decode_has_ops(name: str) -> None:
+    path = shared_file(f"captures/torch/gpu/{name}.pt.trace.json.gz")
+    recorded, count, expected = decode_capture(path)
+    without = "SELECT count(*) FILTER (op_index IS NULL) / count(*) FROM device_events WHERE latency_ticks IS NOT NULL"
+    sums = (
+        ("kernel_table", "total"),
+        ("op_efficiency", "total"),
+        ("device_breakdown", "total"),
+        ("step_breakdown", "time"),
+        ("critical_path", "duration"),
+        ("key_averages", "self_cpu_time"),
+        ("key_averages", "self_device_time"),
+        ("operator_table", "host_self_time"),
+        ("kernel_launches", "latency"),
+        ("launch_totals", "calls"),
+        ("device_idle", "duration"),
+    )
+    found = []
+    for captures in ((), (recorded,)):
+        with opened(path.read_bytes(), *captures) as warehouse:
+            [(share,)] = warehouse.rows(without)[1]
+            totals = [warehouse.rows(f"SELECT sum({column}) FROM {view}('bytes')")[1] for view, column in sums]
+            found.append((share, totals))
+            if captures:
+                of_graph = [op for _, op, _ in ops(warehouse) if op is not None and op.startswith("op::")]
+                assert of_graph == expected
+                assert findings(warehouse)["graph capture"].startswith(f"{count} of {count} events in 1 launch of")
+    assert found[0][0] > 0.96
+    assert found[1][0] <= 0.03
+    assert found[0][1] == [[(pytest.approx(value),)] for [(value,)] in found[1][1]]
+
+
+def test_a_stored_trace_is_read_again_with_its_capture(warehouse: Warehouse) -> None:
+    run = launches([NODES])
+    assert warehouse.ingest(run, name="run").is_new
+    assert not warehouse.ingest(run, graph_captures=[capture([NODES])]).is_new
+    assert ops(warehouse) == truth(NODES)
+    assert not warehouse.ingest(run, labels={"device": "gpu"}).is_new
+    assert ops(warehouse) == truth(NODES)
+
+
+def test_commands_take_a_folder_of_captures(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_bytes(launches([NODES]))
+    (tmp_path / "captures").mkdir()
+    for size in (16, 32):
+        (tmp_path / f"captures/bs_{size}.json.gz").write_bytes(gzip.compress(capture([NODES[: size - 4]], [size])))
+    given = [str(tmp_path / "run.json"), "--graph-capture", str(tmp_path / "captures")]
+    shown = run_etq("ops", *given, "--limit", "50")
+    assert shown.exit_code == 0
+    assert "26 of 26 events in 1 launch of" in shown.stderr
+    assert "aten::rope" in shown.stdout
+    stored = run_etq("ingest", *given, str(tmp_path / "run.json"), "--db", str(tmp_path / "t.duckdb"))
+    assert "--graph-capture goes with one file" in stored.stderr
+
+
 NOTHING = (None, None, None)
 NODES = layers(4)
 
@@ -59,7 +132,7 @@ def test_each_kernel_has_the_op_that_recorded_it_in_each_launch() -> None:
         assert ops(warehouse) == truth(NODES) * 3
         found = findings(warehouse)
         assert found == {
-            "graph capture": "78 of 78 events in 3 launches of graphs have the ops that recorded them"
+            "graph capture": "78 of 78 events in 3 launches of graphs are matched to launches that were recorded (score 1.00)"
         }
         calls = dict(warehouse.rows("SELECT name, calls FROM key_averages($capture)", capture="bytes")[1])
         assert calls["aten::rope"] == 12
@@ -85,7 +158,9 @@ def test_kernels_that_could_be_each_others_have_no_op() -> None:
     nodes = [*NODES[:2], side, *NODES[2:]]
     swapped = [*NODES[:3], side, *NODES[3:]]
     with opened(launches([swapped]), capture([nodes])) as warehouse:
-        expected = [NOTHING if node in (side, NODES[2]) else row for node, row in zip(swapped, truth(swapped), strict=True)]
+        expected = [
+            NOTHING if node in (side, NODES[2]) else row for node, row in zip(swapped, truth(swapped), strict=True)
+        ]
         assert ops(warehouse) == expected
 
 
@@ -110,7 +185,9 @@ def test_kernels_that_were_not_recorded_have_no_op() -> None:
     other = Node(50, "other", "aten::other")
     nodes = [*NODES[:5], other, *NODES[5:]]
     with opened(launches([nodes]), capture([NODES])) as warehouse:
-        assert ops(warehouse) == [NOTHING if node is other else row for node, row in zip(nodes, truth(nodes), strict=True)]
+        assert ops(warehouse) == [
+            NOTHING if node is other else row for node, row in zip(nodes, truth(nodes), strict=True)
+        ]
 
 
 def test_a_layer_less_leaves_in_doubt_which() -> None:
@@ -127,12 +204,18 @@ def test_a_foreign_capture_gives_nothing() -> None:
     with opened(launches([NODES]), capture([foreign])) as warehouse:
         assert ops(warehouse) == [NOTHING] * len(NODES)
         # Four products, the embedding and the head have the names.
-        assert findings(warehouse)["graph not matched"].endswith("capture_32_FULL has launches of the names of too few (score 0.23)")
+        assert findings(warehouse)["graph not matched"].endswith(
+            "capture_32_FULL has launches of the names of too few (score 0.23)"
+        )
 
 
 def test_the_batch_decides_between_equal_recordings() -> None:
     recorded = capture([NODES, NODES, NODES], [64, 32, 16])
-    labels = ["execute_context_0(0)_generation_20(20)", "step[DECODE bs=64]", "execute_5_context_0(sq0)_generation_5(sq5)"]
+    labels = [
+        "execute_context_0(0)_generation_20(20)",
+        "step[DECODE bs=64]",
+        "execute_5_context_0(sq0)_generation_5(sq5)",
+    ]
     with opened(launches([NODES] * 3, labels), recorded) as warehouse:
         assert ops(warehouse) == truth(NODES, 32) + truth(NODES, 64) + truth(NODES, 16)
 
@@ -159,7 +242,11 @@ def test_launches_without_names_need_certain_order_and_number() -> None:
     unnamed = capture([NODES], is_named=False)
     with opened(launches([NODES]), unnamed) as warehouse:
         assert ops(warehouse) == truth(NODES)
-    for run in (NODES[1:], [*NODES[:-1], in_stream(NODES[-1], 8)], layers(4, ("norm", "add", "gemm", "add", "norm", "add"))):
+    for run in (
+        NODES[1:],
+        [*NODES[:-1], in_stream(NODES[-1], 8)],
+        layers(4, ("norm", "add", "gemm", "add", "norm", "add")),
+    ):
         with opened(launches([run]), unnamed) as warehouse:
             assert ops(warehouse) == [NOTHING] * len(run)
 
