@@ -18,22 +18,55 @@ _MOST_CELLS: Final = 2**25
 def aligned(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]:
     """Return the launch of each kernel, -1 for none, and how many kernels could be matched.
 
-    `kernels` [n], `launches` [m] are numbers of names in order, `stream` [n] a number of each kernel's stream. The
-    longest common subsequence decides, then what is left is matched by name if there are as many of the name on both
-    sides: kernels of several streams may start in another order than they were recorded in. A kernel that several
+    `kernels` [n], `launches` [m] are numbers of names in order, `stream` [n] a number of each kernel's stream. Kernels
+    of a stream start in the order in which they were recorded, those of several streams in any. A kernel that several
     launches could be is in the number, but has no launch.
     """
+    if len(np.unique(stream)) > 1:
+        return _of_streams(kernels, launches, stream)
     if len(kernels) == len(launches) and bool((kernels == launches).all()):
-        found, count = np.arange(len(kernels)), len(kernels)
-    else:
-        first, last = _common(kernels, launches)
-        found = np.where(first == last, first, NONE)
-        left = np.flatnonzero(found == NONE)
-        rest = np.setdiff1d(np.arange(len(launches)), found)
-        places = _by_name(kernels[left], launches[rest])
-        found[left[places != NONE]] = rest[places[places != NONE]]
-        count = max(int((last != NONE).sum()), int((found != NONE).sum()))
-    found[_could_be_swapped(kernels, found, stream)] = NONE
+        return np.arange(len(kernels)), len(kernels)
+    first, last = _common(kernels, launches)
+    found = np.where(first == last, first, NONE)
+    # Runtimes may put independent nodes of a graph into another order.
+    left = np.flatnonzero(found == NONE)
+    rest = np.setdiff1d(np.arange(len(launches)), found)
+    places = _by_name(kernels[left], launches[rest])
+    found[left[places != NONE]] = rest[places[places != NONE]]
+    return found, max(int((last != NONE).sum()), int((found != NONE).sum()))
+
+
+def _of_streams(kernels: Whole, launches: Whole, stream: Whole) -> tuple[Whole, int]:
+    """Match kernels of several streams: each stream's are in order among the launches, which gives a first and a last
+    place to each kernel. Where one launch of its name is left between these, it is that; this narrows other places.
+    """
+    first, last = np.full(len(kernels), NONE, np.int64), np.full(len(kernels), NONE, np.int64)
+    streams = [np.flatnonzero(stream == number) for number in np.unique(stream).tolist()]
+    for rows in streams:
+        first[rows], last[rows] = _common(kernels[rows], launches)
+    is_recorded = (first != NONE) & (last != NONE)
+    streams = [rows[is_recorded[rows]] for rows in streams]
+    free = {name: np.flatnonzero(launches == name) for name in np.unique(kernels).tolist()}
+    count = sum(min(int((kernels[is_recorded] == name).sum()), len(places)) for name, places in free.items())
+    found = np.full(len(kernels), NONE, np.int64)
+    waiting = np.flatnonzero(is_recorded).tolist()
+    while waiting:
+        still = []
+        for row in waiting:
+            places = free[int(kernels[row])]
+            begin, end = np.searchsorted(places, [first[row], last[row] + 1]).tolist()
+            if end - begin == 1:
+                found[row] = first[row] = last[row] = places[begin]
+                free[int(kernels[row])] = np.delete(places, begin)
+            else:
+                still.append(row)
+        if len(still) == len(waiting):
+            break
+        waiting = still
+        for rows in streams:
+            steps = np.arange(len(rows))
+            first[rows] = np.maximum.accumulate(first[rows] - steps) + steps
+            last[rows] = np.minimum.accumulate((last[rows] - steps)[::-1])[::-1] + steps
     return found, count
 
 
@@ -103,23 +136,3 @@ def _by_name(a: Whole, b: Whole) -> Whole:
     theirs = theirs[np.lexsort((occurrences(b[theirs]), b[theirs]))]
     found[ours] = theirs
     return found
-
-
-def _could_be_swapped(kernels: Whole, found: Whole, stream: Whole) -> Whole:
-    """Return the kernels for which another kernel of the same name, in another stream, could be exchanged: the order
-    within each stream would be the same.
-    """
-    matched = np.flatnonzero(found != NONE)
-    if not len(matched) or (stream[matched] == stream[matched[0]]).all():
-        return matched[:0]
-    before, after = np.full(len(found), NONE, np.int64), np.full(len(found), 2**62, np.int64)
-    order = matched[np.argsort(stream[matched], kind="stable")]
-    is_same = stream[order[1:]] == stream[order[:-1]]
-    before[order[1:][is_same]], after[order[:-1][is_same]] = found[order[:-1][is_same]], found[order[1:][is_same]]
-    swapped = np.zeros(len(found), np.bool_)
-    for name in np.unique(kernels[matched]).tolist():
-        rows = matched[kernels[matched] == name]
-        fits = (before[rows][:, None] < found[rows]) & (found[rows] < after[rows][:, None])
-        fits &= stream[rows][:, None] != stream[rows]
-        swapped[rows[(fits & fits.T).any(axis=1)]] = True
-    return np.flatnonzero(swapped)
