@@ -94,12 +94,13 @@ class Recorder:
 
     def label(self, row: int) -> str:
         """Return the name of a slice."""
-        _, name = self.slices.kinds[int(self.slices.kind[row])]
-        return name
+        kind = self.slices.kinds[int(self.slices.kind[row])]
+        return str(kind[1])
 
     def path_of(self, launch: int, since: int) -> list[int]:
         """Return the ops and modules that a launch was recorded in, as rows from the innermost to the outermost."""
-        path, row = [], int(self.above[launch])
+        path: list[int] = []
+        row = int(self.above[launch])
         while row != NONE and self._starts[row] >= since and len(path) < _DEEPEST:
             path.append(row)
             row = int(self.above[row])

@@ -25,7 +25,7 @@ def opened(run: bytes, *captures: bytes) -> Warehouse:
     return open_ephemeral(run, graph_captures=captures)[0]
 
 
-def ops(warehouse: Warehouse) -> list[tuple[int | None, str | None, str | None]]:
+def ops(warehouse: Warehouse) -> list[tuple[tuple[int, int] | None, str | None, str | None]]:
     """Return for each kernel in the order of starts the node and batch of its op's input, the op and the module."""
     query = """
         SELECT a.shapes, s.label, m.label
