@@ -111,7 +111,7 @@ def _process_for(connection: duckdb.DuckDBPyConnection, files: Sequence[FileToSt
     """Start a process that reads a batch's only file, if it is a large trace of new content."""
     match files:
         case [FileToStore() as file] if _unpacked_bytes(file.source) > SMALL and is_for_other_process(file.source):
-            if not file.options.graph_captures and not _known(connection, [file]):
+            if not _known(connection, [file]):
                 # Without processes or room for files, as the system's limits have it, the file is read here.
                 with suppress(OSError):
                     return OtherProcess(file.source)
@@ -137,7 +137,7 @@ def _read_ahead(
 
 
 def _read(file: FileToStore) -> Tables:
-    return list(read_capture(file.source.content, file.source.uri, file.options.clock_bits, file.options.recorded))
+    return list(read_capture(file.source.content, file.source.uri, file.options.clock_bits))
 
 
 def _batches(files: Iterable[FileToStore | EtqError]) -> Iterator[list[FileToStore | EtqError]]:
@@ -201,7 +201,6 @@ class _Stored:
         found = options.discovered
         return (
             self.is_pruned
-            or bool(options.graph_captures)
             or (options.name, options.captured_at, options.debug_buffer) != (None, None, None)
             or bool(options.metrics or found.metrics)
             or options.clock_bits not in (None, self.clock_bits)
