@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
 
+from etq.errors import FormatError
 from etq.ingest.etdump.containers import dumps_in_log, is_etdump, is_text
 from etq.ingest.prof_result.blocks import is_prof_result
 
@@ -18,6 +19,8 @@ BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 HEAD: Final = 2**18
 
 Reading = Iterator[tuple[str, pa.RecordBatch]]
+# Bytes and names of traces of the capture of graphs.
+Recorded = Sequence[tuple[Any, str]]
 
 
 def is_json(data: Any) -> bool:
@@ -32,16 +35,16 @@ def _begins_etdump(head: bytes) -> bool:
 
 
 # Each reader is imported only when a file of its format is read.
-def _etdump(data: Any, path: str, clock_bits: int | None) -> Reading:
+def _etdump(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> Reading:
     from etq.ingest.etdump.reader import read_etdump
 
     return read_etdump(data, path, clock_bits)
 
 
-def _torch_trace(data: Any, path: str, _: int | None) -> Reading:
+def _torch_trace(data: Any, path: str, _: int | None, recorded: Recorded = ()) -> Reading:
     from etq.ingest.trace.reader import read_torch_trace
 
-    return read_torch_trace(data, path)
+    return read_torch_trace(data, path, recorded)
 
 
 def _begins_trace(head: bytes) -> bool:
@@ -50,7 +53,7 @@ def _begins_trace(head: bytes) -> bool:
     return is_json(head) and begins_trace(head, len(head) < HEAD)
 
 
-def _prof_result(data: Any, path: str, clock_bits: int | None) -> Reading:
+def _prof_result(data: Any, path: str, clock_bits: int | None, _: Recorded = ()) -> Reading:
     from etq.ingest.prof_result.reader import read_prof_result
 
     return read_prof_result(data, path, clock_bits)
@@ -62,7 +65,7 @@ class CaptureFormat:
 
     is_of: Callable[[Any], bool]  # whether a file's bytes may begin a file of this format
     begins: Callable[[bytes], bool]  # whether they surely do, for files of folders
-    read: Callable[[Any, str, int | None], Reading]
+    read: Callable[[Any, str, int | None, Recorded], Reading]
     endings: tuple[str, ...]  # file name endings that folder searches accept; a capture's name lacks them
 
 
@@ -75,16 +78,19 @@ FORMATS: Final = {
 }
 
 
-def read_capture(data: Any, path: str, clock_bits: int | None = None) -> Reading:
+def read_capture(data: Any, path: str, clock_bits: int | None = None, recorded: Recorded = ()) -> Reading:
     """Read a profiling file and yield pairs of base table and rows, without the key `capture_id`.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages; `clock_bits` (32 or 64) is the
-    width of the clock's counter, if known. The table `captures` has one row, which names the format.
+    width of the clock's counter, if known; `recorded` are traces of the capture of a trace's graphs. The table
+    `captures` has one row, which names the format.
 
     Raises `FormatError`, naming the byte, for files that are damaged, truncated or not a profiling file.
     """
-    for each in FORMATS.values():
+    for name, each in FORMATS.items():
         if each.is_of(data):
-            return each.read(data, path, clock_bits)
+            if recorded and name != "torch_trace":
+                raise FormatError(path, "not a PyTorch trace; a graph capture goes with traces only")
+            return each.read(data, path, clock_bits, recorded)
     # ETDump's reader recognizes logs that contain dumps, and explains what else a file may be.
     return _etdump(data, path, clock_bits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -24,7 +25,7 @@ GUESSED = "Which nodes delegates took of ops that became several is a guess wher
 @run_options("typical")
 @warehouse_option
 @unit_option(None)
-@file_options
+@partial(file_options, without=["graph_capture"])
 @click.option("--pte", metavar="FILE", help="For a file: its program, which shows the kernels that run.")
 @total_option
 @output_options

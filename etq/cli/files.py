@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +22,7 @@ from etq.cli.options import classes_option, output_options, step_options, unit_o
 from etq.cli.targets import (
     file_options,
     findings_of,
+    graph_capture_option,
     open_existing,
     open_file,
     pop_file_options,
@@ -46,7 +48,7 @@ OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
 
 @main.command()
 @click.argument("file", metavar="FILE", type=str, required=False)
-@file_options
+@partial(file_options, without=["graph_capture"])
 @click.option("--repeats", type=click.Choice(["all", "last"]), help="Occurrences in a run: all, or only the last.")
 @click.option("--all", "everything", is_flag=True, help="Show OPERATOR_CALL rows too.")
 @unit_option("ms")
@@ -129,6 +131,7 @@ def inspect(
 @click.option("--clock-bits", type=click.Choice(["32", "64"]), help="Width of the clock's counter in bits.")
 @click.option("--etrecord", metavar="FILE", help="The ETRecord of the files' program; it is ingested and linked.")
 @click.option("--pte", metavar="FILE", help="The files' program; it is ingested and linked.")
+@graph_capture_option("With one trace only")
 @click.option("--debug-buffer", metavar="FILE", help="Debug buffer with the logged values; with one file only.")
 @click.option("--values", is_flag=True, help="Keep the values themselves, not only their statistics.")
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
@@ -146,6 +149,7 @@ def ingest(
     clock_bits: str | None,
     etrecord: str | None,
     pte: str | None,
+    graph_capture: tuple[str, ...] | None,
     debug_buffer: str | None,
     values: bool,
     verbose: bool,
@@ -170,14 +174,12 @@ def ingest(
     """
     from etq.warehouse.warehouse import open
 
-    if name is not None and len(files) > 1:
-        raise click.UsageError("--name goes with one file")
-    if debug_buffer is not None and len(files) > 1:
-        raise click.UsageError("--debug-buffer goes with one file")
+    of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
+    for option, value in of_one.items():
+        if value is not None and len(files) > 1:
+            raise click.UsageError(f"--{option} goes with one file")
     if values and debug_buffer is None:
         raise click.UsageError("--values goes with --debug-buffer")
-    if metrics and len(files) > 1:
-        raise click.UsageError("--metrics goes with one file")
     if verbose and quiet:
         raise click.UsageError("--verbose and --quiet don't go together")
     if job is not None and labels.setdefault("job", job) != job:
@@ -204,8 +206,9 @@ def ingest(
             printed = _Printed(warehouse, len(files), bool(links), verbose=verbose, quiet=quiet)
             _ingest_many(warehouse, files, links, printed, ingest_options)
         else:
-            printed = _Printed(warehouse, 1, bool(links) or bool(debug_buffer), verbose=verbose, quiet=quiet)
+            printed = _Printed(warehouse, 1, bool(links or debug_buffer or graph_capture), verbose=verbose, quiet=quiet)
             options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
+            options_of_one["graph_captures"] = graph_capture or ()
             _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
         if job is not None and not quiet:
             note_ranks(warehouse, job)

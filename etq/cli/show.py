@@ -11,7 +11,7 @@ from etq import catalog
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, pop_file_options
+from etq.cli.targets import file_options, not_for, pop_file_options
 from etq.errors import EtqError
 from etq.render.writers import write
 
@@ -72,7 +72,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
             write(warehouse, f"FROM {call}", format, output, force=force, **values)
 
     text = f"{view.text}\n\nColumns: {', '.join(column.name for column in view.columns)}."
-    decorated = output_options(warehouse_option(file_options(command, names) if is_of_file else command))
+    decorated = output_options(
+        warehouse_option(file_options(command, [*names, *not_for(view.name)]) if is_of_file else command)
+    )
     for parameter in reversed(view.parameters):
         if parameter.default is None:
             decorated = click.argument(parameter.name)(decorated)

@@ -136,7 +136,8 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
         for link, option in ((RECORD, "etrecord"), (PROGRAM, "pte")):
             if kinds.count(link) == 1:
                 at = kinds.index(link)
-                read_options = replace(read_options, **{option: captures[at]})
+                given: dict[str, Any] = {option: captures[at]}
+                read_options = replace(read_options, **given)
                 return _of_capture(captures[1 - at], db, read_options, style)
         return _of_two(captures[0], captures[1], db, read_options.etrecord, style)
     if kinds[0] in (RECORD, PROGRAM):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
+from etq import catalog
 from etq.choices import UNITS
 from etq.cli.options import Command, classes_option
 from etq.errors import EtqError, QueryError, printable
@@ -32,6 +33,7 @@ class FileOptions:
     etrecord: str | None = None
     debug_buffer: str | None = None
     pte: str | None = None
+    graph_capture: tuple[str, ...] | None = None
 
 
 def file_options(command: Command, without: Collection[str] = ()) -> Command:
@@ -44,10 +46,27 @@ def file_options(command: Command, without: Collection[str] = ()) -> Command:
         "time_scale": click.option(
             "--time-scale", type=click.Choice(UNITS), help="For a file: unit of one tick.  [default: ns]"
         ),
+        "graph_capture": graph_capture_option("For a trace"),
     }.items():
         if name not in without:
             command = option(command)
     return classes_option(command)
+
+
+def not_for(view: str) -> Collection[str]:
+    """Return the options of `file_options` that no file of a view's formats takes."""
+    return ["graph_capture"] if catalog.named(view).needs[:1] == ("dump",) else []
+
+
+def graph_capture_option(what: str) -> Callable[[Command], Command]:
+    """Return the option for traces of the capture of graphs."""
+    return click.option(
+        "--graph-capture",
+        metavar="TRACE",
+        multiple=True,
+        callback=lambda context, parameter, files: files or None,
+        help=f"{what}: trace of the capture of its CUDA or HIP graphs, or a folder; may be repeated.",
+    )
 
 
 def pop_file_options(options: dict[str, Any]) -> FileOptions:
@@ -68,6 +87,7 @@ def open_file(file: str, read_options: FileOptions, views: Iterable[str] = ()) -
             etrecord=read_options.etrecord,
             debug_buffer=read_options.debug_buffer,
             program=read_options.pte,
+            graph_captures=read_options.graph_capture or (),
         )
     report_findings(warehouse, capture.capture_id)
     return warehouse, capture

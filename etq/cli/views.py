@@ -20,7 +20,7 @@ from etq.cli.options import (
     warehouse_option,
 )
 from etq.cli.showing import show_view
-from etq.cli.targets import file_options, pop_file_options
+from etq.cli.targets import file_options, not_for, pop_file_options
 
 
 def command_of(name: str, command: ViewCommand) -> click.Command:
@@ -75,7 +75,7 @@ def _taken(view: str, options: dict[str, Any], choice: str) -> dict[str, Any]:
 def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[..., None]:
     """Add the argument and the options; those that are added last are first in the help text."""
     parameters = _parameters(command.view)
-    decorated: Callable[..., None] = warehouse_option(file_options(show))
+    decorated: Callable[..., None] = warehouse_option(file_options(show, not_for(command.view)))
     decorated = unit_option(None)(decorated) if "unit" in parameters else decorated
     decorated = output_options(decorated, has_wide="wide" in command.options)
     if command.sums:

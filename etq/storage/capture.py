@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from mmap import mmap
 from typing import Final
 
 import duckdb
@@ -22,6 +23,7 @@ from etq.errors import WarehouseError
 from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.registry import read_capture
 from etq.storage.inserting import insert, insert_captures, set_aside
+from etq.storage.large_file import LargeFile
 from etq.storage.linking import link, link_many
 from etq.storage.naming import check_name, check_name_is_free, free_name
 from etq.storage.sources import Source
@@ -63,6 +65,7 @@ class Options:
     keep_values: bool = False
     discovered: Discovered = field(default_factory=Discovered)
     metrics: tuple[Source, ...] = ()
+    graph_captures: tuple[Source, ...] = ()
 
     def __post_init__(self) -> None:
         check_labels(self.labels)
@@ -72,6 +75,11 @@ class Options:
             raise WarehouseError(f"no time scale {self.time_scale!r}; known are {', '.join(UNITS)}")
         if self.clock_bits not in (None, 32, 64):
             raise WarehouseError(f"a clock of {self.clock_bits} bits; known are 32 and 64")
+
+    @property
+    def recorded(self) -> list[tuple[bytes | mmap | LargeFile, str]]:
+        """The bytes and names of the traces of the capture of graphs."""
+        return [(source.content, source.uri) for source in self.graph_captures]
 
 
 @dataclass(frozen=True)
@@ -127,13 +135,13 @@ def store(
             name = options.name
             check_name_is_free(connection, "captures", name, 0)
         if reading is None:
-            reading = read_capture(source.content, source.uri, options.clock_bits)
+            reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
         [capture_id] = store_new(connection, [new_capture(name, source, options, reading)], links)
         return capture_id, True
     [(capture_id, name, clock_bits)] = known
     if options.name is not None:
         check_name_is_free(connection, "captures", options.name, capture_id)
-    is_other = options.clock_bits not in (None, clock_bits)
+    is_other = options.clock_bits not in (None, clock_bits) or bool(options.graph_captures)
     if is_other or options.debug_buffer is not None or is_pruned(connection, capture_id):
         _read_again(connection, capture_id, name, source, options)
     _update_capture(connection, capture_id, options)
@@ -376,7 +384,7 @@ def _read_again(
     again = replace(
         options, name=name, captured_at=captured_at, time_scale=time_scale, clock_bits=options.clock_bits or clock_bits
     )
-    reading = read_capture(source.content, source.uri, again.clock_bits)
+    reading = read_capture(source.content, source.uri, again.clock_bits, again.recorded)
     # The capture's labels stay; the caller sets those of the options.
     capture = NewCapture(name, source, again, {}, reading)
     insert_new(connection, {capture_id: capture}, lambda table, _: table in staying)

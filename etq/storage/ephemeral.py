@@ -32,7 +32,7 @@ def load_ephemeral(database: Callable[[], duckdb.DuckDBPyConnection], source: So
     `database` is called, and returns a connection as of `defining`, when the first rows are ready.
     """
     source.start_hashing()
-    reading = read_capture(source.content, source.uri, options.clock_bits)
+    reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
     first = [*islice(reading, 1)]
     connection = database()
     # An ETDump's events are queried where they were decoded. A trace's events are inserted: views join them by time,
@@ -75,7 +75,7 @@ def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: 
     views = {
         name for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()
     }
-    reading = read_capture(source.content, source.uri, options.clock_bits)
+    reading = read_capture(source.content, source.uri, options.clock_bits, options.recorded)
     zero_copy = EVENTS in views
     read = _load(connection, 2, reading, source, options, lambda table, rows: _is_in_place(table, rows, zero_copy))
     for table, rows in read.items():

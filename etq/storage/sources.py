@@ -8,6 +8,7 @@ import shutil
 import stat
 import tempfile
 import weakref
+from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import file_digest, sha256
 from pathlib import Path
@@ -129,3 +130,20 @@ def _copied(file: BinaryIO, path: str) -> Source:
         shutil.copyfileobj(file, copy, _AT_ONCE)
         copy.flush()
         return Source(mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ), path, os.dup(copy.fileno()))
+
+
+def traces_of(files: Iterable[str | os.PathLike[str] | bytes]) -> tuple[Source, ...]:
+    """Return traces, given by their paths or bytes; of a folder, those in it.
+
+    Raises `FormatError` for a file that can't be read, and for a folder without traces.
+    """
+    found: list[Source] = []
+    for file in files:
+        if isinstance(file, bytes) or not os.path.isdir(file):
+            found.append(source_of(file))
+            continue
+        paths = sorted(path for path in Path(file).iterdir() if path.name.endswith((".json", ".json.gz")))
+        if not paths:
+            raise FormatError(displayed(os.fspath(file)), "has no traces (.json, .json.gz)")
+        found += map(source_of, paths)
+    return tuple(found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from threading import Thread
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
@@ -34,6 +34,7 @@ def open_ephemeral(
     etrecord: str | os.PathLike[str] | None = None,
     debug_buffer: str | os.PathLike[str] | None = None,
     program: str | os.PathLike[str] | None = None,
+    graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
 ) -> tuple[Warehouse, Capture]:
     """Load one file (or its bytes) into a warehouse in memory, which has tables and views as queries name them.
 
@@ -58,10 +59,16 @@ def open_ephemeral(
     try:
         from etq.storage.capture import Options
         from etq.storage.ephemeral import load_ephemeral
-        from etq.storage.sources import source_of
+        from etq.storage.sources import source_of, traces_of
 
         buffer = None if debug_buffer is None else source_of(debug_buffer)
-        options = Options(time_scale=time_scale, clock_bits=clock_bits, debug_buffer=buffer, keep_values=True)
+        options = Options(
+            time_scale=time_scale,
+            clock_bits=clock_bits,
+            debug_buffer=buffer,
+            keep_values=True,
+            graph_captures=traces_of(graph_captures),
+        )
         rows = load_ephemeral(database, source_of(source), options)
     finally:
         connection = creation.result()

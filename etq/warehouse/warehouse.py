@@ -335,6 +335,7 @@ class Warehouse(Views):
         metrics: Sequence[str | os.PathLike[str] | bytes] = (),
         etrecord: str | os.PathLike[str] | bytes | None = None,
         pte: str | os.PathLike[str] | bytes | None = None,
+        graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
     ) -> Capture:
         """Ingest a profiling file (or its bytes): all of it, or, at an error, nothing.
 
@@ -355,6 +356,8 @@ class Warehouse(Views):
         metrics       files of metrics (or their bytes), as for `ingest_metrics`
         etrecord      the ETRecord of its program (or its bytes), which is ingested and linked, as with `ingest_record`
         pte           its program (or its bytes), which is ingested and linked, as with `ingest_program`
+        graph_captures  of a trace: traces of the capture of its CUDA or HIP graphs (or their bytes, or folders), from
+                      which the graphs' kernels get their ops and modules
 
         Labels of `labels` have precedence over those of the sidecar, these over those of the path, these over those of
         git. For a capture that is already stored, only `labels` replace existing labels.
@@ -367,7 +370,7 @@ class Warehouse(Views):
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
         from etq.storage.records import store_program, store_record
-        from etq.storage.sources import source_of
+        from etq.storage.sources import source_of, traces_of
 
         if keep_values and debug_buffer is None:
             raise WarehouseError("keep_values goes with debug_buffer, the file that values are read from")
@@ -382,6 +385,7 @@ class Warehouse(Views):
             keep_values=keep_values,
             discovered=discover(None if isinstance(source, bytes) else os.fspath(source), label_from, of_git, sidecar),
             metrics=tuple(map(source_of, metrics)),
+            graph_captures=traces_of(graph_captures),
         )
         program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -28,27 +28,58 @@ _events: Final = msgspec.json.Decoder(list[InputsEvent], strict=False)
 _event: Final = msgspec.json.Decoder(InputsEvent, strict=False)
 
 
-def inputs_of(entries: Entries, at: Whole, run: Whole) -> LazyBatch:
-    """Return the table `op_arguments` of the entries at these positions; `run` has the run of each."""
-    return LazyBatch(_OP_ARGUMENTS, partial(_rows, entries, at, run))
+class ArgumentsOf(NamedTuple):
+    """Events that have the inputs of other files' ops: the positions of these, the events, and their runs."""
+
+    at: list[int]
+    event: list[int]
+    run: list[int]
 
 
-def _rows(entries: Entries, at: Whole, run: Whole) -> pa.RecordBatch:
-    order = np.argsort(at, kind="stable")
+def inputs_of(entries: Entries, at: Whole, run: Whole, added: Sequence[tuple[Entries, ArgumentsOf]] = ()) -> LazyBatch:
+    """Return the table `op_arguments` of the entries at these positions; `run` has the run of each. `added` are events
+    with inputs of other files.
+    """
+    parts = [(entries, at, at, run)]
+    for others, given in added:
+        others_at, event, runs = (np.array(each, np.int64) for each in given)
+        parts.append((others, others_at, event, runs))
+    return LazyBatch(_OP_ARGUMENTS, partial(_rows, parts))
+
+
+def inputs_at(entries: Entries, at: Whole) -> list[tuple[bytes, ...] | None]:
+    """Return shapes, types, strides and values of the inputs of the entries at these positions, as they are written."""
     written = Numbered()
-    codes = array("q")
-    entries.decode(Part(at[order], _events, _event.decode, lambda events: codes.extend(_codes(events, written))))
-    in_order = np.empty(len(at), np.int64)
-    in_order[order] = codes
-    places = np.flatnonzero(in_order != NONE)
+    codes = _codes_at(entries, at, written)
+    values = [*written]
+    return [None if code == NONE else values[code] for code in codes.tolist()]
+
+
+def _rows(parts: Sequence[tuple[Entries, Whole, Whole, Whole]]) -> pa.RecordBatch:
+    written = Numbered()
+    codes = np.concatenate([_codes_at(entries, at, written) for entries, at, _, _ in parts])
+    event, run = (np.concatenate([part[place] for part in parts]) for place in (2, 3))
+    places = np.flatnonzero(codes != NONE)
+    if len(parts) > 1:
+        places = places[np.lexsort((event[places], run[places]))]
     columns = [*zip(*written, strict=True)] or [()] * len(_WRITTEN)
     return batch(
-        {"run_index": numbers(run[places].astype(np.int32)), "event_index": numbers(at[places].astype(np.int32))}
+        {"run_index": numbers(run[places].astype(np.int32)), "event_index": numbers(event[places].astype(np.int32))}
         | {
-            name: encoded(texts_of(value or None for value in values), in_order[places], is_large=True)
+            name: encoded(texts_of(value or None for value in values), codes[places], is_large=True)
             for name, values in zip(_WRITTEN, columns, strict=True)
         }
     )
+
+
+def _codes_at(entries: Entries, at: Whole, written: Numbered) -> Whole:
+    """Return the number in `written` of the inputs of the entries at these positions; -1 without shapes."""
+    places, back = np.unique(at, return_inverse=True)
+    codes = array("q")
+    entries.decode(
+        Part(places.astype(np.int64), _events, _event.decode, lambda events: codes.extend(_codes(events, written)))
+    )
+    return np.array(codes, np.int64)[back] if len(places) else np.zeros(0, np.int64)
 
 
 def _codes(events: Sequence[InputsEvent], written: Numbered) -> list[int]:

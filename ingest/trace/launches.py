@@ -109,18 +109,18 @@ def around_of(classes: Sequence[Class], kind: Whole, parent: Whole) -> Iterator[
         yield name, nearest(parent, are(kind, [holds(each) for each in classes]))
 
 
-def _is_module(each: Class) -> bool:
+def is_module(each: Class) -> bool:
     return each.activity == "module" or each.purpose == "module"
 
 
 def is_node(each: Class) -> bool:
     is_communication = each.activity == "annotation" and each.purpose == "communication"
-    return _is_module(each) or each.activity in ("op", "python", "step") or is_communication
+    return is_module(each) or each.activity in ("op", "python", "step") or is_communication
 
 
 _AROUND: Final[Mapping[str, Callable[[Class], bool]]] = {
     "op_index": lambda each: each.activity == "op",
-    "module_index": _is_module,
+    "module_index": is_module,
     "node_index": is_node,
     "annotation_index": lambda each: each.activity in ("annotation", "step"),
 }

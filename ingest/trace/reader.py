@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import PurePath
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import pyarrow as pa
@@ -22,6 +22,9 @@ from etq.ingest.trace.devices import device_rows
 from etq.ingest.trace.rows import trace_rows
 from etq.ingest.trace.scanner import DistributedInfo, PlainEvent, ProcessGroup, Trace, TraceEvent
 from etq.ingest.trace.types import Entries
+
+if TYPE_CHECKING:
+    from etq.ingest.trace.recordings import Recorder
 
 T = TypeVar("T")
 
@@ -41,25 +44,22 @@ _event: Final = msgspec.json.Decoder(TraceEvent, strict=False)
 _plain: Final = msgspec.json.Decoder(PlainEvent, strict=False)
 
 
-def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch]]:
+def read_torch_trace(
+    data: Any, path: str, recorded: Sequence[tuple[Any, str]] = ()
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Read a trace and yield pairs of base table and rows, without the key `capture_id`, which the warehouse assigns.
 
     `data` is the file's bytes (or a memory map of it), `path` its name for messages. Each profiler step is a run; all
     events outside of steps are one further run. Events without a duration, with impossible times or with other phases
     than slices are reported in `findings`. Rank, world size, process groups and worker become labels, if the file or
-    its name has them. The time at which the recording began is `captured_at`, if the file has it.
+    its name has them. The time at which the recording began is `captured_at`, if the file has it. `recorded` are the
+    bytes and names of traces of the capture of graphs: kernels of the graphs get the ops and modules from there.
 
     Raises `FormatError` for anything but a JSON trace, for damaged or absurdly packed gzip.
     """
     entries = Entries(data, path)
-    collecting = gc.isenabled()
-    # A trace's objects don't refer to each other in cycles.
-    gc.disable()
-    try:
-        columns, trace = _decoded(entries)
-    finally:
-        if collecting:
-            gc.enable()
+    columns, trace = _decoded_without_cycles(entries)
+    recorders = [_recorder(*each) for each in recorded]
     labels = _labels_of(trace.distributedInfo)
     if (named := WORKER.fullmatch(PurePath(path).name)) is not None:
         labels["worker"] = named[1]
@@ -68,7 +68,26 @@ def read_torch_trace(data: Any, path: str) -> Iterator[tuple[str, pa.RecordBatch
     devices = _devices(trace, columns)
     if devices is not None:
         yield "trace_devices", devices
-    yield from trace_rows(columns, entries, _value_of(int, trace.baseTimeNanoseconds) or 0)
+    yield from trace_rows(columns, entries, _value_of(int, trace.baseTimeNanoseconds) or 0, recorders)
+
+
+def _recorder(data: Any, path: str) -> Recorder:
+    """Return what a trace of the capture of graphs recorded."""
+    from etq.ingest.trace.recordings import Recorder
+
+    entries = Entries(data, path)
+    return Recorder(_decoded_without_cycles(entries)[0], entries, PurePath(path).name)
+
+
+def _decoded_without_cycles(entries: Entries) -> tuple[TraceColumns, Trace]:
+    collecting = gc.isenabled()
+    # A trace's objects don't refer to each other in cycles.
+    gc.disable()
+    try:
+        return _decoded(entries)
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _labels_of(written: msgspec.Raw) -> dict[str, str]:

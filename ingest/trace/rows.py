@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -27,17 +27,27 @@ from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.types import Entries
 from etq.ingest.trace.waits import OfDevices, wait_columns
 
+if TYPE_CHECKING:
+    from etq.ingest.trace.recordings import Recorder
+
 Whole = npt.NDArray[np.int64]
 # How many rows a batch has.
 _BATCH: Final = 2**17
 
 
-def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
+def trace_rows(
+    columns: TraceColumns, entries: Entries, base: int, recorders: Sequence[Recorder] = ()
+) -> Iterator[tuple[str, pa.RecordBatch | LazyBatch]]:
     """Yield the tables of a trace, including `captures` and `findings`. `entries` reads the JSON of single events.
-    `base` is the time from which the trace's times count, in nanoseconds since 1970.
+    `base` is the time from which the trace's times count, in nanoseconds since 1970. `recorders` have what the kernels
+    of graphs belong to.
     """
     columns.finish()
     slices = Slices(columns, unknown_work(columns, entries))
+    if recorders:
+        from etq.ingest.trace.graphs import add_recorded
+
+        add_recorded(columns, slices, entries, recorders)
     classes = with_communication(slices.classes, slices.is_launched_within)
     if unknown := unknown_kernels(slices.kinds, classes, slices.kind, slices.elapsed):
         columns.find("unknown kernels", unknown)
@@ -55,11 +65,14 @@ def trace_rows(columns: TraceColumns, entries: Entries, base: int) -> Iterator[t
     yield "threads", _threads(columns)
     for rows in _trace_events(columns, slices, order):
         yield "trace_events", rows
-    steps = step_rows(slices.kinds, classes, slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
+    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
+    steps = step_rows(slices.kinds, classes, *(each[: slices.own] for each in places))
     if steps.num_rows:
         yield "trace_steps", steps
-    readable = order if not columns.plain else order[~np.isin(slices.at[order], [*columns.plain])]
-    yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable])
+    readable = order[order < slices.own]
+    if columns.plain:
+        readable = readable[~np.isin(slices.at[readable], [*columns.plain])]
+    yield "op_arguments", inputs_of(entries, slices.at[readable], slices.run[readable], slices.arguments)
     of_devices = order[slices.is_device[order]]
     is_launched = (slices.is_copy & (slices.call != NONE))[of_devices]
     calls = np.where(is_launched, slices.at[slices.call[of_devices]], NONE)

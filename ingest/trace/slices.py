@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,11 @@ from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.details import BEYOND, nanoseconds
+from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.scanner import NONE
+from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
 # The slice of the whole recording, which lies in no thread.
@@ -63,6 +65,10 @@ class Slices:
         self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
         self.run = self._runs()
         self.parent, self.overlap = self._nested(slack)
+        # How many slices are the file's own; others follow these.
+        self.own = len(self.at)
+        self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
+        self._recorded: tuple[Whole, Whole, Whole] | None = None
 
     @property
     def process(self) -> Whole:
@@ -73,13 +79,55 @@ class Slices:
     @cached_property
     def owners(self) -> Owners:
         """The op and the owner of each event of a device."""
-        return owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
+        found = owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
+        if self._recorded is not None:
+            rows, op, owner = self._recorded
+            found.op[rows], found.owner[rows] = op, owner
+        return found
 
     @property
     def calls(self) -> Calls:
         """The calls that each slice belongs to."""
-        places = (self.kind, self.thread, self.start, self.elapsed, self.parent, self.call)
+        call = self.call
+        if self._recorded is not None:
+            # What a graph's kernel was recorded in is nearer than what contains the launch of the graph.
+            call = call.copy()
+            call[self._recorded[0]] = NONE
+        places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
+
+    def extend(self, columns: TraceColumns, added: Added) -> None:
+        """Add slices that lie within calls that launch graphs; their kernels belong to them."""
+        if not added.parts:
+            return
+        at = np.arange(added.first_at, added.first_at + added.count)
+        numbers = {kind: number for number, kind in enumerate(self.kinds)}
+        kind = [
+            numbers.setdefault(recorder.kinds[each], len(numbers))
+            for recorder, rows, *_ in added.parts
+            for each in recorder.kind[rows].tolist()
+        ]
+        known = {
+            each: found
+            for recorder, *_ in added.parts
+            for each, found in zip(recorder.kinds, recorder.classes, strict=True)
+        }
+        self.classes = [*self.classes, *(known[each] for each in [*numbers][len(self.kinds) :])]
+        self.kinds = [*numbers]
+        call, start, elapsed, parent = (np.concatenate([part[place] for part in added.parts]) for place in range(2, 6))
+        for name, values in (
+            *(("at", at), ("kind", np.array(kind)), ("start", start), ("elapsed", elapsed), ("parent", parent)),
+            *(("thread", self.thread[call]), ("run", self.run[call]), ("overlap", elapsed)),
+            *(
+                (name, np.full(added.count, NONE))
+                for name in ("external", "correlation", "sequence", "forward", "call")
+            ),
+            *((name, np.zeros(added.count, np.bool_)) for name in ("is_device", "is_copy")),
+        ):
+            before = getattr(self, name)
+            setattr(self, name, np.concatenate([before, values.astype(before.dtype)]))
+        work, op, owner = (np.concatenate([part[place] for part in added.parts]) for place in range(6, 9))
+        self._recorded = work, op, owner
 
     def recorded_at(self, base: int) -> int | None:
         """Return when the recording began, in microseconds since 1970, by its own slice or else the first; None if the
@@ -150,6 +198,51 @@ class Slices:
         is_within = found != NONE
         parent[nested[is_within]] = nested[found[is_within]]
         return parent, overlap
+
+
+class Added:
+    """Slices to be added: of the calls that launch graphs, what their kernels were recorded in.
+
+    Each part has the slices that were recorded, their rows, and of each slice the call, start, ticks and parent; then
+    the kernels, the op and the owner of each, as rows; -1 for none.
+    """
+
+    def __init__(self, first: int, first_at: int) -> None:
+        """`first` is the row of the first slice, `first_at` its position among the file's entries and these."""
+        self.first, self.first_at, self.count = first, first_at, 0
+        self.parts: list[tuple[Any, ...]] = []
+
+    def add(self, slices: Slices, call: int, work: Whole, recorded: Slices, template: Template) -> int:
+        """Add the slices of one call; return the position of the first. They last a nanosecond for each that they
+        contain and one, within the call, and have none of its time.
+        """
+        first = self.first + self.count
+        size = len(template.rows)
+        start = np.arange(1, size + 1)
+        end = start + template.within + 1
+        start, end = (slices.start[call] + np.minimum(each, slices.elapsed[call]) for each in (start, end))
+        parent = np.where(template.parent == NONE, call, first + template.parent)
+        kernels = np.flatnonzero(template.owner != NONE)
+        op, owner = (
+            np.where(places[kernels] == NONE, NONE, first + places[kernels]) for places in (template.op, template.owner)
+        )
+        self.parts.append(
+            (recorded, template.rows, np.full(size, call), start, end - start, parent, work[kernels], op, owner)
+        )
+        self.count += size
+        return self.first_at + first - self.first
+
+
+class Template(NamedTuple):
+    """What each launch of a graph adds: rows of the recorded slices, from outer to inner, their parents as places, how
+    many each contains; of each kernel the op and the innermost slice, as places; -1 for none.
+    """
+
+    rows: Whole
+    parent: Whole
+    within: Whole
+    op: Whole
+    owner: Whole
 
 
 def are_nested(

@@ -12,7 +12,7 @@ CREATE TABLE threads (
 CREATE TABLE trace_events (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run: a profiler step
-    event_index INTEGER NOT NULL,  -- the event: its position in the file's list
+    event_index INTEGER NOT NULL,  -- the event: its position in the file's list; after these those that a graph's kernels were recorded in, from traces of its capture
     thread_index INTEGER NOT NULL,  -- the thread, in `threads`
     external_id BIGINT,  -- id of an op and of the events that it launched; for these often the correlation id, 0 or an older op's; NULL if there is none
     correlation_id BIGINT,  -- id that a runtime call shares with the device events that it launched; NULL if there is none
@@ -86,8 +86,8 @@ CREATE TABLE device_events (
     wait_stream BIGINT,  -- for a wait for a CUDA event (cuda_sync), the stream that the event was recorded in; below 0 for none; NULL for other events
     wait_correlation_id BIGINT,  -- correlation id of the call that recorded that CUDA event; below 0 for none; NULL for other events
     call_index INTEGER,  -- the call that launched it: of a runtime or driver, with the same correlation id, and of the same process if calls of the event's process have such ids; the last that starts no later than it, or else the first; NULL if the trace has none
-    op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; NULL if there is none
-    owner_index INTEGER,  -- the op or annotation (steps are annotations) that is nearest, found in the same way; NULL if there is neither
+    op_index INTEGER,  -- the op that its time belongs to: the innermost that contains its call in the call's thread; without a call, the first with the same external id, unless that is the correlation id; of a graph's kernel, if a trace of the capture tells, the op that recorded it; NULL if there is none
+    owner_index INTEGER,  -- the op or annotation (steps are annotations) that is nearest, found in the same way; of a graph's kernel, the op or module that recorded it; NULL if there is none
     wait_kind VARCHAR,  -- for what a kernel, copy or fill that lasts had waited before its start: launch_delay (its launch), stream_delay (the event before it in its stream), dependency (an event of another stream) or unknown_wait (nothing that the trace shows); for the record of a wait of the host for a CUDA event, synchronization; NULL if it isn't known, and for other events
     wait_index INTEGER,  -- the kernel, copy or fill for which it waited, until its end; NULL if it waited for its launch, and if there is none
     recorded_index INTEGER,  -- the event of another stream for which its stream waited by the trace's records (cuda_sync), before this event; NULL if there is none

@@ -13,14 +13,33 @@ self_times AS (
     WHERE o.owner_index IS NOT NULL
     GROUP BY o.owner_index
 ),
--- Device time counts at the runtime call that launched the work, or at the op if
--- the trace has no such call.
+-- Work of graphs whose capture was given: its owner lies within the call. Nothing is
+-- read for other traces.
+recorded AS (
+    SELECT o.event_index
+    FROM (
+        SELECT DISTINCT f.capture_id
+        FROM findings AS f
+        WHERE f.capture_id = capture_key AND f.rule = 'graph capture'
+    ) AS a
+    JOIN event_ticks AS e ON e.capture_id = a.capture_id
+    JOIN owners AS o ON o.owner_index = e.event_index
+    WHERE e.start_ticks > o.call_start_ticks
+),
+-- Device time counts at the runtime call that launched the work; at the op if the
+-- trace has no such call, or if the op was recorded when a graph was captured.
 launched AS (
-    SELECT
-        coalesce(o.call_index, o.owner_index) AS event_index,
-        sum(o.device_ticks) AS ticks
-    FROM owners AS o
-    GROUP BY coalesce(o.call_index, o.owner_index)
+    SELECT w.event_index, sum(w.device_ticks) AS ticks
+    FROM (
+        SELECT
+            CASE WHEN r.event_index IS NULL THEN coalesce(o.call_index, o.owner_index)
+                ELSE o.owner_index
+            END AS event_index,
+            o.device_ticks
+        FROM owners AS o
+        LEFT JOIN recorded AS r ON r.event_index = o.event_index
+    ) AS w
+    GROUP BY w.event_index
 ),
 -- Nothing is read if the trace has no device events.
 -- Without the capture, as in `_trace_slices`.

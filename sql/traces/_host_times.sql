@@ -104,7 +104,8 @@ owners AS (
     JOIN labels_of_owners AS s USING (signature_index)
     JOIN trace_events AS t USING (capture_id, event_index)
     JOIN _launching_threads(capture_key) AS p USING (thread_index)
-    WHERE e.elapsed_ticks > 0
+    -- Those of graphs' captures have no time of the thread.
+    WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),
 edges AS (
     SELECT

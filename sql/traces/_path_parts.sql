@@ -68,7 +68,8 @@ nearby AS MATERIALIZED (
         ON p.thread_index = t.thread_index
         AND p.start_ticks < e.start_ticks + e.elapsed_ticks
         AND p.end_ticks > e.start_ticks
-    WHERE e.elapsed_ticks > 0
+    -- Those of graphs' captures have no time of the thread.
+    WHERE e.elapsed_ticks > coalesce(e.overlap_ticks, 0)
 ),
 -- Annotations may overlap: one may end while another that began after it goes on. At
 -- such an end, the innermost event stays the same.

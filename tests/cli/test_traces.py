@@ -155,7 +155,6 @@ def test_files_without_rows_have_a_note(tmp_path: Path) -> None:
         ("slow", host, f"no run of {host} took longer than typical runs"),
         ("values", host, f"{host} has no logged values"),
         ("memory", dump, f"{dump} has no allocations; for the memory that a program plans: etq program"),
-        ("roofline", host, f'roofline has no rows for {host}, which is of format torch_trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'),
     ):  # fmt: skip
         result = run_etq(command, file)
         assert (result.exit_code, result.stderr.splitlines()[-1]) == (0, f"Note: {note}"), command

@@ -16,7 +16,9 @@ from tests.trace_builders import event, trace
 from tests.traces import Traces
 from tests.warehouses import empty_warehouse
 
-H100: dict[str, Any] = {"deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]}
+H100: dict[str, Any] = {
+    "deviceProperties": [{"id": 0, "name": "NVIDIA H100 80GB HBM3", "totalGlobalMem": 85_000_000_000}]
+}
 HALF = "c10::BFloat16"
 FLASH = "void pytorch_flash::flash_fwd_kernel<Flash_fwd_kernel_traits<64> >(Flash_fwd_params)"
 GEMM = "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64_cublas"
