@@ -346,6 +346,35 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
 }
 
+# Of views, the columns that answer what their command is asked: on a terminal without room for all columns, they are
+# left out last, the first ones at the very end. Views that aren't here have those of `FOREMOST` in etq/render/table.py.
+ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "capture_groups": ("value", "captures", "runs", "last_captured_at"),
+    "capture_summary": ("name", "labels", "captured_at", "runs", "format", "stored_bytes"),
+    "compare_captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
+    "compare_graphs": ("change", "base_name", "new_name", "base_time", "new_time", "changed", "op"),
+    "compare_metrics": ("name", "verdict", "change_percent", "base", "new"),
+    "compare_modules": ("module", "verdict", "change_percent", "base", "new", "difference"),
+    "compare_ops": ("op", "instruction_id", "verdict", "change_percent", "base", "new", "difference"),
+    "compare_startup": ("what", "method", "verdict", "change_percent", "base", "new"),
+    "copy_totals": ("event", "calls", "bytes", "total", "bandwidth_gb_per_s", "synchronous_calls"),
+    "decode_trend": ("position", "execute", "slope", "tau"),
+    "delegate_totals": ("instruction_id", "per_execute", "share_percent", "ops", "copies", "layout", "unaccounted"),
+    "framework_tax": ("run_index", "execute", "tax", "tax_percent", "note"),
+    "inspector_events": ("event_name", "instruction_id", "p50", "p90", "occurrence", "p10", "avg"),
+    "kernel_sequences": ("op", "sequence", "calls", "device_time", "host_time", "length"),
+    "kernel_launches": ("call", "event", "delay", "start"),
+    "launch_totals": ("call", "calls", "mean_call", "mean_delay", "p50_delay", "max_delay"),
+    "model_map": ("module_path", "op", "etdump_time", "trace_time", "ratio", "excess"),
+    "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
+    "queue_summary": ("device", "stream", "launches", "mean", "max", "empty_percent"),
+    "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
+    "regressions": ("series", "item", "verdict", "change_percent", "first_bad", "last_good", "cost"),
+    "roofline": ("op", "instruction", "avg", "bound", "roof_percent", "gflop_s", "gb_s", "intensity"),
+    "slow_runs": ("op", "instruction_id", "typical", "slow", "excess", "excess_percent"),
+    "stragglers": ("rank", "steps", "waited_for", "waited", "waited_for_steps"),
+}
+
 # Other words for commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
 # Commands that delete, which no mistyped one may become.

@@ -17,12 +17,13 @@ import click
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.options import Command, output_options, percentage, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
-from etq.render.table import VERDICT_STYLES, table
+from etq.render.table import VERDICT_STYLES, Rows, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
@@ -164,9 +165,9 @@ def compare(
             text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
-            part = "ops" if what in (None, "all") else what
+            part = "ops" if what is None or what == "all" else what
             _print_findings(comparison)
-            write_rows(*comparison.rows(str(part)), format, output, force=force)
+            write_rows(*comparison.rows(part), format, output, force=force, foremost=ANSWERS.get(f"compare_{part}", ()))
         if fail_on:
             report_worse(found)
             report_worse(startup)
@@ -270,9 +271,13 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
             ]
             shown = [[row[at] for at in kept] for row in rows]
             names = [columns[at] for at in kept]
-            drawn = markdown(names, shown) if form == "markdown" else table(names, shown, style)
+            drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part)
             parts.append(f"{heading}\n{drawn}")
     return "\n".join(parts)
+
+
+def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str) -> str:
+    return table(columns, rows, style, foremost=ANSWERS[f"compare_{part}"])
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:

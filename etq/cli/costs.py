@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.no_rows import not_of_traces, note_no_rows
 from etq.cli.options import PREFIXES, output_options, peak_options, run_options, unit_option, warehouse_option
 from etq.cli.showing import check_runs, note_excluded_runs, without_method
@@ -68,7 +69,8 @@ def roofline(
         """
         if (format or format_of(output)) in TO_READ:
             query = without_method(warehouse, selector, "roofline", query)
-        if not write(warehouse, query, format, output, force=force, capture=selector, **arguments):
+        foremost = ANSWERS["roofline"]
+        if not write(warehouse, query, format, output, force=force, foremost=foremost, capture=selector, **arguments):
             note_no_rows(warehouse, "roofline", capture, selector, arguments)
         note_excluded_runs(warehouse, selector, "roofline", arguments)
 

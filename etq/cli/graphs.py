@@ -12,6 +12,7 @@ import click
 
 from etq import catalog
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.showing import check_runs, note_excluded_runs
@@ -270,7 +271,10 @@ def graphs(
                 click.echo(f"{printable(page_path)}: the graphs of {printable(base)} and {printable(new)}", err=True)
             return
         query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
-        has_rows = write(warehouse, query, format, output, force=force, base=base_name, new=new_name, **chosen)
+        foremost = ANSWERS["compare_graphs"]
+        has_rows = write(
+            warehouse, query, format, output, force=force, foremost=foremost, base=base_name, new=new_name, **chosen
+        )
     if not has_rows:
         click.echo("Note: all nodes are the same; --all shows them", err=True)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.options import Command, output_options, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, printable
@@ -126,7 +127,9 @@ def captures(
         if by is not None:
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
-            write(warehouse, f"FROM capture_groups($by{chosen})", format, output, force=force, by=by, **parameters)
+            query = f"FROM capture_groups($by{chosen})"
+            foremost = ANSWERS["capture_groups"]
+            write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -135,7 +138,7 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        write(warehouse, query, format, output, force=force, **parameters)
+        write(warehouse, query, format, output, force=force, foremost=ANSWERS["capture_summary"], **parameters)
 
 
 def _order(

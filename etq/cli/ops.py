@@ -8,6 +8,7 @@ import click
 
 from etq.choices import OPS_BY
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     file_output_options,
@@ -191,4 +192,5 @@ def model_map(
     for side in (etdump, trace):
         check_path(side, db)
     with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **arguments)
+        foremost = ANSWERS["model_map"]
+        write(warehouse, query, format, output, force=force, foremost=foremost, etdump=etdump, trace=trace, **arguments)

@@ -8,6 +8,7 @@ import click
 
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import is_file
 from etq.errors import EtqError, printable
@@ -113,7 +114,8 @@ def _show_ranks(
     arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     format, output, force = options
     with open(db, read_only=True) as warehouse:
-        if not write(warehouse, f"FROM {view}({_written(arguments)})", format, output, force=force, **arguments):
+        query, foremost = f"FROM {view}({_written(arguments)})", ANSWERS.get(view, ())
+        if not write(warehouse, query, format, output, force=force, foremost=foremost, **arguments):
             chosen = "" if selector is None else f" of {selector}"
             note = f"Note: no trace{chosen} has a label rank; ingest the traces of a job's ranks"
             click.echo(printable(note), err=True)

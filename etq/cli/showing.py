@@ -11,6 +11,7 @@ import click
 
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
+from etq.cli.commands import ANSWERS
 from etq.cli.no_rows import (
     naming_other_view,
     note_below_clock,
@@ -21,6 +22,7 @@ from etq.cli.no_rows import (
 from etq.cli.targets import FileOptions, open_target
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
+from etq.render.table import title
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.formats import narrowed
 
@@ -97,16 +99,24 @@ def show_view(
             prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
         arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
         is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
-        statement = (people_query if people_query is not None and is_for_people else query).format(
-            view=f"{macro}({arguments})"
-        )
+        call = f"{macro}({arguments})"
+        statement = query.format(view=call)
+        if people_query is not None and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
+            statement = people_query.format(view=call)
         if is_for_people:
             statement = without_method(warehouse, selector, view, statement)
             statement = without_sums(warehouse, selector, statement, sums, total)
         with naming_other_view(warehouse, view, selector), prepared:
             chooses = bool(sums) and "unit" not in parameters
             has_rows = write(
-                warehouse, statement, *output[:2], force=output[2], long=long, chooses_unit=chooses, **parameters
+                warehouse,
+                statement,
+                *output[:2],
+                force=output[2],
+                long=long,
+                foremost=ANSWERS.get(view, ()),
+                chooses_unit=chooses,
+                **parameters,
             )
         if not has_rows:
             note_no_rows(warehouse, view, capture, selector, options)
@@ -116,6 +126,15 @@ def show_view(
         elif view == "module_totals":
             note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
         note_excluded_runs(warehouse, selector, view, options)
+
+
+def names_columns_of_people(warehouse: Warehouse, query: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether --columns has a name that is none of a query's: people see other names than programs."""
+    chosen = selection.get().columns
+    if chosen is None:
+        return False
+    columns = warehouse.sql(f"FROM ({query}) LIMIT 0", **parameters).columns
+    return not {*chosen} <= {*columns, *map(title, columns)}
 
 
 def _defaults(view: str) -> dict[str, str | None]:

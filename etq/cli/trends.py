@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import sys
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from etq.analysis.series import check_keys, order_of
 from etq.choices import PHASES, UNITS
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
+from etq.render.selection import selection
 from etq.render.table import table
 from etq.render.terminal import sparkline, style_of
-from etq.render.writers import write, write_text
+from etq.render.writers import TO_READ, format_of, write, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
+
+
+# The columns of regressions that people read; an item is named as trend --op takes it.
+_SHOWN: Final = """series, CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '')
+    END AS item, verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
+    per_capture_percent, captures_before, captures_after, p, q, position"""
 
 
 def order_options(command: Any) -> Any:
@@ -121,8 +129,10 @@ def regressions(
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
         query = f"FROM regressions({_arguments(arguments)})"
+        if (format or format_of(output)) in TO_READ and selection.get().columns is None:
+            query = f"SELECT {_SHOWN} {query}"
         order = f"captures are in the order of {printable(over)}"
-        if write(warehouse, query, format, output, force=force, **arguments):
+        if write(warehouse, query, format, output, force=force, foremost=ANSWERS["regressions"], **arguments):
             if format in (None, "table"):
                 click.echo(f"Note: {order}", err=True)
         else:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions
 from etq.errors import printable
-from etq.render.writers import write
+from etq.render.selection import selection
+from etq.render.writers import TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -89,7 +91,9 @@ def gap(
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        write(warehouse, query, format, output, force=force, **parameters)
+        if (format or format_of(output)) in TO_READ and selection.get().columns is None:
+            query = f"SELECT base_op, new_op, gap, problem, * EXCLUDE (base_op, new_op, gap, problem) FROM ({query})"
+        write(warehouse, query, format, output, force=force, foremost=ANSWERS["numeric_gap"], **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:
