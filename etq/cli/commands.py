@@ -71,6 +71,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             "inspector_events",
             """block_index, event_block_name, method, slot, occurrence, event_name, instruction_id, p10, p50, p90, avg,
             min, max, unit""",
+            """event_name, instruction_id, event_block_name, block_index, method, slot, occurrence, p10, p50, p90, avg,
+            min, max, unit""",
             text="Show a capture's events with statistics over their runs.",
         ),
         "percentiles": "percentiles",
@@ -261,6 +263,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "copies": ViewCommand(
             "copy_totals",
+            to_read="* RENAME (bandwidth_gb_per_s AS gb_per_s)",
             text="Show what copies and fills of devices move, and how fast.\n\nA copy is synchronous if its call "
             "returned only after the copy had ended: the host waited for it.",
             examples=_trace("--each --limit 20"),
@@ -350,14 +353,14 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
 # left out last, the first ones at the very end. Views that aren't here have those of `FOREMOST` in etq/render/table.py.
 ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "capture_groups": ("value", "captures", "runs", "last_captured_at"),
-    "capture_summary": ("name", "labels", "captured_at", "runs", "format", "stored_bytes"),
+    "capture_summary": ("name", "labels", "captured_at", "stored_bytes"),
     "compare_captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
     "compare_graphs": ("change", "base_name", "new_name", "base_time", "new_time", "changed", "op"),
     "compare_metrics": ("name", "verdict", "change_percent", "base", "new"),
     "compare_modules": ("module", "verdict", "change_percent", "base", "new", "difference"),
     "compare_ops": ("op", "instruction_id", "verdict", "change_percent", "base", "new", "difference"),
     "compare_startup": ("what", "method", "verdict", "change_percent", "base", "new"),
-    "copy_totals": ("event", "calls", "bytes", "total", "bandwidth_gb_per_s", "synchronous_calls"),
+    "copy_totals": ("event", "calls", "bytes", "total", "gb_per_s", "synchronous_calls"),
     "decode_trend": ("position", "execute", "slope", "tau"),
     "delegate_totals": ("instruction_id", "per_execute", "share_percent", "ops", "copies", "layout", "unaccounted"),
     "framework_tax": ("run_index", "execute", "tax", "tax_percent", "note"),
@@ -369,7 +372,7 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
     "queue_summary": ("device", "stream", "launches", "mean", "max", "empty_percent"),
     "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
-    "regressions": ("series", "item", "verdict", "change_percent", "first_bad", "last_good", "cost"),
+    "regressions": ("series", "item", "change_percent", "first_bad", "last_good", "verdict", "cost", "unit"),
     "roofline": ("op", "instruction", "avg", "bound", "roof_percent", "gflop_s", "gb_s", "intensity"),
     "slow_runs": ("op", "instruction_id", "typical", "slow", "excess", "excess_percent"),
     "stragglers": ("rank", "steps", "waited_for", "waited", "waited_for_steps"),

@@ -20,6 +20,7 @@ from etq.verdicts import words
 # columns to more; and to fewer where no more columns can be left out.
 _READABLE: Final = 16
 _READABLE_LONG: Final = 30
+_READABLE_LABELS: Final = 56
 _SHORTEST: Final = 8
 _LONGEST_LIST: Final = 12
 # A git commit's hash: its first digits are enough for git, too.
@@ -92,8 +93,9 @@ def table_parts(
         yield layout.lines(_of(kept, rows))
     if first and (others := [title(name) for at, name in enumerate(columns) if at not in kept]):
         assert style.width is not None
-        text = f"Not shown: {', '.join(others)}; {hint}"
-        yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
+        text = f"Not shown: {', '.join(others)}; {hint}".replace(" %", "\xa0%")
+        lines = textwrap.wrap(text, style.width)
+        yield "".join(style.styled(line.replace("\xa0", " "), "dim") + "\n" for line in lines)
 
 
 def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
@@ -141,8 +143,8 @@ def _short(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:
-    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column and the unit
-    stay. Those without a value go first, then those with the same value in all rows, and those on the right. The
+    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and the
+    unit, if the foremost don't have it. Those without a value go first, then those with the same value in all rows, and those on the right. The
     foremost go last, when their texts are as short as those of others.
     """
     kept = list(range(len(columns)))
@@ -160,7 +162,7 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
         long = () if columns[at] in foremost else foremost
         if _Layout([columns[at] for at in kept], _of(kept, rows), style, long).fits:
             break
-        if at > 0 and columns[at] != "unit":
+        if at > 0 and (columns[at] != "unit" or "unit" in foremost):
             kept.remove(at)
     return kept
 
@@ -346,7 +348,9 @@ def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
 
 
 def _least(at: int, column: str, long: Collection[str]) -> int:
-    """Return how many letters of a column can be read well."""
+    """Return how many letters of a column can be read well; labels have their keys, which are needed to select."""
+    if column in long and column == "labels":
+        return _READABLE_LABELS
     return _READABLE_LONG if at == 0 or column in long else _READABLE
 
 
