@@ -11,9 +11,10 @@ import click
 
 from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST
 from etq.cli.interrupts import STATUS, install, is_interrupt
+from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
-from etq.errors import EtqError, QueryError, message_of, printable, printable_lines, shortened
+from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
@@ -114,7 +115,7 @@ def _names_files(word: str) -> bool:
 
 def show_failure(error: BaseException, message: str) -> None:
     """Print the message of an expected failure, and the place of a syntax error."""
-    click.echo(f"Error: {printable(shortened(message))}", err=True)
+    say(f"Error: {shortened(message)}")
     if isinstance(error, QueryError) and error.place:
         click.echo(shortened(printable_lines(error.place)), err=True)
 
@@ -209,7 +210,7 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     pager.allowed.set(not no_pager)
     query_seconds.set(None)
     query_megabytes.set(None)
-    on_notice.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
+    on_notice.set(lambda text: say(f"Note: {text}"))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 

@@ -385,13 +385,13 @@ DELETING: Final = ("remove", "prune")
 # What bare `etq` prints: with these, a file's first questions are answered.
 FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
-    "etq FILE...": "what is in a file, of two what differs, of a folder what is there",
+    "etq FILE...": "what is in it; of two files, what differs",
     "etq ops FILE": "where the time went, op by op",
     "etq advice FILE": "what to change, the most costly finding first",
     "etq report FILE --open": "everything about a file as a page in a browser",
     "etq compare BASE NEW": "what is slower, and whether that is noise",
     "etq ingest FOLDER --db DB": "store files, to follow many builds and devices",
-    "etq serve --db DB --open": "all that is stored in a browser: captures, comparisons, trends",
+    "etq serve --db DB --open": "captures, comparisons and trends in a browser",
 }
 
 

@@ -19,12 +19,13 @@ from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.found_files import files_of, note_left_out
+from etq.cli.messages import say
 from etq.cli.options import Command, output_options, percentage, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
 from etq.render.table import VERDICT_STYLES, Rows, table
-from etq.render.terminal import PLAIN, TerminalStyle, style_of
+from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
 
@@ -249,7 +250,7 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
         parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
-        texts = (mark.format(safe(rule), safe(detail)) for rule, detail in findings)
+        texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
     for part, title in TITLES.items():
         if part == "modules":
@@ -307,13 +308,13 @@ def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *,
     texts = []
     for line, verdict in lines:
         colour = VERDICT_STYLES.get(verdict or "")
-        texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
+        texts.append(style.styled(wrapped(printable(line), style), "bold", *([colour] if colour else [])))
     return "".join(f"{text}\n" for text in texts)
 
 
 def _print_findings(comparison: Comparison) -> None:
     for rule, detail in comparison.rows("findings")[1]:
-        click.echo(printable(f"Note: {rule}: {detail}"), err=True)
+        say(f"Note: {rule}: {detail}")
 
 
 @dataclass(frozen=True)
@@ -375,6 +376,6 @@ def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> 
 def report_worse(found: Worse) -> None:
     """Print what is worse, and what is unclear."""
     for what in found.worse:
-        click.secho(printable(f"Regression: {what}"), err=True, bold=True)
+        say(f"Regression: {what}", bold=True)
     for text in (*found.unclear, *found.open):
-        click.secho(printable(f"Unclear: {text}"), err=True)
+        say(f"Unclear: {text}")

@@ -15,6 +15,7 @@ from etq.cli import main
 from etq.cli.found_files import found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
+from etq.cli.messages import say
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
@@ -28,7 +29,7 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.progress import Progress
 from etq.render.writers import write
 
@@ -248,7 +249,7 @@ def _ingest_many(
             warehouse.ingest_many(files, link_to=links, progress=report, on_read=progress.begin, **ingest_options)
         except KeyboardInterrupt:
             progress.clear()
-            click.echo(f"Interrupted after {progress.done} of {len(files)} files", err=True)
+            say(f"Interrupted after {progress.done} of {len(files)} files")
             raise
 
 
@@ -277,12 +278,12 @@ class _Printed:
         """Print the result of a file, or count it."""
         if isinstance(result, EtqError):
             self._numbers["failed"] += 1
-            click.echo(f"Error: {printable(str(result))}", err=True)
+            say(f"Error: {result!s}")
             return
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
             what = "ingested" if result.is_new else "known already, options applied"
-            click.echo(f"{printable(result.name)}: {what}", err=True)
+            say(f"{result.name}: {what}")
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)
@@ -296,14 +297,14 @@ class _Printed:
             if is_warning or not self.is_quiet:
                 word = "Warning" if is_warning else "Note"
                 files = f"{number} of {self._files} files" if self._files > 1 else "1 file"
-                click.secho(printable(f"{word}: {files}: {rule}"), err=True, bold=is_warning)
+                say(f"{word}: {files}: {rule}", bold=is_warning)
         if self._files <= LISTED:
             if self.failed:
-                click.echo(f"{self.failed} of {self._files} files could not be ingested", err=True)
+                say(f"{self.failed} of {self._files} files could not be ingested")
         elif not self.is_quiet:
             counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
             shown = [text for text in counted if not text.startswith("0 ")]
-            click.echo(f"{self._files} files: {', '.join(shown)}", err=True)
+            say(f"{self._files} files: {', '.join(shown)}")
 
 
 @main.command()
@@ -323,7 +324,7 @@ def link(capture: str, record: str, db: str) -> None:
         linked = _record_or_program(warehouse, record)
         warehouse.link(target, linked)
         report_findings(warehouse, target.capture_id)
-        click.echo(f"{printable(target.name)}: linked to {printable(linked.name)}", err=True)
+        say(f"{target.name}: linked to {linked.name}")
 
 
 def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:

@@ -10,9 +10,10 @@ import click
 
 from etq.cli import main
 from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.options import Command, output_options, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.writers import write, write_rows
 from etq.warehouse.nearest import unknown_key
 
@@ -198,6 +199,6 @@ def label(
         if labels or remove:
             warehouse.label(target, **labels, **dict.fromkeys(remove))
             noun = "label" if len(labels) == 1 else "labels"
-            click.echo(f"{printable(target.name)}: {len(labels)} {noun} set, {len(remove)} removed", err=True)
+            say(f"{target.name}: {len(labels)} {noun} set, {len(remove)} removed")
         else:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)

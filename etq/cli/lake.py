@@ -8,6 +8,7 @@ import click
 
 from etq.cli import main
 from etq.cli.files import ingest
+from etq.cli.messages import say
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError, printable
 
@@ -71,7 +72,7 @@ def add(folder: str, **options: Any) -> None:
             click.get_current_context().invoke(ingest, **options)
         except KeyboardInterrupt:
             Path(options["db"]).unlink(missing_ok=True)
-            click.echo(f"{printable(folder)}: nothing was added", err=True)
+            say(f"{folder}: nothing was added")
             raise
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
@@ -104,7 +105,7 @@ def check(folder: str, repair: bool) -> None:
     wrong = sum(not fault.is_left_over for fault in faults)
     if wrong:
         raise EtqError(f"{folder}: {wrong} fault{'s' if wrong > 1 else ''}")
-    click.echo(f"{printable(folder)}: whole", err=True)
+    say(f"{folder}: whole")
 
 
 @lake.command()
@@ -121,7 +122,7 @@ def restore(folder: str, version: int) -> None:
     from etq.lake import restore
 
     before, after = restore(folder, version)
-    click.echo(f"{printable(folder)}: {before} captures, now {after}", err=True)
+    say(f"{folder}: {before} captures, now {after}")
 
 
 @lake.command()
@@ -137,7 +138,7 @@ def compact(folder: str) -> None:
     from etq.lake import compact
 
     before, after = compact(folder)
-    click.echo(f"{printable(folder)}: {before} loads, now {after}", err=True)
+    say(f"{folder}: {before} loads, now {after}")
 
 
 def _has_content(db: str) -> bool:
@@ -151,4 +152,4 @@ def _has_content(db: str) -> bool:
 
 def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
-    click.echo(f"{printable(folder)}: captures: {', '.join(words)}", err=True)
+    say(f"{folder}: captures: {', '.join(words)}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, printable
@@ -33,8 +34,8 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
     merged = merge(files, output)
     for conflict in merged.conflicts:
-        click.echo(printable(f"Note: {conflict}"), err=True)
-    click.echo(f"{printable(output)}: {merged.captures} captures; {merged.known} were in several", err=True)
+        say(f"Note: {conflict}")
+    say(f"{output}: {merged.captures} captures; {merged.known} were in several")
 
 
 @main.command()
@@ -52,7 +53,7 @@ def backup(file: str, output: str, force: bool) -> None:
     from etq.maintenance.copying import backup
 
     size = backup(file, output, overwrite=force)
-    click.echo(f"{printable(output)}: {size / 1e6:.1f} MB", err=True)
+    say(f"{output}: {size / 1e6:.1f} MB")
 
 
 @main.command()
@@ -111,8 +112,8 @@ def upgrade(file: str, no_backup: bool) -> None:
         copy = None
     else:
         copy = upgrade(file, keep_old=not no_backup)
-    what = f"of schema {SCHEMA_VERSION} now" + (f"; {printable(str(copy))} is the file from before" if copy else "")
-    click.echo(f"{printable(file)}: {what}", err=True)
+    what = f"of schema {SCHEMA_VERSION} now" + (f"; {copy} is the file from before" if copy else "")
+    say(f"{file}: {what}")
 
 
 def _problems(number: int) -> str:
@@ -139,7 +140,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        click.echo(f"{_number(len(resolved))} removed; etq compact gives the space back", err=True)
+        say(f"{_number(len(resolved))} removed; etq compact gives the space back")
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -201,11 +202,11 @@ def prune(
             for name in names:
                 click.echo(printable(name))
         if dry_run or not names:
-            click.echo(f"{_number(len(names))} to prune", err=True)
+            say(f"{_number(len(names))} to prune")
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        click.echo(f"{_number(len(names))} pruned; etq compact gives the space back", err=True)
+        say(f"{_number(len(names))} pruned; etq compact gives the space back")
 
 
 @main.command()
@@ -220,7 +221,7 @@ def compact(db: str) -> None:
     """
     with open_existing(db) as warehouse:
         before, after = warehouse.compact()
-    click.echo(f"{printable(db)}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB", err=True)
+    say(f"{db}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB")
 
 
 def _number(captures: int) -> str:

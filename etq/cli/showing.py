@@ -7,11 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
 from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.no_rows import (
     naming_other_view,
     note_below_clock,
@@ -20,7 +19,7 @@ from etq.cli.no_rows import (
     note_unknown_times,
 )
 from etq.cli.targets import FileOptions, open_target
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.selection import selection
 from etq.render.table import title
 from etq.render.writers import TO_READ, format_of, write
@@ -39,10 +38,7 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
     query = """SELECT count(*) FROM runs AS r
         WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
     if warehouse.rows(query, capture=capture, phase=phase)[1] == [(0,)]:
-        click.echo(
-            printable(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase"),
-            err=True,
-        )
+        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase")
 
 
 def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
@@ -51,7 +47,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
         slow = "; etq slow shows the ops that take longer in slow runs" if others.slower else ""
-        click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
+        say(f"Note: {others.text}; --runs all counts all{slow}")
 
 
 def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:

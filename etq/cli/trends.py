@@ -12,6 +12,7 @@ from etq.analysis.series import check_keys, order_of
 from etq.choices import PHASES, UNITS
 from etq.cli import main
 from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.options import output_options, percentage, warehouse_option
 from etq.errors import printable
 from etq.render.selection import selection
@@ -134,10 +135,10 @@ def regressions(
         order = f"captures are in the order of {printable(over)}"
         if write(warehouse, query, format, output, force=force, foremost=ANSWERS["regressions"], **arguments):
             if format in (None, "table"):
-                click.echo(f"Note: {order}", err=True)
+                say(f"Note: {order}")
         else:
             text = "no total and no op changed its level for good; for the values: etq trend"
-            click.echo(f"Note: {text}; {order}", err=True)
+            say(f"Note: {text}; {order}")
 
 
 def _arguments(arguments: dict[str, Any]) -> str:

@@ -143,9 +143,9 @@ def _short(texts: Iterable[str]) -> dict[str, str]:
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:
-    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and the
-    unit, if the foremost don't have it. Those without a value go first, then those with the same value in all rows, and those on the right. The
-    foremost go last, when their texts are as short as those of others.
+    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
+    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all rows,
+    and those on the right. The foremost go last, when their texts are as short as those of others.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():

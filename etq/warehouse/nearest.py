@@ -11,9 +11,7 @@ from etq.errors import LONGEST_NAME
 if TYPE_CHECKING:
     import duckdb
 
-_UNKNOWN: Final = re.compile(
-    r"no capture matches (\S.*?[=<>].*?)(?:; the nearest are [^;]*)?", re.DOTALL
-)
+_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; the nearest are [^;]*)?", re.DOTALL)
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
 _PART: Final = re.compile(r'(?<![^,])([^,="<>]+)(=|[<>]=?)("(?:[^"]|"")*"|[^,]+)')
 # Parts of a selector that are times, or meant to be.
