@@ -9,7 +9,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST
+from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST, JUDGING
 from etq.cli.interrupts import STATUS, install, is_interrupt
 from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
@@ -90,7 +90,7 @@ class _Group(click.Group):
             if isinstance(error, BrokenPipeError):
                 # The reader of the pipe has closed it; Python must not report that at exit either.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                sys.exit(1)
+                sys.exit(1 if context.invoked_subcommand in JUDGING else 0)
             message = expected_message(error)
             if message is None or context.params.get("debug"):
                 raise
@@ -261,5 +261,5 @@ def _status() -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        status = 1
+        pass  # the reader of the pipe has read what it needs
     return status if isinstance(status, int) else 1

@@ -378,6 +378,18 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "stragglers": ("rank", "steps", "waited_for", "waited", "waited_for_steps"),
 }
 
+# The views that commands with a module of their own print.
+_VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
+    "op_totals": "ops",
+    "key_averages": "ops",
+    "roofline": "roofline",
+    "memory_totals": "memory",
+    "logged_values": "values",
+    "delegate_coverage": "coverage",
+}
+
+# Commands whose exit status is an answer: it is no success if nobody has read what they print.
+JUDGING: Final = ("compare", "gate", "check")
 # Other words for commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
 # Commands that delete, which no mistyped one may become.
@@ -396,11 +408,13 @@ FIRST: Final[Mapping[str, str]] = {
 
 
 def name_of(view: str) -> str:
-    """Return the command that prints a view; the view itself if none does."""
+    """Return the command that prints a view."""
+    if view in _VIEWS_OF_MODULES:
+        return f"etq {_VIEWS_OF_MODULES[view]}"
     names = (
         f"etq {name}"
         for commands in COMMANDS.values()
         for name, command in commands.items()
         if isinstance(command, ViewCommand) and command.view == view
     )
-    return next(names, view)
+    return next(names, f"etq show {view}")

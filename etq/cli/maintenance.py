@@ -9,7 +9,7 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.options import query_limits, warehouse_option
+from etq.cli.options import query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, printable
 
@@ -39,10 +39,10 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE")
+@warehouse_argument
 @click.option("-o", "--output", metavar="FILE", required=True, help="The copy.")
 @click.option("--force", is_flag=True, help="Overwrite an existing copy.")
-def backup(file: str, output: str, force: bool) -> None:
+def backup(db: str, output: str, force: bool) -> None:
     """Copy a warehouse as it is at one moment. Other processes may use it meanwhile: those that write wait.
 
     The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
@@ -52,12 +52,12 @@ def backup(file: str, output: str, force: bool) -> None:
     """
     from etq.maintenance.copying import backup
 
-    size = backup(file, output, overwrite=force)
+    size = backup(db, output, overwrite=force)
     say(f"{output}: {size / 1e6:.1f} MB")
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE")
+@warehouse_argument
 @click.option(
     "--files",
     metavar="FOLDER",
@@ -65,7 +65,7 @@ def backup(file: str, output: str, force: bool) -> None:
     type=click.Path(exists=True, file_okay=False),
     help="The folder that files were read from.  [default: the current one]",
 )
-def check(file: str, files: str) -> None:
+def check(db: str, files: str) -> None:
     """Check that a warehouse is undamaged and its tables agree.
 
     All tables are read. Rows refer to rows that are there, and rollups are what events give when they are computed
@@ -79,19 +79,19 @@ def check(file: str, files: str) -> None:
     from etq.maintenance.checking import check
 
     problems = 0
-    for part in check(file, folder=files):
+    for part in check(db, folder=files):
         problems += len(part.problems)
         click.echo(f"{part.what}: {_problems(len(part.problems)) if part.problems else 'ok'}")
         for problem in part.problems:
             click.echo(printable(f"  {problem}"))
     if problems:
-        raise EtqError(f"{file}: {_problems(problems)}")
+        raise EtqError(f"{db}: {_problems(problems)}")
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE|LAKE")
+@warehouse_argument
 @click.option("--no-backup", is_flag=True, help="Keep no copy of the file from before.")
-def upgrade(file: str, no_backup: bool) -> None:
+def upgrade(db: str, no_backup: bool) -> None:
     """Upgrade a warehouse or lake of an earlier version of etq.
 
     Each command that writes to a warehouse does so, too. Nothing of it is lost, and no file is needed again. The copy
@@ -105,15 +105,15 @@ def upgrade(file: str, no_backup: bool) -> None:
     from etq.maintenance.upgrading import upgrade
     from etq.version import SCHEMA_VERSION
 
-    if is_lake_path(file):
+    if is_lake_path(db):
         from etq.lake.writing.upgrading import upgrade as upgrade_lake
 
-        upgrade_lake(file)
+        upgrade_lake(db)
         copy = None
     else:
-        copy = upgrade(file, keep_old=not no_backup)
+        copy = upgrade(db, keep_old=not no_backup)
     what = f"of schema {SCHEMA_VERSION} now" + (f"; {copy} is the file from before" if copy else "")
-    say(f"{file}: {what}")
+    say(f"{db}: {what}")
 
 
 def _problems(number: int) -> str:
@@ -210,7 +210,7 @@ def prune(
 
 
 @main.command()
-@warehouse_option
+@warehouse_argument
 def compact(db: str) -> None:
     """Rewrite a warehouse's file to give back free space.
 

@@ -74,17 +74,17 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
     kind = TRACE if format == TRACE else "dump"
     is_for_others = view.needs != () and view.needs[0] != kind
     if is_for_others and view.otherwise is not None:
-        return f"{name} has no rows for {capture}, which is of format {format}; for that there is {view.otherwise}"
+        return f"{name_of(name)} has no rows for {capture}, of format {format}; for that there is {view.otherwise}"
     left_out = _left_out(warehouse, capture, selector, options.get("steps"))
     if left_out is not None:
         return left_out
     if is_for_others:
-        return f"{name} is for PyTorch traces, and {capture} is of format {format}"
+        return f"{name_of(name)} is for PyTorch traces, and {capture} is of format {format}"
     if "device_events" in view.needs and not _has_device_events(warehouse, selector):
         return f"{capture} has no device events: it was recorded without a device"
     texts = dict(view.empty)
     text = texts.get(options.get("by")) or texts.get(None) or "{view} has no rows for {capture}"
-    return text.format(view=name, capture=capture)
+    return text.format(view=name_of(name), capture=capture)
 
 
 def _left_out(warehouse: Warehouse, capture: str, selector: Capture, steps: str | None) -> str | None:

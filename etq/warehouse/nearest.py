@@ -11,7 +11,9 @@ from etq.errors import LONGEST_NAME
 if TYPE_CHECKING:
     import duckdb
 
-_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; the nearest are [^;]*)?", re.DOTALL)
+# How similar a name must be to be the one that was meant: rleu is to relu, nope isn't to op.
+_NEAR: Final = 0.7
+_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
 _PART: Final = re.compile(r'(?<![^,])([^,="<>]+)(=|[<>]=?)("(?:[^"]|"")*"|[^,]+)')
 # Parts of a selector that are times, or meant to be.
@@ -25,8 +27,9 @@ def nearest_words(word: str, known: Iterable[str]) -> str:
     # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
     if len(word) > LONGEST_NAME:
         return ""
-    near = difflib.get_close_matches(word, list(known))
-    return f"; the nearest are {', '.join(near)}" if near else ""
+    near = difflib.get_close_matches(word, list(known), cutoff=_NEAR)
+    verb = "is" if len(near) == 1 else "are"
+    return f"; the nearest {verb} {', '.join(near)}" if near else ""
 
 
 def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:

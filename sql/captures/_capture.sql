@@ -43,12 +43,16 @@ CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
     _found.keys,
     _found.names,
-    'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || coalesce(
-        '; the nearest are ' || array_to_string(
-            list_transform(list_sort(_found.nearest)[:3], lambda n: n.name), ', '
-        ),
-        '; the warehouse is empty'
-    ) AS missing
+    'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || CASE
+        WHEN _found.nearest IS NULL THEN '; the warehouse is empty'
+        -- Names further off are not what was meant.
+        WHEN list_min(_found.nearest).distance
+            <= greatest(2, length(capture::VARCHAR) // 3)
+            THEN '; the nearest are '
+        ELSE '; there are '
+    END || coalesce(array_to_string(
+        list_transform(list_sort(_found.nearest)[:3], lambda n: n.name), ', '
+    ), '') AS missing
 FROM (
     SELECT
         coalesce(

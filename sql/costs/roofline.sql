@@ -5,7 +5,7 @@
 -- values that they pass to each other. Ops that a delegate fuses into others, such
 -- as relu, cost nothing on their own if its events are separate rows. Needs a
 -- linked record; without peaks, there are still rates and intensity.
--- Needs: dump; else: etq sql "FROM gpu_utilization(CAPTURE)"
+-- Needs: dump; else: etq tensor-cores
 -- Columns:
 --   op: op type of its nodes; for a delegate's call the backend; for events without nodes their label
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
