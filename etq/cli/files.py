@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -22,6 +24,7 @@ from etq.cli.options import classes_option, output_options, step_options, unit_o
 from etq.cli.targets import (
     file_options,
     findings_of,
+    is_there,
     open_existing,
     open_file,
     pop_file_options,
@@ -35,6 +38,7 @@ from etq.render.writers import write
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from types import TracebackType
 
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
@@ -195,17 +199,18 @@ def ingest(
         "clock_bits": None if clock_bits is None else int(clock_bits),
         **label_options,
     }
-    with open(db) as warehouse:
+    with _NewWarehouse(db) as made, open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
         links = [link for link in (program, record) if link is not None]
+        made.has_content = bool(links)
         if record is not None:
             report_record_findings(warehouse, record)
         if len(files) > 1:
-            printed = _Printed(warehouse, len(files), bool(links), verbose=verbose, quiet=quiet)
+            printed = _Printed(warehouse, made, len(files), bool(links), verbose=verbose, quiet=quiet)
             _ingest_many(warehouse, files, links, printed, ingest_options)
         else:
-            printed = _Printed(warehouse, 1, bool(links) or bool(debug_buffer), verbose=verbose, quiet=quiet)
+            printed = _Printed(warehouse, made, 1, bool(links) or bool(debug_buffer), verbose=verbose, quiet=quiet)
             options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
             _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
         if job is not None and not quiet:
@@ -253,13 +258,49 @@ def _ingest_many(
             raise
 
 
+class _NewWarehouse:
+    """Removes the file of a warehouse that this command makes, if an interrupt comes before anything is stored in it.
+
+    An interrupt within a long call of a library ends the process with its functions for the exit alone.
+    """
+
+    def __init__(self, db: str) -> None:
+        self._db, self.has_content = db, is_there(db)
+
+    def __enter__(self) -> Self:
+        atexit.register(self._remove)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        atexit.unregister(self._remove)
+        if kind is KeyboardInterrupt:
+            self._remove()
+
+    def _remove(self) -> None:
+        for path in () if self.has_content else (self._db, f"{self._db}.wal"):
+            with suppress(OSError):
+                Path(path).unlink()
+
+
 class _Printed:
     """Prints the results of files: of each file, or, for more than `LISTED` files,
     only failures and a line with totals.
     """
 
-    def __init__(self, warehouse: Warehouse, files: int, is_read_again: bool, *, verbose: bool, quiet: bool) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        made: _NewWarehouse,
+        files: int,
+        is_read_again: bool,
+        *,
+        verbose: bool,
+        quiet: bool,
+    ) -> None:
         self.is_quiet = quiet
+        self._made = made
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
         self._numbers = Counter[str]()
@@ -280,6 +321,7 @@ class _Printed:
             self._numbers["failed"] += 1
             say(f"Error: {result!s}")
             return
+        self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
             what = "ingested" if result.is_new else "known already, options applied"
