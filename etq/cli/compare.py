@@ -252,6 +252,7 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
         texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
+    cells: set[str] = set()
     for part, title in TITLES.items():
         if part == "modules":
             parts += _changed_calls(comparison, form, style, limit)
@@ -274,6 +275,10 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
             names = [columns[at] for at in kept]
             drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part)
             parts.append(f"{heading}\n{drawn}")
+            cells.update(cell for row in shown for cell in row if isinstance(cell, str))
+    meant = [f"{word}: {text}" for word, text in words.MEANING.items() if word in cells]
+    if meant and style.width is not None:
+        parts.append(style.styled(wrapped("\n".join(meant), style), "dim") + "\n")
     return "\n".join(parts)
 
 

@@ -104,8 +104,9 @@ def captures(
     """List the captures of a warehouse, in the order of ingest. With selectors, only those that match any of them.
 
     A selector is a name, a hash prefix, or labels and times separated by commas, which may include @latest or
-    @previous: the one of them that was recorded last, or the one before it. Times are captured_at>=2026-11-15 (also >,
-    <=, <; in quotes, for the shell) and since=7d, which is the last 7 days (also h and w).
+    @previous: the one of them that was recorded last, or the one before it. Labels may be ranges such as build>=91
+    (also >, <=, <; in quotes, for the shell). Times are captured_at>=2026-11-15 and since=7d, which is the last 7 days
+    (also h and w).
 
     \b
     etq captures --db lab.duckdb

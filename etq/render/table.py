@@ -138,8 +138,13 @@ def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
 def _short(texts: Iterable[str]) -> dict[str, str]:
     """Return each text as people read it: names of kernels folded, of a git commit's hash the first digits."""
     names = short_names(texts)
-    short = {text: _COMMIT.sub(r"\1…", name) for text, name in names.items()}
+    short = {text: with_short_commits(name) for text, name in names.items()}
     return short if len(set(short.values())) == len(short) else names
+
+
+def with_short_commits(text: str) -> str:
+    """Return a text with only the first digits of git commits' hashes."""
+    return _COMMIT.sub(r"\1…", text)
 
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:

@@ -11,8 +11,8 @@ from etq.errors import LONGEST_NAME
 if TYPE_CHECKING:
     import duckdb
 
-# How similar a name must be to be the one that was meant: rleu is to relu, nope isn't to op.
-_NEAR: Final = 0.7
+# How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
+_NEAR: Final = 0.66
 _UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
 _PART: Final = re.compile(r'(?<![^,])([^,="<>]+)(=|[<>]=?)("(?:[^"]|"")*"|[^,]+)')
@@ -28,8 +28,7 @@ def nearest_words(word: str, known: Iterable[str]) -> str:
     if len(word) > LONGEST_NAME:
         return ""
     near = difflib.get_close_matches(word, list(known), cutoff=_NEAR)
-    verb = "is" if len(near) == 1 else "are"
-    return f"; the nearest {verb} {', '.join(near)}" if near else ""
+    return f"; the nearest are {', '.join(near)}" if near else ""
 
 
 def unknown_key(key: str, keys: Collection[str], columns: Collection[str] = ()) -> str:
