@@ -55,7 +55,7 @@ NEXT: Final = """
     etq captures --db {db}
     etq ops mlp --db {db}
     etq report mlp --db {db} --open
-    etq serve --db {db} --open
+    etq serve --db {db} --open  # needs pip install 'etq[serve]'
 """
 
 

@@ -9,11 +9,12 @@ from typing import Any, Final, NoReturn
 
 import click
 
-from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST
+from etq.cli.commands import ALIASES, COMMANDS, DELETING, FIRST, JUDGING
 from etq.cli.interrupts import STATUS, install, is_interrupt
+from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
-from etq.errors import EtqError, QueryError, message_of, printable, printable_lines, shortened
+from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
@@ -89,7 +90,7 @@ class _Group(click.Group):
             if isinstance(error, BrokenPipeError):
                 # The reader of the pipe has closed it; Python must not report that at exit either.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                sys.exit(1)
+                sys.exit(1 if context.invoked_subcommand in JUDGING else 0)
             message = expected_message(error)
             if message is None or context.params.get("debug"):
                 raise
@@ -114,7 +115,7 @@ def _names_files(word: str) -> bool:
 
 def show_failure(error: BaseException, message: str) -> None:
     """Print the message of an expected failure, and the place of a syntax error."""
-    click.echo(f"Error: {printable(shortened(message))}", err=True)
+    say(f"Error: {shortened(message)}")
     if isinstance(error, QueryError) and error.place:
         click.echo(shortened(printable_lines(error.place)), err=True)
 
@@ -209,7 +210,7 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     pager.allowed.set(not no_pager)
     query_seconds.set(None)
     query_megabytes.set(None)
-    on_notice.set(lambda text: click.echo(f"Note: {printable(text)}", err=True))
+    on_notice.set(lambda text: say(f"Note: {text}"))
     context.color = colours_of_environment() if color == "auto" else color == "always"
 
 
@@ -260,5 +261,5 @@ def _status() -> int:
         sys.stdout.flush()
         sys.stderr.flush()
     except BrokenPipeError:
-        status = 1
+        pass  # the reader of the pipe has read what it needs
     return status if isinstance(status, int) else 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import warehouse_option
-from etq.errors import printable
 
 
 @main.command()
@@ -33,7 +33,7 @@ def mcp(allowed: tuple[str, ...], http: bool, host: str | None, port: int | None
 
     if not http and (host is not None or port is not None):
         raise click.UsageError("--host and --port go with --http")
-    check_warehouse(db, list(allowed), lambda text: click.echo(printable(f"Note: {text}"), err=True))
+    check_warehouse(db, list(allowed), lambda text: say(f"Note: {text}"))
     if http:
         serve_http(db, list(allowed), host or "127.0.0.1", 8651 if port is None else port)
     else:

@@ -71,6 +71,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             "inspector_events",
             """block_index, event_block_name, method, slot, occurrence, event_name, instruction_id, p10, p50, p90, avg,
             min, max, unit""",
+            """event_name, instruction_id, event_block_name, block_index, method, slot, occurrence, p10, p50, p90, avg,
+            min, max, unit""",
             text="Show a capture's events with statistics over their runs.",
         ),
         "percentiles": "percentiles",
@@ -261,8 +263,9 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "copies": ViewCommand(
             "copy_totals",
-            to_read="""event, per_step, bytes_per_step, mean_bytes, bandwidth_gb_per_s, calls, synchronous_calls, total,
-            bytes, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s, steps, unit""",
+            to_read="""event, per_step, bytes_per_step, mean_bytes, bandwidth_gb_per_s AS gb_per_s, calls,
+            synchronous_calls, total, bytes, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s, steps,
+            unit""",
             sums=("bytes", *_SUMS_OF_STEPS),
             text="Show what copies and fills of devices move, and how fast.\n\nTimes and bytes are those of a step, if "
             "the trace has steps. A copy is synchronous if its call returned only after the copy had ended: the host "
@@ -351,6 +354,48 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
 }
 
+# Of views, the columns that answer what their command is asked: on a terminal without room for all columns, they are
+# left out last, the first ones at the very end. Views that aren't here have those of `FOREMOST` in etq/render/table.py.
+ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "capture_groups": ("value", "captures", "runs", "last_captured_at"),
+    "capture_summary": ("name", "labels", "captured_at", "stored_bytes"),
+    "compare_captures": ("what", "method", "verdict", "change_percent", "base", "new", "low_percent", "high_percent"),
+    "compare_graphs": ("change", "base_name", "new_name", "base_time", "new_time", "changed", "op"),
+    "compare_metrics": ("name", "verdict", "change_percent", "base", "new"),
+    "compare_modules": ("module", "verdict", "own_change_percent", "base", "new", "difference"),
+    "compare_ops": ("op", "instruction_id", "verdict", "own_change_percent", "base", "new", "difference"),
+    "compare_startup": ("what", "method", "verdict", "change_percent", "base", "new"),
+    "copy_totals": ("event", "per_step", "bytes_per_step", "gb_per_s", "calls", "synchronous_calls"),
+    "decode_trend": ("position", "execute", "slope", "tau"),
+    "delegate_totals": ("instruction_id", "per_execute", "share_percent", "ops", "copies", "layout", "unaccounted"),
+    "framework_tax": ("run_index", "execute", "tax", "tax_percent", "note"),
+    "inspector_events": ("event_name", "instruction_id", "p50", "p90", "occurrence", "p10", "avg"),
+    "kernel_sequences": ("op", "sequence", "calls", "device_time", "host_time", "length"),
+    "kernel_launches": ("call", "event", "delay", "start"),
+    "launch_totals": ("call", "calls", "mean_call", "mean_delay", "p50_delay", "max_delay"),
+    "model_map": ("module_path", "op", "etdump_time", "trace_time", "ratio", "excess"),
+    "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
+    "queue_summary": ("device", "stream", "launches", "mean", "max", "empty_percent"),
+    "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
+    "regressions": ("series", "item", "change_percent", "first_bad", "last_good", "verdict", "cost", "unit"),
+    "op_efficiency": ("op", "family", "inputs", "per_step", "roof_percent", "bound", "share_percent", "tb_s"),
+    "roofline": ("op", "instruction", "per_execute", "bound", "roof_percent", "gflop_s", "gb_s", "intensity"),
+    "slow_runs": ("op", "instruction_id", "typical", "slow", "excess", "excess_percent"),
+    "stragglers": ("rank", "steps", "waited_for", "waited", "waited_for_steps"),
+}
+
+# The views that commands with a module of their own print.
+_VIEWS_OF_MODULES: Final[Mapping[str, str]] = {
+    "op_totals": "ops",
+    "key_averages": "ops",
+    "roofline": "roofline",
+    "memory_totals": "memory",
+    "logged_values": "values",
+    "delegate_coverage": "coverage",
+}
+
+# Commands whose exit status is an answer: it is no success if nobody has read what they print.
+JUDGING: Final = ("compare", "gate", "check")
 # Other words for commands.
 ALIASES: Final[Mapping[str, str]] = {"list": "captures", "ls": "captures", "diff": "compare"}
 # Commands that delete, which no mistyped one may become.
@@ -358,22 +403,24 @@ DELETING: Final = ("remove", "prune")
 # What bare `etq` prints: with these, a file's first questions are answered.
 FIRST: Final[Mapping[str, str]] = {
     "etq demo": "see it work on bundled captures",
-    "etq FILE...": "what is in a file, of two what differs, of a folder what is there",
+    "etq FILE...": "what is in it; of two files, what differs",
     "etq ops FILE": "where the time went, op by op",
     "etq advice FILE": "what to change, the most costly finding first",
     "etq report FILE --open": "everything about a file as a page in a browser",
     "etq compare BASE NEW": "what is slower, and whether that is noise",
     "etq ingest FOLDER --db DB": "store files, to follow many builds and devices",
-    "etq serve --db DB --open": "all that is stored in a browser: captures, comparisons, trends",
+    "etq serve --db DB --open": "captures, comparisons and trends in a browser",
 }
 
 
 def name_of(view: str) -> str:
-    """Return the command that prints a view; the view itself if none does."""
+    """Return the command that prints a view."""
+    if view in _VIEWS_OF_MODULES:
+        return f"etq {_VIEWS_OF_MODULES[view]}"
     names = (
         f"etq {name}"
         for commands in COMMANDS.values()
         for name, command in commands.items()
         if isinstance(command, ViewCommand) and command.view == view
     )
-    return next(names, view)
+    return next(names, f"etq show {view}")

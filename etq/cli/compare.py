@@ -17,13 +17,15 @@ import click
 from etq.analysis.comparison import VIEWS, Comparison
 from etq.choices import PHASES, UNITS
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.found_files import files_of, note_left_out
+from etq.cli.messages import say
 from etq.cli.options import Command, output_options, percentage, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, looks_like_path, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
-from etq.render.table import VERDICT_STYLES, table
-from etq.render.terminal import PLAIN, TerminalStyle, style_of
+from etq.render.table import VERDICT_STYLES, Rows, table
+from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
 
@@ -167,9 +169,9 @@ def compare(
             text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
-            part = "ops" if what in (None, "all") else what
+            part = "ops" if what is None or what == "all" else what
             _print_findings(comparison)
-            write_rows(*comparison.rows(str(part)), format, output, force=force)
+            write_rows(*comparison.rows(part), format, output, force=force, foremost=ANSWERS.get(f"compare_{part}", ()))
         if fail_on:
             report_worse(found)
             report_worse(startup)
@@ -252,8 +254,9 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
         parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
         mark, safe = ("- **{}**: {}", inline) if form == "markdown" else ("! {}: {}", printable)
-        texts = (mark.format(safe(rule), safe(detail)) for rule, detail in findings)
+        texts = (wrapped(mark.format(safe(rule), safe(detail)), style) for rule, detail in findings)
         parts.append("\n".join(style.styled(text, "yellow") for text in texts) + "\n")
+    cells: set[str] = set()
     for part, title in TITLES.items():
         if part == "modules":
             parts += _changed_calls(comparison, form, style, limit)
@@ -274,9 +277,13 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
             ]
             shown = [[row[at] for at in kept] for row in rows]
             names = [columns[at] for at in kept]
-            drawn = markdown(names, shown) if form == "markdown" else table(names, shown, style)
+            drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part)
             meaning = "".join(f"\n{text}\n" for text in _meanings(comparison, part))
             parts.append(f"{heading}\n{drawn}{meaning if form == 'markdown' else meaning[1:]}")
+            cells.update(cell for row in shown for cell in row if isinstance(cell, str))
+    meant = [f"{word}: {text}" for word, text in words.MEANING.items() if word in cells]
+    if meant and style.width is not None:
+        parts.append(style.styled(wrapped("\n".join(meant), style), "dim") + "\n")
     return "\n".join(parts)
 
 
@@ -295,6 +302,10 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     if part in ("modules", "ops") and shifts:
         return [f"own change: without the common shift of all ops ({shifts}), which difference has"]
     return []
+
+
+def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str) -> str:
+    return table(columns, rows, style, foremost=ANSWERS[f"compare_{part}"])
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
@@ -324,13 +335,13 @@ def headline(comparison: Comparison, form: str, style: TerminalStyle = PLAIN, *,
     texts = []
     for line, verdict in lines:
         colour = VERDICT_STYLES.get(verdict or "")
-        texts.append(style.styled(printable(line), "bold", *([colour] if colour else [])))
+        texts.append(style.styled(wrapped(printable(line), style), "bold", *([colour] if colour else [])))
     return "".join(f"{text}\n" for text in texts)
 
 
 def _print_findings(comparison: Comparison) -> None:
     for rule, detail in comparison.rows("findings")[1]:
-        click.echo(printable(f"Note: {rule}: {detail}"), err=True)
+        say(f"Note: {rule}: {detail}")
 
 
 @dataclass(frozen=True)
@@ -392,6 +403,6 @@ def _found(results: Sequence[tuple[str, str]], slower: Collection[str] = ()) -> 
 def report_worse(found: Worse) -> None:
     """Print what is worse, and what is unclear."""
     for what in found.worse:
-        click.secho(printable(f"Regression: {what}"), err=True, bold=True)
+        say(f"Regression: {what}", bold=True)
     for text in (*found.unclear, *found.open):
-        click.secho(printable(f"Unclear: {text}"), err=True)
+        say(f"Unclear: {text}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
 
@@ -16,6 +18,7 @@ from etq.cli import main
 from etq.cli.found_files import found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
+from etq.cli.messages import say
 from etq.cli.no_rows import note_no_rows
 from etq.cli.old_flags import inspect_as_before, old_flags, pop_old_flags
 from etq.cli.options import classes_option, output_options, step_options, unit_option, warehouse_option
@@ -23,6 +26,7 @@ from etq.cli.targets import (
     file_options,
     findings_of,
     graph_capture_option,
+    is_there,
     open_existing,
     open_file,
     pop_file_options,
@@ -30,12 +34,13 @@ from etq.cli.targets import (
     report_record_findings,
 )
 from etq.database.locking import refuse_open
-from etq.errors import EtqError, WarehouseError, printable
+from etq.errors import EtqError, WarehouseError
 from etq.render.progress import Progress
 from etq.render.writers import write
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from types import TracebackType
 
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
@@ -196,17 +201,20 @@ def ingest(
         "clock_bits": None if clock_bits is None else int(clock_bits),
         **label_options,
     }
-    with open(db) as warehouse:
+    with _NewWarehouse(db) as made, open(db) as warehouse:
         record = None if etrecord is None else warehouse.ingest_record(etrecord)
         program = None if pte is None else warehouse.ingest_program(pte)
         links = [link for link in (program, record) if link is not None]
+        made.has_content = bool(links)
         if record is not None:
             report_record_findings(warehouse, record)
         if len(files) > 1:
-            printed = _Printed(warehouse, len(files), bool(links), verbose=verbose, quiet=quiet)
+            printed = _Printed(warehouse, made, len(files), bool(links), verbose=verbose, quiet=quiet)
             _ingest_many(warehouse, files, links, printed, ingest_options)
         else:
-            printed = _Printed(warehouse, 1, bool(links or debug_buffer or graph_capture), verbose=verbose, quiet=quiet)
+            printed = _Printed(
+                warehouse, made, 1, bool(links or debug_buffer or graph_capture), verbose=verbose, quiet=quiet
+            )
             options_of_one = {"name": name, "debug_buffer": debug_buffer, "keep_values": values, "metrics": metrics}
             options_of_one["graph_captures"] = graph_capture or ()
             _ingest_one(warehouse, files[0], links, printed, {**options_of_one, **ingest_options})
@@ -251,8 +259,34 @@ def _ingest_many(
             warehouse.ingest_many(files, link_to=links, progress=report, on_read=progress.begin, **ingest_options)
         except KeyboardInterrupt:
             progress.clear()
-            click.echo(f"Interrupted after {progress.done} of {len(files)} files", err=True)
+            say(f"Interrupted after {progress.done} of {len(files)} files")
             raise
+
+
+class _NewWarehouse:
+    """Removes the file of a warehouse that this command makes, if an interrupt comes before anything is stored in it.
+
+    An interrupt within a long call of a library ends the process with its functions for the exit alone.
+    """
+
+    def __init__(self, db: str) -> None:
+        self._db, self.has_content = db, is_there(db)
+
+    def __enter__(self) -> Self:
+        atexit.register(self._remove)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        atexit.unregister(self._remove)
+        if kind is KeyboardInterrupt:
+            self._remove()
+
+    def _remove(self) -> None:
+        for path in () if self.has_content else (self._db, f"{self._db}.wal"):
+            with suppress(OSError):
+                Path(path).unlink()
 
 
 class _Printed:
@@ -260,8 +294,18 @@ class _Printed:
     only failures and a line with totals.
     """
 
-    def __init__(self, warehouse: Warehouse, files: int, is_read_again: bool, *, verbose: bool, quiet: bool) -> None:
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        made: _NewWarehouse,
+        files: int,
+        is_read_again: bool,
+        *,
+        verbose: bool,
+        quiet: bool,
+    ) -> None:
         self.is_quiet = quiet
+        self._made = made
         self._warehouse, self._files, self._is_read_again = warehouse, files, is_read_again
         self._lists = not quiet and (verbose or files <= LISTED)
         self._numbers = Counter[str]()
@@ -280,12 +324,13 @@ class _Printed:
         """Print the result of a file, or count it."""
         if isinstance(result, EtqError):
             self._numbers["failed"] += 1
-            click.echo(f"Error: {printable(str(result))}", err=True)
+            say(f"Error: {result!s}")
             return
+        self._made.has_content = True
         self._numbers["new" if result.is_new else "known already"] += 1
         if self._lists:
             what = "ingested" if result.is_new else "known already, options applied"
-            click.echo(f"{printable(result.name)}: {what}", err=True)
+            say(f"{result.name}: {what}")
         if result.is_new or self._is_read_again:
             if self._lists:
                 report_findings(self._warehouse, result.capture_id)
@@ -299,14 +344,14 @@ class _Printed:
             if is_warning or not self.is_quiet:
                 word = "Warning" if is_warning else "Note"
                 files = f"{number} of {self._files} files" if self._files > 1 else "1 file"
-                click.secho(printable(f"{word}: {files}: {rule}"), err=True, bold=is_warning)
+                say(f"{word}: {files}: {rule}", bold=is_warning)
         if self._files <= LISTED:
             if self.failed:
-                click.echo(f"{self.failed} of {self._files} files could not be ingested", err=True)
+                say(f"{self.failed} of {self._files} files could not be ingested")
         elif not self.is_quiet:
             counted = [f"{self._numbers[what]} {what}" for what in ("new", "known already", "failed")]
             shown = [text for text in counted if not text.startswith("0 ")]
-            click.echo(f"{self._files} files: {', '.join(shown)}", err=True)
+            say(f"{self._files} files: {', '.join(shown)}")
 
 
 @main.command()
@@ -333,7 +378,7 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
             raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it in spite of that") from error
         report_findings(warehouse, target.capture_id)
         instead = "" if before in (None, linked.name) else f" instead of {before}"
-        click.echo(printable(f"{target.name}: linked to {linked.name}{instead}"), err=True)
+        say(f"{target.name}: linked to {linked.name}{instead}")
 
 
 def _linked_before(warehouse: Warehouse, capture: Capture, linked: Record | Program) -> str | None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import file_output_options, percentage, run_options, total_option, unit_option, warehouse_option
 from etq.cli.showing import check_runs, has_steps, note_excluded_runs
 from etq.cli.targets import file_options, open_target, pop_file_options
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.terminal import PLAIN, style_of
 from etq.render.writers import format_of, write, write_text
 
@@ -218,4 +219,4 @@ def _note_grouping(warehouse: Warehouse, capture: Capture, by: str | None) -> No
     rows = [] if by is not None else warehouse.rows(query, key=capture.capture_id)[1]
     for (name,) in rows:
         text = f"Note: {name} has no ETRecord with modules: grouped by method and event; link one with etq link"
-        click.echo(printable(text), err=True)
+        say(text)

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-import click
-
-from etq.errors import EtqError, printable
+from etq.cli.messages import say
+from etq.errors import EtqError
 
 # How many names of files that were left out for one reason are printed.
 NAMED: Final = 3
@@ -58,7 +57,7 @@ def note_left_out(left: Sequence[Left], *, lists_all: bool = False) -> None:
     """Print which files of folders were left out, and why."""
     if left:
         listed = _listed(left, len(left) if lists_all else NAMED)
-        click.echo(printable(f"Note: not read as profiling files: {listed}"), err=True)
+        say(f"Note: not read as profiling files: {listed}")
 
 
 def _listed(left: Sequence[Left], most: int = NAMED) -> str:

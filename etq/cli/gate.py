@@ -18,6 +18,7 @@ from etq.cli.compare import (
     report_worse,
     sides,
 )
+from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_option
 from etq.errors import EtqError, printable
 
@@ -80,7 +81,7 @@ def gate(
         if not bisect:
             raise
         # `git bisect run` takes status 1 for a bad build.
-        click.echo(f"Error: {printable(str(error))}", err=True)
+        say(f"Error: {error!s}")
         sys.exit(SKIP)
     if found.worse:
         sys.exit(1 if bisect else REGRESSION)

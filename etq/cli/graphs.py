@@ -12,6 +12,8 @@ import click
 
 from etq import catalog
 from etq.cli import main
+from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.options import output_options, peak_options, query_limits, run_options, unit_option, warehouse_option
 from etq.cli.pages import check_page, file_name_of, open_option, write_page
 from etq.cli.showing import check_runs, note_excluded_runs
@@ -168,7 +170,7 @@ def _write_drawing(
         write_text(text, path, force=force, is_printable=True)
         note_excluded_runs(warehouse, selector, "node_totals", options)
     if path is not None:
-        click.echo(f"{printable(path)}: the graph of {printable(selector.name)}", err=True)
+        say(f"{path}: the graph of {selector.name}")
 
 
 @contextmanager
@@ -269,12 +271,15 @@ def graphs(
             page = graphs_page_of(warehouse, base_name, new_name, **chosen)
             write_text(page, page_path, force=force)
             if page_path is not None:
-                click.echo(f"{printable(page_path)}: the graphs of {printable(base)} and {printable(new)}", err=True)
+                say(f"{page_path}: the graphs of {base} and {new}")
             return
         query = f"SELECT {columns} FROM compare_graphs($base, $new{given}){where}"
-        has_rows = write(warehouse, query, format, output, force=force, base=base_name, new=new_name, **chosen)
+        foremost = ANSWERS["compare_graphs"]
+        has_rows = write(
+            warehouse, query, format, output, force=force, foremost=foremost, base=base_name, new=new_name, **chosen
+        )
     if not has_rows:
-        click.echo("Note: all nodes are the same; --all shows them", err=True)
+        say("Note: all nodes are the same; --all shows them")
 
 
 @contextmanager

@@ -5,9 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
-import click
-
-from etq.errors import printable
+from etq.cli.messages import say
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -46,7 +44,7 @@ def note_ranks(warehouse: Warehouse, job: str) -> None:
                 f"of {sizes[0]} processes, {word} {_ranges(missing)} {'is' if word == 'rank' else 'are'} missing"
             )
     for note in notes:
-        click.echo(printable(f"Note: job {job}: {note}"), err=True)
+        say(f"Note: job {job}: {note}")
 
 
 # More processes than any job has: a damaged file may have any number.

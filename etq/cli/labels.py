@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.options import Command, output_options, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.writers import write, write_rows
 from etq.warehouse.nearest import unknown_key
 
@@ -102,8 +104,9 @@ def captures(
     """List the captures of a warehouse, in the order of ingest. With selectors, only those that match any of them.
 
     A selector is a name, a hash prefix, or labels and times separated by commas, which may include @latest or
-    @previous: the one of them that was recorded last, or the one before it. Times are captured_at>=2026-11-15 (also >,
-    <=, <; in quotes, for the shell) and since=7d, which is the last 7 days (also h and w).
+    @previous: the one of them that was recorded last, or the one before it. Labels may be ranges such as build>=91
+    (also >, <=, <; in quotes, for the shell). Times are captured_at>=2026-11-15 and since=7d, which is the last 7 days
+    (also h and w).
 
     \b
     etq captures --db lab.duckdb
@@ -126,7 +129,9 @@ def captures(
         if by is not None:
             _check_key(warehouse, by)
             chosen = ", selectors := $selectors" if parameters else ""
-            write(warehouse, f"FROM capture_groups($by{chosen})", format, output, force=force, by=by, **parameters)
+            query = f"FROM capture_groups($by{chosen})"
+            foremost = ANSWERS["capture_groups"]
+            write(warehouse, query, format, output, force=force, foremost=foremost, by=by, **parameters)
             return
         source = "(FROM capture_summary JOIN (FROM capture_sizes SELECT name, stored_bytes) USING (name))"
         query = f"FROM {source if size else 'capture_summary'} AS s"
@@ -135,7 +140,7 @@ def captures(
             columns = [*warehouse.rows("FROM capture_summary LIMIT 0")[0], *(["stored_bytes"] if size else [])]
             order, parameters = _order(warehouse, columns, sort, reverse, parameters)
             query += order
-        write(warehouse, query, format, output, force=force, **parameters)
+        write(warehouse, query, format, output, force=force, foremost=ANSWERS["capture_summary"], **parameters)
 
 
 def _order(
@@ -195,6 +200,6 @@ def label(
         if labels or remove:
             warehouse.label(target, **labels, **dict.fromkeys(remove))
             noun = "label" if len(labels) == 1 else "labels"
-            click.echo(f"{printable(target.name)}: {len(labels)} {noun} set, {len(remove)} removed", err=True)
+            say(f"{target.name}: {len(labels)} {noun} set, {len(remove)} removed")
         else:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)

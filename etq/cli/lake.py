@@ -8,7 +8,8 @@ import click
 
 from etq.cli import main
 from etq.cli.files import ingest
-from etq.cli.options import warehouse_option
+from etq.cli.messages import say
+from etq.cli.options import warehouse_argument, warehouse_option
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
 
 @main.group()
 def lake() -> None:
-    """Keep the tables as Delta tables in a folder or a store. Use it for more data than one file should hold. Every
-    command takes it as --db DIR, or --db s3://lab/fleet, the address of an object store.
+    """Keep the tables as Delta tables in a folder or a store. Use it for more data than one file should hold.
+    Commands take it as --db DIR, or --db s3://lab/fleet, the address of an object store.
 
     \b
     etq lake add fleet lab/*/*/*.etdp --label-from '{model}/{device}/{build}.etdp'
@@ -71,7 +72,7 @@ def add(folder: str, **options: Any) -> None:
             click.get_current_context().invoke(ingest, **options)
         except KeyboardInterrupt:
             Path(options["db"]).unlink(missing_ok=True)
-            click.echo(f"{printable(folder)}: nothing was added", err=True)
+            say(f"{folder}: nothing was added")
             raise
         finally:
             if Path(options["db"]).exists() and (is_there or _has_content(options["db"])):
@@ -79,9 +80,9 @@ def add(folder: str, **options: Any) -> None:
 
 
 @lake.command()
-@click.argument("folder", metavar="DIR")
+@warehouse_argument
 @click.option("--repair", is_flag=True, help="Take out loads with a missing or damaged file, and list their captures.")
-def check(folder: str, repair: bool) -> None:
+def check(db: str, repair: bool) -> None:
     """Check a lake for files that are missing, damaged or not as its logs list them. With a fault, the status is 1.
 
     Files of no table, left by a writer that was killed, are harmless: etq lake compact deletes them. With --repair,
@@ -94,23 +95,23 @@ def check(folder: str, repair: bool) -> None:
     from etq.lake import check
     from etq.lake import repair as repaired
 
-    faults = check(folder)
+    faults = check(db)
     for fault in faults:
         click.echo(printable(f"{fault.file}: {fault.what}"))
     if repair and any(fault.load for fault in faults):
-        for name in repaired(folder):
+        for name in repaired(db):
             click.echo(printable(f"{name}: taken out; add it again"))
-        faults = check(folder)
+        faults = check(db)
     wrong = sum(not fault.is_left_over for fault in faults)
     if wrong:
-        raise EtqError(f"{folder}: {wrong} fault{'s' if wrong > 1 else ''}")
-    click.echo(f"{printable(folder)}: whole", err=True)
+        raise EtqError(f"{db}: {wrong} fault{'s' if wrong > 1 else ''}")
+    say(f"{db}: whole")
 
 
 @lake.command()
-@click.argument("folder", metavar="DIR")
+@warehouse_argument
 @click.option("--version", type=click.IntRange(min=0), required=True, help="The version, one of the table captures.")
-def restore(folder: str, version: int) -> None:
+def restore(db: str, version: int) -> None:
     """Make the captures of an earlier version those of a lake, as a new version. Programs and records stay.
 
     Versions are there until etq lake compact deletes their files, a week later or more.
@@ -120,13 +121,13 @@ def restore(folder: str, version: int) -> None:
     """
     from etq.lake import restore
 
-    before, after = restore(folder, version)
-    click.echo(f"{printable(folder)}: {before} captures, now {after}", err=True)
+    before, after = restore(db, version)
+    say(f"{db}: {before} captures, now {after}")
 
 
 @lake.command()
-@click.argument("folder", metavar="DIR")
-def compact(folder: str) -> None:
+@warehouse_argument
+def compact(db: str) -> None:
     """Combine the many small files of a lake. Commands that read the lake meanwhile aren't disturbed.
 
     Files that are of the lake no more are deleted a week later.
@@ -136,8 +137,8 @@ def compact(folder: str) -> None:
     """
     from etq.lake import compact
 
-    before, after = compact(folder)
-    click.echo(f"{printable(folder)}: {before} loads, now {after}", err=True)
+    before, after = compact(db)
+    say(f"{db}: {before} loads, now {after}")
 
 
 def _has_content(db: str) -> bool:
@@ -151,4 +152,4 @@ def _has_content(db: str) -> bool:
 
 def _print_added(folder: str, added: Added) -> None:
     words = [f"{added.new} new", f"{added.known} known", *([f"{added.replaced} replaced"] if added.replaced else [])]
-    click.echo(f"{printable(folder)}: captures: {', '.join(words)}", err=True)
+    say(f"{folder}: captures: {', '.join(words)}")

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from etq.cli import main
-from etq.cli.options import query_limits, warehouse_option
+from etq.cli.messages import say
+from etq.cli.options import query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, printable
 
@@ -33,15 +34,15 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
     merged = merge(files, output)
     for conflict in merged.conflicts:
-        click.echo(printable(f"Note: {conflict}"), err=True)
-    click.echo(f"{printable(output)}: {merged.captures} captures; {merged.known} were in several", err=True)
+        say(f"Note: {conflict}")
+    say(f"{output}: {merged.captures} captures; {merged.known} were in several")
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE")
+@warehouse_argument
 @click.option("-o", "--output", metavar="FILE", required=True, help="The copy.")
 @click.option("--force", is_flag=True, help="Overwrite an existing copy.")
-def backup(file: str, output: str, force: bool) -> None:
+def backup(db: str, output: str, force: bool) -> None:
     """Copy a warehouse as it is at one moment. Other processes may use it meanwhile: those that write wait.
 
     The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
@@ -51,12 +52,12 @@ def backup(file: str, output: str, force: bool) -> None:
     """
     from etq.maintenance.copying import backup
 
-    size = backup(file, output, overwrite=force)
-    click.echo(f"{printable(output)}: {size / 1e6:.1f} MB", err=True)
+    size = backup(db, output, overwrite=force)
+    say(f"{output}: {size / 1e6:.1f} MB")
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE")
+@warehouse_argument
 @click.option(
     "--files",
     metavar="FOLDER",
@@ -64,7 +65,7 @@ def backup(file: str, output: str, force: bool) -> None:
     type=click.Path(exists=True, file_okay=False),
     help="The folder that files were read from.  [default: the current one]",
 )
-def check(file: str, files: str) -> None:
+def check(db: str, files: str) -> None:
     """Check that a warehouse is undamaged and its tables agree.
 
     All tables are read. Rows refer to rows that are there, and rollups are what events give when they are computed
@@ -78,19 +79,19 @@ def check(file: str, files: str) -> None:
     from etq.maintenance.checking import check
 
     problems = 0
-    for part in check(file, folder=files):
+    for part in check(db, folder=files):
         problems += len(part.problems)
         click.echo(f"{part.what}: {_problems(len(part.problems)) if part.problems else 'ok'}")
         for problem in part.problems:
             click.echo(printable(f"  {problem}"))
     if problems:
-        raise EtqError(f"{file}: {_problems(problems)}")
+        raise EtqError(f"{db}: {_problems(problems)}")
 
 
 @main.command()
-@click.argument("file", metavar="WAREHOUSE|LAKE")
+@warehouse_argument
 @click.option("--no-backup", is_flag=True, help="Keep no copy of the file from before.")
-def upgrade(file: str, no_backup: bool) -> None:
+def upgrade(db: str, no_backup: bool) -> None:
     """Upgrade a warehouse or lake of an earlier version of etq.
 
     Each command that writes to a warehouse does so, too. Nothing of it is lost, and no file is needed again. The copy
@@ -104,15 +105,15 @@ def upgrade(file: str, no_backup: bool) -> None:
     from etq.maintenance.upgrading import upgrade
     from etq.version import SCHEMA_VERSION
 
-    if is_lake_path(file):
+    if is_lake_path(db):
         from etq.lake.writing.upgrading import upgrade as upgrade_lake
 
-        upgrade_lake(file)
+        upgrade_lake(db)
         copy = None
     else:
-        copy = upgrade(file, keep_old=not no_backup)
-    what = f"of schema {SCHEMA_VERSION} now" + (f"; {printable(str(copy))} is the file from before" if copy else "")
-    click.echo(f"{printable(file)}: {what}", err=True)
+        copy = upgrade(db, keep_old=not no_backup)
+    what = f"of schema {SCHEMA_VERSION} now" + (f"; {copy} is the file from before" if copy else "")
+    say(f"{db}: {what}")
 
 
 def _problems(number: int) -> str:
@@ -139,7 +140,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        click.echo(f"{_number(len(resolved))} removed; etq compact gives the space back", err=True)
+        say(f"{_number(len(resolved))} removed; etq compact gives the space back")
 
 
 def _resolved_captures(warehouse: Warehouse, selector: str, several: bool) -> list[Capture]:
@@ -201,15 +202,15 @@ def prune(
             for name in names:
                 click.echo(printable(name))
         if dry_run or not names:
-            click.echo(f"{_number(len(names))} to prune", err=True)
+            say(f"{_number(len(names))} to prune")
             return
         _confirm("Prune the events of" if keep_rollups else "Remove", names, yes)
         warehouse.prune(keep_last, keys, **chosen)
-        click.echo(f"{_number(len(names))} pruned; etq compact gives the space back", err=True)
+        say(f"{_number(len(names))} pruned; etq compact gives the space back")
 
 
 @main.command()
-@warehouse_option
+@warehouse_argument
 def compact(db: str) -> None:
     """Rewrite a warehouse's file to give back free space.
 
@@ -220,7 +221,7 @@ def compact(db: str) -> None:
     """
     with open_existing(db) as warehouse:
         before, after = warehouse.compact()
-    click.echo(f"{printable(db)}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB", err=True)
+    say(f"{db}: {after / 1e6:.1f} MB, before {before / 1e6:.1f} MB")
 
 
 def _number(captures: int) -> str:

@@ -9,9 +9,9 @@ import click
 
 from etq.choices import PHASES
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import output_options, unit_option, warehouse_option
 from etq.cli.targets import open_existing
-from etq.errors import printable
 from etq.render.writers import write
 
 # A number and optionally its unit, with or without a colon: 41, 41:degC, 1200ms, 80 %.
@@ -78,11 +78,11 @@ def metric(
             warehouse.metric(target, name, value, unit, better, run=run)
         if metrics or remove:
             noun = "metric" if len(metrics) == 1 else "metrics"
-            click.echo(f"{printable(target.name)}: {len(metrics)} {noun} set, {len(remove)} removed", err=True)
+            say(f"{target.name}: {len(metrics)} {noun} set, {len(remove)} removed")
         for file in files:
             added = warehouse.ingest_metrics(target, file)
             what = f"{added} metrics added" if added else "known already"
-            click.echo(f"{printable(target.name)}: {printable(file)}: {what}", err=True)
+            say(f"{target.name}: {file}: {what}")
         if not has_changes:
             write(warehouse, "FROM metric_values($capture)", format, output, force=force, capture=target)
 
@@ -135,10 +135,10 @@ def phase(
         if from_metrics:
             counted = warehouse.phases_from_metrics(target)
             counts = ", ".join(f"{count} {each}" for each, count in counted.items())
-            click.echo(f"{printable(target.name)}: {counts}", err=True)
+            say(f"{target.name}: {counts}")
         elif has_rules:
             count = warehouse.phase(target, phase, **rules)
-            click.echo(f"{printable(target.name)}: {count} runs {phase or 'without a phase'}", err=True)
+            say(f"{target.name}: {count} runs {phase or 'without a phase'}")
         else:
             parameters: dict[str, Any] = {"capture": target, "unit": unit}
             write(warehouse, "FROM phase_totals($capture, unit := $unit)", format, output, force=force, **parameters)

@@ -6,12 +6,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from etq import catalog
 from etq.analysis.delegates import UNALIGNED, are_unaligned, unknown_times
 from etq.cli.commands import name_of
-from etq.errors import EtqError, QueryError, printable
+from etq.cli.messages import say
+from etq.errors import EtqError, QueryError
 from etq.warehouse.formats import TRACE
 
 if TYPE_CHECKING:
@@ -37,13 +36,13 @@ def not_of_traces(view: str, name: str | None = None) -> str:
 
 def note_no_rows(warehouse: Warehouse, view: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> None:
     """Print why a view has no rows for a capture."""
-    click.echo(printable(f"Note: {_reason(warehouse, view, capture, selector, options)}"), err=True)
+    say(f"Note: {_reason(warehouse, view, capture, selector, options)}")
 
 
 def note_unaligned(warehouse: Warehouse, capture: str, selector: Capture) -> None:
     """Print a note if delegates' events fit none of the graphs that the program has for them."""
     if are_unaligned(warehouse, selector):
-        click.echo(printable(f"Note: {UNALIGNED.format(capture)}"), err=True)
+        say(f"Note: {UNALIGNED.format(capture)}")
 
 
 def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str, Any]) -> None:
@@ -55,7 +54,7 @@ def note_unknown_times(warehouse: Warehouse, call: str, parameters: Mapping[str,
     if warehouse.rows(called, capture=parameters["capture"])[1]:
         reason = unknown_times(warehouse.rows(f"SELECT m.depth, m.total FROM {call} AS m", **parameters)[1])
         if reason is not None:
-            click.echo(f"Note: {reason}", err=True)
+            say(f"Note: {reason}")
 
 
 def note_below_clock(warehouse: Warehouse, selector: Capture, unit: str | None) -> None:
@@ -73,7 +72,7 @@ def note_below_clock(warehouse: Warehouse, selector: Capture, unit: str | None) 
     for events, step, shown in warehouse.rows(query, capture=selector, unit=unit)[1]:
         what = "1 event of a delegate takes" if events == 1 else f"{events} events of delegates take"
         shortest = "it shows" if step is None else f"its step of {step:g} {shown}"
-        click.echo(f"Note: below the clock's resolution: {what} less time on average than {shortest}", err=True)
+        say(f"Note: below the clock's resolution: {what} less time on average than {shortest}")
 
 
 def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, options: Mapping[str, Any]) -> str:
@@ -81,17 +80,17 @@ def _reason(warehouse: Warehouse, name: str, capture: str, selector: Capture, op
     kind = TRACE if format == TRACE else "dump"
     is_for_others = view.needs != () and view.needs[0] != kind
     if is_for_others and view.otherwise is not None:
-        return f"{name} has no rows for {capture}, which is of format {format}; for that there is {view.otherwise}"
+        return f"{name_of(name)} has no rows for {capture}, of format {format}; for that there is {view.otherwise}"
     left_out = _left_out(warehouse, capture, selector, options.get("steps"))
     if left_out is not None:
         return left_out
     if is_for_others:
-        return f"{name} is for PyTorch traces, and {capture} is of format {format}"
+        return f"{name_of(name)} is for PyTorch traces, and {capture} is of format {format}"
     if "device_events" in view.needs and not _has_device_events(warehouse, selector):
         return f"{capture} has no device events: it was recorded without a device"
     texts = dict(view.empty)
     text = texts.get(options.get("by")) or texts.get(None) or "{view} has no rows for {capture}"
-    return text.format(view=name, capture=capture)
+    return text.format(view=name_of(name), capture=capture)
 
 
 def _left_out(warehouse: Warehouse, capture: str, selector: Capture, steps: str | None) -> str | None:

@@ -38,7 +38,7 @@ def open_page(context: click.Context, captures: tuple[str, ...], etrecord: str |
     elif kind in (RECORD, PROGRAM):
         name, given = "graph", {"capture": captures[0], "db": db}
     else:
-        name, given = "report", {"captures": captures, "etrecord": etrecord, "db": db}
+        name, given = "report", {"captures": captures, "etrecord": etrecord, "graph_capture": None, "db": db}
     command = main.get_command(context, name)
     assert command is not None
     context.invoke(command, opens=True, **given)

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from etq import catalog
 from etq.choices import OPS_BY
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.no_rows import note_no_rows
 from etq.cli.options import (
     file_output_options,
@@ -21,9 +23,9 @@ from etq.cli.options import (
 from etq.cli.showing import check_runs, note_excluded_runs, without_method
 from etq.cli.targets import check_path, file_options, open_target, pop_file_options
 from etq.errors import EtqError
-from etq.render.selection import selection
+from etq.render.selection import column_named, selection
+from etq.render.table import FOREMOST
 from etq.render.writers import TO_READ, format_of, write
-from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Warehouse
@@ -62,6 +64,8 @@ IN_A_STEP: Final = {
     "device_time_total": "device_per_step",
 }
 SUMS: Final = ("total", "executes")
+# What people see of an op's column avg.
+PER_CALL: Final = "per_call"
 
 
 @main.command()
@@ -118,39 +122,50 @@ def ops(
             if not is_trace:
                 raise EtqError(f"{capture}: an ETDump has no Python functions; leave out --no-python-functions")
             arguments["include_python_functions"] = False
+        sort_by = _column_of(view, sort_by)
         check_runs(warehouse, selector, arguments)
         listed = "".join(f', "{name}" := ${name}' for name in arguments)
         is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
         columns = _columns(warehouse, selector, by) if is_trace else ["*"]
+        if not is_trace and PER_CALL in (selection.get().columns or ()):
+            columns.append(f"avg AS {PER_CALL}")
         if is_for_people:
             columns = _of_steps(columns, sort_by, total) if is_trace else _of_executes(by, sort_by, total)
-        query = f"SELECT {', '.join(columns)} FROM {view}($capture{listed})" + _order(view, sort_by)
+        query = f"SELECT {', '.join(columns)} FROM {view}($capture{listed})"
+        query += "" if sort_by is None else f' ORDER BY "{sort_by}" DESC NULLS LAST'
         if is_for_people and not is_trace:
             query = without_method(warehouse, selector, view, query)
+        foremost = [] if sort_by is None else [PER_CALL if sort_by == "avg" else sort_by, *FOREMOST]
         if not write(
-            warehouse, query, format, output, force=force, chooses_unit=unit is None, capture=selector, **arguments
+            warehouse,
+            query,
+            format,
+            output,
+            force=force,
+            foremost=foremost,
+            chooses_unit=unit is None,
+            capture=selector,
+            **arguments,
         ):
             note_no_rows(warehouse, view, capture, selector, arguments)
         note_excluded_runs(warehouse, selector, view, arguments)
 
 
-def _order(view: str, sort_by: str | None) -> str:
-    from etq import catalog
-
+def _column_of(view: str, sort_by: str | None) -> str | None:
+    """Return the column of a view that is named, or whose head in a table is. Raises `EtqError` if there is none."""
     if sort_by is None:
-        return ""
+        return None
     columns = [column.name for column in catalog.objects()[view].columns]
-    if sort_by not in columns:
-        near = nearest_words(sort_by, columns)
-        raise EtqError(f"no column {sort_by!r} to sort by{near}; known are {', '.join(columns)}")
-    return f' ORDER BY "{sort_by}" DESC NULLS LAST'
+    if view == "op_totals" and sort_by == PER_CALL:
+        return "avg"
+    return column_named(sort_by, columns, " to sort by")
 
 
 def _of_executes(by: str | None, sort_by: str | None, total: bool) -> list[str]:
     """Return the columns of `op_totals` for people: the instruction if there is one, sums if asked for."""
     instruction = ["instruction_id"] if by == "instance" else []
     sums = SUMS if total else [name for name in SUMS if name == sort_by]
-    times = ["per_execute", "avg AS per_call", "share_percent", "calls", "min", "max"]
+    times = ["per_execute", f"avg AS {PER_CALL}", "share_percent", "calls", "min", "max"]
     return ["op", "kind", "method", *instruction, *times, *sums, "unit"]
 
 
@@ -200,4 +215,5 @@ def model_map(
     for side in (etdump, trace):
         check_path(side, db)
     with open(db, read_only=True) as warehouse:
-        write(warehouse, query, format, output, force=force, etdump=etdump, trace=trace, **arguments)
+        foremost = ANSWERS["model_map"]
+        write(warehouse, query, format, output, force=force, foremost=foremost, etdump=etdump, trace=trace, **arguments)

@@ -11,6 +11,7 @@ from functools import wraps
 from typing import Any, Final, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from etq.choices import PHASES, RUNS, UNITS
 from etq.database.limits import query_megabytes, query_seconds
@@ -70,6 +71,19 @@ def warehouse_option(command: Command) -> Command:
         default=DEFAULT_WAREHOUSE,
         help="The warehouse.  [default: $ETQ_DB, or etq.duckdb in this folder]",
     )(command)
+
+
+def warehouse_argument(command: Callable[..., Any], metavar: str = "[WAREHOUSE]") -> Callable[..., Any]:
+    """Add an argument for the warehouse, which may be given as --db instead; the command gets it as `db`."""
+
+    @wraps(command)
+    def naming(*args: Any, warehouse: str | None, db: str, **options: Any) -> Any:
+        is_given = click.get_current_context().get_parameter_source("db") is ParameterSource.COMMANDLINE
+        if warehouse is not None and is_given and warehouse != db:
+            raise click.UsageError(f"{warehouse} and --db {db} are two warehouses; name one")
+        return command(*args, db=db if warehouse is None else warehouse, **options)
+
+    return click.argument("warehouse", metavar=metavar, required=False)(warehouse_option(naming))
 
 
 def _escape_formulas(_: click.Context, __: click.Parameter, is_set: bool) -> None:

@@ -8,8 +8,9 @@ from typing import Final
 
 import click
 
+from etq.cli.messages import say
 from etq.cli.options import Command
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.writers import file_of, write_text
 from etq.report.page import subject_of
 
@@ -40,9 +41,9 @@ def write_page(page: str, path: str, of: str, *, force: bool, opens: bool) -> No
     written = file_of(path, force)
     write_text(page, written, force=force)
     if written is not None:
-        click.echo(f"{printable(path)}: {of}", err=True)
+        say(f"{path}: {of}")
     if opens and not webbrowser.open(Path(path).resolve().as_uri()):
-        click.echo("Note: found no browser; open the file in one", err=True)
+        say("Note: found no browser; open the file in one")
 
 
 def _subject_of(path: str | None) -> str | None:

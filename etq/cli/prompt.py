@@ -14,7 +14,7 @@ import click
 from etq import catalog
 from etq.cli import expected_message, show_failure
 from etq.cli.interrupts import cancelling
-from etq.errors import printable
+from etq.cli.messages import say
 
 PROMPT: Final = "etq> "
 CONTINUED: Final = "...> "
@@ -42,7 +42,7 @@ def run_prompt(answer: Callable[[str], None], show_views: Callable[[str | None],
     show_views  prints the list of views, or the documentation of one
     names       names of captures, for completion
     """
-    click.echo("Statements end with ;  .help lists what else there is.", err=True)
+    say("Statements end with ;  .help lists what else there is.")
     with _lines(names), cancelling():
         text = ""
         while True:
@@ -83,7 +83,7 @@ def _directive(words: list[str], show_views: Callable[[str | None], None]) -> bo
     elif name == ".help":
         click.echo(HELP, nl=False)
     else:
-        click.echo(f"Error: no {printable(' '.join(words))}; .help lists what there is", err=True)
+        say(f"Error: no {' '.join(words)}; .help lists what there is")
     return True
 
 
@@ -92,7 +92,7 @@ def _answered(answer: Callable[[], None]) -> None:
     try:
         answer()
     except KeyboardInterrupt:
-        click.echo("Cancelled", err=True)
+        say("Cancelled")
     except Exception as error:
         message = expected_message(error)
         if message is None:

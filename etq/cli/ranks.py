@@ -9,9 +9,11 @@ import click
 from etq import catalog
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import is_file
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.writers import write
 
 if TYPE_CHECKING:
@@ -115,11 +117,11 @@ def _show_ranks(
     format, output, force = options
     with open(db, read_only=True) as warehouse:
         _check_one_job(warehouse, selector)
-        call = f"{view}({catalog.arguments(arguments)})"
-        if not write(warehouse, f"FROM {call}", format, output, force=force, **arguments):
+        query, foremost = f"FROM {view}({catalog.arguments(arguments)})", ANSWERS.get(view, ())
+        if not write(warehouse, query, format, output, force=force, foremost=foremost, **arguments):
             chosen = "" if selector is None else f" of {selector}"
             note = f"Note: no trace{chosen} has a label rank; ingest the traces of a job's ranks"
-            click.echo(printable(note), err=True)
+            say(note)
             return
         _note_unknown(warehouse, arguments, _UNKNOWN[view])
         if notes_clocks:
@@ -144,7 +146,7 @@ def _note_unknown(warehouse: Warehouse, arguments: dict[str, str], unknown: tupl
     for job, ranks, number in warehouse.rows(query.format(arguments=catalog.arguments(arguments)), **arguments)[1]:
         of_job = "" if job is None else f"job {job}: "
         word = "rank" if number == 1 else "ranks"
-        click.echo(printable(f"Note: {of_job}{text.format(ranks=f'{word} {ranks}')}"), err=True)
+        say(f"Note: {of_job}{text.format(ranks=f'{word} {ranks}')}")
 
 
 def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:
@@ -152,4 +154,4 @@ def _note_clocks(warehouse: Warehouse, arguments: dict[str, str]) -> None:
     for job, difference, unit in warehouse.rows(query, **arguments)[1]:
         of_job = "" if job is None else f"job {job}: "
         text = f"clocks of ranks differ by up to {difference:.6g} {unit}, see etq clocks; steps are matched by number"
-        click.echo(printable(f"Note: {of_job}{text}"), err=True)
+        say(f"Note: {of_job}{text}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from etq.cli import main
+from etq.cli.messages import say
 from etq.cli.options import warehouse_option
-from etq.errors import printable
 
 
 @main.command()
@@ -27,4 +27,4 @@ def serve(host: str, port: int, opens: bool, edits: bool, db: str) -> None:
     """
     from etq.serve.running import run
 
-    run(db, host, port, opens=opens, edits=edits, report=lambda text: click.echo(printable(text), err=True))
+    run(db, host, port, opens=opens, edits=edits, report=say)

@@ -9,6 +9,7 @@ import click
 
 from etq import catalog
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import file_options, not_for, pop_file_options
@@ -69,7 +70,8 @@ def _command(view: catalog.SqlObject) -> click.Command:
         )
         call = f"{view.name}({arguments})" if view.kind == "table macro" else view.name
         with open(db, read_only=True) as warehouse:
-            write(warehouse, f"FROM {call}", format, output, force=force, **values)
+            foremost = ANSWERS.get(view.name, ())
+            write(warehouse, f"FROM {call}", format, output, force=force, foremost=foremost, **values)
 
     text = f"{view.text}\n\nColumns: {', '.join(column.name for column in view.columns)}."
     decorated = output_options(

@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from etq import catalog
 from etq.analysis.runs import check_method, has_one_method, left_out
+from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.no_rows import (
     naming_other_view,
     note_below_clock,
@@ -19,8 +19,9 @@ from etq.cli.no_rows import (
     note_unknown_times,
 )
 from etq.cli.targets import FileOptions, open_target
-from etq.errors import EtqError, printable
+from etq.errors import EtqError
 from etq.render.selection import selection
+from etq.render.table import title
 from etq.render.writers import TO_READ, format_of, write
 from etq.warehouse.formats import narrowed
 
@@ -41,10 +42,7 @@ def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> No
     query = """SELECT count(*) FROM runs AS r
         WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
     if warehouse.rows(query, capture=capture, phase=phase)[1] == [(0,)]:
-        click.echo(
-            printable(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase"),
-            err=True,
-        )
+        say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase")
 
 
 def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, options: Mapping[str, Any]) -> None:
@@ -53,7 +51,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
         slow = "; etq slow shows the ops that take longer in slow runs" if others.slower else ""
-        click.echo(f"Note: {others.text}; --runs all counts all{slow}", err=True)
+        say(f"Note: {others.text}; --runs all counts all{slow}")
 
 
 def _attach_baseline(warehouse: Warehouse, baseline: str, capture: str, read_options: FileOptions) -> str:
@@ -130,26 +128,43 @@ def show_opened(
         prepared = prepared_for(warehouse, macro, selector, options.get("unit"))
     arguments = ", ".join("$capture" if name == "capture" else f'"{name}" := ${name}' for name in parameters)
     is_for_people = (output[0] or format_of(output[1])) in TO_READ and selection.get().columns is None
-    statement = (people_query if people_query is not None and is_for_people else query).format(
-        view=f"{macro}({arguments})"
-    )
+    call = f"{macro}({arguments})"
+    statement = query.format(view=call)
+    if people_query is not None and (is_for_people or names_columns_of_people(warehouse, statement, parameters)):
+        statement = people_query.format(view=call)
     if is_for_people:
         statement = without_method(warehouse, selector, view, statement)
         statement = without_sums(warehouse, selector, statement, sums, total)
     with naming_other_view(warehouse, view, selector), prepared:
         chooses = bool(sums) and "unit" not in parameters
         has_rows = write(
-            warehouse, statement, *output[:2], force=output[2], long=long, chooses_unit=chooses, **parameters
+            warehouse,
+            statement,
+            *output[:2],
+            force=output[2],
+            long=long,
+            foremost=ANSWERS.get(view, ()),
+            chooses_unit=chooses,
+            **parameters,
         )
     if not has_rows:
         note_no_rows(warehouse, view, capture, selector, options)
     elif view == "delegate_graph":
         note_unaligned(warehouse, capture, selector)
     elif view == "module_totals":
-        note_unknown_times(warehouse, f"{macro}({arguments})", parameters)
+        note_unknown_times(warehouse, call, parameters)
     if has_rows and view in ("delegate_graph", "delegate_totals", "execute_breakdown"):
         note_below_clock(warehouse, selector, options.get("unit"))
     note_excluded_runs(warehouse, selector, view, options)
+
+
+def names_columns_of_people(warehouse: Warehouse, query: str, parameters: Mapping[str, Any]) -> bool:
+    """Whether --columns has a name that is none of a query's: people see other names than programs."""
+    chosen = selection.get().columns
+    if chosen is None:
+        return False
+    columns = warehouse.sql(f"FROM ({query}) LIMIT 0", **parameters).columns
+    return not {*chosen} <= {*columns, *map(title, columns)}
 
 
 def _defaults(view: str) -> dict[str, str | None]:

@@ -14,6 +14,7 @@ from etq.cli.interrupts import cancelled_by
 from etq.cli.options import output_options, warehouse_option
 from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError
+from etq.render.terminal import style_of
 from etq.render.writers import write_each, write_rows
 
 # The longest text of statements.
@@ -197,7 +198,8 @@ def show_views(name: str | None, format: str | None, output: str | None, *, forc
         return
     target = catalog.public_object(name)
     if format in (None, "table") and output is None:
-        click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, 100)}\n")
+        width = min(style_of(sys.stdout).width or 100, 100)
+        click.echo(f"{target.name} ({target.kind})\n\n{click.wrap_text(target.text, width)}\n")
     listed = [("parameter", parameter) for parameter in target.parameters] + [
         ("column", column) for column in target.columns
     ]

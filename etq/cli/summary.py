@@ -19,6 +19,7 @@ from etq.cli import main
 from etq.cli.memory import shown_size
 from etq.cli.options import query_limits, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop_file_options
+from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import printable
 from etq.render.table import VERDICT_STYLES, fitted
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of
@@ -323,12 +324,14 @@ def _of_warehouse(path: str, style: TerminalStyle) -> Iterator[str]:
     """
     with open(path, read_only=True) as warehouse:
         rows = warehouse.rows(query)[1]
-    counts = [_counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
-    yield style.styled(printable(f"{path}: warehouse of {', '.join(counts) or 'nothing yet'}"), "bold")
+        counts = [_counted(number, NAMES.get(kind, kind)) for kind, number in rows if number]
+        yield style.styled(printable(f"{path}: warehouse of {', '.join(counts) or 'nothing yet'}"), "bold")
+        yield from of_warehouse(warehouse, style)
     yield from _next(
         style,
         (["etq", "serve", "--db", path, "--open"], "all of it in a browser"),
         (["etq", "captures", "--db", path], "its captures"),
+        (["etq", "regressions", "--db", path], "which totals and ops changed, and since when"),
     )
 
 

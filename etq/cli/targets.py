@@ -13,8 +13,9 @@ import click
 
 from etq import catalog
 from etq.choices import UNITS
+from etq.cli.messages import say
 from etq.cli.options import Command, classes_option
-from etq.errors import EtqError, QueryError, printable
+from etq.errors import EtqError, QueryError
 from etq.render.progress import working
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def report_unmatched(warehouse: Warehouse, selectors: Sequence[str]) -> None:
             try:
                 warehouse.capture(selector)
             except QueryError as error:
-                click.echo(f"Note: {error}", err=True)
+                say(f"Note: {error}")
 
 
 def report_findings(warehouse: Warehouse, capture_id: int) -> None:
@@ -220,4 +221,4 @@ def report_record_findings(warehouse: Warehouse, record: Record) -> None:
 def _report(rule: str, detail: str, name: str | None = None) -> None:
     word = "Warning" if rule.startswith("foreign ") else "Note"
     text = f"{word}: {rule}: {detail}" if name is None else f"{word}: {name}: {rule}: {detail}"
-    click.secho(printable(text), err=True, bold=True if word == "Warning" else None)
+    say(text, bold=True if word == "Warning" else None)

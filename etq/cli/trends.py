@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
 from itertools import groupby, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,14 +15,24 @@ from etq import catalog
 from etq.analysis.series import check_keys, left_out, order_of, too_short
 from etq.choices import PHASES
 from etq.cli import main
-from etq.cli.options import output_options, percentage, unit_option, warehouse_option
+from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
+from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, unit_option, warehouse_option
 from etq.errors import printable
+from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
-from etq.render.writers import write, write_text
+from etq.render.writers import TO_READ, format_of, write, write_rows, write_text
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
+
+
+# The columns of regressions that people read; an item is named as trend --op takes it.
+_SHOWN: Final = """series, what,
+    CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item,
+    verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
+    per_capture_percent, captures_before, captures_after, p, q, position"""
 
 
 def order_options(command: Any) -> Any:
@@ -136,15 +148,56 @@ def regressions(
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
-        order = f"captures are in the order of {printable(over)}"
-        if write(warehouse, query, format, output, force=force, **arguments):
-            if format in (None, "table"):
-                click.echo(f"Note: {order}", err=True)
+        foremost = ANSWERS["regressions"]
+        order = f"captures are in the order of {over}"
+        if (format or format_of(output)) not in TO_READ:
+            has_rows = write(warehouse, query, format, output, force=force, **arguments)
         else:
+            shown = _SHOWN if selection.get().columns is None else "*"
+            columns, rows = warehouse.rows(f"SELECT {shown} {query}", **arguments)
+            write_rows(columns, rows, format, output, force=force, foremost=foremost)
+            has_rows = bool(rows)
+        if not has_rows:
             text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
-            text += "; for the values: etq trend"
-            click.echo(f"Note: {text}; {order}", err=True)
+            say(f"Note: {text}; for the values: etq trend; {order}")
+        elif format in (None, "table"):
+            say(f"Note: {order}")
+            if output is None and "item" in columns:
+                changes = [dict(zip(columns, row, strict=True)) for row in rows]
+                _note_shifts(changes)
+                _print_next(changes, selector, over, db)
         _note_left_out(warehouse, arguments)
+
+
+def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
+    """Print which totals changed where no op changed more than the others."""
+    of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] == "op"}
+    for change in changes:
+        if change["what"] == "total" and (change["series"], change["first_bad"]) not in of_ops:
+            where = f"{change['series'] or 'the total'} at {change['first_bad']}"
+            text = "no op changed more than the others: all changed alike, as with the device, or what is outside ops"
+            say(f"Note: {where}: {text}")
+
+
+def _print_next(changes: Sequence[Mapping[str, Any]], selector: str | None, over: str, db: str) -> None:
+    """Print the command that compares the captures before and after the first change, without those of others."""
+    first = changes[0]
+    if first["kind"] != "step" or not (over == "captured_at" or first["first_bad"].isdigit()):
+        return
+    others = [
+        change["first_bad"]
+        for change in changes[1:]
+        if (change["series"], change["item"], change["kind"]) == (first["series"], first["item"], "step")
+    ]
+    place = (lambda label: label) if over == "captured_at" else int
+    earlier = [label for label in others if place(label) < place(first["first_bad"])]
+    later = [label for label in others if place(label) > place(first["first_bad"])]
+    chosen = selector if selector and "=" in selector and "@" not in selector else ""
+    labels = [part for part in dict.fromkeys(f"{chosen},{first['series']}".split(",")) if part]
+    base = [*labels, *(f"{over}>={label}" for label in sorted(earlier, key=place)[-1:]), f"{over}<{first['first_bad']}"]
+    new = [*labels, f"{over}>={first['first_bad']}", *(f"{over}<{label}" for label in sorted(later, key=place)[:1])]
+    words = ["etq", "compare", ",".join(base), ",".join(new), *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
+    click.echo(printable(f"Next: {shlex.join(words)}"), err=True)
 
 
 def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:

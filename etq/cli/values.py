@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq.cli import main
+from etq.cli.commands import ANSWERS
+from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
 from etq.cli.targets import FileOptions
-from etq.errors import printable
-from etq.render.writers import write
+from etq.render.selection import selection
+from etq.render.writers import TO_READ, format_of, write
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -89,7 +91,9 @@ def gap(
             _note_problems(warehouse, query, parameters)
             query += " WHERE gap IS NOT NULL LIMIT $worst"
             parameters["worst"] = worst
-        write(warehouse, query, format, output, force=force, **parameters)
+        if (format or format_of(output)) in TO_READ and selection.get().columns is None:
+            query = f"SELECT base_op, new_op, gap, problem, * EXCLUDE (base_op, new_op, gap, problem) FROM ({query})"
+        write(warehouse, query, format, output, force=force, foremost=ANSWERS["numeric_gap"], **parameters)
 
 
 def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any]) -> None:
@@ -97,7 +101,7 @@ def _note_problems(warehouse: Warehouse, query: str, parameters: dict[str, Any])
         f"SELECT g.problem, count(*) FROM ({query}) AS g WHERE g.gap IS NULL GROUP BY g.problem ORDER BY 2 DESC, 1"
     )
     for problem, count in warehouse.rows(counted, **parameters)[1]:
-        click.echo(printable(f"Note: {count} values can't be compared: {problem}"), err=True)
+        say(f"Note: {count} values can't be compared: {problem}")
 
 
 @main.command()
@@ -123,4 +127,4 @@ def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
         record = warehouse.ingest_record(etrecord)
         capture = warehouse.ingest_reference(record, values, graph=graph, name=name)
         what = "ingested" if capture.is_new else "known already, options applied"
-        click.echo(f"{printable(capture.name)}: {what}, {len(values)} ops", err=True)
+        say(f"{capture.name}: {what}, {len(values)} ops")

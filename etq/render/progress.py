@@ -114,7 +114,8 @@ def _show(shown: list[str], ended: threading.Event, stream: IO[str]) -> None:
     while not ended.wait(_SILENT):
         seconds = f", {time.monotonic() - begin:.0f} s"
         room = shutil.get_terminal_size().columns - 1 - len(seconds)
-        line = printable(shown[-1])[:room] + seconds
+        text = printable(shown[-1])
+        line = (text if len(text) <= room else f"{text[: room - 3]}...") + seconds
         stream.write(f"\r{line.ljust(length)}")
         stream.flush()
         length = max(length, len(line))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
-from etq.render.table import Rows
+from etq.render.table import Rows, title
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
@@ -32,39 +32,49 @@ class Selection:
 
         if self.sort_by is not None or self.columns is not None:
             relation = warehouse.sql(f"FROM {subquery(query)} LIMIT 0", **parameters)
-            self._check(relation.columns)
-        if self.sort_by is not None:
-            is_text = str(relation.types[relation.columns.index(self.sort_by)]) == "VARCHAR"
-            column = self.sort_by.replace('"', '""')
-            query = f'FROM {subquery(query)} ORDER BY "{column}" {"ASC" if is_text else "DESC"} NULLS LAST'
-        if self.columns is not None:
-            names = ", ".join('"' + name.replace('"', '""') + '"' for name in self.columns)
-            query = f"SELECT {names} FROM {subquery(query)}"
+            sort_by, columns = self._named(relation.columns)
+            if sort_by is not None:
+                is_text = str(relation.types[relation.columns.index(sort_by)]) == "VARCHAR"
+                down = "ASC" if is_text else "DESC"
+                query = f"FROM {subquery(query)} ORDER BY {_quoted(sort_by)} {down} NULLS LAST"
+            if columns is not None:
+                query = f"SELECT {', '.join(map(_quoted, columns))} FROM {subquery(query)}"
         return query if self.limit is None else f"FROM {subquery(query)} LIMIT {self.limit:d}"
 
     def rows(self, columns: Sequence[str], rows: Rows) -> tuple[Sequence[str], Rows]:
         """Return the selected columns and rows. Raises `EtqError` for an unknown column."""
-        self._check(columns)
-        if self.sort_by is not None:
-            at = columns.index(self.sort_by)
+        sort_by, chosen = self._named(columns)
+        if sort_by is not None:
+            at = columns.index(sort_by)
             known = [row for row in rows if row[at] is not None]
             is_text = any(isinstance(row[at], str) for row in known)
             known.sort(key=lambda row: str(row[at]) if is_text else row[at], reverse=not is_text)
             rows = [*known, *(row for row in rows if row[at] is None)]
-        if self.columns is not None:
-            kept = [columns.index(name) for name in self.columns]
-            columns, rows = self.columns, [[row[at] for at in kept] for row in rows]
+        if chosen is not None:
+            kept = [columns.index(name) for name in chosen]
+            columns, rows = chosen, [[row[at] for at in kept] for row in rows]
         return columns, rows if self.limit is None else rows[: self.limit]
 
-    def _check(self, columns: Sequence[str]) -> None:
-        wanted = [(name, "") for name in self.columns or ()]
-        wanted += [(self.sort_by, " to sort by")] if self.sort_by is not None else []
-        for name, purpose in wanted:
-            if name not in columns:
-                from etq.warehouse.nearest import nearest_words
+    def _named(self, columns: Sequence[str]) -> tuple[str | None, list[str] | None]:
+        """Return the names of the column to sort by and of the selected ones. Raises `EtqError` for an unknown one."""
+        sort_by = None if self.sort_by is None else column_named(self.sort_by, columns, " to sort by")
+        chosen = None if self.columns is None else [column_named(name, columns) for name in self.columns]
+        return sort_by, chosen
 
-                near = nearest_words(name, columns)
-                raise EtqError(f"no column {name!r}{purpose}{near}; known are {', '.join(columns)}")
+
+def column_named(name: str, columns: Sequence[str], purpose: str = "") -> str:
+    """Return the column of a name or of a head in a table. Raises `EtqError` for an unknown one."""
+    found = name if name in columns else next((column for column in columns if title(column) == name), None)
+    if found is None:
+        from etq.warehouse.nearest import nearest_words
+
+        near = nearest_words(name, columns)
+        raise EtqError(f"no column {name!r}{purpose}{near}; known are {', '.join(columns)}")
+    return found
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 selection: Final[ContextVar[Selection]] = ContextVar("selection", default=Selection())  # noqa: B039 - it is frozen

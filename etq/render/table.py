@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
 from itertools import chain
@@ -19,28 +19,22 @@ from etq.verdicts import words
 # Texts on a terminal are shortened to so many letters before a column is left out, those of the first and the foremost
 # columns to more; and to fewer where no more columns can be left out.
 _READABLE: Final = 16
-_READABLE_FOREMOST: Final = 30
+_READABLE_LONG: Final = 30
+_READABLE_LABELS: Final = 56
 _SHORTEST: Final = 8
 _LONGEST_LIST: Final = 12
+# A git commit's hash: its first digits are enough for git, too.
+_COMMIT: Final = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{32}\b")
 # Significant digits of the largest number of a column on a terminal; of percentages.
 _DIGITS: Final = 4
 _DIGITS_OF_PERCENT: Final = 3
 # Columns of probabilities and of gaps, whose sizes differ by powers of ten: each number has its own exponent.
 _OF_ANY_SIZE: Final = ("p", "q", "gap")
-# Columns that answer what most people ask; they are left out last.
-_FOREMOST: Final = (
-    *(
-        "op",
-        "name",
-        "verdict",
-        "change_percent",
-        "own_change_percent",
-        "cost",
-        "first_bad",
-        "per_execute",
-        "per_step",
-        "total",
-    ),
+# Columns that answer what most people ask: they are left out last, the first of them at the very end. Commands name
+# those that answer their own question, see `ANSWERS` in etq/cli/commands.py.
+FOREMOST: Final = (
+    *("op", "name", "verdict", "change_percent", "own_change_percent", "cost", "first_bad", "per_execute", "per_step"),
+    "total",
     *("share_percent", "self_cpu_per_step", "self_device_per_step", "p50"),
     *("labels", "captured_at"),
 )
@@ -66,18 +60,28 @@ _STYLES: Final = {
 Rows = Sequence[Sequence[Any]]
 
 
-def table(columns: Sequence[str], rows: Rows, style: TerminalStyle = PLAIN, hint: str = HINT) -> str:
+def table(
+    columns: Sequence[str],
+    rows: Rows,
+    style: TerminalStyle = PLAIN,
+    hint: str = HINT,
+    foremost: Sequence[str] = FOREMOST,
+) -> str:
     """Return the rows as aligned text.
 
     On a terminal, lines fit its width: names of kernels are folded, numbers of a column have the same decimals, texts
-    are shortened, and columns that don't fit are left out, and named, with a hint at how to see them. Shares have bars
-    if there is room, and verdicts are coloured if colours are on.
+    are shortened, and columns that don't fit are left out, the `foremost` last, and named, with a hint at how to see
+    them. Shares have bars if there is room, and verdicts are coloured if colours are on.
     """
-    return "".join(table_parts(columns, [rows], style, hint))
+    return "".join(table_parts(columns, [rows], style, hint, foremost))
 
 
 def table_parts(
-    columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle = PLAIN, hint: str = HINT
+    columns: Sequence[str],
+    parts: Iterable[Rows],
+    style: TerminalStyle = PLAIN,
+    hint: str = HINT,
+    foremost: Sequence[str] = FOREMOST,
 ) -> Iterator[str]:
     """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
     remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
@@ -85,15 +89,16 @@ def table_parts(
     if wide.get() and style.width is not None and len(_groups(columns, first, style)) > 1:
         yield "\n".join(_below_each_other(columns, chain([first], remaining), style))
         return
-    kept = _fitting(columns, first, style)
+    kept = _fitting(columns, first, style, foremost)
     layout = _Layout([columns[at] for at in kept], _of(kept, first), style)
     yield layout.head()
     for rows in chain([first], remaining):
         yield layout.lines(_of(kept, rows))
-    if first and (others := [printable(name) for at, name in enumerate(columns) if at not in kept]):
+    if first and (others := [title(name) for at, name in enumerate(columns) if at not in kept]):
         assert style.width is not None
-        text = f"Not shown: {', '.join(others)}; {hint}"
-        yield "".join(style.styled(line, "dim") + "\n" for line in textwrap.wrap(text, style.width))
+        text = f"Not shown: {', '.join(others)}; {hint}".replace(" %", "\xa0%")
+        lines = textwrap.wrap(text, style.width)
+        yield "".join(style.styled(line.replace("\xa0", " "), "dim") + "\n" for line in lines)
 
 
 def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
@@ -126,29 +131,46 @@ def _with_short_names(parts: Iterable[Rows]) -> Iterator[Rows]:
     for rows in parts:
         columns = [
             [names.get(value, value) if isinstance(value, str) else value for value in values]
-            if (names := short_names(value for value in values if isinstance(value, str)))
+            if (names := _short(value for value in values if isinstance(value, str)))
             else values
             for values in zip(*rows, strict=True)
         ]
         yield list(zip(*columns, strict=True))
 
 
-def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle) -> list[int]:
-    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column and the unit
-    stay. Those without a value go first, then those with the same value in all rows, and those on the right. The
-    foremost go last.
+def _short(texts: Iterable[str]) -> dict[str, str]:
+    """Return each text as people read it: names of kernels folded, of a git commit's hash the first digits."""
+    names = short_names(texts)
+    short = {text: with_short_commits(name) for text, name in names.items()}
+    return short if len(set(short.values())) == len(short) else names
+
+
+def with_short_commits(text: str) -> str:
+    """Return a text with only the first digits of git commits' hashes."""
+    return _COMMIT.sub(r"\1…", text)
+
+
+def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:
+    """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
+    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all rows,
+    and those on the right. The foremost go last, when their texts are as short as those of others.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():
         return kept
     by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
-    is_empty = [all(value is None for value in values) for values in by_column]
-    varies = [len(rows) < 2 or len(set(map(repr, values))) > 1 for values in by_column]
-    order = sorted(kept, key=lambda at: (not is_empty[at], columns[at] in _FOREMOST, varies[at], -at))
-    for at in order:
-        if _Layout([columns[at] for at in kept], _of(kept, rows), style, is_readable=True).fits:
+
+    def place(at: int) -> tuple[bool, bool, bool, int]:
+        is_foremost = columns[at] in foremost
+        is_empty = all(value is None for value in by_column[at])
+        varies = len(rows) < 2 or len(set(map(repr, by_column[at]))) > 1
+        return not is_empty, is_foremost, varies or is_foremost, -foremost.index(columns[at]) if is_foremost else -at
+
+    for at in sorted(kept, key=place):
+        long = () if columns[at] in foremost else foremost
+        if _Layout([columns[at] for at in kept], _of(kept, rows), style, long).fits:
             break
-        if at > 0 and columns[at] != "unit":
+        if at > 0 and (columns[at] != "unit" or "unit" in foremost):
             kept.remove(at)
     return kept
 
@@ -162,10 +184,12 @@ def _of(kept: Sequence[int], rows: Rows) -> Rows:
 class _Layout:
     """The columns of a table: their widths, which of them are numbers, and which one is shown with bars."""
 
-    def __init__(self, columns: Sequence[str], rows: Rows, style: TerminalStyle, *, is_readable: bool = False) -> None:
-        """Lay columns out; `is_readable` shortens no text so far that it is hard to read."""
+    def __init__(
+        self, columns: Sequence[str], rows: Rows, style: TerminalStyle, long: Collection[str] | None = None
+    ) -> None:
+        """Lay columns out. `long` shortens no text so far that it is hard to read, and those of these columns less."""
         self._columns = [printable(name) for name in columns]
-        self._titles = [_title(name, style) for name in self._columns]
+        self._heads = self._columns if style.width is None else [title(name) for name in columns]
         self._style = style
         by_column = list(zip(*rows, strict=True)) or [()] * len(columns)
         self._is_number = [bool(rows) and _is_number(values) for values in by_column]
@@ -174,12 +198,12 @@ class _Layout:
             for name, values in zip(columns, by_column, strict=True)
         ]
         texts = self._texts(rows) or [[] for _ in columns]
-        self.widths = [_widest([title, *cells]) for title, cells in zip(self._titles, texts, strict=True)]
+        self.widths = [_widest([head, *cells]) for head, cells in zip(self._heads, texts, strict=True)]
         if style.width is not None and not wide.get():
-            shortest = [_least(at, name) if is_readable else _SHORTEST for at, name in enumerate(columns)]
+            shortest = [_SHORTEST if long is None else _least(at, name, long) for at, name in enumerate(columns)]
             least = [
-                width if _is_fixed(values) else max(width_of(title), short)
-                for width, values, title, short in zip(self.widths, by_column, self._titles, shortest, strict=True)
+                width if _is_fixed(values) else max(width_of(head), short)
+                for width, values, head, short in zip(self.widths, by_column, self._heads, shortest, strict=True)
             ]
             _narrow(self.widths, least, style.width)
         share = next((self._columns.index(name) for name in _SHARES if name in self._columns and rows), None)
@@ -190,7 +214,7 @@ class _Layout:
 
     def head(self) -> str:
         """Return the lines of the columns' names and of the rule below them."""
-        names = [[title] for title in self._titles]
+        names = [[head] for head in self._heads]
         rules = [["-" * width] for width in self.widths]
         return self._joined(names, [["bold"] * len(names)], [None]) + self._joined(
             rules, [["dim"] * len(rules)], [None]
@@ -248,20 +272,23 @@ class _Layout:
         return self._style.styled(filled, "cyan") + " " * (self._bar_width - len(filled))
 
 
-def _title(column: str, style: TerminalStyle) -> str:
-    """Return the head of a column: on a terminal, with a sign for percent."""
-    return column if style.width is None else re.sub(r"_?percent$", " %", column).strip()
+def title(column: str) -> str:
+    """Return the head of a column on a terminal: with a sign for percent."""
+    return re.sub(r"_?percent$", " %", printable(column)).strip()
 
 
 def _decimals(column: str, values: Sequence[Any]) -> int | None:
-    """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits; None for other columns."""
+    """Return how many decimals numbers of a column have: its largest has `_DIGITS` digits, and one below 10 has a
+    decimal or more; None for other columns.
+    """
     sizes = [abs(value) for value in values if isinstance(value, float) and math.isfinite(value)]
     if not sizes or not max(sizes) or not _is_number(values) or column in _OF_ANY_SIZE:
         return None
     if all(size.is_integer() for size in sizes):
         return 0
     digits = _DIGITS_OF_PERCENT if column.endswith("percent") or column == "share" else _DIGITS
-    return min(max(digits - 1 - math.floor(math.log10(max(sizes))), 0), 12)
+    least = 1 if min(filter(None, sizes)) < 10 else 0
+    return min(max(digits - 1 - math.floor(math.log10(max(sizes))), least), 12)
 
 
 def number_texts(values: Sequence[float | None], unit: str) -> list[str]:
@@ -349,9 +376,11 @@ def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
     return padded.replace(text, style.styled(text, name), 1) if text and name else padded
 
 
-def _least(at: int, column: str) -> int:
-    """Return how many letters of a column can be read well."""
-    return _READABLE_FOREMOST if at == 0 or column in _FOREMOST else _READABLE
+def _least(at: int, column: str, long: Collection[str]) -> int:
+    """Return how many letters of a column can be read well; labels have their keys, which are needed to select."""
+    if column in long and column == "labels":
+        return _READABLE_LABELS
+    return _READABLE_LONG if at == 0 or column in long else _READABLE
 
 
 def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -62,6 +63,17 @@ def width_of(text: str) -> int:
     others = [each for each in text if each > "\x7f"]
     wide = sum(0 if combining(each) else 2 if east_asian_width(each) in "WF" else 1 for each in others)
     return len(text) - len(others) + wide
+
+
+def wrapped(text: str, style: TerminalStyle) -> str:
+    """Return a text whose lines fit the terminal, where words do; unchanged without a terminal."""
+    if style.width is None:
+        return text
+    lines = (
+        textwrap.wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        for line in text.splitlines()
+    )
+    return "\n".join("\n".join(parts) for parts in lines)
 
 
 def style_of(stream: IO[Any]) -> TerminalStyle:

@@ -18,7 +18,7 @@ from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
 from etq.render.selection import selection
-from etq.render.table import Rows, shown, table, table_parts
+from etq.render.table import FOREMOST, Rows, shown, table, table_parts, title, wide
 from etq.render.terminal import PAGE, PLAIN, TerminalStyle, style_of, width_of
 from etq.render.times import in_one_unit
 
@@ -46,6 +46,7 @@ def write(
     *,
     force: bool = False,
     long: Collection[str] = (),
+    foremost: Sequence[str] = (),
     chooses_unit: bool = False,
     **parameters: Any,
 ) -> bool:
@@ -54,6 +55,7 @@ def write(
     format        one of `FORMATS`; by default that of the file's suffix, or a table
     long          columns with long texts, which become paragraphs if the terminal has no room for the table, and
                   without a terminal if there are several of them
+    foremost      columns that a terminal without room for all shows the longest, after the one to sort by
     chooses_unit  give times the unit that suits them in a table for people, see `in_one_unit`
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
@@ -77,7 +79,7 @@ def write(
         first = next(remaining, [])
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
-                _write_parts(columns, chain([first], remaining), format, path, long, stream)
+                _write_parts(columns, chain([first], remaining), format, path, long, stream, foremost)
     return bool(first)
 
 
@@ -93,7 +95,8 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
     except duckdb.Error as error:
         raise QueryError(message_of(error), place_of(error)) from error
     if len(statements) <= 1:
-        write(warehouse, script, format, path, force=force)
+        with _in_full(script):
+            write(warehouse, script, format, path, force=force)
         return
     refuse_existing(path, force)
     format = _checked_format(format, path)
@@ -102,8 +105,32 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
     with _text_output(path, force=force, is_printable=format == "table") as stream:
         for at, statement in enumerate(statements):
             stream.write("\n" if at else "")
-            with warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts):
+            with (
+                _in_full(statement),
+                warehouse.rows_in_parts(selection.get().query(warehouse, statement, {})) as (columns, parts),
+            ):
                 _write_parts(columns, parts, format, path, (), stream)
+
+
+@contextmanager
+def _in_full(statement: str) -> Iterator[None]:
+    """Show all columns of a statement that names each of them, also those that don't fit the terminal."""
+    import json
+
+    import duckdb
+
+    is_wide = wide.get()
+    if sys.stdout.isatty() and not is_wide:
+        with duckdb.connect() as connection:
+            query = "SELECT json_serialize_sql($1)::VARCHAR"
+            [(parsed,)] = connection.execute(query, [statement]).fetchall()
+        nodes = [parts["node"] for parts in json.loads(parsed).get("statements", [])]
+        is_wide = bool(nodes) and all(part["class"] != "STAR" for node in nodes for part in node.get("select_list", []))
+    token = wide.set(is_wide)
+    try:
+        yield
+    finally:
+        wide.reset(token)
 
 
 def write_rows(
@@ -114,6 +141,7 @@ def write_rows(
     *,
     force: bool = False,
     long: Collection[str] = (),
+    foremost: Sequence[str] = (),
 ) -> None:
     """Write rows of texts as `write` writes a query's result."""
     refuse_existing(path, force)
@@ -121,7 +149,7 @@ def write_rows(
     columns, rows = selection.get().rows(columns, rows)
     if format not in BINARY:
         with _text_output(path, force=force, is_printable=format == "table") as stream:
-            _write_parts(columns, [rows], format, path, long, stream)
+            _write_parts(columns, [rows], format, path, long, stream, foremost)
         return
     import duckdb
 
@@ -208,6 +236,7 @@ def _write_parts(
     path: str | None,
     long: Collection[str],
     stream: IO[str],
+    foremost: Sequence[str] = (),
 ) -> None:
     style = style_of(sys.stdout) if path is None else PLAIN
     if format in DELIMITERS:
@@ -223,8 +252,10 @@ def _write_parts(
             cells = [[shown(value) for value in row] for row in whole]
             stream.write(paragraphs(columns, whole, cells, long, style))
             return
+    sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]
+    foremost = [*sorted_by, *(foremost or FOREMOST)]
     writers = {
-        "table": lambda: table_parts(columns, parts, style),
+        "table": lambda: table_parts(columns, parts, style, foremost=foremost),
         "json": lambda: _json_parts(columns, parts),
         "markdown": lambda: markdown_parts(columns, parts),
     }

@@ -20,6 +20,14 @@ KEYS = {
 MAY_BE = {REMOVED: "may have become", ADDED: "may have been"}
 # What a page or a sentence shows instead of a verdict's word.
 SHOWN = {SAME: "about the same", TOO_FEW: "too few captures to tell"}
+# What the shortest verdicts, and the row of all ops, mean: a line below a comparison on a terminal.
+MEANING = {
+    SAME: "about the same, no difference that counts",
+    OPEN: "the captures show neither a difference nor that there is none",
+    TOO_FEW: "too few captures to tell",
+    UNSTABLE: "some captures of a side differ from its others",
+    "common shift": "how all ops changed alike, which the change of an op is without",
+}
 # Verdicts on totals as the first words of a page.
 STATED = {
     SLOWER: "New is slower",

@@ -11,11 +11,11 @@ from etq.errors import LONGEST_NAME
 if TYPE_CHECKING:
     import duckdb
 
-_UNKNOWN: Final = re.compile(
-    r"no capture matches (\S.*?=.*?|captured_at[<>].*?)(?:; the nearest are [^;]*)?", re.DOTALL
-)
+# How similar a name must be to be the one that was meant: p51 is to p50, per_call isn't to calls.
+_NEAR: Final = 0.66
+_UNKNOWN: Final = re.compile(r"no capture matches (\S.*?[=<>].*?)(?:; (?:the nearest|there) are [^;]*)?", re.DOTALL)
 _PRUNED: Final = re.compile(r"the events of ([0-9a-f]{64}) were pruned")
-_PART: Final = re.compile(r'(?<![^,])([^,="]+)=("(?:[^"]|"")*"|[^,]+)')
+_PART: Final = re.compile(r'(?<![^,])([^,="<>]+)(=|[<>]=?)("(?:[^"]|"")*"|[^,]+)')
 # Parts of a selector that are times, or meant to be.
 _TIME: Final = re.compile(r'(?<![^,])(?:since *=(?!")|captured_at *[<>=])[^,]*')
 
@@ -27,7 +27,7 @@ def nearest_words(word: str, known: Iterable[str]) -> str:
     # The time to compare texts grows with the product of their lengths; a word this long is not a mistyped name.
     if len(word) > LONGEST_NAME:
         return ""
-    near = difflib.get_close_matches(word, list(known))
+    near = difflib.get_close_matches(word, list(known), cutoff=_NEAR)
     return f"; the nearest are {', '.join(near)}" if near else ""
 
 
@@ -62,12 +62,12 @@ def explained(connection: duckdb.DuckDBPyConnection, message: str) -> str:
 
 def _reason(selector: str, labels: Mapping[str, list[str]]) -> str:
     """Return why no capture matches a selector, given the values of all labels."""
-    for key, quoted in _PART.findall(_TIME.sub("", selector)):
+    for key, sign, quoted in _PART.findall(_TIME.sub("", selector)):
         value = quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
         if key not in labels:
             known = f"labels are {', '.join(sorted(labels))}" if labels else "no capture has labels"
             return f": no label is named {key!r}{nearest_words(key, labels) or f'; {known}'}"
-        if value not in labels[key]:
+        if sign == "=" and value not in labels[key]:
             near = nearest_words(value, labels[key]) or f"; values are {', '.join(labels[key][:10])}"
             return f": none has {key}={value}{near}"
     if _TIME.search(selector):

@@ -1,7 +1,8 @@
 -- The captures that an argument matches: the one with that hash or name, else all
 -- that a selector chooses, else those with that prefix of their hash. A selector is
 -- a list separated by commas: key=value parts choose captures that have all these
--- labels; captured_at>=2026-11-15 and since=7d those of that time; at most one of
+-- labels, and ranges such as build>=91 (also >, <=, <);
+-- captured_at>=2026-11-15 and since=7d those of that time; at most one of
 -- @latest and @previous chooses the one of these captures that was recorded last (as
 -- `_recorded_at` has it) or the one before it. A value with a comma is quoted (quotes
 -- in it are doubled) or is the only part; `since="7d"` is a label. Table aliases
@@ -41,12 +42,16 @@ CREATE MACRO _resolved_captures(capture) AS TABLE
 SELECT
     _found.keys,
     _found.names,
-    'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || coalesce(
-        '; the nearest are ' || array_to_string(
-            list_transform(list_sort(_found.nearest)[:3], lambda n: n.name), ', '
-        ),
-        '; the warehouse is empty'
-    ) AS missing
+    'no capture matches ' || coalesce(capture::VARCHAR, 'NULL') || CASE
+        WHEN _found.nearest IS NULL THEN '; the warehouse is empty'
+        -- Names further off are not what was meant.
+        WHEN list_min(_found.nearest).distance
+            <= greatest(2, length(capture::VARCHAR) // 3)
+            THEN '; the nearest are '
+        ELSE '; there are '
+    END || coalesce(array_to_string(
+        list_transform(list_sort(_found.nearest)[:3], lambda n: n.name), ', '
+    ), '') AS missing
 FROM (
     SELECT
         coalesce(
@@ -89,20 +94,26 @@ FROM (
                 FROM labels AS _label
                 -- Comparing keys and values first is fast: most labels have others.
                 WHERE contains(selector, _label.key)
-                    AND contains(
-                        selector || replace(selector, '""', '"'), _label.value
-                    )
                     AND (
-                        _label.key || '=' || _label.value = selector
-                        OR list_has_any(_label_parts(selector), [
-                            _label.key || '=' || _label.value,
-                            _label.key || '="' || replace(_label.value, '"', '""')
-                            || '"'
-                        ])
+                        contains(
+                            selector || replace(selector, '""', '"'), _label.value
+                        )
+                        AND (
+                            _label.key || '=' || _label.value = selector
+                            OR list_has_any(_label_parts(selector), [
+                                _label.key || '=' || _label.value,
+                                _label.key || '="' || replace(_label.value, '"', '""')
+                                || '"'
+                            ])
+                        )
+                        OR _is_in_ranges(selector, _label.key, _label.value)
                     )
                 GROUP BY _label.capture_id
                 HAVING bool_or(_label.key || '=' || _label.value = selector)
-                    OR count(*) = len(_label_parts(selector))
+                    OR count(*) = len(list_distinct(list_transform(
+                        _label_parts(selector),
+                        lambda p: regexp_replace(p, '^([^=<>]+)[<>].*', '\1')
+                    )))
             )
         )
         AND len(list_filter(
@@ -124,7 +135,32 @@ END;
 
 -- Whether a text is a selector. If it has no =, then its first part has @, < or >.
 CREATE MACRO _is_selector(text) AS (
-    contains(text, '=') OR regexp_matches(text, '^(@|captured_at[<>])')
+    contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])')
+);
+
+-- Whether a label is in all ranges that a selector has for its key, such as build>=91;
+-- NULL if it has none. Numbers are compared as numbers, and are before other texts.
+CREATE MACRO _is_in_ranges(selector, key, value) AS (
+    list_bool_and(list_transform(
+        list_filter(
+            _selector_parts(selector),
+            lambda p: regexp_extract(p, '^([^=<>]+)[<>]', 1) = key
+        ),
+        lambda p: CASE
+            WHEN _number_or_text(value)
+                = _number_or_text(regexp_extract(p, '[<>]=?(.*)', 1))
+                THEN p[length(key) + 2] = '='
+            ELSE (
+                _number_or_text(value)
+                > _number_or_text(regexp_extract(p, '[<>]=?(.*)', 1))
+            ) = (p[length(key) + 1] = '>')
+        END
+    ))
+);
+
+-- A label to compare: as a number if it is one, else as a text.
+CREATE MACRO _number_or_text(label) AS (
+    struct_pack(number := try_cast(label AS DOUBLE), text := label)
 );
 
 -- The distinct parts of a selector: the texts between commas that are not in

@@ -8,7 +8,7 @@
 -- baseline, as tracing then slows the kernels, too; the baseline takes more than 1.5
 -- times as long as the traced run, as it then is of another program, or the device
 -- was in another state.
--- Needs: dump; else: etq sql "FROM operator_table(CAPTURE)"
+-- Needs: dump; else: etq ops
 -- Planned as: _framework_tax_alone
 -- Columns:
 --   run_index: the run

@@ -3,6 +3,7 @@
 -- exactly: each event counts with its self time, and rows in parentheses have the
 -- time of no op: (framework), the overhead of OPERATOR_CALLs; (unattributed), time
 -- that no event covers.
+-- Empty: {capture} has no executes
 -- Columns:
 --   op: family or label of the events
 --   kind: kernel, delegate, delegate_call (its self time), operator_call (without a kernel), control, user, framework

@@ -43,6 +43,7 @@ NOT_CALLED: Final = {
     "demo": "has captures of its own",
     "graphs": "compares records; reads only totals of captures",
     "ingest": "writes the warehouse; measured where the inputs are made",
+    "replay": "needs a trace with the shapes of ops, which no input has",
     "lake add": "writes a lake",
     "lake check": "reads a lake; see tests.benchmarks.lakes",
     "lake compact": "writes a lake",

@@ -382,10 +382,7 @@ def test_options_that_have_no_effect_are_wrong_usage(arguments: tuple[str, ...],
 
 def test_a_view_without_rows_has_a_note(lab: str) -> None:
     result = run_etq("steps", "run", "--db", lab)
-    assert (
-        result.stderr
-        == "Note: step_breakdown has no rows for run, which is of format etdump; for that there is etq breakdown\n"
-    )
+    assert result.stderr == "Note: etq steps has no rows for run, of format etdump; for that there is etq breakdown\n"
     assert run_etq("steps", "run", "--db", lab, "--format", "json").stdout == "[]\n"
 
 

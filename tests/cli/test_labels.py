@@ -61,7 +61,7 @@ def test_invalid_labels(stored: str) -> None:
         (("run", "device"), 2, "'device' is not of the form KEY=VALUE"),
         (("run", "a=1", "--remove", "a"), 2, "a can't be set and removed at once"),
         (("run", "--remove", "model"), 1, "Error: run has no label 'model'; it has build, device"),
-        (("nope", "a=1"), 1, "Error: no capture matches nope; the nearest are"),
+        (("nope", "a=1"), 1, "Error: no capture matches nope; there are"),
         (("run", "a=1\n2"), 1, "is not a value; it has the control character"),
         (("run", "captured_at=now"), 1, "Error: captured_at 'now' is not a time; write 2026-05-01, "),
     ):

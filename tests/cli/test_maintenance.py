@@ -139,3 +139,11 @@ def test_a_mistyped_file_makes_no_warehouse(tmp_path: Path) -> None:
     ended = run("ingest", tmp_path / "none.etdp", "--db", tmp_path / "lab.duckdb")
     assert (ended.exit_code, ended.stderr) == (1, f"Error: {tmp_path / 'none.etdp'}: no such file\n")
     assert not any(tmp_path.iterdir())
+
+
+def test_a_warehouse_is_named_in_either_way(db: Path) -> None:
+    for command in ("check", "compact", "upgrade"):
+        for arguments in ([db], ["--db", db], [db, "--db", db]):
+            assert run(command, *arguments).exit_code == 0, (command, arguments)
+    two = run("check", db, "--db", "other.duckdb")
+    assert (two.exit_code, f"{db} and --db other.duckdb are two warehouses" in two.stderr) == (2, True)

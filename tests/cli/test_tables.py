@@ -83,6 +83,15 @@ def test_sort_by(lab: str) -> None:
     assert (both.exit_code, "--sort-by goes with --what" in both.stderr) == (2, True)
 
 
+def test_columns_are_named_as_tables_show_them(lab: str) -> None:
+    shown = run_etq("ops", "run", "--columns", "op,per_call,share %", "--format", "csv", "--db", lab).stdout
+    named = run_etq("ops", "run", "--columns", "op,avg,share_percent", "--format", "csv", "--db", lab).stdout
+    assert shown == named.replace("op,avg,", "op,per_call,")
+    by_head = run_etq("ops", "run", "--sort-by", "share %", "--db", lab).stdout
+    assert by_head == run_etq("ops", "run", "--sort-by", "share_percent", "--db", lab).stdout
+    assert run_etq("ops", "run", "--sort-by", "per_call", "--db", lab).stdout.splitlines()[2:]
+
+
 @pytest.mark.parametrize("command", ["ops run", "captures", "flame run", "compare run untraced"])
 def test_an_unknown_ending_is_refused(command: str, lab: str, tmp_path: Path) -> None:
     path = tmp_path / "x.xlsx"

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.render.terminal import PLAIN, TerminalStyle, bar
+from etq.render.table import table
+from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
 from tests.cli.test_trends import lab as trends_lab  # noqa: F401 - a fixture: thirty builds, slower from the 18th on
@@ -306,3 +307,24 @@ def test_sql_without_a_query_lists_the_ways_to_give_one() -> None:
     assert done.stderr.endswith(
         "Error: no query; give one: etq sql 'FROM captures', or statements in a file: -f FILE, or on stdin: -f -\n"
     )
+
+
+def test_the_columns_that_answer_a_question_stay() -> None:
+    columns = ["op", "module", "calls", "roof_percent", "bound"]
+    rows = [[f"op{at}", "layers.0.attention.projection", at, 33.4, "compute"] for at in range(3)]
+    narrow = table(columns, rows, TerminalStyle(width=24), foremost=("op", "bound", "roof_percent"))
+    assert narrow.split("\n")[0].split() == ["op", "roof", "%", "bound"]
+    assert "Not shown: module, calls" in " ".join(narrow.split())
+
+
+def test_commits_are_short_unless_they_look_the_same() -> None:
+    commits = ["0123456789" * 4, "a123456789" * 4]
+    assert "01234567…" in table(["commit"], [[text] for text in commits], TerminalStyle(width=60))
+    alike = [commits[0], commits[0][:-1] + "f"]
+    assert commits[0] in table(["commit"], [[text] for text in alike], TerminalStyle(width=60))
+
+
+def test_notes_fit_the_terminal() -> None:
+    text = "Note: " + "a word " * 30
+    assert max(map(len, wrapped(text, TerminalStyle(width=40)).split("\n"))) <= 40
+    assert wrapped(text, PLAIN) == text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,15 @@ def test_regressions(lab: str) -> None:
     ]
     assert json.loads(invoke("regressions", "--since", "19", "--format", "json", "--db", lab).stdout) == []
     assert json.loads(invoke("regressions", "--min-effect", "40%", "--format", "json", "--db", lab).stdout) == []
+
+
+def test_what_to_compare_next(lab: str) -> None:
+    done = invoke("regressions", "--db", lab)
+    assert "item" in done.stdout and "addmm@" in done.stdout
+    [command] = [line.removeprefix("Next: etq ") for line in done.stderr.splitlines() if line.startswith("Next: ")]
+    assert command.startswith("compare 'model=net,build<18' 'model=net,build>=18' --db "), command
+    assert "slower" in invoke(*shlex.split(command)).stdout
+    assert "Next: " not in invoke("regressions", "--format", "csv", "--db", lab).stderr
 
 
 def test_wrong_usage(lab: str) -> None:

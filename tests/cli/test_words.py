@@ -55,8 +55,8 @@ def test_each_selector_that_matches_nothing_is_named(lab: str) -> None:
         ("regressions --by devise", "no capture has a label 'devise'; the nearest are device; "),
         ("trend --over bild", "no capture has a label 'bild'; the nearest are build; "),
         ("link run nosuch/x.etrecord", "nosuch/x.etrecord: no such file, and no record of that name"),
-        ("label nosuch.etdp", "nosuch.etdp: no such file, and no capture of that name; the nearest are "),
-        ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; the nearest are "),
+        ("label nosuch.etdp", "nosuch.etdp: no such file, and no capture of that name; there are "),
+        ("ops no/such.etdp", "no/such.etdp: no such file, and no capture of that name; there are "),
         ("program nosuch.pte", "nosuch.pte: no such file, and no program of that name"),
         (f"label {MLP}", f"{MLP}: this command takes a capture of the warehouse, not a file; ingest the file first"),
         ("flame run --skip-first 1000", "no time to draw: no selected run has an execute (skip_first=1000)"),
@@ -100,7 +100,7 @@ def test_a_schedule_that_leaves_no_run(command: str, lab: str) -> None:
     ("command", "other"),
     [
         ("breakdown", "etq steps"),
-        ("modules", "module_tree"),
+        ("modules", "etq ops --by module"),
         ("coverage", "etq kernels"),
     ],
 )

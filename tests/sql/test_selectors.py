@@ -69,6 +69,15 @@ def lab() -> Iterator[Warehouse]:
         ("model=mlp,device=c", []),
         ('note=half, "baked"', ["c3"]),
         ('note="half, ""baked""",model=cnn', ["c3"]),
+        # Numbers are compared as numbers, other labels as texts.
+        ("build<10", ["c2"]),
+        ("build<=10", ["c1", "c2"]),
+        ("build>=9,build<10", ["c2"]),
+        ("build>9,model=mlp", ["c1"]),
+        ("model=mlp,build>9.5", ["c1"]),
+        ("model>cnn,device<=a", ["c0"]),
+        ("build>9,device=a", []),
+        ("build<9", []),
         ("=", []),
         ("model=", []),
         # Of days 3, 1 and 2, and unknown; what a time leaves out is included.
@@ -131,6 +140,7 @@ def test_times_relative_to_now_and_labels_that_look_like_times(warehouse: Wareho
         ("model=mlp,since=7x", ": none was recorded then, or"),
         ("captured_at>2024-06", ": none was recorded then, or"),
         ('since="7d"', ": no label is named 'since'"),
+        ("bulid<3", ": no label is named 'bulid'; the nearest are build"),
         ("modle=mlp,since=7d", ": no label is named 'modle'; the nearest are model"),
         ("model=cn,captured_at>2024", ": none has model=cn; the nearest are cnn"),
     ],
@@ -149,7 +159,7 @@ def test_selectors_are_columns_too(lab: Warehouse) -> None:
 
 def test_the_previous_of_one_capture_is_none(warehouse: Warehouse) -> None:
     ingest_all(warehouse, [made(0, {})])
-    with pytest.raises(etq.QueryError, match="no capture matches @previous; the nearest are c0"):
+    with pytest.raises(etq.QueryError, match="no capture matches @previous; there are c0"):
         warehouse.capture("@previous")
 
 
