@@ -297,7 +297,12 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "collectives": ViewCommand(
             "collectives",
-            text="Show collectives by process group and size. Bandwidths are those that nccl-tests reports.",
+            to_read="""collective, message_bytes AS bytes, group_size AS ranks, process_group, calls, total,
+            share_percent, best_bus_bandwidth_gb_per_s AS best_bus_gb_s, link_percent, reason,
+            bus_bandwidth_gb_per_s AS bus_gb_s, min, mean, max, bandwidth_gb_per_s AS gb_s, group_description,
+            message_type, unit""",
+            text="Show collectives by process group and size. Bandwidths are those that nccl-tests reports.\n\nFor how "
+            "long the ranks of a job wait in them: etq stragglers --by collective.",
             examples=_OF_TRACE,
         ),
         "stragglers": "ranks",
