@@ -9,34 +9,28 @@ CREATE MACRO _checked_link(
     END
 );
 
--- One device in the traces of some captures, with what its links can carry.
+-- One device in the traces of some captures, with what its links can carry: that of the
+-- first row of `device_peaks` whose pattern matches.
 CREATE MACRO _device_links(capture_keys) AS TABLE
-WITH
-devices AS MATERIALIZED (
-    SELECT
-        t.capture_id,
-        t.device,
-        t.name,
-        count(*) OVER (PARTITION BY t.capture_id) AS devices
-    FROM (SELECT unnest(capture_keys) AS capture_id) AS a
-    JOIN trace_devices AS t ON t.capture_id = a.capture_id
-),
-links AS (
-    SELECT n.name, arg_min(p.peaks, p.place).link_bandwidth AS link_bandwidth
-    FROM (SELECT DISTINCT d.name FROM devices AS d) AS n
-    JOIN (SELECT q AS peaks, row_number() OVER () AS place FROM device_peaks AS q) AS p
-        ON regexp_matches(n.name, p.peaks.pattern, 'i')
-    GROUP BY n.name
-)
 SELECT
-    d.capture_id,
-    d.device,
-    d.devices,
+    t.capture_id,
+    t.device,
+    count(*) OVER (PARTITION BY t.capture_id) AS devices,
     try_cast(w.value AS BIGINT) AS world_size,
-    k.link_bandwidth
-FROM devices AS d
-LEFT JOIN links AS k ON k.name = d.name
-LEFT JOIN labels AS w ON w.capture_id = d.capture_id AND w.key = 'world_size';
+    (
+        SELECT arg_min({'rate': p.link_bandwidth}, p.place).rate
+        FROM (
+            SELECT
+                d.pattern,
+                d.link_bandwidth,
+                row_number() OVER () AS place
+            FROM device_peaks AS d
+        ) AS p
+        WHERE regexp_matches(t.name, p.pattern, 'i')
+    ) AS link_bandwidth
+FROM (SELECT unnest(capture_keys) AS capture_id) AS a
+JOIN trace_devices AS t ON t.capture_id = a.capture_id
+LEFT JOIN labels AS w ON w.capture_id = t.capture_id AND w.key = 'world_size';
 
 -- Why the bandwidth of a collective isn't compared with that of the links; NULL if it
 -- is.

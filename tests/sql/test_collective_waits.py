@@ -45,8 +45,9 @@ def store(
 
 
 def run(made: Machine, start: int, end: int, group: str = "0", size: int = 4, **given: Any) -> None:
-    kind = {"collective": "allreduce", "dtype": "Float", "sent": 1000, "received": 1000} | given
-    made.run(ALL_REDUCE, start, end, 24, **message(kind["collective"], group, kind["dtype"], kind["sent"], kind["received"], size))  # fmt: skip
+    kind: dict[str, Any] = {"collective": "allreduce", "dtype": "Float", "sent": 1000, "received": 1000} | given
+    name, dtype, *elements = kind.values()
+    made.run(ALL_REDUCE, start, end, 24, **message(name, group, dtype, elements[0], elements[1], size))
 
 
 def test_waits_are_as_planted(warehouse: Warehouse, tmp_path: Path) -> None:
@@ -190,14 +191,13 @@ def test_bandwidths_against_links(
 
     store(warehouse, tmp_path, range(2), write, size=size, devices=devices, name=name)
     query = "SELECT bandwidth_gb_per_s, bus_bandwidth_gb_per_s, link_percent, reason FROM collective_waits(link_bandwidth := $given)"  # fmt: skip
-    expected = (225, 112.5, percent if percent is None else pytest.approx(percent), reason)
-    assert warehouse.rows(query, given=given)[1] == [expected]
+    percents = percent if percent is None else pytest.approx(percent)
+    assert warehouse.rows(query, given=given)[1] == [(225, 112.5, percents, reason)]
     # One trace has no ranks of the group; its kernel of 20 us waited for none.
     query = "SELECT bus_bandwidth_gb_per_s, link_percent, reason FROM collectives('a1', link_bandwidth := $given)"
-    alone = size == 16 and given is None
-    if alone:
-        expected = (None, None, None, "ranks of the group may be on several machines")
-    assert warehouse.rows(query, given=given)[1] == [(112.5, *expected[2:])]
+    if size == 16:
+        percents, reason = None, "ranks of the group may be on several machines"
+    assert warehouse.rows(query, given=given)[1] == [(112.5, percents, reason)]
 
 
 def test_groups_over_machines(warehouse: Warehouse, tmp_path: Path) -> None:
