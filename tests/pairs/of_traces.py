@@ -412,6 +412,25 @@ def clock_offsets(asked: Asked) -> Sides:
     return found, [(rank, 0, None, None) for (rank,) in labels if rank is not None]
 
 
+@pair("collective_waits", "the JSON's kernels of collectives; nothing is known of the waits of a rank alone", of="trace")
+def collective_waits(asked: Asked) -> Sides:
+    columns = "process_group, collective, kernels, total, known, waited, transfer, link_percent"
+    found = asked.rows(f"SELECT {columns} FROM collective_waits($name, unit := 'ns')", name=asked.name)
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    query = (
+        "SELECT l.value FROM labels AS l JOIN captures AS c USING (capture_id) WHERE c.name = $name AND l.key = 'rank'"
+    )
+    for each in asked.trace.kernels if asked.rows(query, name=asked.name) else ():
+        if "Process Group Name" in each.arguments:
+            of = expected[each.arguments["Process Group Name"], each.arguments["Collective name"]]
+            of[:] = [of[0] + 1, of[1] + each.length]
+    kernels: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for group, name, number, total, *unknown in found:
+        assert unknown == [0, None, None, None]
+        kernels[group, name][:] = [kernels[group, name][0] + number, kernels[group, name][1] + total]
+    return dict(kernels), dict(expected)
+
+
 def _rank_steps(asked: Asked) -> dict[int, tuple[int, int]]:
     """Duration and time of kernels launched, by step; none if the trace is not of a rank."""
     query = (

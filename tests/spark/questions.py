@@ -43,6 +43,7 @@ _MORE = {
     "tensor_core_use": ["'gpu', \"by\" := 'step'"],
     "wide_steps": ["'gpu'"],
     "clock_offsets": ["selector := 'gpu'", "unit := 'ns'"],
+    "collective_waits": ["selector := 'gpu'"],
     "collectives": ["'gloo_0'"],
     "rank_steps": ["selector := 'gpu'"],
     "stragglers": ["selector := 'gpu'"],
