@@ -305,6 +305,17 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             "long the ranks of a job wait in them: etq stragglers --by collective.",
             examples=_OF_TRACE,
         ),
+        "serving": ViewCommand(
+            "serving_phases",
+            to_read="""coalesce(phase, '(unknown)') AS phase, steps, mean_time, time_per_output_token,
+            tokens_per_second, sequences, share_percent, time, host_time, device_time, tokens_in, tokens_out, unit""",
+            text="Show the steps of vLLM and SGLang by phase: prefill, decode, mixed.\n\nTheir annotations tell the "
+            "phase, sequences and tokens. The time of a step is the longer of that on the host and that on devices.",
+            examples=_trace("--each"),
+            options={
+                "each": Option("Print each step, in the order of time.", instead={True: Shown("serving_steps")})
+            },
+        ),
         "stragglers": "ranks",
         "clocks": "ranks",
         "peak": ViewCommand(

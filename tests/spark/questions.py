@@ -46,6 +46,8 @@ _MORE = {
     "collective_waits": ["selector := 'gpu'"],
     "collectives": ["'gloo_0'"],
     "rank_steps": ["selector := 'gpu'"],
+    "serving_phases": ["'gpu'"],
+    "serving_steps": ["'gpu'"],
     "stragglers": ["selector := 'gpu'"],
     "work_totals": ["'gpu'"],
     "work_types": ["'gpu'"],
