@@ -307,13 +307,23 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "serving": ViewCommand(
             "serving_phases",
-            to_read="""coalesce(phase, '(unknown)') AS phase, steps, mean_time, time_per_output_token,
-            tokens_per_second, sequences, share_percent, time, host_time, device_time, tokens_in, tokens_out, unit""",
-            text="Show the steps of vLLM and SGLang by phase: prefill, decode, mixed.\n\nTheir annotations tell the "
-            "phase, sequences and tokens. The time of a step is the longer of that on the host and that on devices.",
+            to_read="""coalesce(phase, '(unknown)') AS phase, steps, tokens_per_second AS tokens_s,
+            time_per_output_token AS per_token, mean_time, sequences, share_percent, time, host_time, device_time,
+            tokens_in, tokens_out, unit""",
+            text="Show the steps of vLLM and SGLang by phase.\n\nTheir annotations tell the phase (prefill, decode or "
+            "mixed), sequences and tokens. The time of a step is the longer of that on the host and that on devices.",
             examples=_trace("--each"),
             options={
-                "each": Option("Print each step, in the order of time.", instead={True: Shown("serving_steps")})
+                "each": Option(
+                    "Print each step, in the order of time.",
+                    instead={
+                        True: Shown(
+                            "serving_steps",
+                            to_read="""step, phase, sequences, tokens_in, tokens_out, tokens_per_second AS tokens_s,
+                            host_time, device_time, time, events, unit""",
+                        )
+                    },
+                )
             },
         ),
         "stragglers": "ranks",
