@@ -300,8 +300,34 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "collectives": ViewCommand(
             "collectives",
-            text="Show collectives by process group and size. Bandwidths are those that nccl-tests reports.",
+            to_read="""collective, message_bytes AS bytes, group_size AS ranks, process_group, calls, total,
+            share_percent, best_bus_bandwidth_gb_per_s AS best_bus_gb_s, link_percent, reason,
+            bus_bandwidth_gb_per_s AS bus_gb_s, min, mean, max, bandwidth_gb_per_s AS gb_s, group_description,
+            message_type, unit""",
+            text="Show collectives by process group and size. Bandwidths are those that nccl-tests reports.\n\nFor how "
+            "long the ranks of a job wait in them: etq stragglers --by collective.",
             examples=_OF_TRACE,
+        ),
+        "serving": ViewCommand(
+            "serving_phases",
+            to_read="""coalesce(phase, '(unknown)') AS phase, steps, tokens_per_second AS tokens_s,
+            time_per_output_token AS per_token, mean_time, sequences, share_percent, time, host_time, device_time,
+            tokens_in, tokens_out, unit""",
+            text="Show the steps of vLLM and SGLang by phase.\n\nTheir annotations tell the phase (prefill, decode or "
+            "mixed), sequences and tokens. The time of a step is the longer of that on the host and that on devices.",
+            examples=_trace("--each"),
+            options={
+                "each": Option(
+                    "Print each step, in the order of time.",
+                    instead={
+                        True: Shown(
+                            "serving_steps",
+                            to_read="""step, phase, sequences, tokens_in, tokens_out, tokens_per_second AS tokens_s,
+                            host_time, device_time, time, events, unit""",
+                        )
+                    },
+                )
+            },
         ),
         "stragglers": "ranks",
         "clocks": "ranks",

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,10 +15,14 @@ from etq.choices import OPS_BY
 from etq.cli import main
 from etq.cli.options import query_limits, schedule_options, unit_option, warehouse_option
 from etq.cli.showing import check_phase
-from etq.cli.targets import file_options, open_target, pop_file_options
-from etq.errors import EtqError
-from etq.export import FORMATS, parts, to_file
+from etq.cli.targets import FileOptions, check_path, file_options, is_file, open_target, pop_file_options
+from etq.errors import EtqError, printable
+from etq.export import FORMATS, captures_of, parts, to_file
+from etq.render.progress import working
 from etq.render.writers import refuse_existing
+
+if TYPE_CHECKING:
+    from etq.warehouse.warehouse import Capture, Warehouse
 
 GRAPHS = ("edge_dialect_exported_program", "exported_program")
 
@@ -22,8 +30,11 @@ GRAPHS = ("edge_dialect_exported_program", "exported_program")
 _HELP = """\
 CAPTURE is a name, a hash prefix, @latest, a selector (key=value,...) or a file. An output that ends in
 .gz is compressed. Delegates' events with a clock of their own are placed in their calls, and marked as "estimated".
+To chrome, several PyTorch traces (captures, files, or a selector of several) are written as one, with the clocks of
+the ranks aligned as by etq clocks.
 
 \b
+etq export job=train --to chrome -o job.json.gz --db lab.duckdb
 etq export run --to chrome -o run.trace.json.gz --db lab.duckdb
 etq export run.etdp --etrecord model.etrecord --to model-explorer -o times.json
 """
@@ -31,7 +42,7 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 
 
 @main.command(help=f"Write a capture as a file for another tool.\n\n\b\n{_LISTED}\n\n{_HELP}")
-@click.argument("capture")
+@click.argument("captures", metavar="CAPTURE...", nargs=-1, required=True)
 @click.option("--to", type=click.Choice([*FORMATS]), required=True, help="The format.")
 @click.option(
     "-o", "--output", metavar="FILE", help="Write to that file; - is stdout, the default if stdout is a pipe."
@@ -53,14 +64,62 @@ _LISTED = "\n".join(f"{name:<14}  {each.text}" for name, each in FORMATS.items()
 @query_limits
 @warehouse_option
 @file_options
-def export(capture: str, to: str, output: str | None, force: bool, db: str, **options: Any) -> None:
+def export(captures: tuple[str, ...], to: str, output: str | None, force: bool, db: str, **options: Any) -> None:
     """Write a capture as a file for another tool."""
     read_options = pop_file_options(options)
     path = None if output == "-" else output
     if output is None and sys.stdout.isatty():
         raise EtqError(f"{to} can't be shown in a terminal; name a file with -o")
     refuse_existing(path, force)
-    with open_target(capture, db, read_options) as (warehouse, selector):
-        check_phase(warehouse, selector, options.get("phase"))
+    with _open_targets(captures, db, read_options, to) as (warehouse, targets):
+        for target in targets:
+            check_phase(warehouse, target, options.get("phase"))
+        _note_unaligned(warehouse, targets)
         runs = list(options.pop("runs")) or None
-        to_file(parts(warehouse, selector, to, runs=runs, **options), path, overwrite=force)
+        to_file(parts(warehouse, targets, to, runs=runs, **options), path, overwrite=force)
+
+
+@contextmanager
+def _open_targets(
+    captures: tuple[str, ...], db: str, read_options: FileOptions, to: str
+) -> Iterator[tuple[Warehouse, list[Capture]]]:
+    """Provide a warehouse and the captures in it that the arguments name. Several files are loaded into one on disk."""
+    from etq.warehouse.warehouse import open
+
+    files = [capture for capture in captures if is_file(capture, db)]
+    if len(captures) == 1 and (files or read_options != FileOptions()):
+        with open_target(captures[0], db, read_options) as (warehouse, target):
+            yield warehouse, [target]
+    elif read_options != FileOptions():
+        raise EtqError("options for reading a file go with one file")
+    elif not files:
+        for capture in captures:
+            check_path(capture, db)
+        with open(db, read_only=True) as warehouse:
+            found = [target for capture in captures for target in captures_of(warehouse, capture, to)]
+            yield warehouse, [*dict.fromkeys(found)]
+    elif len(files) < len(captures):
+        raise EtqError(f"{files[0]} is a file, and others are captures of {db}; ingest it, or give files alone")
+    else:
+        with TemporaryDirectory() as folder, open(os.path.join(folder, "ranks.duckdb")) as warehouse:
+            with working(f"Reading {len(files)} files", sys.stderr):
+                results = warehouse.ingest_many(files)
+            for result in results:
+                if isinstance(result, EtqError):
+                    raise result
+            yield warehouse, [*dict.fromkeys(result for result in results if not isinstance(result, EtqError))]
+
+
+def _note_unaligned(warehouse: Warehouse, captures: list[Capture]) -> None:
+    """Print which traces of several are placed by the time of day, as no collective tells of their clocks."""
+    if len(captures) == 1:
+        return
+    query = """
+        SELECT string_agg(c.name, ', ' ORDER BY c.name) FROM captures AS c
+        WHERE list_contains($captures::INTEGER[], c.capture_id)
+            AND c.capture_id NOT IN (SELECT o.capture_id FROM _clock_offsets($captures::INTEGER[]) AS o)
+    """
+    [(names,)] = warehouse.rows(query, captures=[capture.capture_id for capture in captures])[1]
+    if names is not None:
+        text = f"Note: the clock of {names} isn't known, see etq clocks; placed by the time at which it was recorded"
+        click.echo(printable(text), err=True)

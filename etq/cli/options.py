@@ -37,6 +37,7 @@ PREFIXES: Final = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "
 PREFIXES_OF_TWO: Final = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 _NUMBER: Final = r"\s*((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*"
 _FLOPS: Final = re.compile(_NUMBER + r"([kKMGTP]?)(?:FLOPS|FLOPs|FLOP/s|flops|flop/s)?\s*")
+_BANDWIDTHS: Final = "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"
 _BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|bytes/s)?\s*")
 
 
@@ -299,13 +300,23 @@ def _rate(pattern: re.Pattern[str], examples: str) -> Any:
     return parsed
 
 
+def link_option(command: Command) -> Command:
+    """Add the option for the bandwidth of links between devices."""
+    return click.option(
+        "--link-bandwidth",
+        metavar="RATE",
+        callback=_rate(_BANDWIDTH, _BANDWIDTHS),
+        help="What the links of a device carry in bytes per second, such as 450GB/s.  [default: of the trace's device]",
+    )(command)
+
+
 def peak_options(command: Command) -> Command:
     """Add the options for the peak rates of the device."""
     for option in (
         click.option(
             "--peak-bandwidth",
             metavar="RATE",
-            callback=_rate(_BANDWIDTH, "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"),
+            callback=_rate(_BANDWIDTH, _BANDWIDTHS),
             help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
         ),
         click.option(

@@ -11,12 +11,15 @@ from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
-from etq.cli.options import output_options, warehouse_option
+from etq.cli.options import link_option, output_options, warehouse_option
 from etq.cli.targets import is_file
 from etq.errors import EtqError
-from etq.render.writers import write
+from etq.render.selection import selection
+from etq.render.writers import TO_READ, format_of, write
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from etq.warehouse.warehouse import Warehouse
 
 _unit_option = click.option("--unit", type=click.Choice(UNITS), help="Unit of times.  [default: us]")
@@ -38,6 +41,14 @@ _WITHOUT_WAITS: Final = (
     """,
     "no rank ran a collective (NCCL, RCCL, gloo), so that nothing is known of what {ranks} waited for",
 )
+# The views of etq stragglers by what a row is, and what is shown of them to people.
+_VIEWS: Final = {None: "stragglers", "rank": "stragglers", "step": "rank_steps"}
+_WAITS: Final = """
+    job, {columns}, message_bytes AS bytes, waited, transfer, waited_percent, last_rank,
+    bus_bandwidth_gb_per_s AS bus_gb_s, link_percent, reason, mean_skew, last_percent, group_size AS ranks, kernels,
+    process_group, group_description, message_type, total AS total_time, known, max_skew, bandwidth_gb_per_s AS gb_s,
+    unit
+"""
 _UNKNOWN: Final = {
     "stragglers": _WITHOUT_WAITS,
     "rank_steps": _WITHOUT_WAITS,
@@ -56,23 +67,45 @@ _UNKNOWN: Final = {
 
 @main.command()
 @click.argument("selector", required=False)
-@click.option("--by", type=click.Choice(("rank", "step")), help="Each rank, or each of its steps.  [default: rank]")
+@click.option(
+    "--by",
+    type=click.Choice(("rank", "step", "collective", "call")),
+    help="Each rank, each of its steps, each kind of collective, or each kernel of one.  [default: rank]",
+)
+@link_option
 @_unit_option
 @warehouse_option
 @output_options
 def stragglers(
-    selector: str | None, by: str | None, unit: str | None, db: str, format: str | None, output: str | None, force: bool
+    selector: str | None,
+    by: str | None,
+    link_bandwidth: float | None,
+    unit: str | None,
+    db: str,
+    format: str | None,
+    output: str | None,
+    force: bool,
 ) -> None:
     """Show which ranks of a job the others wait for. Each rank has a PyTorch Profiler trace.
 
     SELECTOR chooses the traces of the ranks, such as job=train; by default all. Their label rank is found at ingest.
+    By collective and by call, time is parted into waiting for the last rank and the transfer, on clocks that etq
+    clocks aligns; --link-bandwidth is what the bandwidth of the transfer is compared with.
 
     \b
     etq ingest 'traces/*.pt.trace.json.gz' --label job=train --db lab.duckdb
     etq stragglers job=train --db lab.duckdb
+    etq stragglers job=train --by collective --db lab.duckdb
     """
-    view = "rank_steps" if by == "step" else "stragglers"
-    _show_ranks(view, selector, unit, db, (format, output, force), notes_clocks=True)
+    options = (format, output, force)
+    if by in _VIEWS:
+        if link_bandwidth is not None:
+            raise EtqError("--link-bandwidth is for --by collective and --by call")
+        _show_ranks(_VIEWS[by], selector, unit, db, options, notes_clocks=True)
+        return
+    given = {"by": by, "link_bandwidth": link_bandwidth}
+    columns = "collective" if by == "collective" else "step, number, rank, collective"
+    _show_ranks("collective_waits", selector, unit, db, options, given, _WAITS.format(columns=columns))
 
 
 @main.command()
@@ -100,11 +133,13 @@ def _show_ranks(
     unit: str | None,
     db: str,
     options: tuple[str | None, str | None, bool],
+    more: Mapping[str, Any] | None = None,
+    to_read: str | None = None,
     *,
     notes_clocks: bool = False,
 ) -> None:
-    """Print a view of ranks; notes on stderr if it has no rows, about what isn't known of ranks, and, where the view
-    compares ranks, if clocks differ.
+    """Print a view of ranks, for people with the columns `to_read`; notes on stderr if it has no rows, about what isn't
+    known of ranks, and, where the view compares ranks, if clocks differ.
     """
     from etq.warehouse.warehouse import open
 
@@ -112,18 +147,21 @@ def _show_ranks(
         raise EtqError(
             f"{selector} is a file; ingest the traces of all ranks of a job first, such as with --label job=train"
         )
-    given = {"selector": selector, "unit": unit}
+    given = {"selector": selector, "unit": unit, **(more or {})}
     arguments: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     format, output, force = options
     with open(db, read_only=True) as warehouse:
         _check_one_job(warehouse, selector)
-        query, foremost = f"FROM {view}({catalog.arguments(arguments)})", ANSWERS.get(view, ())
+        is_for_people = (format or format_of(output)) in TO_READ and selection.get().columns is None
+        columns = to_read if to_read and is_for_people else "*"
+        query, foremost = f"SELECT {columns} FROM {view}({catalog.arguments(arguments)})", ANSWERS.get(view, ())
         if not write(warehouse, query, format, output, force=force, foremost=foremost, **arguments):
             chosen = "" if selector is None else f" of {selector}"
-            note = f"Note: no trace{chosen} has a label rank; ingest the traces of a job's ranks"
-            say(note)
+            needed = " and collectives that name their process group" if view == "collective_waits" else ""
+            say(f"Note: no trace{chosen} has a label rank{needed}; ingest the traces of a job's ranks")
             return
-        _note_unknown(warehouse, arguments, _UNKNOWN[view])
+        if view in _UNKNOWN:
+            _note_unknown(warehouse, arguments, _UNKNOWN[view])
         if notes_clocks:
             _note_clocks(warehouse, arguments)
 

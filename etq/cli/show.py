@@ -19,7 +19,7 @@ from etq.render.writers import write
 _KINDS: Final = ("table", "view", "table macro")
 # Of the parameters whose default is NULL, those that are numbers. The others are lists or texts: labels of builds and
 # hash prefixes may look like numbers.
-_NUMBERS: Final = frozenset(("launch_delay_us", "min_effect", "peak_bandwidth", "peak_flops", "step"))
+_NUMBERS: Final = frozenset(("launch_delay_us", "link_bandwidth", "min_effect", "peak_bandwidth", "peak_flops", "step"))
 
 
 class _Views(click.Group):

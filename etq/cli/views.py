@@ -10,6 +10,7 @@ import click
 from etq import catalog
 from etq.cli.commands import Option, Shown, ViewCommand
 from etq.cli.options import (
+    link_option,
     method_option,
     output_options,
     phase_option,
@@ -84,6 +85,8 @@ def _with_options(show: Callable[..., None], command: ViewCommand) -> Callable[.
     if command.takes_program:
         help_of_program = "For a file: its program, which has the graphs."
         decorated = click.option("--pte", metavar="FILE", help=help_of_program)(decorated)
+    if "link_bandwidth" in parameters:
+        decorated = link_option(decorated)
     if "runs" in parameters:
         decorated = runs_option(str(parameters["runs"]).strip("'"))(decorated)
     for parameter, add in (("method", method_option), ("phase", phase_option), ("steps", step_options)):

@@ -5,7 +5,7 @@ parts.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -47,8 +47,10 @@ FORMATS: Final = {
 }
 
 
-def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -> Iterator[str]:
-    """Yield the text of a capture's file in parts. Options and errors are those of `Warehouse.export`."""
+def parts(warehouse: Answers, capture: str | Capture | Sequence[Capture], to: str, **options: Any) -> Iterator[str]:
+    """Yield the text of a capture's file in parts, or of several captures of traces as one Chrome trace. Options and
+    errors are those of `Warehouse.export`.
+    """
     if to not in FORMATS:
         raise QueryError(f"no format {to!r} to export to; known are {', '.join(FORMATS)}")
     options = {name: value for name, value in options.items() if value is not None}
@@ -57,15 +59,55 @@ def parts(warehouse: Answers, capture: str | Capture, to: str, **options: Any) -
         raise QueryError(f"{to} takes no {unknown[0]}; it takes {', '.join(known)}")
     import duckdb
 
-    target = warehouse.capture(capture) if isinstance(capture, str) else capture
+    targets = captures_of(warehouse, capture, to) if isinstance(capture, str) else _listed(capture)
+    target = targets[0]
     if target.format != "torch_trace" and options.pop("counters", False):
         raise QueryError(f"{target.name} is not a PyTorch trace: only traces have counters; leave out counters")
+    if len(targets) > 1:
+        _check_traces(targets, to)
     try:
         if "phase" in options:  # a view without rows to compare with doesn't check it
             warehouse.rows("SELECT _known_phase($phase)", phase=options["phase"])
-        yield from _writer(to, target.format)(warehouse, target, options)
+        if len(targets) > 1:
+            from etq.export.job_trace import job_trace
+
+            yield from job_trace(warehouse, targets, options)
+        else:
+            yield from _writer(to, target.format)(warehouse, target, options)
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
+
+
+def captures_of(warehouse: Answers, selector: str, to: str) -> list[Capture]:
+    """Return the captures to write: for chrome all traces of a selector of labels, else the one that it names."""
+    if to == "chrome":
+        from etq.database.handles import Capture
+
+        rows = warehouse.rows(_SELECTED, selector=selector)[1]
+        if len(rows) > 1 and all(row[3] == "torch_trace" for row in rows):
+            return [Capture(*row) for row in rows]
+    return [warehouse.capture(selector)]
+
+
+_SELECTED: Final = """
+    SELECT c.capture_id, c.name, c.sha256, c.format FROM captures AS c
+    WHERE _is_selector($selector)
+        AND c.capture_id IN (SELECT m.capture_id FROM _matching_captures($selector) AS m)
+    ORDER BY c.capture_id
+"""
+
+
+def _listed(captures: Capture | Sequence[Capture]) -> list[Capture]:
+    return [*captures] if isinstance(captures, Sequence) else [captures]
+
+
+def _check_traces(captures: Sequence[Capture], to: str) -> None:
+    """Raise `QueryError` for captures that can't be one file."""
+    if to != "chrome":
+        raise QueryError(f"{to} takes one capture, not {len(captures)}; only chrome takes the traces of a job's ranks")
+    for capture in captures:
+        if capture.format != "torch_trace":
+            raise QueryError(f"{capture.name} is not a PyTorch trace; only these are written as one; select them alone")
 
 
 def _writer(to: str, format: str) -> Writer:

@@ -9,10 +9,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError, printable
-from etq.warehouse.nearest import nearest_words
 
 if TYPE_CHECKING:
-    from etq.warehouse.warehouse import Capture, Warehouse
+    from etq.database.handles import Answers, Capture
 
 # The calls of an op by what they were called with, those of most time first, and what they took.
 _CALLS: Final = """
@@ -33,7 +32,7 @@ _VALUES: Final = """
 _OPS: Final = "SELECT e.op FROM op_efficiency($capture, \"by\" := 'op') AS e WHERE e.op IS NOT NULL"
 
 
-def script_of(warehouse: Warehouse, capture: Capture, op: str, shapes: str | None = None) -> str:
+def script_of(warehouse: Answers, capture: Capture, op: str, shapes: str | None = None) -> str:
     """Return the script of the call of an op that took most time, or of that whose inputs are named.
 
     shapes  types and sizes as in the column `inputs` of `op_efficiency`, or sizes as a JSON list
@@ -80,11 +79,12 @@ def _parsed(text: str | None) -> Any:
         raise EtqError("the arguments of the op in the trace are no JSON; record the trace again") from None
 
 
-def _unknown(warehouse: Warehouse, capture: Capture, op: str) -> str:
+def _unknown(warehouse: Answers, capture: Capture, op: str) -> str:
     named = [name for (name,) in warehouse.rows(_OPS, capture=capture)[1]]
     if op in named:
         return f"{op} was recorded without shapes; record the trace with profile(record_shapes=True)"
-    return f"no op {op!r} with time of its own in {capture.name}{nearest_words(op, named)}"
+    known = ", ".join(printable(name) for name in named[:8])
+    return f"no op {op!r} with time of its own in {capture.name}; most time have: {known}"
 
 
 _SCRIPT: Final = '''"""Measures one op with torch alone, called as in a trace of PyTorch's profiler."""

@@ -8,7 +8,8 @@ id, ...).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
@@ -72,41 +73,94 @@ PROPERTIES: Final = {
 }
 
 
+# Ids that events of one process share, with the least that is one.
+_IDS: Final = {"external_id": 1, "correlation_id": 1, "sequence_number": 0, "wait_correlation_id": 1}
+# Ids from here on are no numbers that a process counts up.
+MOST_IDS: Final = 2**48
+
+
+@dataclass(frozen=True)
+class Place:
+    """How the events of a capture are written beside those of others.
+
+    shift      added to times, in nanoseconds
+    ids        added to ids that events share
+    devices    new numbers of devices
+    processes  new numbers of processes, and their names
+    """
+
+    shift: int = 0
+    ids: int = 0
+    devices: Mapping[int, int] = field(default_factory=dict)
+    processes: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+    def time(self, column: str) -> str:
+        """Return the SQL of a column of times."""
+        return f"{column} + {self.shift} AS {column.split('.')[1]}" if self.shift else column
+
+    def id(self, table: str, name: str) -> str:
+        """Return the SQL of a column, which may have ids or devices."""
+        column = f"{table}.{name}"
+        if name in _IDS and self.ids:
+            is_one = f"{column} >= {_IDS[name]} AND {column} < {MOST_IDS}"
+            return f"CASE WHEN {is_one} THEN {column} + {self.ids} ELSE {column} END AS {name}"
+        if name == "device" and self.devices:
+            cases = " ".join(f"WHEN {old} THEN {new}" for old, new in self.devices.items())
+            return f"CASE {column} {cases} ELSE {column} END AS {name}"
+        return column
+
+    def process(self, name: str) -> str:
+        """Return the JSON of a process."""
+        return str(self.processes[name][0]) if name in self.processes else _as_written(name)
+
+
+AS_WRITTEN: Final = Place()
+
+
 def torch_trace(warehouse: Answers, capture: Capture, options: dict[str, Any]) -> Iterator[str]:
     """Yield the text of the trace; if options select steps, only their events and the counters of their time."""
-    options = dict(options)
-    has_counters = options.pop("counters", False)
     known = about(warehouse, capture)
     head = {"schemaVersion": 1, "displayTimeUnit": "ms", "otherData": {"made_by": f"etq {VERSION}", **known}}
     labels = known.get("labels", {})
     if ranks := {key: int(labels[key]) for key in ("rank", "world_size") if labels.get(key, "").isdecimal()}:
         head["distributedInfo"] = ranks
-    if properties := _properties(warehouse, capture):
+    if properties := device_properties(warehouse, capture):
         head["deviceProperties"] = properties
-    if base := _base(warehouse, capture):
+    if base := base_of(warehouse, capture):
         head["baseTimeNanoseconds"] = base
+    yield from document(head, events(warehouse, capture, options, AS_WRITTEN))
+
+
+def document(head: dict[str, Any], parts: Iterable[str]) -> Iterator[str]:
+    """Yield the text of a trace with these parts of its events."""
     yield encoded(head)[:-1] + ',"traceEvents":[\n'
-    threads = _threads(warehouse, capture)
-    names = _names(warehouse, capture)
     separator = ""
-    parameters = {"capture": capture.sha256, **options}
-    for rows in blocks(warehouse, _slices(options), parameters):
-        yield separator + ",\n".join(_of_slices(rows, names, threads))
+    for part in parts:
+        yield separator + part
         separator = ",\n"
-    if not options:
-        for rows in blocks(warehouse, _MEMORY, parameters):
-            yield separator + ",\n".join(_of_memory(rows, threads))
-            separator = ",\n"
-    if has_counters:
-        for rows in blocks(warehouse, _counters(options), parameters):
-            yield separator + ",\n".join(_of_counters(rows))
-            separator = ",\n"
-    if named := _thread_names(warehouse, capture):
-        yield separator + ",\n".join(named)
     yield "\n]}\n"
 
 
-def _base(warehouse: Answers, capture: Capture) -> int:
+def events(warehouse: Answers, capture: Capture, options: dict[str, Any], place: Place) -> Iterator[str]:
+    """Yield the events of a capture in parts, with commas between them."""
+    options = dict(options)
+    has_counters = options.pop("counters", False)
+    threads = _threads(warehouse, capture, place)
+    names = _names(warehouse, capture)
+    parameters = {"capture": capture.sha256, **options}
+    for rows in blocks(warehouse, _slices(options, place), parameters):
+        yield ",\n".join(_of_slices(rows, names, threads))
+    if not options:
+        for rows in blocks(warehouse, _memory(place), parameters):
+            yield ",\n".join(_of_memory(rows, threads))
+    if has_counters:
+        for rows in blocks(warehouse, _counters(options, place), parameters):
+            yield ",\n".join(_of_counters(rows, place))
+    if named := _thread_names(warehouse, capture, place):
+        yield ",\n".join(named)
+
+
+def base_of(warehouse: Answers, capture: Capture) -> int:
     """Return the time from which times count, in nanoseconds since 1970, as captured_at has it; 0 if it is unknown or
     if they count from 1970.
     """
@@ -130,17 +184,17 @@ _FIRST: Final = """
 """
 
 
-def _slices(options: dict[str, Any]) -> str:
+def _slices(options: dict[str, Any], place: Place) -> str:
     columns = ", ".join(
         [
-            *(f"e.{name}" for name in OF_EVENTS),
+            *(place.id("e", name) for name in OF_EVENTS),
             *(f"o.{name}" for name in OF_OPS),
-            *(f"d.{name}" for name in (*OF_DEVICES, *WRITTEN_OF_DEVICES)),
+            *(place.id("d", name) for name in (*OF_DEVICES, *WRITTEN_OF_DEVICES)),
             "k.counters",
         ]
     )
     return f"""
-        SELECT t.signature_index, e.thread_index, t.start_ticks, t.elapsed_ticks, {columns}
+        SELECT t.signature_index, e.thread_index, {place.time("t.start_ticks")}, t.elapsed_ticks, {columns}
         FROM _selected_runs($capture{catalog.more_arguments(options)}) AS r
         JOIN event_ticks AS t ON t.capture_id = r.capture_id AND t.run_index = r.run_index
         JOIN trace_events AS e
@@ -159,15 +213,17 @@ def _slices(options: dict[str, Any]) -> str:
     """
 
 
-_MEMORY: Final = f"""
-    SELECT m.thread_index, m.at_ticks, m.address, {", ".join(f"m.{name}" for name in OF_MEMORY)}
-    FROM (SELECT _capture_id($capture) AS capture_id) AS a
-    JOIN trace_memory AS m ON m.capture_id = a.capture_id
-    ORDER BY m.event_index
-"""
+def _memory(place: Place) -> str:
+    columns = ", ".join(place.id("m", name) for name in OF_MEMORY)
+    return f"""
+        SELECT m.thread_index, {place.time("m.at_ticks")}, m.address, {columns}
+        FROM (SELECT _capture_id($capture) AS capture_id) AS a
+        JOIN trace_memory AS m ON m.capture_id = a.capture_id
+        ORDER BY m.event_index
+    """
 
 
-def _counters(options: dict[str, Any]) -> str:
+def _counters(options: dict[str, Any], place: Place) -> str:
     """Changes of counters; if options select steps, those between the first and the last moment of one of them."""
     within = f"""
         SEMI JOIN (
@@ -178,7 +234,7 @@ def _counters(options: dict[str, Any]) -> str:
         ) AS s ON c.at_ticks >= s.start_ticks AND c.at_ticks <= s.end_ticks
     """
     return f"""
-        SELECT c.process, c.counter, c.series, c.at_ticks, c.value
+        SELECT c.process, c.counter, c.series, {place.time("c.at_ticks")}, c.value
         FROM _trace_counters(_capture_id($capture)) AS c {within if options else ""}
         ORDER BY c.counter, c.series, c.at_ticks, c.process
     """
@@ -219,12 +275,12 @@ def _of_memory(rows: pa.RecordBatch, threads: dict[int, str]) -> Iterator[str]:
         yield f'{{"ph":"i","s":"t","cat":"cpu_instant_event","name":"[memory]",{place},"args":{args}}}'
 
 
-def _of_counters(rows: pa.RecordBatch) -> Iterator[str]:
+def _of_counters(rows: pa.RecordBatch, place: Place) -> Iterator[str]:
     for row in rows.to_pylist():
-        place = f'"pid":{_as_written(row["process"])},"tid":0,"ts":{microseconds(row["at_ticks"])}'
+        at = f'"pid":{place.process(row["process"])},"tid":0,"ts":{microseconds(row["at_ticks"])}'
         # A viewer has a track for each name.
         name = encoded(f"{row['counter']}, {row['series']}")
-        yield f'{{"ph":"C","name":{name},{place},"args":{{"value":{encoded(row["value"])}}}}}'
+        yield f'{{"ph":"C","name":{name},{at},"args":{{"value":{encoded(row["value"])}}}}}'
 
 
 def _names(warehouse: Answers, capture: Capture) -> dict[int, str]:
@@ -234,22 +290,27 @@ def _names(warehouse: Answers, capture: Capture) -> dict[int, str]:
     return {index: f'"cat":{encoded(category or "")},"name":{encoded(name)},' for index, category, name in rows}
 
 
-def _threads(warehouse: Answers, capture: Capture) -> dict[int, str]:
+def _threads(warehouse: Answers, capture: Capture, place: Place) -> dict[int, str]:
     query = "SELECT t.thread_index, t.process, t.thread FROM threads AS t WHERE t.capture_id = $id"
     rows = warehouse.rows(query, id=capture.capture_id)[1]
-    return {index: f'"pid":{_as_written(pid)},"tid":{_as_written(tid)},' for index, pid, tid in rows}
+    return {index: f'"pid":{place.process(pid)},"tid":{_as_written(tid)},' for index, pid, tid in rows}
 
 
-def _thread_names(warehouse: Answers, capture: Capture) -> list[str]:
+def _thread_names(warehouse: Answers, capture: Capture, place: Place) -> list[str]:
     query = """
         SELECT t.process, t.thread, t.process_name, t.thread_name
         FROM threads AS t WHERE t.capture_id = $id ORDER BY t.thread_index
     """
     lines: dict[str, None] = {}
     for pid, tid, process, thread in warehouse.rows(query, id=capture.capture_id)[1]:
+        of_process = f'"pid":{place.process(pid)}'
+        number, renamed = place.processes.get(pid, (None, process))
+        if number is not None:
+            order = f'"args":{{"sort_index":{number}}}'
+            lines[f'{{"ph":"M","name":"process_sort_index",{of_process},"tid":0,"ts":0,{order}}}'] = None
         for what, name, of in (
-            ("process_name", process, f'"pid":{_as_written(pid)}'),
-            ("thread_name", thread, f'"pid":{_as_written(pid)},"tid":{_as_written(tid)}'),
+            ("process_name", renamed, of_process),
+            ("thread_name", thread, f'{of_process},"tid":{_as_written(tid)}'),
         ):
             if name is not None:
                 lines[f'{{"ph":"M","name":"{what}",{of},"ts":0,"args":{encoded({"name": name})}}}'] = None
@@ -262,7 +323,8 @@ def _as_written(name: str) -> str:
     return name if is_number else encoded(name)
 
 
-def _properties(warehouse: Answers, capture: Capture) -> list[dict[str, Any]]:
+def device_properties(warehouse: Answers, capture: Capture) -> list[dict[str, Any]]:
+    """Return what the trace states of the devices of its machine."""
     query = f"""
         SELECT {", ".join(f"d.{name}" for name in PROPERTIES)}
         FROM trace_devices AS d WHERE d.capture_id = $id ORDER BY d.device

@@ -412,6 +412,63 @@ def clock_offsets(asked: Asked) -> Sides:
     return found, [(rank, 0, None, None) for (rank,) in labels if rank is not None]
 
 
+@pair(
+    "serving_steps",
+    "annotations of the JSON by the names of vLLM and SGLang, those within another left out",
+    of="trace",
+)
+def serving_steps(asked: Asked) -> Sides:
+    return asked.view("serving_steps", "name, host_time", unit="ns"), _served(asked)
+
+
+@pair("serving_phases", "the number of these annotations and their time", of="trace")
+def serving_phases(asked: Asked) -> Sides:
+    rows = asked.view("serving_phases", "steps, host_time", unit="ns")
+    steps = _served(asked)
+    return [sum(number) for number in zip(*rows, strict=True)], [
+        len(steps),
+        sum(step[1] for step in steps),
+    ] if steps else []
+
+
+def _served(asked: Asked) -> list[tuple[str, int]]:
+    name = re.compile(r"execute_(\d+_)?context_\d.*_generation_\d+\(.*\)|execute_new_\d+_cached_\d+|step\[\w+ bs=.*\]")
+    found = [
+        each
+        for each in asked.trace.slices
+        if each.category == "user_annotation" and name.fullmatch(each.name) and not each.is_device
+    ]
+    return [(each.name, each.length) for each in sorted(found, key=lambda each: each.start) if not _within(each, found)]
+
+
+def _within(each: Slice, others: list[Slice]) -> bool:
+    above = each.parent
+    while above is not None and above not in others:
+        above = above.parent
+    return above is not None
+
+
+@pair(
+    "collective_waits", "the JSON's kernels of collectives; nothing is known of the waits of a rank alone", of="trace"
+)
+def collective_waits(asked: Asked) -> Sides:
+    columns = "process_group, collective, kernels, total, known, waited, transfer, link_percent"
+    found = asked.rows(f"SELECT {columns} FROM collective_waits($name, unit := 'ns')", name=asked.name)
+    expected: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    query = (
+        "SELECT l.value FROM labels AS l JOIN captures AS c USING (capture_id) WHERE c.name = $name AND l.key = 'rank'"
+    )
+    for each in asked.trace.kernels if asked.rows(query, name=asked.name) else ():
+        if "Process Group Name" in each.arguments:
+            of = expected[each.arguments["Process Group Name"], each.arguments["Collective name"]]
+            of[:] = [of[0] + 1, of[1] + each.length]
+    kernels: defaultdict[Any, list[int]] = defaultdict(lambda: [0, 0])
+    for group, name, number, total, *unknown in found:
+        assert unknown == [0, None, None, None]
+        kernels[group, name][:] = [kernels[group, name][0] + number, kernels[group, name][1] + total]
+    return dict(kernels), dict(expected)
+
+
 def _rank_steps(asked: Asked) -> dict[int, tuple[int, int]]:
     """Duration and time of kernels launched, by step; none if the trace is not of a rank."""
     query = (

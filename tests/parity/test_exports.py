@@ -362,3 +362,23 @@ def check_with_model_explorer(graph_id: str, data: dict[str, Any]) -> None:
     again = builder.ModelNodeData({graph_id: builder.GraphNodeData(**{**data, "results": results})})
     read = json.loads(again.to_json_string())[graph_id]
     assert {key: read[key] for key in data} == data
+
+
+@pytest.mark.long
+def test_perfetto_shows_the_ranks_of_a_job_beside_each_other() -> None:
+    """Each slice of each rank, in a process of that rank; collectives end at the same time."""
+    folder = CAPTURES / "torch_gpu"
+    with empty_warehouse() as warehouse:
+        for rank in range(2):
+            warehouse.ingest(folder / f"rank{rank}.pt.trace.json.gz", labels={"job": "a"})
+        query = """
+            SELECT 'rank ' || l.value, s.label, t.elapsed_ticks FROM event_ticks AS t
+            JOIN signatures AS s USING (capture_id, signature_index)
+            JOIN labels AS l ON l.capture_id = t.capture_id AND l.key = 'rank'
+        """
+        known = sorted(warehouse.rows(query)[1])
+        text = exported(warehouse, "job=a", "chrome")
+    with perfetto(text) as viewer:
+        assert viewer.query(COMPLAINTS) == []
+        shown = viewer.query(f"SELECT process, name, dur FROM ({SLICES})")
+    assert sorted((process.split(":")[0], name, length) for process, name, length in shown) == known

@@ -187,6 +187,7 @@ etq.section("collectives", (parent, { rows }) => {
     { name: "mean", unit, numeric: true },
     bandwidth("bus_bandwidth_gb_per_s", "bus bandwidth", "bytes on the busiest link by the time, as in nccl-tests"),
     bandwidth("best_bus_bandwidth_gb_per_s", "best", "bus bandwidth of the shortest kernel"),
+    percent("link_percent", "of the link", "best in percent of what the device's links carry; empty where unknown, and if the group may span machines"),
   ], { sort: ["total"], name: "collectives" });
 });
 

@@ -1,0 +1,97 @@
+-- One step of a server of language models, vLLM or SGLang, in the order of time. What
+-- it computes is read from the name of its annotation; what the name doesn't tell is
+-- NULL. Its time is the longer of that on the host and that on devices, since servers
+-- prepare a step while devices run the one before.
+-- Needs: torch_trace
+-- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
+-- Columns:
+--   step: number of the step, from 0
+--   name: name of the annotation
+--   phase: prefill, decode or mixed; NULL if not told
+--   sequences: number of sequences in the batch; NULL if not told
+--   tokens_in: number of tokens of prompts; NULL if not told
+--   tokens_out: number of tokens that sequences which generate get, one for each; NULL if not told, as where each tries several
+--   host_time: duration of the annotation on the host
+--   device_time: time in which devices ran what was launched in it; NULL if nothing was
+--   time: the longer of both
+--   tokens_per_second: tokens of prompts and generated, by time; NULL if not told
+--   time_per_output_token: time by the tokens that each sequence which generates gets; NULL if not told, and without these
+--   events: number of kernels, copies and fills that were launched in it
+--   unit: the requested unit of time
+CREATE MACRO serving_steps(capture, unit := NULL) AS TABLE
+WITH
+target AS MATERIALIZED (FROM _capture(capture, unit))
+SELECT
+    s.step,
+    s.label AS name,
+    s.phase,
+    s.sequences,
+    s.tokens_in,
+    s.tokens_out,
+    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS time,
+    1e9 * (s.tokens_in::DOUBLE + s.tokens_out) / nullif(s.ticks, 0)
+        AS tokens_per_second,
+    CASE
+        WHEN s.tokens_out > 0 THEN _in_unit(s.ticks, a.time_scale, a.unit)
+    END AS time_per_output_token,
+    s.events,
+    a.unit
+FROM target AS a
+CROSS JOIN _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
+ORDER BY s.step;
+
+-- The steps of `serving_steps` by phase.
+-- Needs: torch_trace
+-- Empty: {capture} has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]
+-- Columns:
+--   phase: prefill, decode or mixed; NULL for steps whose names don't tell it
+--   steps: number of steps
+--   sequences: mean number of sequences in a step; NULL if not told
+--   tokens_in: tokens of prompts in all steps; NULL if one doesn't tell
+--   tokens_out: tokens generated in all steps; NULL if one doesn't tell
+--   host_time: sum of the durations on the host
+--   device_time: sum of the times on devices; NULL if nothing was launched
+--   time: sum of the longer of both
+--   share_percent: that in percent of all steps
+--   mean_time: time / steps
+--   tokens_per_second: tokens_in and tokens_out by time; NULL if not told
+--   time_per_output_token: mean time of the steps in which sequences get a token each; NULL if none is told
+--   unit: the requested unit of time
+CREATE MACRO serving_phases(capture, unit := NULL) AS TABLE
+WITH
+target AS MATERIALIZED (FROM _capture(capture, unit)),
+summed AS (
+    SELECT
+        s.phase,
+        count(*) AS steps,
+        avg(s.sequences) AS sequences,
+        CASE WHEN count(*) = count(s.tokens_in) THEN sum(s.tokens_in::DOUBLE) END
+            AS tokens_in,
+        CASE WHEN count(*) = count(s.tokens_out) THEN sum(s.tokens_out::DOUBLE) END
+            AS tokens_out,
+        sum(s.host_ticks)::BIGINT AS host_ticks,
+        sum(s.device_ticks)::BIGINT AS device_ticks,
+        sum(s.ticks)::BIGINT AS ticks,
+        avg(s.ticks) FILTER (s.tokens_out > 0) AS token_ticks
+    FROM _timed_serving_steps((SELECT a.capture_id FROM target AS a)) AS s
+    GROUP BY s.phase
+)
+SELECT
+    s.phase,
+    s.steps,
+    s.sequences,
+    try_cast(s.tokens_in AS BIGINT) AS tokens_in,
+    try_cast(s.tokens_out AS BIGINT) AS tokens_out,
+    _in_unit(s.host_ticks, a.time_scale, a.unit) AS host_time,
+    _in_unit(s.device_ticks, a.time_scale, a.unit) AS device_time,
+    _in_unit(s.ticks, a.time_scale, a.unit) AS time,
+    100 * s.ticks::DOUBLE / nullif(sum(s.ticks) OVER (), 0) AS share_percent,
+    _in_unit(s.ticks::DOUBLE / s.steps, a.time_scale, a.unit) AS mean_time,
+    1e9 * (s.tokens_in + s.tokens_out) / nullif(s.ticks, 0) AS tokens_per_second,
+    _in_unit(s.token_ticks, a.time_scale, a.unit) AS time_per_output_token,
+    a.unit
+FROM summed AS s
+CROSS JOIN target AS a
+ORDER BY s.ticks DESC, s.phase;
