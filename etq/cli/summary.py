@@ -20,7 +20,7 @@ from etq.cli.memory import shown_size
 from etq.cli.options import query_limits, warehouse_option
 from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop_file_options
 from etq.cli.warehouse_summary import of_warehouse
-from etq.errors import printable
+from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, fitted
 from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of
 from etq.render.times import quantities
@@ -131,6 +131,9 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
     from etq.ingest.recognition import PROGRAM, RECORD
 
     if len(captures) > 2 or (len(captures) == 1 and _holds_files(captures[0], db)):
+        missing = [capture for capture in captures if not glob.has_magic(capture) and not os.path.exists(capture)]
+        if missing:
+            raise EtqError(f"no such file: {', '.join(missing)}; of captures of a warehouse, name one")
         return _of_many(captures, style)
     kinds = [kind_of_argument(capture, db) for capture in captures]
     if len(captures) == 2:
@@ -216,7 +219,7 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     noun = "step" if capture.format == TRACE else "run"
     for name, (_, _, *values, runs, unit) in zip(names, rows, strict=True):
         value, *ends = quantities([value for value in values if value is not None], unit)
-        spread = f"  p10 {ends[0]}, p90 {ends[1]}, {_counted(runs, noun)}" if ends else ""
+        spread = f"  median; p10 {ends[0]}, p90 {ends[1]}, {_counted(runs, noun)}" if ends else ""
         yield f"{name}{' ' * (widest - width_of(name))}  {value:>8}{spread}"
 
 

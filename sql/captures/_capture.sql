@@ -106,7 +106,8 @@ FROM (
                                 || '"'
                             ])
                         )
-                        OR _is_in_ranges(selector, _label.key, _label.value)
+                        OR regexp_matches(selector, '[<>]')
+                        AND _is_in_ranges(selector, _label.key, _label.value)
                     )
                 GROUP BY _label.capture_id
                 HAVING bool_or(_label.key || '=' || _label.value = selector)
@@ -139,28 +140,18 @@ CREATE MACRO _is_selector(text) AS (
 );
 
 -- Whether a label is in all ranges that a selector has for its key, such as build>=91;
--- NULL if it has none. Numbers are compared as numbers, and are before other texts.
+-- NULL if it has none. Numbers are compared as numbers, and are before other texts. The
+-- last number compared has the label before the bound for < and >=, after it for others.
 CREATE MACRO _is_in_ranges(selector, key, value) AS (
-    list_bool_and(list_transform(
-        list_filter(
-            _selector_parts(selector),
-            lambda p: regexp_extract(p, '^([^=<>]+)[<>]', 1) = key
-        ),
-        lambda p: CASE
-            WHEN _number_or_text(value)
-                = _number_or_text(regexp_extract(p, '[<>]=?(.*)', 1))
-                THEN p[length(key) + 2] = '='
-            ELSE (
-                _number_or_text(value)
-                > _number_or_text(regexp_extract(p, '[<>]=?(.*)', 1))
-            ) = (p[length(key) + 1] = '>')
-        END
-    ))
-);
-
--- A label to compare: as a number if it is one, else as a text.
-CREATE MACRO _number_or_text(label) AS (
-    struct_pack(number := try_cast(label AS DOUBLE), text := label)
+    list_bool_and(list_transform(_selector_parts(selector), lambda p: CASE
+        WHEN regexp_extract(p, '^([^=<>]+)[<>]', 1) = key THEN (
+            (try_cast(value AS DOUBLE), value, 0) < (
+                try_cast(regexp_extract(p, '[<>]=?(.*)', 1) AS DOUBLE),
+                regexp_extract(p, '[<>]=?(.*)', 1),
+                regexp_matches(p, '^[^=<>]+(<=|>[^=])')::INTEGER
+            )
+        ) <> (p[length(key) + 1] = '>')
+    END))
 );
 
 -- The distinct parts of a selector: the texts between commas that are not in

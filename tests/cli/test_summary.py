@@ -41,7 +41,7 @@ def test_numbers_are_those_of_the_views() -> None:
         if row["number"] == "execute"
     ]
     value, low, high = (f"{float(execute[name]):.1f} us" for name in ("value", "low", "high"))
-    assert re.search(rf"execute +{value} +p10 {low}, p90 {high}, {execute['runs']} runs\n", text)
+    assert re.search(rf"execute +{value} +median; p10 {low}, p90 {high}, {execute['runs']} runs\n", text)
     ops = csv_rows(run_etq("ops", RUN, "--format", "csv", "--limit", "5").stdout)
     assert bars(text) == [
         (row["op"], f"{float(row['per_execute']):.2f} us", f"{float(row['share_percent']):.1f}") for row in ops
@@ -93,7 +93,7 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     totals = sorted(
         float(row["total"]) for row in csv_rows(run_etq("steps", TRACE, "--wide", "--format", "csv").stdout)
     )
-    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  p10 " in text and len(totals) == 4
+    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  median; p10 " in text and len(totals) == 4
     families = csv_rows(run_etq("kernels", TRACE, "--by", "family", "--format", "csv", "--limit", "5").stdout)
     # There are four steps.
     assert "Time of devices in a step by family of kernels" in text and bars(text) == [
@@ -185,3 +185,11 @@ def test_other_words_for_commands(alias: str, command: str) -> None:
 @pytest.mark.parametrize("word", ["remov", "remve", "rmove", "prun", "pruen", "prunes"])
 def test_a_mistyped_command_never_becomes_one_that_deletes(word: str) -> None:
     assert not re.search("'(remove|prune)'", run_etq(word).stderr)
+
+
+def test_files_that_are_not_there() -> None:
+    result = run_etq("summary", "a.etdp", "b.etdp", "c.etdp")
+    assert (result.exit_code, result.stderr) == (
+        1,
+        "Error: no such file: a.etdp, b.etdp, c.etdp; of captures of a warehouse, name one\n",
+    )
