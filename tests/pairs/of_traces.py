@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter, defaultdict
 from itertools import pairwise
@@ -483,6 +484,22 @@ def _rank_steps(asked: Asked) -> dict[int, tuple[int, int]]:
             ran = [kernel.length for kernel, call in calls if call is not None and each.start <= call.start < each.end]
             found[int(each.name.split("#")[1])] = each.length, sum(ran)
     return found
+
+
+@pair("op_efficiency", "the time of all device events, and products by the sizes in the JSON", of="trace")
+def op_efficiency(asked: Asked) -> Sides:
+    """Sizes of products are those of the ops as the file has them: 2 M K N operations."""
+    rows = asked.view("op_efficiency", "op, shapes, calls, total, flops", unit="ns")
+    products = {"aten::mm": (0, 1), "aten::addmm": (1, 2)}
+    found: dict[Any, Any] = {(op, shapes): flops for op, shapes, _, _, flops in rows if op in products and shapes}
+    expected: dict[Any, Any] = {}
+    for op, shapes in found:
+        first, second = (json.loads(shapes)[place] for place in products[op])
+        expected[op, shapes] = 2 * first[0] * first[1] * second[1]
+    ran = [each for each in asked.trace.device if each.category in KERNELS | COPIES]
+    if ran:
+        found["devices"], expected["devices"] = sum(row[3] for row in rows), sum(each.length for each in ran)
+    return found, expected
 
 
 @pair("kernel_table", "calls, times and weighted means by name of the JSON's kernels", of="trace")
