@@ -75,7 +75,8 @@ class Comparison:
     ) -> None:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
-        Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no such annotation.
+        Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
+        such annotation.
         """
         self.warehouse = warehouse
         self.base = base
@@ -262,13 +263,14 @@ class Comparison:
         return _sentences(rows)
 
     def op_line(self) -> str | None:
-        """How many ops are slower or faster, or differ, and which explain most of the difference; None if there are none."""
+        """How many ops are slower, faster or differ, and which explain most of the difference; None if there are none."""
         # Annotations contain ops, which are listed themselves.
         columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
         rows = [
             row[:4]
             for row in self.rows("ops", columns)[1]
-            if row[2] in (words.SLOWER, words.FASTER, words.DIFFERS) and row[4] not in ("annotation", "device_annotation")
+            if row[2] in (words.SLOWER, words.FASTER, words.DIFFERS)
+            and row[4] not in ("annotation", "device_annotation")
         ]
         if not rows:
             return None

@@ -50,11 +50,12 @@ SHOWN_OF_TRACES: Final = {
     "modules": f"module_path AS module, method AS steps, verdict, {CHANGE}, note",
     "ops": f"op, kind, verdict, {CHANGE}, round(share_percent, 2) AS share, note",
 }
-# Kernels at the end, as narrow terminals have no place for them.
-EFFICIENCY: Final = """op, inputs, round(difference, 2) AS difference, round(share_percent, 2) AS share,
-    round(base_call_time, 2) AS base_call_time, round(new_call_time, 2) AS new_call_time, unit,
-    round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls,
-    round(base_roof_percent, 1) AS base_roof, round(new_roof_percent, 1) AS new_roof, base_kernel, new_kernel"""
+OP_OR_FAMILY: Final = "coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op"
+EFFICIENCY: Final = f"""{OP_OR_FAMILY}, inputs, round(difference, 2) AS difference,
+    round(base_call_time, 2) AS base_call, round(new_call_time, 2) AS new_call, round(share_percent, 2) AS share,
+    round(base_roof_percent, 1) AS base_roof, round(new_roof_percent, 1) AS new_roof,
+    round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls"""
+KERNELS: Final = f"{OP_OR_FAMILY}, base_kernel, new_kernel, inputs"
 TITLES: Final = {
     "captures": "In all",
     "modules": "Modules, those that explain most of the difference first",
@@ -306,11 +307,23 @@ def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, lim
     text = style.styled(rule + (inline(note) if form == "markdown" else printable(note)), "yellow") + "\n"
     if not _is_of_devices(comparison):
         return [text]
-    columns, rows = comparison.rows("efficiency", EFFICIENCY, limit)
-    title = "What differs by op, the longest difference first"
-    if form == "markdown":
-        return [text, f"### {title}\n\n{markdown(columns, rows)}"]
-    return [text, style.styled(f"{title}:", "bold") + f"\n{table(columns, rows, style)}"]
+    unit = comparison.rows("efficiency", "unit", 1)[1]
+    titles = (
+        {
+            f"What differs by op, in {unit[0][0]} per step and call, the longest difference first": EFFICIENCY,
+            "Kernels with most time in these": KERNELS,
+        }
+        if unit
+        else {}
+    )
+    parts = [text]
+    for title, chosen in titles.items():
+        columns, rows = comparison.rows("efficiency", chosen, limit)
+        if form == "markdown":
+            parts.append(f"### {title}\n\n{markdown(columns, rows)}")
+        else:
+            parts.append(style.styled(f"{title}:", "bold") + f"\n{table(columns, rows, style)}")
+    return parts
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:

@@ -25,6 +25,7 @@ WITHOUT: Final[dict[str, str]] = {
     "kernel_counters": "needs CUPTI's counters; its second way is in tests/sql/test_kernel_counters.py",
     "delegate_graph": "needs a program; its second way is in tests/sql/test_delegate_graph.py",
     "compare_calls": "the fleet's captures have the same calls; tests/sql/test_compare_calls.py counts others by hand",
+    "compare_efficiency": "the fleet has no traces of two devices; its second way is in tests/sql/test_compare_efficiency.py",
     "cost_formulas": "a list of formulas: it documents those that node_costs is held against",
 }
 
