@@ -127,7 +127,8 @@ scaled AS (
         s.step_count,
         u.calls / coalesce(s.step_count, 1) AS step_calls,
         _in_unit(u.ticks / u.calls, s.time_scale, s.unit) AS call_time,
-        _in_unit(u.ticks / coalesce(s.step_count, 1), s.time_scale, s.unit) AS step_time
+        _in_unit(u.ticks / coalesce(s.step_count, 1), s.time_scale, s.unit)
+            AS step_time
     FROM summed AS u
     JOIN sides AS s USING (is_new)
 ),
@@ -179,4 +180,7 @@ SELECT
     p.new_steps
 FROM paired AS p
 ORDER BY
-    abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC, p.op, p.inputs, p.family;
+    abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC,
+    p.op,
+    p.inputs,
+    p.family;
