@@ -263,7 +263,7 @@ class Comparison:
         return _sentences(rows)
 
     def op_line(self) -> str | None:
-        """How many ops are slower, faster or differ, and which explain most of the difference; None if there are none."""
+        """How many ops are slower, faster or differ, and which explain most of the difference; None without any."""
         # Annotations contain ops, which are listed themselves.
         columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
         rows = [
