@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # The parts of a comparison, each with its view.
 VIEWS: Final = {
+    "efficiency": "compare_efficiency",
     "captures": "compare_captures",
     "calls": "compare_calls",
     "modules": "compare_modules",
@@ -33,6 +34,7 @@ VIEWS: Final = {
 _MADE: Final = ("captures", "modules", "ops", "findings", "sides", "parts")
 # Options of the other parts.
 _TAKEN: Final[Mapping[str, Sequence[str]]] = {
+    "efficiency": ("unit", "phase"),
     "calls": (),
     "metrics": ("alpha", "min_effect", "allow_mismatch"),
     "startup": ("unit", "alpha", "min_effect", "allow_mismatch"),
@@ -62,19 +64,29 @@ class Comparison:
     """
 
     def __init__(
-        self, warehouse: Warehouse, base: str, new: str, options: dict[str, Any], step_name: str | None = None
+        self,
+        warehouse: Warehouse,
+        base: str,
+        new: str,
+        options: dict[str, Any],
+        step_name: str | None = None,
+        *,
+        has_verdicts: bool = True,
     ) -> None:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
-        Raises `EtqError` if a capture has no such annotation.
+        Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
+        such annotation.
         """
         self.warehouse = warehouse
         self.base = base
         self.new = new
         self.options = options
         self.step_name = step_name
+        self.has_verdicts = has_verdicts
         # The temporary tables, by what they were computed from.
         self._computed: dict[tuple[Any, ...], str] = {}
+        self._reworded: set[str] = set()
         if step_name is not None:
             history = options.get("history")
             steps_by_name(warehouse, [base, new, *([] if history is None else [history])], step_name)
@@ -107,13 +119,31 @@ class Comparison:
             return self._kept((part, computed), f"({_selecting(VIEWS[part], computed)})", {})
         passed = _given(options, _TAKEN[part])
         call = f"{VIEWS[part]}($base, $new{catalog.more_arguments(passed)})"
-        return self._kept((part, *passed.items()), call, passed | {"base": self.base, "new": self.new})
+        kept = self._kept((part, *passed.items()), call, passed | {"base": self.base, "new": self.new})
+        return kept if part in ("efficiency", "calls") else self._worded(kept)
 
     def _table(self, options: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the comparison for these options."""
         passed = _given(options, OPTIONS)
         call = f"_comparison($base, $new{catalog.more_arguments(passed)})"
-        return self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new})
+        return self._worded(self._kept(tuple(passed.items()), call, passed | {"base": self.base, "new": self.new}))
+
+    def _is_undirected(self) -> bool:
+        return not self.has_verdicts and self.devices is not None
+
+    def _worded(self, table: str) -> str:
+        """Return the table, in which what is slower or faster on other devices differs, unless verdicts were asked."""
+        if self._is_undirected() and table not in self._reworded:
+            self._reworded.add(table)
+            self.warehouse.rows(
+                f"""
+                UPDATE {table} SET
+                    verdict = CASE WHEN list_contains($directions, verdict) THEN $differs ELSE verdict END,
+                    note = regexp_replace(regexp_replace(note, $by, $differs_by), $reason, $of_differences)
+                """,
+                **words.WITHOUT_DIRECTION,
+            )
+        return table
 
     def _kept(self, key: tuple[Any, ...], call: str, arguments: Mapping[str, Any]) -> str:
         """Return the name of the temporary table with the rows of a call, which is made once."""
@@ -128,21 +158,41 @@ class Comparison:
         return self.rows(part, f"coalesce({of}, ''), verdict", **other)[1]
 
     @cached_property
-    def _sides(self) -> list[tuple[bool, bool]]:
-        """Whether all captures of base, and of new, have modules, and whether any is a PyTorch trace."""
+    def _sides(self) -> list[tuple[bool, bool, list[int]]]:
+        """Whether all captures of base, and of new, have modules, whether any is a PyTorch trace, and their keys."""
         query = """
             SELECT
                 bool_and(c.record_id IS NOT NULL OR c.format = 'torch_trace' AND c.capture_id IN (
                     SELECT m.capture_id FROM module_times AS m
                 )),
-                bool_or(c.format = 'torch_trace')
+                bool_or(c.format = 'torch_trace'),
+                list(c.capture_id)
             FROM captures AS c
             WHERE c.capture_id IN (SELECT s.capture_id FROM _several_captures($side) AS s)
         """
         return [self.warehouse.rows(query, side=side)[1][0] for side in (self.base, self.new)]
 
     def has_modules(self) -> bool:
-        return all(has_modules for has_modules, _ in self._sides)
+        return all(has_modules for has_modules, _, _ in self._sides)
+
+    @cached_property
+    def devices(self) -> tuple[str, str] | None:
+        """The devices of base and of new, if they are traces of different devices."""
+        if not self.is_of_traces():
+            return None
+        query = "SELECT names, vendor FROM _devices_of($keys)"
+        base, new = (self.warehouse.rows(query, keys=keys)[1][0] for _, _, keys in self._sides)
+        if base[0] and new[0]:
+            do_differ = not {*base[0]} & {*new[0]}
+        else:
+            do_differ = None not in (base[1], new[1]) and base[1] != new[1]
+        if not do_differ:
+            return None
+        names = [", ".join(names) if names else str(vendor) for names, vendor in (base, new)]
+        return names[0], names[1]
+
+    def has_one_trace_per_side(self) -> bool:
+        return self.is_of_traces() and all(len(keys) == 1 for _, _, keys in self._sides)
 
     @property
     def sample(self) -> str:
@@ -157,7 +207,7 @@ class Comparison:
 
     def is_of_traces(self) -> bool:
         """Whether the captures are PyTorch traces."""
-        return any(is_trace for _, is_trace in self._sides)
+        return any(is_trace for _, is_trace, _ in self._sides)
 
     def is_in_turns(self) -> bool:
         """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
@@ -191,7 +241,7 @@ class Comparison:
     def tail_lines(self) -> list[str]:
         """Return a line for each total whose slow runs have another verdict."""
         return [
-            f"slow runs of {method} (quantile 0.9) are {verdict}: {change:+.1f} %"
+            f"slow runs of {method} (quantile 0.9) {words.are(verdict)}: {change:+.1f} %"
             for method, verdict, change in self.slow_tails()
         ]
 
@@ -213,26 +263,26 @@ class Comparison:
         return _sentences(rows)
 
     def op_line(self) -> str | None:
-        """How many ops are slower or faster, and which explain most of the difference; None if there are none."""
+        """How many ops are slower, faster or differ, and which explain most of the difference; None without any."""
         # Annotations contain ops, which are listed themselves.
         columns = f"{self._op_name()}, instruction_id, verdict, change_percent, kind"
         rows = [
             row[:4]
             for row in self.rows("ops", columns)[1]
-            if row[2] in (words.SLOWER, words.FASTER) and row[4] not in ("annotation", "device_annotation")
+            if row[2] in (words.SLOWER, words.FASTER, words.DIFFERS)
+            and row[4] not in ("annotation", "device_annotation")
         ]
         if not rows:
             return None
         texts = []
-        for verdict in (words.SLOWER, words.FASTER):
+        for verdict in (words.SLOWER, words.FASTER, words.DIFFERS):
             of_verdict = [row for row in rows if row[2] == verdict]
             names = [
                 f"{op}{'' if number is None else f' @{number}'} {change:+.1f} %" for op, number, _, change in of_verdict
             ]
             if names:
                 more = ", ..." if len(names) > 3 else ""
-                count = f"{len(names)} op is" if len(names) == 1 else f"{len(names)} ops are"
-                texts.append(f"{count} {verdict}: {', '.join(names[:3])}{more}")
+                texts.append(f"{words.counted_ops(len(names), verdict)}: {', '.join(names[:3])}{more}")
         return "; ".join(texts)
 
     def op_tail_line(self) -> str | None:
@@ -241,7 +291,8 @@ class Comparison:
         if not tails:
             return None
         ops = ", ".join(f"{op} {change:+.1f} %" for op, change in tails[:3]) + (", ..." if len(tails) > 3 else "")
-        return f"slow runs of {len(tails)} op{'s' if len(tails) > 1 else ''} (quantile 0.9) are slower: {ops}"
+        are = words.are(words.DIFFERS if self._is_undirected() else words.SLOWER)
+        return f"slow runs of {len(tails)} op{'s' if len(tails) > 1 else ''} (quantile 0.9) {are}: {ops}"
 
     def _op_name(self) -> str:
         """The expression for the name of an op in a sentence."""
@@ -262,7 +313,7 @@ class Comparison:
     def _slow_runs(self, level: str, name: str) -> list[tuple[str, str, float]]:
         query = f"""
             SELECT {name}, verdict, change_percent FROM {self._table(self.options)}
-            WHERE level = 'slow {level}' AND verdict IN ('{words.SLOWER}', '{words.FASTER}')
+            WHERE level = 'slow {level}' AND verdict IN ('{words.SLOWER}', '{words.FASTER}', '{words.DIFFERS}')
             ORDER BY abs(difference) DESC, item
         """
         return self.warehouse.rows(query)[1]

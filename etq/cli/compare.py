@@ -54,6 +54,12 @@ SHOWN_OF_TRACES: Final = {
     "modules": f"module_path AS module, method AS steps, verdict, {OWN_CHANGE}, note",
     "ops": f"op, kind, verdict, {OWN_CHANGE}, round(share_percent, 2) AS share, note",
 }
+OP_OR_FAMILY: Final = "coalesce(op, trim('(no op) ' || coalesce(family, ''))) AS op"
+EFFICIENCY: Final = f"""{OP_OR_FAMILY}, inputs, round(difference, 2) AS difference,
+    round(base_call_time, 2) AS base_call, round(new_call_time, 2) AS new_call, round(share_percent, 2) AS share,
+    round(base_roof_percent, 1) AS base_roof, round(new_roof_percent, 1) AS new_roof,
+    round(base_calls, 2) AS base_calls, round(new_calls, 2) AS new_calls"""
+KERNELS: Final = f"{OP_OR_FAMILY}, base_kernel, new_kernel, inputs"
 TITLES: Final = {
     "captures": "In all",
     "modules": "Modules, those that explain most of the difference first",
@@ -122,6 +128,7 @@ def judging_options(command: Command) -> Command:
 @click.option(
     "--metric", "metrics", metavar="NAME", multiple=True, help="Fail on this metric, not on times; may be repeated."
 )
+@click.option("--verdicts", "has_verdicts", is_flag=True, help="Say which of two different devices is slower.")
 @click.option("--etrecord", metavar="FILE", help="For files: the ETRecord of their program.")
 @warehouse_option
 @output_options
@@ -134,6 +141,7 @@ def compare(
     metrics: tuple[str, ...],
     etrecord: str | None,
     step_name: str | None,
+    has_verdicts: bool,
     db: str,
     format: str | None,
     output: str | None,
@@ -144,13 +152,16 @@ def compare(
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
     pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result. Without
-    --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each.
+    --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each. Of PyTorch traces
+    of different devices, it shows first by op and inputs how long each side's kernels take, without a verdict unless
+    --verdicts or --fail-on is given.
 
     \b
     etq compare build=41 build=42 --db lab.duckdb
     etq compare 'base/*.etdp' 'new/*.etdp' --etrecord net.etrecord --format markdown
     etq compare build=41 build=42 --fail-on slower --min-effect 3%
     etq compare yesterday.pt.trace.json today.pt.trace.json --step-name train_step
+    etq compare h100.pt.trace.json mi300.pt.trace.json --what efficiency
     """
     if metrics and not fail_on:
         raise click.UsageError("--metric goes with --fail-on, which fails if the metric is worse")
@@ -160,7 +171,9 @@ def compare(
             raise click.UsageError(f"{name} goes with --what, as the parts have other columns")
     arguments = {**options, "quantile": None if quantile is None else float(quantile)}
     with sides(base, new, db, etrecord) as (warehouse, base_selector, new_selector):
-        comparison = Comparison(warehouse, base_selector, new_selector, arguments, step_name)
+        comparison = Comparison(
+            warehouse, base_selector, new_selector, arguments, step_name, has_verdicts=has_verdicts or bool(fail_on)
+        )
         form = format or format_of(output)
         found = find_worse(comparison, "slower" in fail_on, metrics) if {*fail_on} - {"startup"} else Worse()
         startup = find_worse_startup(comparison) if "startup" in fail_on else Worse()
@@ -170,7 +183,8 @@ def compare(
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what is None or what == "all" else what
-            _print_findings(comparison)
+            if part != "efficiency":  # which needs no comparison by steps
+                _print_findings(comparison)
             write_rows(*comparison.rows(part), format, output, force=force, foremost=ANSWERS.get(f"compare_{part}", ()))
         if fail_on:
             report_worse(found)
@@ -243,13 +257,14 @@ def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: 
         from etq.render.writers import json_objects
 
         parts_with_rows = [part for part in VIEWS if part != "modules" or comparison.has_modules()]
-        answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in VIEWS}
+        named = VIEWS if _is_of_devices(comparison) else [part for part in VIEWS if part != "efficiency"]
+        answers = {part: json_objects(*comparison.rows(part)) if part in parts_with_rows else [] for part in named}
         return json.dumps(answers, indent=1, ensure_ascii=False, default=str) + "\n"
     from etq.render.markdown import inline, markdown
 
     findings = comparison.rows("findings")[1]
     style = style_of(sys.stdout) if form == "table" and not to_file else PLAIN
-    parts = [headline(comparison, form, style)]
+    parts = [*_across_devices(comparison, form, style, limit), headline(comparison, form, style)]
     if worse and form == "markdown":
         parts.append("### Regressions\n\n" + "".join(f"- {inline(what)}\n" for what in worse))
     if findings:
@@ -306,6 +321,41 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
 
 def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str) -> str:
     return table(columns, rows, style, foremost=ANSWERS[f"compare_{part}"])
+
+
+def _is_of_devices(comparison: Comparison) -> bool:
+    """Whether each side is one trace, and their devices differ."""
+    return comparison.devices is not None and comparison.has_one_trace_per_side()
+
+
+def _across_devices(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:
+    """That both sides are of different devices, and what differs by op; nothing of the same device."""
+    from etq.render.markdown import inline, markdown
+
+    if comparison.devices is None:
+        return []
+    note = words.other_devices(*comparison.devices, has_verdicts=comparison.has_verdicts)
+    rule = "**different devices**: " if form == "markdown" else "! different devices: "
+    text = style.styled(rule + (inline(note) if form == "markdown" else printable(note)), "yellow") + "\n"
+    if not _is_of_devices(comparison):
+        return [text]
+    unit = comparison.rows("efficiency", "unit", 1)[1]
+    titles = (
+        {
+            f"What differs by op, in {unit[0][0]} per step and call, the longest difference first": EFFICIENCY,
+            "Kernels with most time in these": KERNELS,
+        }
+        if unit
+        else {}
+    )
+    parts = [text]
+    for title, chosen in titles.items():
+        columns, rows = comparison.rows("efficiency", chosen, limit)
+        if form == "markdown":
+            parts.append(f"### {title}\n\n{markdown(columns, rows)}")
+        else:
+            parts.append(style.styled(f"{title}:", "bold") + f"\n{table(columns, rows, style)}")
+    return parts
 
 
 def _changed_calls(comparison: Comparison, form: str, style: TerminalStyle, limit: int) -> list[str]:

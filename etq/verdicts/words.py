@@ -45,6 +45,15 @@ STATED = {
 COUNTING, ARE_WORSE = (SLOWER, FASTER, BETTER, WORSE), (SLOWER, WORSE)
 # There may be a difference: a result that must be clear fails.
 UNCLEAR = (UNSTABLE, POSSIBLY + SLOWER, TOO_FEW, CANT_JUDGE, CONDITIONS_DIFFER, ADDED, REMOVED)
+# What replaces verdicts, and sentences of notes, between different devices.
+WITHOUT_DIRECTION = {
+    "directions": [SLOWER, FASTER, POSSIBLY + SLOWER, POSSIBLY + FASTER, BETTER, WORSE],
+    "differs": DIFFERS,
+    "by": f"is ({SLOWER}|{FASTER}) by",
+    "differs_by": f"{DIFFERS} by",
+    "reason": f"reason for {SLOWER} and {FASTER}",
+    "of_differences": "reason for differences",
+}
 # The order in which a page counts ops by verdict.
 ORDER = (
     *(SLOWER, FASTER, ADDED, REMOVED, UNSTABLE, POSSIBLY + SLOWER, POSSIBLY + FASTER, MORE_CALLS, FEWER_CALLS),
@@ -72,6 +81,24 @@ MORE_THAN_100 = "it would take more than 100 captures per side to show a differe
 def direction(change: float) -> str:
     """The verdict on a change that counts."""
     return SLOWER if change > 0 else FASTER
+
+
+def are(verdict: str) -> str:
+    """That several have this verdict."""
+    return "differ" if verdict == DIFFERS else f"are {verdict}"
+
+
+def counted_ops(count: int, verdict: str) -> str:
+    """How many ops have this verdict."""
+    if count == 1:
+        return f"1 op {DIFFERS if verdict == DIFFERS else f'is {verdict}'}"
+    return f"{count} ops {are(verdict)}"
+
+
+def other_devices(base: str, new: str, has_verdicts: bool) -> str:
+    """That both sides ran on different devices."""
+    asked = "" if has_verdicts else f"; what is {SLOWER} or {FASTER} is said to differ (--verdicts says which)"
+    return f"base is of {base}, new of {new}: ops are the same by name and inputs, their kernels are not{asked}"
 
 
 def better(is_better: bool, is_time: bool) -> str:

@@ -161,7 +161,7 @@ fused AS (
 -- What a family's calls take above the roof, by what limits them, in percent of the time
 -- of devices; of traces of devices whose peaks are known.
 rated AS MATERIALIZED (
-    FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL) AS r
+    FROM _rated_calls(capture_key, NULL, NULL, NULL, NULL, NULL, false) AS r
     WHERE EXISTS (FROM device_events AS d WHERE d.capture_id = capture_key)
 ),
 by_op AS (

@@ -8,7 +8,10 @@ CREATE MACRO _traced_op(label) AS (
 -- trace without device events, its own time on the host. What ops without a formula
 -- launch counts for the innermost op around them that has one, if nothing else in it
 -- is priced: aten::_flash_attention_forward for the attention that called it.
-CREATE MACRO _working_ops(capture_key, steps, phase) AS TABLE
+CREATE MACRO _working_ops(
+    capture_key, steps, phase,
+    is_compared  -- for comparisons: of steps alone, where there are any, and calls of ops of `_equal_ops` have all that is launched within them
+) AS TABLE
 WITH
 work AS MATERIALIZED (
     SELECT
@@ -21,6 +24,7 @@ work AS MATERIALIZED (
     FROM _launches(capture_key) AS l
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
+        AND NOT (is_compared AND r.name = 'Outside of steps')
     UNION ALL
     SELECT c.event_index, c.host_self_ticks, 'op', NULL, NULL, NULL
     FROM (
@@ -33,6 +37,7 @@ work AS MATERIALIZED (
     CROSS JOIN _operator_calls(capture_key) AS c
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
     WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
+        AND NOT (is_compared AND r.name = 'Outside of steps')
 ),
 ops AS (
     SELECT
@@ -63,7 +68,15 @@ named AS MATERIALIZED (
     LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
-    SELECT t.event_index, t.op_index AS parent_index, n.signature_index, n.label, n.op
+    SELECT
+        t.event_index,
+        t.op_index AS parent_index,
+        n.signature_index,
+        n.label,
+        n.op,
+        t.thread_index,
+        e.start_ticks,
+        e.start_ticks + e.elapsed_ticks AS end_ticks
     FROM (FROM trace_events AS i WHERE i.capture_id = capture_key) AS t
     JOIN (FROM event_ticks AS i WHERE i.capture_id = capture_key) AS e
         ON e.event_index = t.event_index
@@ -74,6 +87,8 @@ chains AS (
         o.*,
         a.op,
         a.label,
+        a.thread_index,
+        a.start_ticks,
         b.event_index AS parent,
         b.op AS parent_op,
         c.event_index AS grandparent,
@@ -89,10 +104,17 @@ composite AS (
     FROM chains AS c
     WHERE c.op IS NOT NULL
 ),
+dispatchers AS (
+    SELECT p.event_index, p.thread_index, p.start_ticks, p.end_ticks
+    FROM placed AS p
+    JOIN _equal_ops AS e ON e.has_all AND e.op = _traced_op(p.label)
+    WHERE is_compared
+),
 owned AS (
     SELECT
         c.*,
         CASE
+            WHEN c.start_ticks < d.end_ticks THEN d.event_index
             WHEN c.op IS NOT NULL THEN c.op_index
             WHEN c.parent_op IS NOT NULL AND p.event_index IS NULL THEN c.parent
             WHEN c.parent_op IS NULL AND c.grandparent_op IS NOT NULL
@@ -102,6 +124,8 @@ owned AS (
     FROM chains AS c
     LEFT JOIN composite AS p ON p.event_index = c.parent
     LEFT JOIN composite AS g ON g.event_index = c.grandparent
+    ASOF LEFT JOIN dispatchers AS d
+        ON d.thread_index = c.thread_index AND d.start_ticks <= c.start_ticks
 )
 SELECT
     o.owner,
@@ -122,9 +146,9 @@ GROUP BY o.owner, CASE WHEN o.owner IS NULL THEN o.top_event END;
 
 -- One op of a trace by the shapes, types and strides of its inputs, as in
 -- `op_efficiency`, in ticks.
-CREATE MACRO _costed_calls(capture_key, steps, phase) AS TABLE
+CREATE MACRO _costed_calls(capture_key, steps, phase, is_compared) AS TABLE
 WITH
-working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase)),
+working AS MATERIALIZED (FROM _working_ops(capture_key, steps, phase, is_compared)),
 grouped AS (
     SELECT
         w.label,

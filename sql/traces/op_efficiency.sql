@@ -1,6 +1,6 @@
 -- One row of `_costed_calls` with the least time that its costs take at the peaks.
 CREATE MACRO _rated_calls(
-    capture_key, peak_flops, peak_bandwidth, device, steps, phase
+    capture_key, peak_flops, peak_bandwidth, device, steps, phase, is_compared
 ) AS TABLE
 WITH
 peaks AS MATERIALIZED (
@@ -22,7 +22,7 @@ costed AS MATERIALIZED (
         _peak_of_type(
             p, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
         ) AS most_flops
-    FROM _costed_calls(capture_key, steps, phase) AS c
+    FROM _costed_calls(capture_key, steps, phase, is_compared) AS c
     CROSS JOIN peaks AS p
 ),
 limited AS (
@@ -118,7 +118,7 @@ target AS MATERIALIZED (
 rated AS MATERIALIZED (
     FROM _rated_calls(
         (SELECT a.capture_id FROM target AS a),
-        peak_flops, peak_bandwidth, device, steps, phase
+        peak_flops, peak_bandwidth, device, steps, phase, false
     ) AS r
 ),
 summed AS (

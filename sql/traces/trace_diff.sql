@@ -23,33 +23,7 @@ CREATE MACRO trace_diff(
     steps := NULL, phase := NULL
 ) AS TABLE
 WITH
-sides AS MATERIALIZED (
-    SELECT a.capture_id, a.unit, false AS is_new FROM _capture(base, unit) AS a
-    UNION ALL
-    SELECT b.capture_id, b.unit, true FROM _capture(new, unit) AS b
-),
-formats AS (
-    SELECT
-        s.*,
-        c.time_scale,
-        -- Where both sides are of another format, the error is about base.
-        min(CASE WHEN c.format <> 'torch_trace' THEN
-            s.is_new::INTEGER || c.name || ' is of format ' || c.format
-        END) OVER () AS other
-    FROM sides AS s
-    JOIN captures AS c USING (capture_id)
-),
-checked AS MATERIALIZED (
-    SELECT
-        CASE
-            WHEN f.other IS NULL THEN f.capture_id
-            ELSE error(substr(f.other, 2) || '; name two PyTorch traces')
-        END AS capture_id,
-        f.time_scale,
-        f.unit,
-        f.is_new
-    FROM formats AS f
-),
+checked AS MATERIALIZED (FROM _two_traces(base, new, unit)),
 counted AS (
     SELECT
         g.family AS name,

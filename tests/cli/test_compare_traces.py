@@ -71,6 +71,54 @@ def test_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert parts["modules"] == []
 
 
+@pytest.fixture
+def machines(folder: Path, tmp_path: Path) -> list[str]:
+    """The same program, slower on another device; a third of the first one's."""
+    paths = []
+    for name, side, device in (
+        ("h100", "good", "NVIDIA H100"),
+        ("mi300", "slow", "AMD MI300X"),
+        ("same", "slow", "NVIDIA H100"),
+    ):
+        made = json.loads((folder / side / f"{side}0.pt.trace.json").read_text())
+        path = tmp_path / f"{name}.pt.trace.json"
+        path.write_text(json.dumps(made | {"deviceProperties": [{"id": 0, "name": device}], "name": name}))
+        paths.append(str(path))
+    return paths
+
+
+def test_other_devices_differ(machines: list[str]) -> None:
+    """No word of a direction without --verdicts; the table by op is first. Nothing of this for the same device."""
+    base, other, same = machines
+    text = invoke("compare", base, other).stdout
+    lines = text.splitlines()
+    assert lines[0].startswith("! different devices: base is of NVIDIA H100, new of AMD MI300X: ")
+    assert lines[2].startswith("What differs by op, in us per step and call")
+    [row] = [
+        line.split() for line in lines[4:] if line.startswith("aten::convolution ") or line.startswith("aten::conv2d ")
+    ][:1]
+    assert "ProfilerStep on devices: differs, +" in text
+    assert "slower" not in "".join(lines[1:]) and "faster" not in "".join(lines[1:])
+    assert row[0] == "aten::conv2d"
+    asked = invoke("compare", base, other, "--verdicts").stdout
+    assert "ProfilerStep on devices: possibly slower, +" in asked and asked.startswith("! different devices")
+    assert "slower" in invoke("compare", base, other, "--fail-on", "unclear").stdout
+    alike = invoke("compare", base, same).stdout
+    assert "different devices" not in alike and "What differs by op" not in alike
+    assert asked.endswith(alike.replace("same", "mi300"))
+
+
+def test_other_devices_in_other_formats(machines: list[str]) -> None:
+    base, other, same = machines
+    parts = json.loads(invoke("compare", base, other, "--format", "json").stdout)
+    assert {row["verdict"] for row in parts["ops"]} <= {"differs", "~", "not decided"}
+    assert parts["efficiency"][0]["base_kernel"] == "conv_kernel"
+    assert "efficiency" not in json.loads(invoke("compare", base, same, "--format", "json").stdout)
+    rows = json.loads(invoke("compare", base, other, "--what", "efficiency", "--format", "json").stdout)
+    assert rows == parts["efficiency"]
+    assert "### What differs by op" in invoke("compare", base, other, "--format", "markdown").stdout
+
+
 def test_a_trace_and_an_etdump(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     dump = str(CAPTURES / "mlp" / "mlp.etdp")

@@ -26,6 +26,7 @@ WITHOUT: Final[dict[str, str]] = {
     "delegate_graph": "needs a program; its second way is in tests/sql/test_delegate_graph.py",
     "compare_calls": "the fleet's captures have the same calls; tests/sql/test_compare_calls.py counts others by hand",
     "device_peaks": "a list of rates of devices, from their makers: it documents, and computes nothing",
+    "compare_efficiency": "the fleet has no traces of two devices; its second way is in tests/sql/test_compare_efficiency.py",
     "cost_formulas": "a list of formulas: it documents those that node_costs is held against",
 }
 

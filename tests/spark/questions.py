@@ -29,6 +29,7 @@ _SIDES = (
 _MORE = {
     "capture_groups": ["'model'", "'device', selectors := ['half=0', 'mlp']"],
     "compare_calls": ["'before', 'after'", "'mlp_train', 'pair_mlp'"],
+    "compare_efficiency": ["'before', 'after'", "'before', 'after', \"by\" := 'op'"],
     "compare_graphs": ["'mlp', 'convnet_xnn'"],
     "compare_programs": ["'mlp', 'convnet_xnn'"],
     "delegation": ["'convnet_xnn'", "'demo_str'", "'convnet_xnn', program := 'convnet_xnn'"],

@@ -1,0 +1,186 @@
+-- The device time of one op by its inputs in two PyTorch traces, such as of an H100 and
+-- an MI300: what they compute is the same, by other kernels. It counts, without a test
+-- whether a difference is noise, see `compare_ops`. Ops are matched as what dispatches
+-- to those of a backend: aten::cudnn_convolution and aten::miopen_convolution are
+-- aten::convolution, with all that is launched within it. Where a trace has no shapes,
+-- ops are matched without inputs; where it has no types, by sizes. Strides don't count,
+-- as backends choose them. What no op launched is matched by the family of its kernels.
+-- Times and calls are per profiler step; of a trace without steps, in all of it.
+-- Needs: torch_trace
+-- Columns:
+--   family: what it computes, as in `op_efficiency`
+--   op: the op that dispatches to those of a backend, or the op itself; NULL for what no op launched
+--   inputs: types and sizes of the tensors that it takes, of ops of backends those that all take; NULL where not written, and by op
+--   base_calls: calls per step of base; of what no op launched, kernels, copies and fills; NULL if only new has it
+--   new_calls: calls per step of new; NULL if only base has it
+--   base_call_time: device time of a call in base
+--   new_call_time: device time of a call in new
+--   base_time: device time per step of base
+--   new_time: device time per step of new
+--   difference: new_time less base_time, one that is missing as 0
+--   share_percent: difference in percent of the sum of all rows; NULL if that is 0
+--   unit: the requested unit of times
+--   base_roof_percent: smallest possible time at the peaks of base's device in percent of its time; NULL where unknown
+--   new_roof_percent: the same of new
+--   base_kernel: the kernel, copy or fill with most time in base
+--   new_kernel: that in new
+--   base_device: the device of base; NULL if unknown
+--   new_device: the device of new; NULL if unknown
+--   base_steps: number of steps of base; NULL without steps
+--   new_steps: number of steps of new; NULL without steps
+CREATE MACRO compare_efficiency(
+    base,  -- a PyTorch trace: name, hash prefix, @latest or selector
+    new,  -- as `base`
+    "by" := 'shape',  -- shape or op: whether ops are separated by their inputs
+    unit := NULL,  -- ns, us, ms, s; NULL: us
+    steps := NULL, phase := NULL
+) AS TABLE
+WITH
+sides AS MATERIALIZED (
+    SELECT
+        t.*,
+        _step_count(t.capture_id, steps, phase) AS step_count,
+        CASE
+            WHEN "by" IN ('shape', 'op') THEN "by"
+            ELSE error('by must be shape or op, not ' || coalesce("by", 'NULL'))
+        END AS parted_by
+    FROM _two_traces(base, new, unit) AS t
+),
+rated AS MATERIALIZED (
+    SELECT false AS is_new, b.*
+    FROM _rated_calls(
+        (SELECT s.capture_id FROM sides AS s WHERE NOT s.is_new),
+        NULL, NULL, NULL, steps, phase, true
+    ) AS b
+    UNION ALL
+    SELECT true, n.*
+    FROM _rated_calls(
+        (SELECT s.capture_id FROM sides AS s WHERE s.is_new),
+        NULL, NULL, NULL, steps, phase, true
+    ) AS n
+),
+-- Also the sizes of lists of tensors, whose types aren't known.
+written AS (
+    SELECT
+        r.*,
+        string_split(nullif(r.inputs, ''), ' ') AS typed,
+        regexp_extract_all(replace(r.shapes, ' ', ''), '\[[0-9][0-9,]*\]') AS sized
+    FROM rated AS r
+),
+-- What both sides have.
+known AS (
+    SELECT
+        bool_and(k.has_types AND s.parted_by = 'shape') AS has_types,
+        bool_and(k.has_shapes AND s.parted_by = 'shape') AS has_shapes
+    FROM (
+        SELECT
+            w.is_new,
+            count(w.typed) > 0 AS has_types,
+            count(w.shapes) > 0 AS has_shapes
+        FROM written AS w
+        GROUP BY w.is_new
+    ) AS k
+    JOIN sides AS s USING (is_new)
+),
+keyed AS (
+    SELECT
+        w.* REPLACE (coalesce(f.family, w.family) AS family),
+        coalesce(e.dispatched_as, w.label) AS op,
+        CASE WHEN w.label IS NULL THEN w.family END AS launched,
+        CASE
+            WHEN k.has_types THEN coalesce(w.typed, w.sized)
+            WHEN k.has_shapes THEN w.sized
+        END AS tensors,
+        array_to_string(
+            CASE
+                WHEN e.inputs IS NULL THEN tensors
+                ELSE list_filter(
+                    list_select(tensors, e.inputs), lambda t: t IS NOT NULL
+                )
+            END,
+            ' '
+        ) AS matched
+    FROM written AS w
+    CROSS JOIN known AS k
+    LEFT JOIN _equal_ops AS e ON e.op = _traced_op(w.label)
+    LEFT JOIN cost_formulas AS f ON f.op = _traced_op(e.dispatched_as)
+),
+summed AS (
+    SELECT
+        c.is_new,
+        c.op,
+        c.matched,
+        c.launched,
+        sum(CASE WHEN c.label IS NULL THEN c.events ELSE c.calls END)::DOUBLE AS calls,
+        sum(c.ticks)::DOUBLE AS ticks,
+        100 * sum(c.least_ticks) / nullif(sum(c.known_ticks), 0) AS roof_percent,
+        arg_max(c.family, c.ticks) AS family,
+        arg_max(c.top_event, c.ticks) AS kernel,
+        any_value(c.device) AS device
+    FROM keyed AS c
+    GROUP BY c.is_new, c.op, c.matched, c.launched
+),
+scaled AS (
+    SELECT
+        u.*,
+        s.unit,
+        s.step_count,
+        u.calls / coalesce(s.step_count, 1) AS step_calls,
+        _in_unit(u.ticks / u.calls, s.time_scale, s.unit) AS call_time,
+        _in_unit(u.ticks / coalesce(s.step_count, 1), s.time_scale, s.unit)
+            AS step_time
+    FROM summed AS u
+    JOIN sides AS s USING (is_new)
+),
+paired AS (
+    SELECT
+        p.op,
+        p.matched AS inputs,
+        any_value(p.family) AS family,
+        any_value(p.unit) AS unit,
+        max(CASE WHEN NOT p.is_new THEN p.step_calls END) AS base_calls,
+        max(CASE WHEN p.is_new THEN p.step_calls END) AS new_calls,
+        max(CASE WHEN NOT p.is_new THEN p.call_time END) AS base_call_time,
+        max(CASE WHEN p.is_new THEN p.call_time END) AS new_call_time,
+        max(CASE WHEN NOT p.is_new THEN p.step_time END) AS base_time,
+        max(CASE WHEN p.is_new THEN p.step_time END) AS new_time,
+        max(CASE WHEN NOT p.is_new THEN p.roof_percent END) AS base_roof_percent,
+        max(CASE WHEN p.is_new THEN p.roof_percent END) AS new_roof_percent,
+        max(CASE WHEN NOT p.is_new THEN p.kernel END) AS base_kernel,
+        max(CASE WHEN p.is_new THEN p.kernel END) AS new_kernel,
+        max(CASE WHEN NOT p.is_new THEN p.device END) AS base_device,
+        max(CASE WHEN p.is_new THEN p.device END) AS new_device,
+        max(CASE WHEN NOT p.is_new THEN p.step_count END) AS base_steps,
+        max(CASE WHEN p.is_new THEN p.step_count END) AS new_steps
+    FROM scaled AS p
+    GROUP BY p.op, p.matched, p.launched
+)
+SELECT
+    p.family,
+    p.op,
+    p.inputs,
+    p.base_calls,
+    p.new_calls,
+    p.base_call_time,
+    p.new_call_time,
+    p.base_time,
+    p.new_time,
+    coalesce(p.new_time, 0) - coalesce(p.base_time, 0) AS difference,
+    100 * (coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) / nullif(
+        sum(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) OVER (), 0
+    ) AS share_percent,
+    p.unit,
+    p.base_roof_percent,
+    p.new_roof_percent,
+    p.base_kernel,
+    p.new_kernel,
+    p.base_device,
+    p.new_device,
+    p.base_steps,
+    p.new_steps
+FROM paired AS p
+ORDER BY
+    abs(coalesce(p.new_time, 0) - coalesce(p.base_time, 0)) DESC,
+    p.op,
+    p.inputs,
+    p.family;
