@@ -322,7 +322,7 @@ def test_invalid_selectors(labs: dict[str, str]) -> None:
     for sides, message in (
         (("side=base", "side=old"), "no capture matches side=old: none has side=old; values are base, new"),
         (("side=base", "model=mlp"), "is on both sides, side=base and model=mlp"),
-        (("[", "side=new"), "no capture matches [; the nearest are "),
+        (("[", "side=new"), "no capture matches [; there are "),
     ):
         result = compare(labs["same"], sides=sides)
         assert result.exit_code == 1 and message in result.stderr and result.stderr.count("\n") == 1

@@ -59,14 +59,12 @@ def test_flops_of_a_record_before_any_run() -> None:
 @pytest.mark.long
 def test_flops_of_what_a_warehouse_holds(lab: str) -> None:
     assert rows("flops", "run", "--db", lab) == rows("flops", "net", "--db", lab) == rows("flops", RECORD)
-    of_traces = (
-        'flops is for ETDumps, and this is a PyTorch trace; for that there is etq sql "FROM gpu_utilization(CAPTURE)"'
-    )
+    of_traces = "flops is for ETDumps, and this is a PyTorch trace; for that there is etq roofline"
     for argument, message in (
         ("bare", "Error: bare has no ETRecord, which has the shapes; link one with: etq link bare RECORD\n"),
-        ("none", "Error: no capture matches none; the nearest are bare, run, trace\n"),
+        ("none", "Error: no capture matches none; there are bare, run, trace\n"),
         (CONVNET, f"Error: {CONVNET}: has no shapes; give the ETRecord of its program\n"),
-        ("no.etrecord", "Error: no.etrecord: no such file\n"),
+        ("no.etrecord", "Error: no.etrecord: no such file, and no capture of that name; there are trace, bare, run\n"),
         (TRACE, f"Error: {TRACE}: {of_traces}\n"),
         ("trace", f"Error: trace: {of_traces}\n"),
     ):

@@ -253,7 +253,9 @@ class Lab:
         connection = self.warehouse.connection
         connection.execute(
             "BEGIN;"
-            + ";".join(f"DELETE FROM {name} WHERE {key} > {self.keys[key]}" for name, key in self.tables)
+            + ";".join(
+                f"DELETE FROM {name} WHERE {key} > {self.keys[key]}" for name, key in self.tables if key in self.keys
+            )
             + f";DELETE FROM metrics WHERE capture_id = {self.capture.capture_id}"
         )
         [(linked,)] = connection.execute("SELECT count(record_id) + count(program_id) FROM captures").fetchall()
