@@ -1,0 +1,1 @@
+"""Measuring programs in turn until a comparison of them is decided."""
