@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 SLOWER, FASTER, SAME, OPEN = "slower", "faster", "~", "not decided"
 POSSIBLY = "possibly "
@@ -285,6 +286,50 @@ def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
         "which of them the program changed; the first is taken for the common shift: see the total, and "
         f"{again(is_interleaved)}"
     )
+
+
+def rounds(count: int) -> str:
+    """So many rounds of a benchmark."""
+    return f"{count} round{'' if count == 1 else 's'}"
+
+
+def _more(count: int | None, is_beyond: bool) -> str:
+    """How many more rounds are likely needed."""
+    if count is None:
+        return "how many more rounds it takes is unknown"
+    return f"likely {rounds(count)} more{', beyond the last one' if is_beyond else ''}"
+
+
+def decided(round: int) -> str:
+    """That a benchmark has measured enough."""
+    return f"decided after {rounds(round)}"
+
+
+def next_look(round: int, following: int | None) -> str:
+    """That a benchmark has not been looked at after a round, and when it is."""
+    text = f"{rounds(round)} measured"
+    return text if following is None else f"{text}; verdicts after {rounds(following)}"
+
+
+def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
+    """What isn't decided after a round."""
+    named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
+    return f"not decided after {rounds(round)}: {named}; {_more(more, is_beyond)}"
+
+
+def no_precision(round: int) -> str:
+    """That one program has too few captures for an interval."""
+    return f"{rounds(round)} measured; an interval takes 3"
+
+
+def precise(round: int, half: float) -> str:
+    """That the latency of one program is known."""
+    return f"known to ±{100 * half:.2g} % after {rounds(round)}"
+
+
+def imprecise(half: float, width: float, more: int | None, is_beyond: bool) -> str:
+    """That the latency of one program is not known well enough."""
+    return f"known to ±{100 * half:.2g} %, not ±{100 * width:.2g} %; {_more(more, is_beyond)}"
 
 
 def _length(ticks: float) -> str:

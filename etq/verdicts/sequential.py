@@ -1,0 +1,247 @@
+"""When a benchmark that measures round by round has measured enough.
+
+A round is two captures of each side, in turns. After some rounds, the looks, the comparison is asked for its verdicts.
+Looking again and again finds a difference at last where there is none: at 5 % a look, in far more than 5 % of
+benchmarks. Therefore the looks share the probability of a false verdict: each has a part of it, `alpha_of`, and the
+parts sum to the whole (Bonferroni's bound, which holds however the looks depend on each other; a spending function as
+of Kim and DeMets, Design and analysis of group sequential tests, 1987).
+
+That both sides are about the same ends a benchmark, too: intervals that show it are as wide as the look's part demands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from etq.verdicts import words
+from etq.verdicts.comparison import LEAST_PART, PARTS
+from etq.verdicts.differences import NORMAL
+from etq.verdicts.samples import Numbers, median
+from etq.verdicts.student import TENTH, quantile
+
+# Captures of each side in a round.
+CAPTURES = 2
+# Ops of this share of the total are waited for.
+MATTERS = 0.03
+# If the total is slower or faster, only for those that may explain this part of its change.
+EXPLAINS = 0.1
+# By how much the probability that is spent grows with rounds: its power.
+_GROWTH = 1.0
+# Further rounds than these are not named.
+MOST_ROUNDS = 100
+# The smallest change that counts, unless another is asked for.
+_SMALLEST = 0.02
+# More captures change nothing about these.
+_CLOSED = {
+    *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
+    *(words.CONDITIONS_DIFFER, words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES, words.CANT_JUDGE),
+}
+_CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on an item at a look. Changes are ratios of new to base, less 1; `share` is of base's total."""
+
+    level: str  # total, op or metric; others are not waited for
+    item: str
+    verdict: str | None
+    change: float | None
+    low: float | None  # the ends of its interval of 95 %; None if there is none
+    high: float | None
+    share: float | None = None  # None: not part of the total
+    captures: int = 0  # of both sides that are used
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a benchmark has measured enough, and how many rounds more it likely takes."""
+
+    is_decided: bool
+    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if unknown or more than 100
+    sentence: str
+    open_items: tuple[str, ...] = ()  # what is waited for
+    # Of one program alone, in the unit of the latencies.
+    typical: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def looks(rounds: int) -> list[int]:
+    """Return the rounds after which a benchmark of at most so many rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
+    return [look for look in _looks() if look < rounds] + ([rounds] if rounds >= _looks()[0] else [])
+
+
+@cache
+def _looks() -> list[int]:
+    """Rounds that grow by the root of 2, to beyond any benchmark's."""
+    found = [2, 3, 5]
+    while found[-1] < 10**6:
+        found.append(2 * found[-2] if len(found) > 3 else 7)
+    return found
+
+
+def alpha_of(round: int, alpha: float, rounds: int) -> float | None:
+    """Return the probability of a false verdict that the look after a round may take; None if there is no look.
+
+    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`.
+    """
+    if round not in (at := looks(rounds)):
+        return None
+    place = at.index(round)
+    return alpha * (_spent(round, rounds) - (_spent(at[place - 1], rounds) if place else 0.0))
+
+
+def alpha_at_end(round: int, alpha: float, rounds: int) -> float | None:
+    """Return what the verdicts of a benchmark may take that ends after a round for another reason than its verdicts.
+
+    It is what the looks before have left: of one that ends by its time, not of one whose user stops it, having seen
+    its intervals. None if there are too few rounds for a look.
+    """
+    before = [look for look in looks(rounds) if look < round]
+    return alpha * (1 - (_spent(before[-1], rounds) if before else 0.0)) if round >= _looks()[0] else None
+
+
+def _spent(round: int, rounds: int) -> float:
+    """The part of the probability that is spent by the look after a round."""
+    return float(min(1.0, (round / rounds) ** _GROWTH))
+
+
+def standing(
+    verdicts: Iterable[Judged], round: int, rounds: int, *, alpha: float = 0.05, min_effect: float | None = None
+) -> Standing:
+    """Return whether the verdicts at the look after a round decide a benchmark of at most `rounds` rounds.
+
+    They do if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the total is
+    slower or faster, only if it may explain a tenth of that. Slower and faster are closed, and so is what more captures
+    don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
+
+    alpha       accepted probability of a false verdict of the whole benchmark
+    min_effect  smallest change that counts; None: 2 %
+    """
+    rows = list(verdicts)
+    level = alpha_of(round, alpha, rounds)
+    if level is None:
+        following = next((look for look in looks(rounds) if look > round), None)
+        return Standing(False, None, words.next_look(round, following))
+    smallest = _SMALLEST if min_effect is None else min_effect
+    total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
+    opened = [row for row in rows if _is_open(row, level, smallest, total)]
+    if not opened:
+        return Standing(True, 0, words.decided(round))
+    needed = [_rounds(row, rows, round, rounds, alpha, smallest) for row in opened]
+    more = None if None in needed else max(each for each in needed if each is not None) - round
+    items = tuple(row.item if row.level != "total" else "total" for row in opened)
+    return Standing(False, more, words.still_open(round, items, more, round + (more or 0) > rounds), items)
+
+
+def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
+    """Whether a verdict is waited for; `total` is by how much the total is slower or faster, 0 if it isn't."""
+    if row.level not in ("total", "op", "metric") or row.verdict is None or row.verdict in _CLOSED:
+        return False
+    if row.level == "op" and (row.share is None or row.share < MATTERS):
+        return False
+    if row.low is None or row.high is None:
+        most = max(1.0, 2 * abs(row.change or 0))
+    else:
+        low, high = widened(row, level)
+        most = max(abs(low), abs(high))
+        if row.verdict == words.SAME and most <= _counting(row, smallest):
+            return False
+    return not (row.level == "op" and total and (row.share or 0) * most < EXPLAINS * total)
+
+
+def _counting(row: Judged, smallest: float) -> float:
+    """The smallest change of an item that counts."""
+    return max(smallest, LEAST_PART / row.share) if row.share else smallest
+
+
+def widened(row: Judged, alpha: float) -> tuple[float, float]:
+    """Return the ends of the interval that misses the change with probability `alpha`, from those of 95 %.
+
+    As a t-test's, whose ends are by the quantile of its degrees of freedom from the change.
+    """
+    if row.low is None or row.high is None or row.change is None:
+        return -1.0, math.inf
+    freedom = max(4, row.captures - 2)
+    ratio = max(1.0, quantile(alpha / 2, freedom) / quantile(0.025, freedom))
+    middle = math.log1p(row.change)
+    low, high = (math.expm1(middle + ratio * (math.log1p(end) - middle)) for end in (row.low, row.high))
+    return low, high
+
+
+def _rounds(row: Judged, rows: Sequence[Judged], round: int, rounds: int, alpha: float, smallest: float) -> int | None:
+    """The rounds after which an item is likely decided; None if that is unknown, or more than 100."""
+    if row.low is None or row.high is None or row.change is None or not row.captures:
+        return None
+    difference, counts = abs(math.log1p(row.change)), math.log1p(_counting(row, smallest))
+    now = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, max(4, row.captures - 2))
+    for look in _looks():
+        if round < look <= MOST_ROUNDS:
+            error = now * math.sqrt(round / look)
+            freedom = 2 * CAPTURES * look - 2
+            level = alpha_of(look, alpha, max(look, rounds)) or alpha
+            limit = quantile(level * _part(row, rows) / 2, freedom)
+            if difference >= (limit + TENTH) * error and difference >= counts + TENTH * error:
+                return look
+            if difference + quantile(level / 2, freedom) * error <= counts:
+                return look
+    return None
+
+
+def _part(row: Judged, rows: Sequence[Judged]) -> float:
+    """The part of a look's probability that an item has."""
+    if row.level != "op":
+        return PARTS.get(row.level, 1.0)
+    weights = sum(_weight(each) for each in rows if each.level == "op" and each.verdict not in _CLOSED)
+    return PARTS["op"] * _weight(row) / weights
+
+
+def _weight(row: Judged) -> float:
+    return min(0.01, max(0.0005, 0.01 if row.share is None else row.share))
+
+
+def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:
+    """Return whether the latency of one program is known to ±`width`, with its interval of 95 %.
+
+    The typical latency is the median of the means of all pairs of captures, on logarithms, with the interval from
+    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures.
+
+    latencies  of each capture, in the order of measurement: the median of its runs, in any unit, above 0
+    width      half of the interval that is narrow enough, as a part of the latency
+    rounds     the most rounds, of two captures each; None: no limit
+    """
+    values = np.log(np.asarray(latencies, float))
+    count = len(values)
+    middle, low, high = _signed_ranks(values)
+    round = count // CAPTURES
+    if low is None or high is None:
+        least = 3
+        return Standing(False, max(1, least - round), words.no_precision(round), (), _exp(middle))
+    half = max(math.expm1(high - middle), -math.expm1(low - middle))
+    ends = _exp(middle), _exp(low), _exp(high)
+    if half <= width:
+        return Standing(True, 0, words.precise(round, half), (), *ends)
+    needed = math.ceil(round * (half / width) ** 2)
+    more = needed - round if needed <= MOST_ROUNDS else None
+    return Standing(False, more, words.imprecise(half, width, more, rounds is not None and needed > rounds), (), *ends)
+
+
+def _exp(value: float) -> float | None:
+    return math.exp(value) if math.isfinite(value) else None
+
+
+def _signed_ranks(values: Numbers) -> tuple[float, float | None, float | None]:
+    """The median of the means of all pairs, each value with itself included, and its interval of 95 %."""
+    count = len(values)
+    above, below = np.triu_indices(count)
+    pairs = np.sort((values[above] + values[below]) / 2)
+    place = int(np.floor(count * (count + 1) / 4 - NORMAL * np.sqrt(count * (count + 1) * (2 * count + 1) / 24)))
+    if place < 1:
+        return median(pairs), None, None
+    return median(pairs), float(pairs[place - 1]), float(pairs[len(pairs) - place])
