@@ -49,7 +49,7 @@ COMMON: Final = {
     "capture": "name, hash prefix, @latest or selector",
     "unit": "ns, us, ms, s, cycles; NULL: us (cycles where ticks are cycles)",
     "steps": "runs to use, as a schedule: skip_first=1,active=3, see `schedule`; NULL: all",
-    "phase": "only runs of this phase: load, prefill, decode or other; NULL: all runs",
+    "phase": "only runs of this phase: load, prefill, decode, mixed or other; NULL: all runs",
     "method": "only runs of this method, as in the column `method`; NULL: all runs",
     "runs": "typical (only typical runs, see `typical_runs`) or all",
     "base": "name, hash prefix, @latest, or a selector of one or several captures",

@@ -8,7 +8,7 @@ TimeScale = Literal["ns", "us", "ms", "s", "cycles"]
 
 UNITS: Final[tuple[str, ...]] = get_args(TimeScale)
 # Phases of runs, as `_known_phase` in SQL.
-PHASES: Final = ("load", "prefill", "decode", "other")
+PHASES: Final = ("load", "prefill", "decode", "mixed", "other")
 # Which runs a row combines: as `_is_selected_run` in SQL.
 RUNS: Final = ("typical", "all")
 # Groupings of ops in an ETDump, as `op_totals` in SQL.

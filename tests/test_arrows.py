@@ -40,6 +40,7 @@ LAYERS = (
     "etq.spark",
     "etq.serve",
     "etq.demo",
+    *("etq.bench.hosts", "etq.bench"),
     *("etq.cli", "etq.__main__", "etq.building"),
 )
 # The ingestors' packages, in the same way.

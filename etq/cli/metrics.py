@@ -114,7 +114,7 @@ def phase(
     output: str | None,
     force: bool,
 ) -> None:
-    """Set the phase of runs, or show the phases. Phases are load, prefill, decode and other.
+    """Set the phase of runs, or show the phases. Phases are load, prefill, decode, mixed and other.
 
     Only runs that match all of the rules get the phase. Commands that select runs then accept --phase.
 

@@ -34,14 +34,19 @@ _OF_STEPS: Final = ("per_step", "bytes_per_step", "steps")
 
 
 def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:
-    """Raise `EtqError` if `phase` is set for a file, as files have no phases; print a note if no run has the phase."""
+    """Raise `EtqError` if `phase` is set for a file without phases, which only traces of servers have; print a note if
+    no run has the phase.
+    """
     if phase is None:
         return
-    if warehouse.path is None:
-        raise EtqError("files have no phases; ingest the file and set the phases of its runs with etq phase")
-    query = """SELECT count(*) FROM runs AS r
-        WHERE r.capture_id = _capture_id($capture) AND r.phase = $phase"""
-    if warehouse.rows(query, capture=capture, phase=phase)[1] == [(0,)]:
+    query = "SELECT DISTINCT r.phase FROM runs AS r WHERE r.capture_id = _capture_id($capture) AND r.phase NOT NULL"
+    phases = {known for (known,) in warehouse.rows(query, capture=capture)[1]}
+    if not phases and warehouse.path is None:
+        raise EtqError(
+            "files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases of its runs with "
+            "etq phase"
+        )
+    if phase not in phases:
         say(f"Note: no run of {capture.name} is of phase {phase}; set phases of runs with etq phase")
 
 

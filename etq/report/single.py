@@ -314,6 +314,7 @@ OF_TRACES: Final[tuple[Make, ...]] = (
     traces.breakdown,
     lambda target: timeline_section(target.table, True),
     traces.steps,
+    traces.serving,
     traces.passes,
     traces.work,
     traces.ops,

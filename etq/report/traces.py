@@ -137,6 +137,21 @@ def steps(target: Target) -> Section | None:
     return Section("steps", "Steps", {"steps": rows}) if rows.length else None
 
 
+def serving(target: Target) -> Section | None:
+    """Return the section about the steps of vLLM and SGLang: by phase, and each."""
+    phases = target.table("FROM serving_phases($capture, unit := $unit)")
+    if not phases.length:
+        return None
+    steps = target.table(
+        "SELECT *, count(*) OVER () AS all_steps FROM serving_steps($capture, unit := $unit) ORDER BY time DESC, step "
+        "LIMIT $most",
+        most=MOST_ROWS,
+    )
+    all_steps = steps.columns[steps.names.index("all_steps")][0]
+    note = f"The page has the {steps.length:,} longest of {all_steps:,} steps." if steps.length < all_steps else None
+    return Section("serving", "Serving", {"phases": phases, "steps": steps}, note=note)
+
+
 def passes(target: Target) -> Section | None:
     """Return the section about the forward pass, the backward pass and the optimizer, of traces of training."""
     rows = target.table("FROM passes($capture, unit := $unit)")

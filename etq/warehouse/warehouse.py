@@ -603,7 +603,7 @@ class Warehouse(Views):
     ) -> int:
         """Set the phase of runs of a capture. Returns the number of these runs.
 
-        phase   load, prefill, decode or other; None removes the phase
+        phase   load, prefill, decode, mixed or other; None removes the phase
         runs    numbers of runs: integers, or a text such as 1-39,45 or 40-
         name    name of runs: Execute, Default
         method  method of runs, as inferred from the linked record or program

@@ -22,6 +22,7 @@ from etq.ingest.trace.kernels import unknown_kernels, with_communication
 from etq.ingest.trace.launches import around_of
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
+from etq.ingest.trace.serving import serving_labels
 from etq.ingest.trace.slices import Slices
 from etq.ingest.trace.steps import step_rows
 from etq.ingest.trace.types import Entries
@@ -59,6 +60,8 @@ def trace_rows(
         described["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))
     yield "captures", batch(described)
     yield "runs", _runs(slices)
+    if labels := serving_labels(slices.told):
+        yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
     yield "signatures", signatures
     for rows in _event_ticks(slices, signature, order):
         yield "event_ticks", rows
@@ -66,7 +69,7 @@ def trace_rows(
     for rows in _trace_events(columns, slices, order):
         yield "trace_events", rows
     places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
-    steps = step_rows(slices.kinds, classes, *(each[: slices.own] for each in places))
+    steps = step_rows(slices.kinds, classes, *(each[: slices.own] for each in places), is_served=slices.is_served)
     if steps.num_rows:
         yield "trace_steps", steps
     readable = order[order < slices.own]
@@ -112,15 +115,17 @@ def _runs(slices: Slices) -> pa.RecordBatch:
     steps = len(slices.steps)
     outside = bool((slices.run == steps).any()) or not steps
     count = steps + outside
+    name = "ServingStep" if slices.is_served else "ProfilerStep"
     block = [0] * steps + [1 if steps else 0] * outside
     return batch(
         {
             "run_index": integers(range(count)),
             "dump_index": integers([0] * count),
-            "name": texts(["ProfilerStep"] * steps + ["Outside of steps" if steps else "Trace"] * outside),
+            "name": texts([name] * steps + ["Outside of steps" if steps else "Trace"] * outside),
             "block_index": integers(block),
             "block_run": integers([*range(steps), *[0] * outside]),
             "iteration": integers([*range(steps), *[0] * outside]),
+            "phase": texts([*slices.phases, *[None] * outside]),
         }
     )
 

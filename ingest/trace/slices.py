@@ -17,6 +17,7 @@ from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.scanner import NONE
+from etq.ingest.trace.serving import Told, told_by
 from etq.ingest.trace.types import Entries
 
 Whole = npt.NDArray[np.int64]
@@ -60,6 +61,7 @@ class Slices:
         self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
+        self.served = self._served()
         self.steps = self._steps()
         self._processes = _processes(columns)
         self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
@@ -156,7 +158,58 @@ class Slices:
     def _steps(self) -> Whole:
         """Return the slices that are profiler steps, ordered by start."""
         steps = np.flatnonzero(self._are_active("step"))
+        if not len(steps) and self._is_in_turns(self.served):
+            steps = self.served
+            kinds = {*self.kind[steps].tolist()}
+            step = Class("step")
+            self.classes = [step if at in kinds else each for at, each in enumerate(self.classes)]
         return steps[np.argsort(self.start[steps], kind="stable")]
+
+    @property
+    def is_served(self) -> bool:
+        """Whether the steps are those of a server."""
+        return len(self.served) > 0 and np.array_equal(self.steps, self.served)
+
+    @cached_property
+    def phases(self) -> Sequence[str | None]:
+        """The phase of each step [steps]: that of all the steps of a server in it; None if there is none."""
+        found: list[set[str | None]] = [set() for _ in self.steps]
+        for run, told in zip(self.run[self.served].tolist(), self.told, strict=True):
+            if run < len(found):
+                found[run].add(told.phase)
+        return [each.pop() if len(each) == 1 else None for each in found]
+
+    @property
+    def told(self) -> Sequence[Told]:
+        """What the names of a server's steps tell."""
+        of_kinds = {kind: told_by(self.kinds[kind][1]) for kind in {*self.kind[self.served].tolist()}}
+        return [told for kind in self.kind[self.served].tolist() if (told := of_kinds[kind]) is not None]
+
+    def _served(self) -> Whole:
+        """Return the annotations that are steps of a server, ordered by start, without those that begin within another
+        of their thread.
+        """
+        rows = np.flatnonzero(
+            self._are(
+                [
+                    each.activity == "annotation" and not each.on_device and told_by(name) is not None
+                    for each, (_, name) in zip(self.classes, self.kinds, strict=True)
+                ]
+            )
+            & (self.elapsed >= 0)
+        )
+        ends: dict[int, int] = {}
+        kept = []
+        for row in rows[np.lexsort((self.at[rows], -self.elapsed[rows], self.start[rows]))].tolist():
+            thread, start = int(self.thread[row]), int(self.start[row])
+            if start >= ends.get(thread, start):
+                kept.append(row)
+                ends[thread] = start + int(self.elapsed[row])
+        return np.array(kept, np.int64)
+
+    def _is_in_turns(self, rows: Whole) -> bool:
+        """Whether none of these slices, ordered by start, begins before the end of another."""
+        return bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
         """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds]."""

@@ -54,8 +54,10 @@ def step_rows(
     start: Whole,
     elapsed: Whole,
     call: Whole,
+    *,
+    is_served: bool = False,
 ) -> pa.RecordBatch:
-    """Return the table `trace_steps`.
+    """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
     `call` [n] is the row of the call that launched it, -1 for none.
@@ -68,10 +70,12 @@ def step_rows(
     is_step = slices.are("step")
     if is_step.any():
         host = steps = _steps(slices, number, is_step, run)
+        if is_served:
+            host = steps = steps._replace(number=steps.run)
     else:
         run = np.zeros(len(run), np.int64)
         host, steps = (_steps(slices, number, slices.are(*these), run) for these in (("op",), ("op", "python")))
-    start, end, is_whole = _with_work(slices, steps, call)
+    start, end, is_whole = _with_work(slices, steps, call, is_served)
     no_host = np.full(len(steps.run), not len(host.run))
     if no_host.any():
         host = steps
@@ -116,11 +120,12 @@ def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _St
     return _Steps(*(each[order] for each in found))
 
 
-def _with_work(slices: _Slices, steps: _Steps, call: Whole) -> tuple[Whole, Whole, Flags]:
+def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_served: bool) -> tuple[Whole, Whole, Flags]:
     """Return the start and end of each step, and whether its kernels were recorded, as torch-tb-profiler has them.
 
     A step lasts from the end of the previous one to the end of the last event of a device that it launched. Those at
-    the end that launched nothing were cut off, and the last if it launched less than 0.8 of the one before.
+    the end that launched nothing were cut off, and the last if it launched less than 0.8 of the one before: not so
+    those of a server, which differ.
     """
     count = len(steps.run)
     is_work = slices.are("kernel", "copy", "fill")
@@ -143,7 +148,7 @@ def _with_work(slices: _Slices, steps: _Steps, call: Whole) -> tuple[Whole, Whol
     start[1:] = np.maximum(start[1:], end[:-1])
     launches = np.bincount(at, minlength=count)
     last = int(at.max())
-    is_cut = last > 0 and launches[last - 1] * 8 > launches[last] * 10
+    is_cut = not is_served and last > 0 and launches[last - 1] * 8 > launches[last] * 10
     return start, end, np.arange(count) <= last - is_cut
 
 

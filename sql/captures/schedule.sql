@@ -110,10 +110,15 @@ CREATE MACRO _checked_phase(phase) AS (
 -- A phase; an error for any other value.
 CREATE MACRO _known_phase(phase) AS (
     CASE
-        WHEN phase IN ('load', 'prefill', 'decode', 'other') THEN phase
+        WHEN phase IN ('load', 'prefill', 'decode', 'mixed', 'other') THEN phase
         ELSE error(
             'unknown phase '  || coalesce('''' || phase || '''', 'NULL')
-            || '; known are load, prefill, decode, other'
+            || '; known are load, prefill, decode, mixed, other'
         )
     END
+);
+
+-- Whether a run is a step of a trace: a profiler step, or a step of a server.
+CREATE MACRO _is_step_run(run_name) AS (
+    run_name IN ('ProfilerStep', 'ServingStep')
 );

@@ -5,7 +5,7 @@ CREATE MACRO _step_count(capture_key, steps, phase) AS (
         FROM trace_steps AS s
         JOIN runs AS r USING (capture_id, run_index)
         WHERE s.capture_id = capture_key
-            AND r.name = 'ProfilerStep'
+            AND _is_step_run(r.name)
             AND _is_recorded(r.iteration, r.phase, steps, phase)
     )
 );

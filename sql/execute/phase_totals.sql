@@ -1,6 +1,6 @@
 -- The runs of a capture of one phase, and their executes.
 -- Columns:
---   phase: load, prefill, decode, other; NULL for runs without a phase
+--   phase: load, prefill, decode, mixed, other; NULL for runs without a phase
 --   runs: number of runs
 --   first_run: run_index of the first
 --   last_run: run_index of the last

@@ -53,11 +53,11 @@ CREATE TABLE capture_ops (
 
 -- The time of an op, annotation, module or kernel of a PyTorch trace in one step,
 -- from which its `op_times` and `module_times` are computed. The steps are its
--- profiler steps, or else the whole trace is one.
+-- profiler steps, or else those of a server, or else the whole trace is one.
 CREATE TABLE step_times (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the step, in `runs`
-    scope VARCHAR NOT NULL,  -- what the steps are: ProfilerStep or Trace; for times on devices followed by ` on devices`
+    scope VARCHAR NOT NULL,  -- what the steps are: ProfilerStep, ServingStep or Trace; for times on devices followed by ` on devices`
     kind VARCHAR NOT NULL,  -- framework (the step), op, runtime, annotation, module; on devices device_total, device_kernel, device_copy, device_fill, device_op, device_annotation, device_module
     label VARCHAR NOT NULL,  -- name of the op, annotation, module or kernel
     calls INTEGER NOT NULL,  -- number of calls; for device_op, device_annotation and device_module of those that launched something

@@ -4,14 +4,14 @@ CREATE TABLE runs (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- position in the file, from 0, counted through all of its dumps
     dump_index INTEGER NOT NULL,  -- index of the dump in the file, from 0
-    name VARCHAR NOT NULL,  -- name of the block: Default (loading), Execute, Step, or a name given by the user
+    name VARCHAR NOT NULL,  -- name of the block: Default (loading), Execute, Step, or a name given by the user; of traces ProfilerStep, ServingStep, Outside of steps or Trace
     method VARCHAR,  -- the method that ran, inferred from the linked record or program; NULL where unknown
     method_score DOUBLE,  -- share of the run's distinct operators that fit the method; NULL without a record or program, or without operators
     bundled_input_index INTEGER,  -- index of the bundled input; NULL where none is named
     block_index INTEGER NOT NULL,  -- the event block: runs of one name that logged the same events in the same order
     block_run INTEGER NOT NULL,  -- position among the runs of its block, from 0
     iteration INTEGER NOT NULL,  -- position among the runs of its name, from 0: the step that schedules count
-    phase VARCHAR,  -- purpose of the run: load, prefill, decode, other; NULL unless given, as files don't contain it
+    phase VARCHAR,  -- purpose of the run: load, prefill, decode, mixed, other; of steps of vLLM and SGLang as their annotations tell; else NULL unless given, as files don't contain it
     scope VARCHAR,  -- scope of its ops: the method; if unknown, the name of the run, numbered if runs of one name ran several programs; written when the capture is ingested or linked
     is_typical BOOLEAN DEFAULT true  -- whether its execute time is within the outer fences of its block, see `typical_runs`; true without an execute, and if there are too few runs
 );

@@ -28,12 +28,12 @@ CREATE TABLE trace_events (
     operators_within INTEGER  -- of such a call, how many calls of its thread follow it, by start, that start before it ends; 0 for other events
 );
 
--- One step of a trace, or the whole of a trace without steps, see `step_breakdown`;
--- a step that several threads wrote is one. Pruning keeps it.
+-- One step of a trace, of the profiler or of a server, or the whole of a trace without
+-- steps, see `step_breakdown`; a step that several threads wrote is one. Pruning keeps it.
 CREATE TABLE trace_steps (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- the run
-    step INTEGER,  -- number of the step, by its label; 0 if the trace has no steps; NULL if the label has none
+    step INTEGER,  -- number of the step, by its label, of a server's steps by order; 0 if the trace has no steps; NULL if the label has none
     host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
     host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
     start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for those at the end of a trace whose kernels were not all recorded: that launched nothing, or, the last, less than 0.8 of the one before

@@ -55,10 +55,7 @@ found AS (
         AND step_name IS NULL
         AND NOT h.is_helper
         AND h.elapsed_ticks >= 0
-        AND CASE r.name
-            WHEN 'ProfilerStep' THEN h.is_step
-            ELSE r.name = 'Trace'
-        END
+        AND CASE WHEN _is_step_run(r.name) THEN h.is_step ELSE r.name = 'Trace' END
     GROUP BY r.run_index, r.name
     UNION ALL
     SELECT a.run_index, step_name, a.start_ticks, a.end_ticks

@@ -61,7 +61,7 @@ named AS MATERIALIZED (
     FROM signatures AS s
     WHERE s.capture_id = capture_key
         AND NOT s.on_device
-        AND s.activity = 'annotation'
+        AND s.activity IN ('annotation', 'step')
         AND (
             contains(s.label, 'context_')
             OR starts_with(s.label, 'execute_new_')

@@ -14,4 +14,4 @@ SELECT
     s.host_end_ticks AS end_ticks
 FROM trace_steps AS s
 JOIN runs AS r USING (capture_id, run_index)
-WHERE r.name = 'ProfilerStep';
+WHERE _is_step_run(r.name);

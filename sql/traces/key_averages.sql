@@ -186,7 +186,7 @@ values_of_no_call AS (
         try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
     FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
     LEFT JOIN runs AS r
-        ON r.capture_id = m.capture_id AND r.name <> 'ProfilerStep'
+        ON r.capture_id = m.capture_id AND NOT _is_step_run(r.name)
     WHERE _is_recorded(0, r.phase, steps, phase)
     HAVING count(*) > 0
 ),

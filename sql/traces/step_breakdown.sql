@@ -44,7 +44,7 @@ JOIN (
 -- Needs: torch_trace; else: etq breakdown
 -- Columns:
 --   run_index: the run
---   step: number of the step in the trace; 0 if the trace has no steps
+--   step: number of the step in the trace, of a server's steps by order; 0 if the trace has no steps
 --   category: Kernel, Memcpy, Memset, Communication, Runtime, DataLoader, CPU Exec or Other
 --   time: time of the step in that category
 --   share_percent: time in percent of the step; NULL for an empty step

@@ -235,7 +235,11 @@ def test_invalid_phases(stored: str) -> None:
         (("phase", "llm", "decode", "--runs", "1-999"), 1, "Error: no run 999: the capture has 101 runs"),
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
         (("decode", "llm"), 1, "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
-        (("ops", mlp, "--phase", "decode"), 1, "Error: files have no phases; ingest the file and set the phases"),
+        (
+            ("ops", mlp, "--phase", "decode"),
+            1,
+            "Error: files have no phases, but traces of vLLM and SGLang; ingest the file and set the phases",
+        ),
         (("tax", mlp, "--phase", "decode"), 1, "Error: files have no phases"),
         (
             ("tax", "llm", "--phase", "decode"),

@@ -86,7 +86,7 @@ def test_invalid_sides(sides: Warehouse, view: str, base: str, new: str, message
     ("given", "message"),
     [
         ({"quantile": 0.3}, "quantile must be 0.25, 0.5 or 0.9, not 0.3"),
-        ({"phase": "decoding"}, "unknown phase 'decoding'; known are load, prefill, decode, other"),
+        ({"phase": "decoding"}, "unknown phase 'decoding'; known are load, prefill, decode, mixed, other"),
         ({"alpha": 0}, "alpha must be a number above 0 and below 1, not 0"),
         ({"alpha": None}, "alpha must be a number above 0 and below 1, not NULL"),
         ({"min_effect": -0.1}, "min_effect must be a fraction from 0 to below 10, such as 0.03, not -0.1"),
@@ -367,5 +367,5 @@ def test_a_baseline_without_executes_is_refused(warehouse: Warehouse) -> None:
 
 @pytest.mark.parametrize("view", ["trend", "op_trends", "regressions"])
 def test_an_invalid_phase_is_refused(sides: Warehouse, view: str) -> None:
-    with pytest.raises(etq.QueryError, match="unknown phase 'warm'; known are load, prefill, decode, other"):
+    with pytest.raises(etq.QueryError, match="unknown phase 'warm'; known are load, prefill, decode, mixed, other"):
         sides.rows(f"FROM {view}(over := 'captured_at', phase := 'warm')")

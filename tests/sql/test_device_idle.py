@@ -29,12 +29,16 @@ GAPS = """
 """
 
 
+# Annotations that count: steps of the profiler and of vLLM, and communication.
+STEPS = ("ProfilerStep#", "execute_", "nccl:all")
+
+
 def recorded_from(events: list[dict[str, Any]]) -> int:
     """The start of the first event that counts, in nanoseconds."""
     named = ("user_annotation", "gpu_user_annotation")
     counted = [
         each for each in events
-        if each.get("ph") == "X" and (each["cat"] not in named or each["name"].startswith(("ProfilerStep#", "nccl:all")))
+        if each.get("ph") == "X" and (each["cat"] not in named or each["name"].startswith(STEPS))
     ]  # fmt: skip
     return min(nanoseconds(each["ts"]) for each in counted)
 

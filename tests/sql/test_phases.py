@@ -73,7 +73,7 @@ def test_a_phase_restricts_and_steps_count_all_runs_of_a_name(warehouse: Warehou
 
 
 def test_an_unknown_phase_is_an_error(unchanged: Warehouse) -> None:
-    with pytest.raises(duckdb.Error, match="unknown phase 'decoding'; known are load, prefill, decode, other"):
+    with pytest.raises(duckdb.Error, match="unknown phase 'decoding'; known are load, prefill, decode, mixed, other"):
         unchanged.op_totals("llm", phase="decoding").fetchall()
 
 
@@ -163,7 +163,7 @@ def test_phases_are_set_by_method(warehouse: Warehouse) -> None:
 def test_missing_runs(unchanged: Warehouse, given: dict[str, Any], message: str) -> None:
     with pytest.raises(etq.WarehouseError, match=message):
         unchanged.phase("llm", "decode", **given)
-    with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, other"):
+    with pytest.raises(etq.WarehouseError, match="no phase 'decoding'; known are load, prefill, decode, mixed, other"):
         unchanged.phase("llm", "decoding", runs="1")
     assert set(phases(unchanged)) == {None}
 

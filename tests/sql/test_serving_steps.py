@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from etq.ingest.trace.serving import told_by
+from etq.report.single import report_of
 from etq.warehouse.warehouse import Warehouse
 from tests.command_line import run_etq
 from tests.conftest import shared_file
@@ -175,3 +177,131 @@ def test_the_command(tmp_path: Path) -> None:
     path.write_bytes(trace(event("cpu_op", "aten::add", 0, 5)))
     note = "has no steps of vLLM or SGLang, such as execute_context_1(512)_generation_8(8) and step[DECODE bs=8]"
     assert note in run_etq("serving", str(path)).stderr
+
+
+@pytest.mark.parametrize(("name", "told"), TOLD)
+def test_both_readers_of_names_agree(name: str, told: tuple[Any, ...]) -> None:
+    found = told_by(name)
+    assert found is not None
+    assert found == ("sglang" if name.startswith("step[") else "vllm", *told)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_names_tell_nothing(name: str) -> None:
+    assert told_by(name) is None
+
+
+def server(path: Path, *steps: tuple[str, int, int], profiled: bool = False) -> Path:
+    """Write a trace: each step, of a name, has an op of some microseconds, which launches a kernel of some others."""
+    made = Machine()
+    for at, (name, op, kernel) in enumerate(steps):
+        start = 1000 * at
+        ids: dict[str, Any] = {"correlation": at + 1}
+        if profiled:
+            made.write("user_annotation", f"ProfilerStep#{at + 5}", start, start + 900)
+        made.write("user_annotation", name, start + 10, start + 800)
+        made.write("cpu_op", "aten::mm", start + 20, start + 20 + op)
+        made.write("cuda_runtime", "cudaLaunchKernel", start + 21, start + 23, **ids)
+        # It ends when the next step has begun.
+        made.run("gemm", start + 990, start + 990 + kernel, 7, **ids)
+        made.write("cpu_op", "aten::argmax", start + 910, start + 915)
+    path.write_bytes(made.trace())
+    return path
+
+
+PREFILL, DECODE, MIXED = "step[EXTEND bs=1 toks=90]", "step[DECODE bs=4]", "step[MIXED bs=5]"
+
+
+@pytest.mark.parametrize("profiled", [False, True])
+def test_phases_select_steps(warehouse: Warehouse, tmp_path: Path, profiled: bool) -> None:
+    """The decodes' ops of 10 and 12 us and kernels of 50 and 60 us, as planted; what is between steps is in none."""
+    steps = ((PREFILL, 100, 500), (DECODE, 10, 50), (MIXED, 30, 200), (DECODE, 12, 60), ("step[IDLE bs=0]", 1, 2))
+    warehouse.ingest(server(tmp_path / "t.json", *steps, profiled=profiled), name="t")
+    query = "SELECT name, phase FROM runs ORDER BY run_index"
+    run = "ProfilerStep" if profiled else "ServingStep"
+    phases = ("prefill", "decode", "mixed", "decode", None)
+    assert warehouse.rows(query)[1] == [*((run, phase) for phase in phases), ("Outside of steps", None)]
+    query = "SELECT calls, total, steps, per_step FROM kernel_table('t', phase := $phase)"
+    assert warehouse.rows(query, phase="decode")[1] == [(2, 110, 2, 55)]
+    assert warehouse.rows(query, phase="mixed")[1] == [(1, 200, 1, 200)]
+    assert warehouse.rows(query, phase=None)[1] == [(5, 812, 5, 162.4)]
+    query = "SELECT name, calls, cpu_time_total FROM key_averages('t', phase := 'decode') WHERE name LIKE 'aten%'"
+    assert warehouse.rows(query)[1] == [("aten::mm", 2, 22)]
+    query = "SELECT step, total FROM wide_steps('t', unit := 'us') ORDER BY run_index"
+    rows = warehouse.rows(query)[1]
+    assert [step for step, _ in rows] == ([5, 6, 7, 8, 9] if profiled else [0, 1, 2, 3, 4])
+    query = "SELECT phase, runs FROM phase_totals('t') ORDER BY phase"
+    assert warehouse.rows(query)[1] == [("decode", 2), ("mixed", 1), ("prefill", 1), (None, 2)]
+    # The names are read from steps as from other annotations.
+    query = "SELECT phase, device_time FROM serving_steps('t')"
+    assert warehouse.rows(query)[1] == [*zip(phases, (500, 50, 200, 60, 2), strict=True)]
+
+
+def test_a_profiler_step_of_several_phases_has_none(warehouse: Warehouse, tmp_path: Path) -> None:
+    events = [
+        *(event("user_annotation", f"ProfilerStep#{at}", 100 * at, 100 * at + 90) for at in range(3)),
+        event("user_annotation", DECODE, 0, 20), event("user_annotation", DECODE, 30, 40),
+        event("user_annotation", DECODE, 100, 120), event("user_annotation", PREFILL, 130, 140),
+        event("user_annotation", DECODE, 200, 220), event("user_annotation", "step[IDLE bs=0]", 230, 240),
+    ]  # fmt: skip
+    path = tmp_path / "t.json"
+    path.write_bytes(trace(*events))
+    warehouse.ingest(path, name="t")
+    assert warehouse.rows("SELECT phase FROM runs ORDER BY run_index")[1] == [("decode",), (None,), (None,)]
+
+
+def test_steps_that_overlap_are_no_runs(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Two engines in one process: what a moment belongs to isn't told."""
+    events = [event("user_annotation", DECODE, 0, 100, 1), event("user_annotation", PREFILL, 50, 150, 2)]
+    path = tmp_path / "t.json"
+    path.write_bytes(trace(*events))
+    warehouse.ingest(path, name="t")
+    assert warehouse.rows("SELECT name, phase FROM runs")[1] == [("Trace", None)]
+    assert warehouse.rows("SELECT key, value FROM labels")[1] == [("engine", "sglang")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "labels"),
+    [
+        ([DECODE, DECODE], {"engine": "sglang", "phase": "decode", "batch": "4", "tokens": "4"}),
+        ([DECODE, "step[DECODE bs=3]"], {"engine": "sglang", "phase": "decode"}),
+        ([DECODE, MIXED], {"engine": "sglang"}),
+        (["execute_context_1(60)_generation_3(3)"], {"engine": "vllm", "phase": "mixed", "batch": "4", "tokens": "63"}),
+        (["execute_new_0_cached_8"] * 2, {"engine": "vllm", "batch": "8"}),
+        ([f"execute_context_{10**30}(5)_generation_1(1)"], {"engine": "vllm", "tokens": "6"}),
+        (["step[DECODE]", "forward"], {}),
+    ],
+)
+def test_labels_are_what_is_the_same_in_all_steps(
+    warehouse: Warehouse, tmp_path: Path, steps: list[str], labels: dict[str, str]
+) -> None:
+    warehouse.ingest(server(tmp_path / "t.json", *((name, 1, 1) for name in steps)), name="t", labels={"model": "m"})
+    found = dict(warehouse.rows("SELECT key, value FROM labels WHERE key <> 'model'")[1])
+    assert found == labels
+
+
+def test_traces_are_compared_by_phase(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The kernels of decodes are slower by 20 %; those of prefills are not. A phase applies to files, too."""
+    paths = [
+        server(tmp_path / f"{side}.json", *[(PREFILL, 100, 500), *[(DECODE, 10, kernel)] * 6] * 3)
+        for side, kernel in (("base", 100), ("new", 120))
+    ]
+    for path in paths:
+        warehouse.ingest(path, name=path.stem)
+    query = "SELECT base, new FROM compare_ops('base', 'new', phase := $phase) WHERE kind = 'device_kernel'"
+    assert warehouse.rows(query, phase="decode")[1] == [(100, 120)]
+    assert warehouse.rows(query, phase="prefill")[1] == [(500, 500)]
+    done = run_etq("compare", *map(str, paths), "--phase", "decode")
+    assert "ServingStep on devices: too few captures to tell, +20.0 %, 100 to 120 us" in done.stdout
+    rows = json.loads(run_etq("kernels", str(paths[0]), "--phase", "decode", "--format", "json").stdout)
+    assert [(row["calls"], row["per_step"]) for row in rows] == [(18, 100)]
+    assert "no run of base is of phase mixed" in run_etq("kernels", str(paths[0]), "--phase", "mixed").stderr
+
+
+def test_the_report_has_a_section(warehouse: Warehouse, tmp_path: Path) -> None:
+    warehouse.ingest(server(tmp_path / "t.json", (PREFILL, 9, 500), (DECODE, 9, 800)), name="t")
+    [section] = [each for each in report_of(warehouse, "t", "us").sections if each.kind == "serving"]
+    phases, steps = section.tables["phases"], section.tables["steps"]
+    assert phases.columns[phases.names.index("time_per_output_token")] == [800, None]
+    # 90 tokens of a prompt in the 790 us of the host; 4 tokens in 800 us on the device.
+    assert steps.columns[steps.names.index("tokens_per_second")] == pytest.approx([4 / 800e-6, 90 / 790e-6])

@@ -207,6 +207,47 @@ etq.section("peak_memory", (parent, { rows }) => {
   ], { sort: ["held_bytes"], name: "peak" });
 });
 
+etq.section("serving", (parent, { phases, steps }) => {
+  const told = (phase) => phase ?? "(unknown)";
+  const rates = (unit) => [
+    { name: "tokens_per_second", title: "tokens/s", numeric: true, as: (rate) => (rate === null ? "" : etq.number(rate)) },
+    { name: "time_per_output_token", title: "per output token", unit, numeric: true },
+  ];
+  const tokens = [
+    { name: "tokens_in", title: "of prompts", numeric: true },
+    { name: "tokens_out", title: "generated", numeric: true },
+  ];
+  const times = (unit) => [
+    { name: "time", unit, numeric: true },
+    { name: "host_time", title: "on the host", unit, numeric: true },
+    { name: "device_time", title: "on devices", unit, numeric: true },
+  ];
+  let unit = unitOf(phases);
+  muted(parent, "By the annotations of vLLM and SGLang. The time of a step is the longer of that on the host and on devices.");
+  etq.table(parent, phases, [
+    { name: "phase", always: true, as: told },
+    { name: "steps", numeric: true },
+    ...rates(unit),
+    { name: "mean_time", title: "mean step", unit, numeric: true },
+    bar("share_percent", "of the time"),
+    ...times(unit),
+    { name: "sequences", title: "mean sequences", numeric: true },
+    ...tokens,
+  ], { search: false, name: "serving_phases" });
+  parent.append(etq.element("h3", { text: "Steps" }));
+  unit = unitOf(steps);
+  etq.table(parent, steps, [
+    { name: "step", numeric: true, always: true },
+    { name: "phase", always: true, as: told },
+    ...times(unit),
+    ...rates(unit),
+    { name: "sequences", numeric: true },
+    ...tokens,
+    { name: "events", title: "launched", numeric: true },
+    { name: "name", class: "wrapped", as: etq.clamped },
+  ], { sort: ["time"], name: "serving_steps" });
+});
+
 etq.section("efficiency", (parent, { families, ops, shapes }, { device, bandwidth }) => {
   const unit = unitOf(families);
   muted(parent, device === null

@@ -1,0 +1,71 @@
+"""Steps of servers of language models, vLLM and SGLang: what the names of their annotations tell, as `_serving_name` in
+SQL reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+_REQUESTS: Final = re.compile(
+    r"(?:execute_)?(?:\d+_)?context_(\d+)\((?:sq)?(\d+)\w*\)_generation_(\d+)\((?:sq)?(\d+)\w*\)", re.ASCII
+)
+_NEW: Final = re.compile(r"execute_new_(\d+)_cached_(\d+)", re.ASCII)
+_MODE: Final = re.compile(r"step\[(\w+) bs=(\d+)(?: toks=(\d+))?\]", re.ASCII)
+_PHASES: Final = {"EXTEND": "prefill", "DECODE": "decode", "MIXED": "mixed"}
+# Numbers of more digits can't be those of tokens.
+_MOST_DIGITS: Final = 12
+
+
+class Told(NamedTuple):
+    """What the name of a step tells: as columns of `serving_steps`; None for what it doesn't."""
+
+    engine: str
+    phase: str | None
+    sequences: int | None
+    tokens_in: int | None
+    tokens_out: int | None
+
+
+def told_by(name: str) -> Told | None:
+    """Return what the name of an annotation tells of a step of a server; None for other names."""
+    if (found := _REQUESTS.fullmatch(name)) is not None:
+        contexts, tokens, generations, tried = map(_number, found.groups())
+        if contexts is None or generations is None:
+            return Told("vllm", None, None, tokens, generations if tried == generations else None)
+        phase = ("mixed" if generations else "prefill") if contexts else "decode" if generations else None
+        # A sequence with several tokens tries them: how many are kept isn't told.
+        return Told("vllm", phase, contexts + generations, tokens, generations if tried == generations else None)
+    if (found := _NEW.fullmatch(name)) is not None:
+        new, cached = map(_number, found.groups())
+        phase = "prefill" if new and cached == 0 else None
+        return Told("vllm", phase, None if new is None or cached is None else new + cached, None, None)
+    if (found := _MODE.fullmatch(name)) is not None:
+        mode, size = found[1], _number(found[2])
+        tokens = {"EXTEND": None if found[3] is None else _number(found[3]), "DECODE": 0}.get(mode)
+        return Told("sglang", _PHASES.get(mode), size, tokens, {"EXTEND": 0, "DECODE": size}.get(mode))
+    return None
+
+
+def serving_labels(steps: Iterable[Told]) -> dict[str, str]:
+    """Return the labels of a trace with these steps: what is the same in all of them."""
+    steps = [*steps]
+    values: tuple[tuple[str, Callable[[Told], str | int | None]], ...] = (
+        ("engine", lambda each: each.engine),
+        ("phase", lambda each: each.phase),
+        ("batch", lambda each: each.sequences),
+        ("tokens", lambda each: _added(each.tokens_in, each.tokens_out)),
+    )
+    found = {key: {value(each) for each in steps} for key, value in values}
+    return {
+        key: str(only) for key, each in found.items() if len(each) == 1 and (only := min(each, key=str)) is not None
+    }
+
+
+def _added(some: int | None, others: int | None) -> int | None:
+    return None if some is None or others is None else some + others
+
+
+def _number(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _MOST_DIGITS else None
