@@ -15,6 +15,7 @@ from etq.errors import QueryError
 from etq.verdicts import words
 
 if TYPE_CHECKING:
+    from etq.verdicts.sequential import Judged
     from etq.warehouse.warehouse import Warehouse
 
 # The parts of a comparison, each with its view.
@@ -317,6 +318,21 @@ class Comparison:
             ORDER BY abs(difference) DESC, item
         """
         return self.warehouse.rows(query)[1]
+
+    def judged(self, *, of_startup: bool = False) -> list[Judged]:
+        """Return the verdicts that may end a benchmark: those on totals and ops, and, if asked for, on start-up."""
+        from etq.verdicts.sequential import Judged
+
+        query = f"""
+            SELECT level, coalesce(op, scope, item), verdict, change, change_low, change_high, share,
+                coalesce(base_captures, 0) + coalesce(new_captures, 0)
+            FROM {self._table(self.options)} WHERE level IN ('total', 'op')
+        """
+        rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
+        if of_startup:
+            columns = "what, verdict, change_percent / 100, NULL, NULL, NULL, base_captures + new_captures"
+            rows += [Judged("metric", *row) for row in self.rows("startup", columns)[1]]
+        return rows
 
     def op_key(self) -> str:
         """Return the expression for an op with its module and instruction; of traces with its kind."""

@@ -80,6 +80,12 @@ FROM (
         ('temperature', 'degC', NULL, 'temperature of the device'),
         ('clock', 'MHz', NULL, 'clock of the processor'),
         ('battery', '%', NULL, 'charge of the battery'),
+        ('load', 'processes', NULL, 'processes that ran or waited, the mean over a minute'),
+        ('temperature_after', 'degC', NULL, 'temperature of the device after the runs'),
+        (
+            'throttled', 'times', NULL,
+            'how often a processor was slowed because of its temperature'
+        ),
         ('threads', 'threads', NULL, 'threads that ran the model'),
         ('available_memory', 'MB', NULL, 'memory that was free'),
         ('peak_flops', 'FLOP/s', NULL, 'peak rate of operations of the device'),
