@@ -181,7 +181,7 @@ def test_wrong_usage(lab: Lab, arguments: tuple[str, ...], message: str) -> None
         (("base.pte", "--etrecord", "none"), "none: no such file"),
         (("base.pte", "new.pte", "--new-name", "base"), "base and new are both 'base'; they need names of their own"),
         (("base.pte", "--name", "a,b"), "the name 'a,b' of a bench: expected a text without commas"),
-        (("--base", "./none {out}"), "./none: can't be run: no such file or directory"),
+        (("--base", "./none {out}"), "./none: no such program; give its path"),
     ],
 )
 def test_what_cannot_be_measured(lab: Lab, arguments: tuple[str, ...], message: str) -> None:
