@@ -187,7 +187,9 @@ FROM (
         (['aten.norm', 'aten.linalg_vector_norm'], 'self order dim'),
         (['aten.mse_loss'], 'self target reduction'),
         (['aten.copy_'], '!self source'),
-        (['aten.cat', 'aten.stack'], 'tensors dim'),
+        (['aten.cat', 'aten.stack'], 'tensors dim out'),
+        (['aten._foreach_copy'], '!self source'),
+        (['aten._foreach_norm'], 'tensors order dtype'),
         (['aten.embedding'], 'weight indices'),
         (['aten.gather', 'aten.index_select'], 'self dim indices')
 ) AS k (ops, names);

@@ -142,7 +142,7 @@ CREATE MACRO _statistics(
 
 -- The cost of one call of an op of a trace by its arguments.
 CREATE MACRO _call_costs(
-    calls  -- rows of call, op, shapes, dtypes, strides and inputs, as a list
+    calls  -- as of `_call_arguments`
 ) AS TABLE
 WITH
 shaped AS MATERIALIZED (FROM _call_shapes(calls)),
@@ -167,7 +167,8 @@ written AS (
             ),
             ' '
         ) AS inputs,
-        s.listed,
+        list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true)
+            AS has_untyped,
         _call_flops(f, s) AS flops,
         CASE
             WHEN f.sizes <> 'gradients' THEN t.bytes
@@ -202,7 +203,6 @@ written AS (
         END AS bytes_written,
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0
-            WHEN s.listed IS NOT NULL THEN NULL
             WHEN f.moves = 'all'
                 THEN _bytes_of_tensors(list_filter(s.tensors, lambda t: t.is_read))
             WHEN f.moves = 'chosen'
@@ -227,8 +227,7 @@ SELECT
         WHEN w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
-        WHEN w.listed IS NOT NULL
-            THEN 'bytes: types of lists of tensors are not written'
+        WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'
         ELSE 'bytes: an argument that the size of its output needs is not written'
     END AS reason
 FROM written AS w;

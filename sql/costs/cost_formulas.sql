@@ -17,7 +17,7 @@
 --   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; cache, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill, view
---   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, by broadcasting, as a product, ...; unknown where they don't
+--   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
 --   writes: types that it writes for each element of its output, for ops of traces: that of its first argument, the promoted one, ...
 CREATE VIEW cost_formulas AS
 SELECT
@@ -242,10 +242,28 @@ FROM (
             [
                 'aten._foreach_add', 'aten._foreach_sub', 'aten._foreach_mul',
                 'aten._foreach_div', 'aten._foreach_sqrt', 'aten._foreach_neg',
-                'aten._foreach_reciprocal'
+                'aten._foreach_reciprocal', 'aten._foreach_abs', 'aten._foreach_exp',
+                'aten._foreach_log', 'aten._foreach_pow', 'aten._foreach_maximum',
+                'aten._foreach_minimum', 'aten._foreach_clamp_max',
+                'aten._foreach_clamp_min'
             ],
             'elementwise', 'plain', 1, 0, 'all', 'first', 'first',
             '1 for each element of the tensors of the first list'
+        ),
+        (
+            ['aten._foreach_norm'],
+            'reduction', 'plain', 2, 1, 'all', 'each', 'first',
+            '2 for each element of the tensors, and a root for each tensor'
+        ),
+        (
+            ['aten._foreach_copy'],
+            'copy', 'plain', 0, 0, 'all', 'first', 'first',
+            'none: it copies'
+        ),
+        (
+            ['aten._foreach_zero'],
+            'fill', 'plain', 0, 0, 'made', 'first', 'first',
+            'none: it fills'
         ),
         (
             ['aten._foreach_addcmul', 'aten._foreach_addcdiv', 'aten._foreach_lerp'],

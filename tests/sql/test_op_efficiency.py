@@ -187,6 +187,112 @@ def test_all_time_of_devices_is_in_each_grouping(folder: str) -> None:
                 assert total == pytest.approx(work, rel=1e-4) or not work, path.name
 
 
+CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy{}<{}, unsigned int, 3, 64, 64>({}*, unsigned int)"
+OPAQUE = "at::native::(anonymous namespace)::OpaqueType<{}u>"
+APPLY = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+    "TensorListMetadata<2>, at::native::(anonymous namespace)::{}, {}>(at::native::TensorListMetadata<2>)"
+)
+
+
+def listed(name: str, at: float, kernel: str | None, *inputs: Any) -> list[dict[str, Any]]:
+    """An op of lists of tensors, each a list of sizes, and other arguments: a type with sizes, or a number as text."""
+    kinds: list[str] = ["TensorList" if isinstance(each, list) else "Scalar" for each in inputs]
+    sizes = [each if isinstance(each, list) else [] for each in inputs]
+    for place, each in enumerate(inputs):
+        if isinstance(each, tuple):
+            kinds[place], sizes[place] = each
+    values = [each if isinstance(each, str) else "" for each in inputs]
+    args = {"Input Dims": sizes, "Input type": kinds, "Input Strides": [], "Concrete Inputs": values}
+    made = event("cpu_op", name, at, at + 9) | {"args": args}
+    return [made, *([] if kernel is None else launched(kernel, at + 1, 10, round(at)))]
+
+
+def lists() -> list[tuple[list[dict[str, Any]], tuple[Any, ...]]]:
+    """Calls of ops of lists, by the inputs, operations, bytes and reason that they have, by hand."""
+    half, eight = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
+    two, other = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
+    unwritten = "an argument that its formula needs is not written"
+    untyped = "bytes: types of lists of tensors are not written"
+    functor = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
+    complexes = "UnaryOpFunctor<c10::complex<float>, 1, 1, 0>"
+    return [
+        (listed("aten::cat", 100, half, two, "0"), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
+        # Of the same sizes, but another type.
+        (listed("aten::cat", 200, eight, two, "0"), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
+        # What is written has the type of out, which is resized.
+        (
+            listed("aten::cat", 300, CAT.format("", "float", ""), two, "0", ("float", [0])),
+            ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None),
+        ),
+        (listed("aten::stack", 400, half, [[5], [5], [5]], "0"), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
+        (
+            listed("aten::_foreach_add_", 500, APPLY.format(functor, "std::plus<float>"), two, two, "1"),
+            ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None),
+        ),
+        (
+            listed("aten::_foreach_mul", 600, APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), other, "2"),
+            ("f64[8] f64[]", 9, 2 * 9 * 8, None),
+        ),
+        (
+            listed("aten::_foreach_mul_", 700, APPLY.format("F_Functor<double, 1>", "x"), other, ("float", [])),
+            ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None),
+        ),
+        (
+            listed("aten::_foreach_addcdiv_", 800, APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), *[two] * 3),
+            (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None),
+        ),
+        (
+            listed("aten::_foreach_sqrt", 900, APPLY.format(complexes, "Sqrt<c10::complex<float> >"), two),
+            ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None),
+        ),
+        # The kernel names what is written before what is read.
+        (
+            listed("aten::_foreach_copy_", 1000, APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), two, two, "False"),
+            ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None),
+        ),
+        (
+            listed("aten::_foreach_copy_", 1100, APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), two, two, "False"),
+            ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None),
+        ),
+        (
+            listed("aten::_foreach_zero_", 1200, APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), two),
+            ("f32[3,4] f32[2,4]", 0, 20 * 4, None),
+        ),
+        (
+            listed("aten::_foreach_norm", 1300, APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), two, "2"),
+            ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None),
+        ),
+        # Another kernel, and lists of which some versions of torch write nothing.
+        (listed("aten::cat", 1400, "triton_cat", two, "0"), ("[3,4] [2,4]", 0, None, untyped)),
+        (
+            listed("aten::_foreach_sub_", 1500, APPLY.format(functor, "x"), [], [], "1"),
+            ("", None, None, unwritten),
+        ),
+        (listed("aten::_foreach_div_", 1600, APPLY.format(functor, "x"), [], ("float", [])), ("f32[]", None, None, unwritten)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(lists())))
+def test_lists_of_tensors(warehouse: Warehouse, tmp_path: Path, place: int) -> None:
+    """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
+    events, expected = lists()[place]
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*events, **H100)
+    assert traces.ask("op_efficiency", "inputs, flops, bytes, reason") == [expected]
+
+
+def test_lists_of_different_types_are_apart(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Two calls of the same sizes; the type of a list counts for its peak as that of a tensor."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*(each for events, _ in lists()[:6] for each in events), **H100)
+    rows = traces.ask("op_efficiency", "op, inputs, calls, peak_flops")
+    assert [row[1:] for row in sorted(rows) if row[1].startswith(("16bit[3", "64bit"))] == [
+        ("16bit[3,4] 16bit[2,4]", 1, None), ("64bit[3,4] 64bit[2,4]", 1, None)
+    ]  # fmt: skip
+    assert [row[3] for row in rows if "foreach" in row[0]] == pytest.approx([133.8e12, 33.5e12])
+
+
 def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
     traces = Traces(warehouse, tmp_path)
     traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)
