@@ -119,6 +119,8 @@ sized AS (
                 END
             WHEN n.rule = 'packed product'
                 THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
+            WHEN n.rule = 'packed columns'
+                THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
             WHEN n.rule = 'grouped product' THEN CASE
                 WHEN len(n.input_sizes) = 2 AND len(n.other_sizes) = 2
                     THEN n.named['offs'].sizes

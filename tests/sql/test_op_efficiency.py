@@ -293,6 +293,132 @@ def test_lists_of_different_types_are_apart(warehouse: Warehouse, tmp_path: Path
     assert [row[3] for row in rows if "foreach" in row[0]] == pytest.approx([133.8e12, 33.5e12])
 
 
+FP8, INT8 = "c10::Float8_e4m3fn", "unsigned char"
+# Of 7 tokens of 96 elements; the queries and keys of rotations have 6 and 2 heads of 32, of which 16 are rotated.
+ROWS, GATED, WEIGHT, SCALE = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF), ([], "float")
+POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
+HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
+# Inputs of calls of ops of serving engines as their schemas have them, with family, operations, bytes and reason.
+FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]]] = [
+    ("_C::rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
+    ("sgl_kernel::rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6", "False"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
+    ("sgl_kernel::gemma_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (2 * 672 + 96), None)),
+    ("_C::fused_add_rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
+    ("sgl_kernel::fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
+    ("flashinfer::gemma_fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 6 * 672, 2 * (4 * 672 + 96), None)),
+    (
+        "_C::rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, WEIGHT, SCALE, "1e-6"],
+        ("normalization", 7 * 672, 672 + 2 * (672 + 96) + 4, None),
+    ),
+    # It reads input and residual, and writes the residual and what is quantized.
+    (
+        "_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
+        ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None),
+    ),
+    ("_C::silu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
+    ("sgl_kernel::gelu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
+    ("flashinfer::gelu_tanh_and_mul", [ROWS, GATED], ("elementwise", 10 * 672, 2 * 3 * 672, None)),
+    ("_C::swigluoai_and_mul", [ROWS, GATED, "1.702", "7."], ("elementwise", 11 * 672, 2 * 3 * 672, None)),
+    ("_C::gelu_new", [ROWS, ROWS], ("elementwise", 9 * 672, 2 * 2 * 672, None)),
+    ("_C::static_scaled_fp8_quant", [([7, 96], FP8), ROWS, SCALE], ("elementwise", 3 * 672, 3 * 672 + 4, None)),
+    (
+        "_C::dynamic_per_token_scaled_fp8_quant", [([7, 96], FP8), ROWS, ([7, 1], "float"), None],
+        ("elementwise", 5 * 672, 3 * 672 + 4 * 7, None),
+    ),
+    (
+        "sgl_kernel::sgl_per_token_group_quant_fp8", [ROWS, ([7, 96], FP8), ([7, 3], "float"), "32"],
+        ("elementwise", 5 * 672, 3 * 672 + 4 * 21, None),
+    ),
+    # Read and written, of 8 heads; and for each position its number and a row of the table.
+    (
+        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
+        ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None),
+    ),
+    (
+        "_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
+        ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None),
+    ),
+    (
+        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
+        ("elementwise", None, None, "an argument that its formula needs is not written"),
+    ),
+    # 7 slots for the first of 9 rows.
+    (
+        "_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
+        ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None),
+    ),
+    (
+        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
+        ("copy", 0, 7 * (576 * (2 + 2) + 8), None),
+    ),
+    (
+        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
+        ("copy", 0, None, "bytes: what is in a row of the cache is not written"),
+    ),
+    # 3 of 64 experts.
+    (
+        "_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
+        ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None),
+    ),
+    (
+        "sgl_kernel::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 64], HALF), "True"],
+        ("softmax", (5 + 3) * 7 * 64, 4 * 2 * 21 + 2 * 7 * 64, None),
+    ),
+    ("_moe_C::moe_sum", [([7, 3, 96], HALF), ROWS], ("reduction", 3 * 672, 2 * 4 * 672, None)),
+    # Of 16 experts, whose weights are 2 x 40 x 96 and 96 x 40, each token has 3.
+    (
+        "sglang::outplace_fused_experts", [ROWS, ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3], "float"), ([7, 3], "int")],
+        ("MoE", 2 * 7 * 3 * 3 * 40 * 96, None, "bytes: which experts are used is not written"),
+    ),
+    (
+        "vllm::inplace_fused_experts", [ROWS, ([16, 80, 48], INT8), ([16, 96, 20], INT8), ([7, 3], "float"), ([7, 3], "int")],
+        ("MoE", None, None, "the weights of its experts are packed"),
+    ),
+    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
+    (
+        "vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
+        ("attention", None, None, "the lengths of its sequences are not written"),
+    ),
+    (
+        "_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
+        ("attention", None, None, "the lengths of its sequences are not written"),
+    ),
+    ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
+    (
+        "_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
+        ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None),
+    ),
+    # Numbers of types as torch has them: 15 is bfloat16.
+    (
+        "sgl_kernel::fp8_scaled_mm", [([7, 96], FP8), ([96, 40], FP8), ([7, 1], "float"), ([1, 40], "float"), "15", None],
+        ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None),
+    ),
+    (
+        "_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
+        ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "inputs", "expected"), FUSED)
+def test_ops_of_serving_engines(
+    warehouse: Warehouse, tmp_path: Path, name: str, inputs: list[Any], expected: Any
+) -> None:
+    """As their schemas in vLLM, SGLang and FlashInfer order the arguments."""
+    tensors = [each if isinstance(each, tuple) else ([], "Scalar" if each else "") for each in inputs]
+    called = event("cpu_op", name, 0, 9) | {
+        "args": {
+            "Input Dims": [sizes for sizes, _ in tensors],
+            "Input type": [kind for _, kind in tensors],
+            "Input Strides": [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors],
+            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
+        }
+    }
+    traces = Traces(warehouse, tmp_path)
+    traces.take(called, *launched("some_kernel", 1, 5, 1), **H100)
+    assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [expected]
+
+
 def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
     traces = Traces(warehouse, tmp_path)
     traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)
