@@ -295,7 +295,8 @@ def test_lists_of_different_types_are_apart(warehouse: Warehouse, tmp_path: Path
 
 FP8, INT8 = "c10::Float8_e4m3fn", "unsigned char"
 # Of 7 tokens of 96 elements; the queries and keys of rotations have 6 and 2 heads of 32, of which 16 are rotated.
-ROWS, GATED, WEIGHT, SCALE = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF), ([], "float")
+ROWS, GATED, WEIGHT = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF)
+SCALE: tuple[list[int], str] = ([], "float")
 POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
 HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
 # Inputs of calls of ops of serving engines as their schemas have them, with family, operations, bytes and reason.
