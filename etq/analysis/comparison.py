@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
-from etq.errors import QueryError
+from etq.errors import EtqError, QueryError
 from etq.verdicts import words
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class Comparison:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
         Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
-        such annotation.
+        such annotation, and if a phase is asked for as well.
         """
         self.warehouse = warehouse
         self.base = base
@@ -89,6 +89,8 @@ class Comparison:
         self._computed: dict[tuple[Any, ...], str] = {}
         self._reworded: set[str] = set()
         if step_name is not None:
+            if options.get("phase") is not None:
+                raise EtqError("the calls of an annotation have no phases: leave out --step-name or --phase")
             history = options.get("history")
             steps_by_name(warehouse, [base, new, *([] if history is None else [history])], step_name)
 
