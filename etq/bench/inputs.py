@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -12,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from etq.errors import EtqError
+from etq.ingest.program.reader import read_program
+from etq.storage.sources import source_of
 
 # numpy's types by those of tensors. NumPy has no bfloat16: the upper halves of float32 are made.
 _TYPES: Final = {
@@ -41,9 +44,11 @@ def method_of(program: str, method: str | None) -> str:
 
     Raises `EtqError` for a method that the program lacks, and `FormatError` for a file that isn't a program.
     """
-    methods = [name for (name,) in _rows(program, "SELECT m.method FROM methods AS m ORDER BY m.method_index")]
+    methods = [row["method"] for row in _tables(program)["methods"]]
     if method is not None and method not in methods:
         raise EtqError(f"{program}: no method {method!r}; it has {', '.join(methods)}")
+    if not methods:
+        raise EtqError(f"{program}: has no methods to measure")
     return method or ("forward" if "forward" in methods else methods[0])
 
 
@@ -97,29 +102,23 @@ def inputs_of_file(program: str, method: str, path: str, folder: str) -> list[In
     return made
 
 
-def _rows(program: str, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    from etq.warehouse.warehouse import open
-
-    with open() as warehouse:
-        warehouse.ingest_program(program)
-        return warehouse.rows(query, **parameters)[1]
+@cache
+def _tables(program: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a program's methods and of their values."""
+    source = source_of(program)
+    needed = ("methods", "program_values")
+    return {table: rows.to_pylist() for table, rows in read_program(source.content, program) if table in needed}
 
 
 def _wanted(program: str, method: str) -> list[Input]:
     """The inputs of a method, without elements; numbers have a value of their type."""
-    query = """
-        SELECT v.kind, v.scalar_type, v.sizes, v.number
-        FROM (
-            SELECT m.method, unnest(m.inputs) AS value_index, generate_subscripts(m.inputs, 1) AS place
-            FROM methods AS m WHERE m.method = $method
-        ) AS i
-        JOIN program_values AS v USING (method, value_index)
-        ORDER BY i.place
-    """
-    values = {"int": 1, "double": 1.0, "bool": True}
+    tables = _tables(program)
+    values = {row["value_index"]: row for row in tables["program_values"] if row["method"] == method}
+    [places] = [row["inputs"] for row in tables["methods"] if row["method"] == method]
+    numbers = {"int": 1, "double": 1.0, "bool": True}
     return [
-        Input(kind, scalar_type, tuple(sizes or ()), value=values.get(kind, number))
-        for kind, scalar_type, sizes, number in _rows(program, query, method=method)
+        Input(value["kind"], value["scalar_type"], tuple(value["sizes"] or ()), value=numbers.get(value["kind"]))
+        for value in (values[place] for place in places)
     ]
 
 

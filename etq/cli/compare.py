@@ -151,7 +151,7 @@ def compare(
     """Compare NEW with BASE: what is slower, and is it noise?
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
-    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result. Without
+    pattern in quotes. Several captures per side, measured alternately (etq bench), give the clearest result. Without
     --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each. Of PyTorch traces
     of different devices, it shows first by op and inputs how long each side's kernels take, without a verdict unless
     --verdicts or --fail-on is given.
