@@ -184,26 +184,41 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
     """Return whether the latency of one program is known to ±`width`, with its interval of 95 %.
 
     The typical latency is the median of the means of all pairs of captures, on logarithms, with the interval from
-    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures.
+    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures. Captures that follow each
+    other in time are alike: the interval is wider by the root of (1 + r) / (1 - r), with their autocorrelation r.
 
     latencies  of each capture, in the order of measurement: the median of its runs, in any unit, above 0
     width      half of the interval that is narrow enough, as a part of the latency
     rounds     the most rounds, of two captures each; None: no limit
     """
     values = np.log(np.asarray(latencies, float))
-    count = len(values)
+    measured = len(values) // CAPTURES
     middle, low, high = _signed_ranks(values)
-    round = count // CAPTURES
     if low is None or high is None:
-        least = 3
-        return Standing(False, max(1, least - round), words.no_precision(round), (), _exp(middle))
+        return Standing(False, max(1, 3 - measured), words.no_precision(measured), (), _exp(middle))
+    wider = _following(values)
+    low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     half = max(math.expm1(high - middle), -math.expm1(low - middle))
     ends = _exp(middle), _exp(low), _exp(high)
     if half <= width:
-        return Standing(True, 0, words.precise(round, half), (), *ends)
-    needed = math.ceil(round * (half / width) ** 2)
-    more = needed - round if needed <= MOST_ROUNDS else None
-    return Standing(False, more, words.imprecise(half, width, more, rounds is not None and needed > rounds), (), *ends)
+        return Standing(True, 0, words.precise(measured, half), (), *ends)
+    needed = math.ceil(measured * (half / width) ** 2)
+    more = needed - measured if needed <= MOST_ROUNDS else None
+    is_beyond = rounds is not None and needed > rounds
+    return Standing(False, more, words.imprecise(half, width, more, is_beyond), (), *ends)
+
+
+def _following(values: Numbers) -> float:
+    """By how much the interval of values is wider that follow each other: 1 or more.
+
+    The autocorrelation of few values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the estimation of
+    autocorrelations, 1954).
+    """
+    off = values - values.mean()
+    count, squares = len(off), float((off**2).sum())
+    r = float((off[1:] * off[:-1]).sum()) / squares if squares > 0 else 0.0
+    r = min(0.9, max(0.0, (count * r + 1) / (count - 4)))
+    return math.sqrt((1 + r) / (1 - r))
 
 
 def _exp(value: float) -> float | None:
