@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import count
@@ -13,6 +13,7 @@ from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError
 from etq.verdicts import words
+from etq.verdicts.sequential import Judged, Standing, standing
 
 if TYPE_CHECKING:
     from etq.verdicts.sequential import Judged
@@ -300,6 +301,31 @@ class Comparison:
     def _op_name(self) -> str:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
+
+    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, metrics: Collection[str] = ()) -> Standing:
+        """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
+
+        The option alpha of the comparison is what `alpha_of` says of the look after `measured` rounds; `alpha` is that
+        of the whole benchmark. Of metrics, those of these names are waited for.
+        """
+        query = f"""
+            SELECT
+                level,
+                CASE level WHEN 'total' THEN 'total' || coalesce(' of ' || scope, '') ELSE {self.op_key()} END,
+                verdict, change, change_low, change_high, CASE WHEN level = 'op' THEN share END,
+                base_captures + new_captures
+            FROM {self._table(self.options)}
+            WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
+        """
+        rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
+        if metrics:
+            columns = "name, verdict, change_percent / 100, base_captures + new_captures"
+            rows += [
+                Judged("metric", name, verdict, change, None, None, None, captures)
+                for name, verdict, change, captures in self.rows("metrics", columns)[1]
+                if name in metrics
+            ]
+        return standing(rows, measured, rounds, alpha=alpha, min_effect=self.options["min_effect"])
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total

@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.comparison import LEAST_PART, PARTS
-from etq.verdicts.differences import NORMAL
+from etq.verdicts.differences import NORMAL, weight_of
 from etq.verdicts.samples import Numbers, median
 from etq.verdicts.student import TENTH, quantile
 
@@ -30,8 +29,6 @@ CAPTURES = 2
 MATTERS = 0.03
 # If the total is slower or faster, only for those that may explain this part of its change.
 EXPLAINS = 0.1
-# By how much the probability that is spent grows with rounds: its power.
-_GROWTH = 1.0
 # Further rounds than these are not named.
 MOST_ROUNDS = 100
 # The smallest change that counts, unless another is asked for.
@@ -48,7 +45,7 @@ _CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 class Judged:
     """The verdict on an item at a look. Changes are ratios of new to base, less 1; `share` is of base's total."""
 
-    level: str  # total, op or metric; others are not waited for
+    level: str  # total, op or metric
     item: str
     verdict: str | None
     change: float | None
@@ -63,7 +60,7 @@ class Standing:
     """Whether a benchmark has measured enough, and how many rounds more it likely takes."""
 
     is_decided: bool
-    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if unknown or more than 100
+    rounds_needed: int | None  # beside those measured; 0 if it is decided, None between looks and if more than 100
     sentence: str
     open_items: tuple[str, ...] = ()  # what is waited for
     # Of one program alone, in the unit of the latencies.
@@ -74,86 +71,67 @@ class Standing:
 
 def looks(rounds: int) -> list[int]:
     """Return the rounds after which a benchmark of at most so many rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
-    return [look for look in _looks() if look < rounds] + ([rounds] if rounds >= _looks()[0] else [])
+    found = [2, 3, 5, 7]
+    while found[-1] < rounds:
+        found.append(2 * found[-2])
+    return [*(look for look in found if look < rounds), *([rounds] if rounds >= found[0] else [])]
 
 
-@cache
-def _looks() -> list[int]:
-    """Rounds that grow by the root of 2, to beyond any benchmark's."""
-    found = [2, 3, 5]
-    while found[-1] < 10**6:
-        found.append(2 * found[-2] if len(found) > 3 else 7)
-    return found
+def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
+    """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
 
+    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: each has the part of its rounds.
 
-def alpha_of(round: int, alpha: float, rounds: int) -> float | None:
-    """Return the probability of a false verdict that the look after a round may take; None if there is no look.
-
-    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`.
+    is_last  the benchmark ends now for a reason that its verdicts have no part in, as its time is over: this is a look,
+             and takes all that is left. Not if a user ends it, who has seen its intervals
     """
-    if round not in (at := looks(rounds)):
-        return None
-    place = at.index(round)
-    return alpha * (_spent(round, rounds) - (_spent(at[place - 1], rounds) if place else 0.0))
-
-
-def alpha_at_end(round: int, alpha: float, rounds: int) -> float | None:
-    """Return what the verdicts of a benchmark may take that ends after a round for another reason than its verdicts.
-
-    It is what the looks before have left: of one that ends by its time, not of one whose user stops it, having seen
-    its intervals. None if there are too few rounds for a look.
-    """
-    before = [look for look in looks(rounds) if look < round]
-    return alpha * (1 - (_spent(before[-1], rounds) if before else 0.0)) if round >= _looks()[0] else None
-
-
-def _spent(round: int, rounds: int) -> float:
-    """The part of the probability that is spent by the look after a round."""
-    return float(min(1.0, (round / rounds) ** _GROWTH))
+    at = looks(rounds)
+    before = max((look for look in at if look < measured), default=0)
+    if is_last and at and measured >= at[0]:
+        return alpha * (rounds - before) / rounds
+    return alpha * (measured - before) / rounds if measured in at else None
 
 
 def standing(
-    verdicts: Iterable[Judged], round: int, rounds: int, *, alpha: float = 0.05, min_effect: float | None = None
+    verdicts: Iterable[Judged], measured: int, rounds: int, *, alpha: float = 0.05, min_effect: float | None = None
 ) -> Standing:
-    """Return whether the verdicts at the look after a round decide a benchmark of at most `rounds` rounds.
+    """Return whether the verdicts after `measured` rounds decide a benchmark of at most `rounds` rounds.
 
-    They do if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the total is
-    slower or faster, only if it may explain a tenth of that. Slower and faster are closed, and so is what more captures
-    don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
+    They do at a look if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the
+    total is slower or faster, only if it may explain a tenth of that. Slower and faster are closed, and so is what more
+    captures don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
 
     alpha       accepted probability of a false verdict of the whole benchmark
     min_effect  smallest change that counts; None: 2 %
     """
-    rows = list(verdicts)
-    level = alpha_of(round, alpha, rounds)
+    level = alpha_of(measured, alpha, rounds)
     if level is None:
-        following = next((look for look in looks(rounds) if look > round), None)
-        return Standing(False, None, words.next_look(round, following))
+        following = next((look for look in looks(rounds) if look > measured), None)
+        return Standing(False, None, words.next_look(measured, following))
+    rows = list(verdicts)
     smallest = _SMALLEST if min_effect is None else min_effect
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
     opened = [row for row in rows if _is_open(row, level, smallest, total)]
     if not opened:
-        return Standing(True, 0, words.decided(round))
-    needed = [_rounds(row, rows, round, rounds, alpha, smallest) for row in opened]
-    more = None if None in needed else max(each for each in needed if each is not None) - round
-    items = tuple(row.item if row.level != "total" else "total" for row in opened)
-    return Standing(False, more, words.still_open(round, items, more, round + (more or 0) > rounds), items)
+        return Standing(True, 0, words.decided(measured))
+    ops = sum(weight_of(row.share) for row in rows if row.level == "op" and row.verdict not in _CLOSED)
+    last = max(_last_round(row, ops, measured, rounds, alpha, smallest) for row in opened)
+    more = last - measured if last <= MOST_ROUNDS else None
+    items = tuple(row.item or row.level for row in opened)
+    return Standing(False, more, words.still_open(measured, items, more, last > rounds), items)
 
 
 def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
     """Whether a verdict is waited for; `total` is by how much the total is slower or faster, 0 if it isn't."""
-    if row.level not in ("total", "op", "metric") or row.verdict is None or row.verdict in _CLOSED:
+    is_op, share = row.level == "op", row.share or 0.0
+    if row.verdict is None or row.verdict in _CLOSED or (is_op and share < MATTERS):
         return False
-    if row.level == "op" and (row.share is None or row.share < MATTERS):
+    low, high = widened(row, level)
+    most = max(-low, high)
+    # A metric's verdict comes without its interval.
+    if row.verdict == words.SAME and (row.low is None or most <= _counting(row, smallest)):
         return False
-    if row.low is None or row.high is None:
-        most = max(1.0, 2 * abs(row.change or 0))
-    else:
-        low, high = widened(row, level)
-        most = max(abs(low), abs(high))
-        if row.verdict == words.SAME and most <= _counting(row, smallest):
-            return False
-    return not (row.level == "op" and total and (row.share or 0) * most < EXPLAINS * total)
+    return not (is_op and share * most < EXPLAINS * total)
 
 
 def _counting(row: Judged, smallest: float) -> float:
@@ -164,72 +142,83 @@ def _counting(row: Judged, smallest: float) -> float:
 def widened(row: Judged, alpha: float) -> tuple[float, float]:
     """Return the ends of the interval that misses the change with probability `alpha`, from those of 95 %.
 
-    As a t-test's, whose ends are by the quantile of its degrees of freedom from the change.
+    As a t-test's, whose ends are by the quantile of its degrees of freedom from the change. Without an interval, an
+    item may take up to twice as long, or no time.
     """
     if row.low is None or row.high is None or row.change is None:
-        return -1.0, math.inf
-    freedom = max(4, row.captures - 2)
+        return -1.0, 1.0
+    freedom = _freedom(row.captures)
     ratio = max(1.0, quantile(alpha / 2, freedom) / quantile(0.025, freedom))
     middle = math.log1p(row.change)
     low, high = (math.expm1(middle + ratio * (math.log1p(end) - middle)) for end in (row.low, row.high))
     return low, high
 
 
-def _rounds(row: Judged, rows: Sequence[Judged], round: int, rounds: int, alpha: float, smallest: float) -> int | None:
-    """The rounds after which an item is likely decided; None if that is unknown, or more than 100."""
-    if row.low is None or row.high is None or row.change is None or not row.captures:
-        return None
+def _freedom(captures: int) -> int:
+    return max(4, captures - 2)
+
+
+def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: float, smallest: float) -> int:
+    """The look at which an item is likely decided, in nine of ten benchmarks if it changed; more than 100 if at none.
+
+    ops  weights of all ops that aren't decided
+    """
+    later = [look for look in looks(rounds) if look > measured]
+    later += [look for look in looks(MOST_ROUNDS) if look > rounds]
+    if row.low is None or row.high is None or row.change is None:
+        return later[0] if later else MOST_ROUNDS + 1
     difference, counts = abs(math.log1p(row.change)), math.log1p(_counting(row, smallest))
-    now = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, max(4, row.captures - 2))
-    for look in _looks():
-        if round < look <= MOST_ROUNDS:
-            error = now * math.sqrt(round / look)
-            freedom = 2 * CAPTURES * look - 2
-            level = alpha_of(look, alpha, max(look, rounds)) or alpha
-            limit = quantile(level * _part(row, rows) / 2, freedom)
-            if difference >= (limit + TENTH) * error and difference >= counts + TENTH * error:
-                return look
-            if difference + quantile(level / 2, freedom) * error <= counts:
-                return look
-    return None
-
-
-def _part(row: Judged, rows: Sequence[Judged]) -> float:
-    """The part of a look's probability that an item has."""
-    if row.level != "op":
-        return PARTS.get(row.level, 1.0)
-    weights = sum(_weight(each) for each in rows if each.level == "op" and each.verdict not in _CLOSED)
-    return PARTS["op"] * _weight(row) / weights
-
-
-def _weight(row: Judged) -> float:
-    return min(0.01, max(0.0005, 0.01 if row.share is None else row.share))
+    now = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, _freedom(row.captures))
+    part = PARTS["op"] * weight_of(row.share) / ops if row.level == "op" else PARTS.get(row.level, 1.0)
+    for look in later:
+        error = now * math.sqrt(measured / look)
+        freedom = _freedom(2 * CAPTURES * look)
+        level = alpha_of(look, alpha, max(look, rounds)) or alpha
+        is_found = difference >= max(quantile(level * part / 2, freedom), counts / error) * error + TENTH * error
+        if is_found or difference + quantile(level / 2, freedom) * error <= counts:
+            return look
+    return MOST_ROUNDS + 1
 
 
 def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:
     """Return whether the latency of one program is known to ±`width`, with its interval of 95 %.
 
     The typical latency is the median of the means of all pairs of captures, on logarithms, with the interval from
-    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures.
+    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures. Captures that follow each
+    other in time are alike: the interval is wider by the root of (1 + r) / (1 - r), with their autocorrelation r.
 
     latencies  of each capture, in the order of measurement: the median of its runs, in any unit, above 0
     width      half of the interval that is narrow enough, as a part of the latency
     rounds     the most rounds, of two captures each; None: no limit
     """
     values = np.log(np.asarray(latencies, float))
-    count = len(values)
+    measured = len(values) // CAPTURES
     middle, low, high = _signed_ranks(values)
-    round = count // CAPTURES
     if low is None or high is None:
-        least = 3
-        return Standing(False, max(1, least - round), words.no_precision(round), (), _exp(middle))
+        return Standing(False, max(1, 3 - measured), words.no_precision(measured), (), _exp(middle))
+    wider = _following(values)
+    low, high = middle - wider * (middle - low), middle + wider * (high - middle)
     half = max(math.expm1(high - middle), -math.expm1(low - middle))
     ends = _exp(middle), _exp(low), _exp(high)
     if half <= width:
-        return Standing(True, 0, words.precise(round, half), (), *ends)
-    needed = math.ceil(round * (half / width) ** 2)
-    more = needed - round if needed <= MOST_ROUNDS else None
-    return Standing(False, more, words.imprecise(half, width, more, rounds is not None and needed > rounds), (), *ends)
+        return Standing(True, 0, words.precise(measured, half), (), *ends)
+    needed = math.ceil(measured * (half / width) ** 2)
+    more = needed - measured if needed <= MOST_ROUNDS else None
+    is_beyond = rounds is not None and needed > rounds
+    return Standing(False, more, words.imprecise(half, width, more, is_beyond), (), *ends)
+
+
+def _following(values: Numbers) -> float:
+    """By how much the interval of values is wider that follow each other: 1 or more.
+
+    The autocorrelation of few values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the estimation of
+    autocorrelations, 1954).
+    """
+    off = values - values.mean()
+    count, squares = len(off), float((off**2).sum())
+    r = float((off[1:] * off[:-1]).sum()) / squares if squares > 0 else 0.0
+    r = min(0.9, max(0.0, (count * r + 1) / (count - 4)))
+    return math.sqrt((1 + r) / (1 - r))
 
 
 def _exp(value: float) -> float | None:

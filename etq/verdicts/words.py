@@ -294,9 +294,9 @@ def rounds(count: int) -> str:
 
 
 def _more(count: int | None, is_beyond: bool) -> str:
-    """How many more rounds are likely needed."""
+    """How many more rounds are likely needed; None if more than 100 in all."""
     if count is None:
-        return "how many more rounds it takes is unknown"
+        return "it likely takes more than 100 rounds"
     return f"likely {rounds(count)} more{', beyond the last one' if is_beyond else ''}"
 
 

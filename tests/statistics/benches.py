@@ -1,0 +1,274 @@
+"""Benchmarks that end by their rule, simulated: python -m tests.statistics.benches [--benches N] [--only WORLD...]
+
+Prints how often programs that are equal get a verdict at any look, how often an op that takes 5 % longer is found, and
+after how many rounds benchmarks end. Each capture's times are drawn; what is judged, and when it is enough, is etq's.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from etq.verdicts.comparison import compare
+from etq.verdicts.sequential import Judged, Standing, alpha_of, looks, standing
+from tests.statistics.fleet import CHANGED, NO_CONDITIONS, NO_SHAPES, QUANTILE, SLOW, Floats, fleet_of
+
+Random = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times of a benchmark's captures in their order: of ops (captures, ops) and of the total; slow ones, too."""
+
+    ops: Floats
+    total: Floats
+    slow_ops: Floats
+    slow_total: Floats
+    is_new: np.ndarray[Any, np.dtype[np.bool_]]
+    is_other_program: bool = False  # new has no op of base
+
+    def slower(self, factors: Floats) -> Times:
+        """The same with each op of new `factors` times as long, and the total accordingly."""
+        by = np.where(self.is_new[:, None], factors, 1.0)
+        ops, slow_ops = self.ops * by, self.slow_ops * by
+        total = self.total + (ops - self.ops).sum(axis=1)
+        return replace(self, ops=ops, total=total, slow_ops=slow_ops, slow_total=self.slow_total * total / self.total)
+
+    @property
+    def shares(self) -> Floats:
+        return np.asarray(np.median(self.ops[~self.is_new] / self.total[~self.is_new, None], axis=0))
+
+
+World = Callable[[int, Random], Times]
+
+
+def in_turns(rounds: int, random: Random) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """Which captures are of new: rounds of A B B A or B A A B."""
+    first = random.random(rounds) < 0.5
+    return np.array([each ^ is_first for is_first in first.tolist() for each in (False, True, True, False)])
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How the logarithms of times vary between captures: standard deviations, unless said otherwise."""
+
+    ops: int
+    of_ops: tuple[float, float] = (0.003, 0.025)  # each op's own: the least, and the most
+    state: float = 0.01  # of the machine, which slows some ops more than others
+    drift: float = 0.0  # a walk of the state from capture to capture
+    op_drift: float = 0.0  # the same of each op
+    disturbed: float = 0.0  # the part of captures in which all takes 6 to 60 % longer
+    off: float = 0.0  # the part of captures in which an op takes 3 to 12 % longer
+    tails: float = np.inf  # degrees of freedom of Student's t that an op's own noise is of
+
+    def __call__(self, rounds: int, random: Random) -> Times:
+        captures = 4 * rounds
+        sizes = np.exp(random.normal(0, 1.2, self.ops)) * 1e5
+        deviations = np.exp(random.uniform(*np.log(self.of_ops), self.ops))
+        shape = (captures, self.ops)
+        own = random.normal(size=shape)
+        if np.isfinite(self.tails):
+            own /= np.sqrt(random.chisquare(self.tails, shape) / self.tails)
+        walk = self.drift * np.cumsum(random.normal(size=captures))
+        state = self.state * random.normal(size=captures) + walk
+        is_disturbed = random.random(captures) < self.disturbed
+        state += np.where(is_disturbed, np.exp(random.uniform(np.log(0.06), np.log(0.5), captures)), 0)
+        logs = own * deviations + state[:, None] * np.clip(random.normal(1, 0.3, self.ops), 0.2, None)
+        logs += self.op_drift * np.cumsum(random.normal(size=shape), axis=0)
+        logs += np.where(random.random(shape) < self.off, random.uniform(0.03, 0.12, shape), 0)
+        ops = sizes * np.exp(logs)
+        outside = 0.03 * ops.sum(axis=1) * np.exp(random.normal(0, 0.05, captures))
+        slow = np.exp(0.05 + 0.02 * np.abs(random.normal(size=(captures, self.ops + 1))) + 0.5 * np.abs(state)[:, None])
+        total = ops.sum(axis=1) + outside
+        return Times(ops, total, ops * slow[:, 1:], total * slow[:, 0], in_turns(rounds, random))
+
+
+def of_fleet(model: str) -> World:
+    """Rounds of four captures of a model that follow each other in time, each time from another place."""
+    fleet = fleet_of(model)
+    ops, slow_ops = np.quantile(fleet.ops, (QUANTILE, SLOW), axis=2)
+    total, slow_total = np.quantile(fleet.totals, (QUANTILE, SLOW), axis=1)
+
+    def drawn(rounds: int, random: Random) -> Times:
+        starts = random.integers(0, len(total) - 3, rounds)
+        at = (starts[:, None] + np.arange(4)).ravel()
+        return Times(ops[at], total[at], slow_ops[at], slow_total[at], in_turns(rounds, random))
+
+    return drawn
+
+
+WORLDS: Final[dict[str, World]] = {
+    "quiet, 1 op": Noise(1),
+    "quiet, 40 ops": Noise(40),
+    "drift, 1 op": Noise(1, drift=0.01),
+    "drift, 40 ops": Noise(40, drift=0.01, op_drift=0.002),
+    "heavy tails, 1 op": Noise(1, tails=3, off=0.05, disturbed=0.05),
+    "heavy tails, 40 ops": Noise(40, tails=3, off=0.05, disturbed=0.05),
+    "busy, 1 op": Noise(1, state=0.08, drift=0.02, disturbed=0.1),
+    "busy, 40 ops": Noise(40, state=0.08, drift=0.02, disturbed=0.1, off=0.03),
+}
+
+
+def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[list[Judged]]:
+    """The verdicts on each benchmark after so many rounds."""
+    rows: dict[str, list[Any]] = {name: [] for name in ("comparison", "capture_id", "side", "position")}
+    items: dict[str, list[Any]] = {name: [] for name in ("level", "item", "op", "ticks", "slow_ticks")}
+    for number, each in enumerate(benches):
+        count = each.ops.shape[1]
+        for at in range(4 * measured):
+            side = "new" if each.is_new[at] else "base"
+            common = number, at, side, float(at)
+            for name, value in zip(rows, common, strict=True):
+                rows[name] += [value] * (count + 1)
+            mark = "n" if each.is_other_program and each.is_new[at] else ""
+            items["level"] += ["op"] * count + ["total"]
+            items["item"] += [f"{mark}{place}" for place in range(count)] + [""]
+            items["op"] += [f"{mark}{place % 6}" for place in range(count)] + [""]
+            items["ticks"] += [*each.ops[at].tolist(), float(each.total[at])]
+            items["slow_ticks"] += [*each.slow_ops[at].tolist(), float(each.slow_total[at])]
+    texts = ("side", "level", "item", "op")
+    columns = {name: np.array(each, np.object_ if name in texts else None) for name, each in (rows | items).items()}
+    size = len(rows["side"])
+    columns |= {"step": np.zeros(size, np.int64), "scope": np.full(size, "", np.object_)}
+    columns |= {"resolution": np.ones(size), "is_coarse": np.zeros(size, np.bool_), "calls": np.full(size, np.nan)}
+    columns |= {"matched": np.full(size, "event", np.object_), "is_trace": np.zeros(size, np.bool_)}
+    answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
+    names = ("level", "item", "verdict", "change", "change_low", "change_high", "share")
+    found: list[list[Judged]] = [[] for _ in benches]
+    counts = zip(answer["base_captures"], answer["new_captures"], strict=True)
+    for number, row, (base, new) in zip(
+        answer["comparison"], zip(*(answer[name] for name in names), strict=True), counts, strict=True
+    ):
+        if row[0] in ("total", "op", "slow total", "slow op"):
+            found[number].append(Judged(*row, base + new))
+    return found
+
+
+@dataclass
+class Ended:
+    """How a benchmark ended: its rounds, its verdicts at the end, and those that changed at any look, by level and
+    item; and how it stood at each look."""
+
+    rounds: int
+    verdicts: list[Judged]
+    changed: set[tuple[str, str]]
+    standings: dict[int, Standing]
+
+    @property
+    def is_decided(self) -> bool:
+        return self.standings[self.rounds].is_decided
+
+    def of(self, level: str, item: str) -> str | None:
+        return next(each.verdict for each in self.verdicts if (each.level, each.item) == (level, item))
+
+
+def ended(benches: Sequence[Times], rounds: int = 20, alpha: float = 0.05, batch: int = 10) -> Iterator[Ended]:
+    """Yield how each benchmark of at most `rounds` rounds ends, by its rule."""
+    for start in range(0, len(benches), batch):
+        chosen = benches[start : start + batch]
+        found = [Ended(0, [], set(), {}) for _ in chosen]
+        going = list(range(len(chosen)))
+        for look in looks(rounds):
+            level = alpha_of(look, alpha, rounds)
+            assert level is not None
+            for at, rows in zip(going, verdicts_of([chosen[at] for at in going], look, level), strict=True):
+                each = found[at]
+                each.rounds, each.verdicts = look, rows
+                each.changed |= {(row.level, row.item) for row in rows if row.verdict in CHANGED}
+                each.standings[look] = standing(rows, look, rounds, alpha=alpha)
+            going = [at for at in going if not found[at].is_decided]
+            if not going:
+                break
+        yield from found
+
+
+def equal(world: World, count: int, seed: int, rounds: int = 20) -> list[Ended]:
+    """Benchmarks of two programs that are equal."""
+    random = np.random.default_rng(seed)
+    return [*ended([world(rounds, random) for _ in range(count)], rounds)]
+
+
+def one_slower(world: World, count: int, seed: int, factor: float, rounds: int = 20) -> list[tuple[Ended, str]]:
+    """Benchmarks with one op slower that has 3 % of the total or more, and that op."""
+    random = np.random.default_rng(seed)
+    benches, chosen = [], []
+    for _ in range(count):
+        times = world(rounds, random)
+        op = int(random.choice(np.flatnonzero(times.shares >= 0.03)))
+        factors = np.ones(times.ops.shape[1])
+        factors[op] = factor
+        benches.append(times.slower(factors))
+        chosen.append(str(op))
+    return list(zip(ended(benches, rounds), chosen, strict=True))
+
+
+def other_program(world: World, count: int, seed: int, factor: float) -> list[Ended]:
+    """Benchmarks of two programs without a common op, of which new takes `factor` times as long."""
+    random = np.random.default_rng(seed)
+    benches = []
+    for _ in range(count):
+        times = world(20, random)
+        benches.append(replace(times.slower(np.full(times.ops.shape[1], factor)), is_other_program=True))
+    return [*ended(benches)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--benches", type=int, default=200)
+    parser.add_argument("--only", nargs="*")
+    arguments = parser.parse_args()
+    worlds = {**WORLDS, "fleet mlp": of_fleet("mlp"), "fleet convnet": of_fleet("convnet")}
+    count = arguments.benches
+    for name in arguments.only or worlds:
+        world = worlds[name]
+        found = equal(world, count, 1)
+        by_level = {
+            level: sum(any(each[0] == level for each in e.changed) for e in found)
+            for level in ("total", "op", "slow total", "slow op")
+        }
+        print(
+            name,
+            "| equal: any",
+            100 * np.mean([bool(e.changed) for e in found]),
+            by_level,
+            "undecided",
+            100 * np.mean([not e.is_decided for e in found]),
+            "rounds",
+            np.quantile([e.rounds for e in found], (0.25, 0.5, 0.75, 0.9)),
+            flush=True,
+        )
+        for factor in (1.05, 1.1):
+            pairs = one_slower(world, count // 2, 2, factor)
+            hit = [e.of("op", op) == "slower" for e, op in pairs]
+            if name.endswith("1 op"):
+                hit = [h or e.of("total", "") == "slower" for h, (e, op) in zip(hit, pairs)]
+            said = [h or not e.is_decided for h, (e, op) in zip(hit, pairs)]
+            print(
+                "   ",
+                factor,
+                "found",
+                100 * np.mean(hit),
+                "found or says",
+                100 * np.mean(said),
+                "others",
+                100 * np.mean([bool({i for l, i in e.changed if l == "op"} - {op}) for e, op in pairs]),
+                "rounds",
+                np.quantile([e.rounds for e, _ in pairs], (0.25, 0.5, 0.75, 0.9)),
+                flush=True,
+            )
+        for factor in (2, 0.5):
+            f = other_program(world, count // 4, 3, factor)
+            print(
+                "   other program",
+                factor,
+                "in 2 rounds:",
+                100 * np.mean([e.rounds == 2 and e.is_decided and e.of("total", "") in CHANGED for e in f]),
+            )
+
+
+if __name__ == "__main__":
+    main()
