@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import count
@@ -13,10 +13,9 @@ from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
 from etq.errors import EtqError, QueryError
 from etq.verdicts import words
-from etq.verdicts.sequential import Judged, Standing, standing
 
 if TYPE_CHECKING:
-    from etq.verdicts.sequential import Judged
+    from etq.verdicts.sequential import Standing
     from etq.warehouse.warehouse import Warehouse
 
 # The parts of a comparison, each with its view.
@@ -302,12 +301,14 @@ class Comparison:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
 
-    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, metrics: Collection[str] = ()) -> Standing:
+    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, of_startup: bool = False) -> Standing:
         """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
 
         The option alpha of the comparison is what `alpha_of` says of the look after `measured` rounds; `alpha` is that
-        of the whole benchmark. Of metrics, those of these names are waited for.
+        of the whole benchmark. If `of_startup`, loading and first executes are waited for, too.
         """
+        from etq.verdicts.sequential import Judged, standing
+
         query = f"""
             SELECT
                 level,
@@ -318,12 +319,11 @@ class Comparison:
             WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
         """
         rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
-        if metrics:
-            columns = "name, verdict, change_percent / 100, base_captures + new_captures"
+        if of_startup:
+            columns = "what, verdict, change_percent / 100, base_captures + new_captures"
             rows += [
-                Judged("metric", name, verdict, change, None, None, None, captures)
-                for name, verdict, change, captures in self.rows("metrics", columns)[1]
-                if name in metrics
+                Judged("metric", what, verdict, change, None, None, None, captures)
+                for what, verdict, change, captures in self.rows("startup", columns)[1]
             ]
         return standing(rows, measured, rounds, alpha=alpha, min_effect=self.options["min_effect"])
 
@@ -346,21 +346,6 @@ class Comparison:
             ORDER BY abs(difference) DESC, item
         """
         return self.warehouse.rows(query)[1]
-
-    def judged(self, *, of_startup: bool = False) -> list[Judged]:
-        """Return the verdicts that may end a benchmark: those on totals and ops, and, if asked for, on start-up."""
-        from etq.verdicts.sequential import Judged
-
-        query = f"""
-            SELECT level, coalesce(op, scope, item), verdict, change, change_low, change_high, share,
-                coalesce(base_captures, 0) + coalesce(new_captures, 0)
-            FROM {self._table(self.options)} WHERE level IN ('total', 'op')
-        """
-        rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
-        if of_startup:
-            columns = "what, verdict, change_percent / 100, NULL, NULL, NULL, base_captures + new_captures"
-            rows += [Judged("metric", *row) for row in self.rows("startup", columns)[1]]
-        return rows
 
     def op_key(self) -> str:
         """Return the expression for an op with its module and instruction; of traces with its kind."""

@@ -256,15 +256,13 @@ class _Measured:
 
     def _is_enough(self, round: int, is_last: bool, progress: Progress) -> bool:
         """Look at what was measured, if there is a look after a round, and say what it showed."""
-        from etq.verdicts.sequential import alpha_at_end, alpha_of
+        from etq.verdicts.sequential import alpha_of
 
         alpha, rounds = self._options["alpha"], self._bench.rounds
         if self._options["until"] is not None:
             level = alpha if is_last else None
         else:
-            level = alpha_of(round, alpha, rounds)
-            if level is None and is_last:
-                level = alpha_at_end(round, alpha, rounds)
+            level = alpha_of(round, alpha, rounds, is_last=is_last)
         if level is None and not is_last:
             return False
         self._alpha = alpha if level is None else level
@@ -287,18 +285,14 @@ class _Measured:
             yield warehouse
 
     def _look(self, warehouse: Warehouse, round: int) -> Standing:
-        from etq.verdicts import sequential
+        from etq.verdicts.sequential import precision
 
         if len(self._bench.sides) == 1:
             latencies, _ = self._bench.latencies(warehouse, self._bench.sides[0])
-            return sequential.precision(latencies, rounds=self._bench.rounds)
+            return precision(latencies, rounds=self._bench.rounds)
         with closing(self._comparison(warehouse)) as comparison:
-            return sequential.standing(
-                comparison.judged(of_startup=self._options["cold"]),
-                round,
-                self._bench.rounds,
-                alpha=self._options["alpha"],
-                min_effect=self._options["min_effect"],
+            return comparison.standing(
+                round, self._bench.rounds, alpha=self._options["alpha"], of_startup=self._options["cold"]
             )
 
     def _comparison(self, warehouse: Warehouse) -> Comparison:
