@@ -240,12 +240,11 @@ class Bench:
     def _sidecar(
         self, slot: Slot, finished: Finished, before: Conditions, after: Conditions, captured_at: datetime
     ) -> dict[str, Any]:
-        metrics = metrics_of(before, after)
+        metrics: dict[str, Any] = {**metrics_of(before, after)}
         if finished.peak_bytes is not None:
             metrics["peak_memory"] = {"value": finished.peak_bytes, "unit": "B"}
         labels = {
-            **slot.side.host.labels(),
-            **({} if before.governor is None else {"governor": before.governor}),
+            **before.labels(),
             **self.labels,
             **slot.side.labels,
             "bench": self.name,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import glob
 import os
 import shutil
 import tempfile
@@ -51,13 +50,13 @@ class LocalHost:
 
     def push(self, path: str, name: str | None = None) -> str:
         """See `Host`: the file stays where it is."""
-        if not os.path.isfile(path):
+        if not Path(path).is_file():
             raise HostError(f"{displayed(path)}: no such file")
-        return os.path.abspath(path)
+        return str(Path(path).absolute())
 
     def pull(self, path: str, to: str) -> bool:
         """See `Host`."""
-        if not os.path.isfile(path):
+        if not Path(path).is_file():
             return False
         part = f"{to}.copying"
         try:
@@ -94,9 +93,10 @@ class LocalHost:
     def read(self, patterns: Sequence[str]) -> dict[str, str]:
         """See `Host`."""
         texts = {}
-        for path in sorted({path for pattern in patterns for path in glob.glob(pattern)}):
-            with suppress(OSError), open(path, "rb") as file:  # sensors that are off refuse to be read
-                texts[path] = file.read(_TEXT_BYTES).decode(errors="backslashreplace")
+        for pattern in patterns:
+            for path in Path("/").glob(pattern[1:]) if pattern.startswith("/") else ():
+                with suppress(OSError), open(path, "rb") as file:  # sensors that are off refuse to be read
+                    texts[str(path)] = file.read(_TEXT_BYTES).decode(errors="backslashreplace")
         return texts
 
     def write(self, texts: Mapping[str, str]) -> list[str]:
