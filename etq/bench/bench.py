@@ -13,7 +13,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -27,6 +27,7 @@ from etq.bench.runners import Command, Runner, with_out
 from etq.errors import EtqError
 
 if TYPE_CHECKING:
+    from etq.choices import TimeScale
     from etq.warehouse.warehouse import Warehouse
 
 # Captures of each side in a round: base new new base, or new base base new.
@@ -90,6 +91,8 @@ class Bench:
     settings     what `resume` has to find as it was, as an object of JSON
     max_celsius  the temperature that the machine has to be below before each capture
     pause        seconds before each capture
+    time_scale   unit of one tick; by default ns
+    say          takes what is waited for, as a line
 
     Raises `EtqError` for names that a selector can't contain.
     """
@@ -104,6 +107,8 @@ class Bench:
     settings: Mapping[str, Any] = field(default_factory=dict)
     max_celsius: float | None = None
     pause: float = 0.0
+    time_scale: TimeScale | None = None
+    say: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
         for what, name in (("bench", self.name), *(("side", side.name) for side in self.sides)):
@@ -187,7 +192,7 @@ class Bench:
         time.sleep(self.pause)
         host = slot.side.host
         if self.max_celsius is not None:
-            wait_until_cool(host, self.max_celsius)
+            wait_until_cool(host, self.max_celsius, say=self.say)
         values = {"round": str(slot.round), "side": slot.side.name, "number": str(slot.position)}
         out = f"{host.folder}/capture-{os.getpid()}{slot.side.runner.suffix}"
         command = slot.side.runner.command(out, values)
@@ -263,7 +268,9 @@ class Bench:
             links: list[Any] = [] if side.etrecord is None else [warehouse.ingest_record(side.etrecord)]
             if side.program is not None:
                 links.insert(0, warehouse.ingest_program(side.program))
-            for result in warehouse.ingest_many([slot.path for slot in slots], link_to=links):
+            for result in warehouse.ingest_many(
+                [slot.path for slot in slots], link_to=links, time_scale=self.time_scale
+            ):
                 if isinstance(result, EtqError):
                     raise result
 

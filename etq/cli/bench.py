@@ -106,6 +106,9 @@ _OPTIONS: Final = (
     click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the order and inputs."),
     click.option("--adb", metavar="SERIAL", is_flag=False, flag_value="", help="Measure on the Android device of adb."),
     click.option("--ssh", metavar="HOST", help="Measure on that machine."),
+    click.option(
+        "--pin/--no-pin", default=None, help="Fix the clocks where root allows, until the end.  [default: with --adb]"
+    ),
     click.option("--max-celsius", type=click.FloatRange(0), help="Wait until the machine is cooler than that."),
     click.option("--name", help="Name of the benchmark, its label bench.  [default: the time, as in 20261120-140500]"),
     click.option("--resume", is_flag=True, help="Go on with the benchmark of that --name."),
@@ -114,13 +117,13 @@ _OPTIONS: Final = (
         "--db",
         metavar="FILE",
         envvar="ETQ_DB",
-        help="The warehouse.  [default: bench.duckdb in the folder]",
+        help="The warehouse.  [default: $ETQ_DB, or bench.duckdb in its folder]",
     ),
     click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label."),
     click.option("--etrecord", metavar="FILE", help="The ETRecord of both.  [default: PROGRAM.etrecord, if it exists]"),
     click.option("--base-etrecord", metavar="FILE", help="The ETRecord of base, if it has its own."),
     click.option("--new-etrecord", metavar="FILE", help="The ETRecord of new, if it has its own."),
-    click.option("--time-scale", type=click.Choice(UNITS), hidden=True),
+    click.option("--time-scale", type=click.Choice(UNITS), help="Unit of one tick.  [default: ns]"),
     click.option("--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts: 3%."),
     click.option(
         "--alpha",
@@ -181,7 +184,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
         _announce(made, done, options["quiet"])
         measured = _Measured(made, db, options)
         try:
-            with _machines(made):
+            with _machines(made, options):
                 measured.run()
         except (EtqError, KeyboardInterrupt) as error:
             for line in getattr(error, "output", ()):
@@ -193,12 +196,19 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
 
 
 @contextmanager
-def _machines(made: Bench) -> Iterator[None]:
+def _machines(made: Bench, options: dict[str, Any]) -> Iterator[None]:
     """Connect to the machines, put on them what is run, and leave them as they were."""
+    from etq.bench.conditions import pin
+
     hosts = {id(side.host): side.host for side in made.sides}
+    is_pinned = options["pin"] if options["pin"] is not None else options["adb"] is not None
     try:
         for host in hosts.values():
             host.connect()
+            if is_pinned:
+                pinned, groups = pin(host)
+                if pinned < groups or not groups:
+                    say(f"Note: {host.name}: the clocks of {pinned} of {groups} groups of processors were fixed")
         for side in made.sides:
             side.runner.prepare(side.host)
         yield
@@ -238,6 +248,12 @@ class _Measured:
         in_round = len(self._bench.slots(1))
         total = in_round * self._bench.rounds
         with Progress("Measuring", total, sys.stderr, is_quiet=self._options["quiet"]) as progress:
+
+            def say_below(text: str) -> None:
+                progress.clear()
+                say(text)
+
+            self._bench.say = say_below
             for round in range(1, self._bench.rounds + 1):
                 self._pending.append(round)
                 for slot in self._bench.slots(round):

@@ -61,6 +61,7 @@ def made_bench(programs: Sequence[str], rounds: int, options: dict[str, Any]) ->
             settings,
             options["max_celsius"],
             options["pause"] or 0.0,
+            options["time_scale"],
         )
 
 
