@@ -70,7 +70,8 @@ class Noise:
     def __call__(self, rounds: int, random: Random) -> Times:
         captures = 4 * rounds
         sizes = np.exp(random.normal(0, 1.2, self.ops)) * 1e5
-        deviations = np.exp(random.uniform(*np.log(self.of_ops), self.ops))
+        least, most = np.log(self.of_ops)
+        deviations = np.exp(random.uniform(least, most, self.ops))
         shape = (captures, self.ops)
         own = random.normal(size=shape)
         if np.isfinite(self.tails):
@@ -140,14 +141,13 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
     columns |= {"resolution": np.ones(size), "is_coarse": np.zeros(size, np.bool_), "calls": np.full(size, np.nan)}
     columns |= {"matched": np.full(size, "event", np.object_), "is_trace": np.zeros(size, np.bool_)}
     answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
-    names = ("level", "item", "verdict", "change", "change_low", "change_high", "share")
+    names = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "share")
     found: list[list[Judged]] = [[] for _ in benches]
-    counts = zip(answer["base_captures"], answer["new_captures"], strict=True)
-    for number, row, (base, new) in zip(
-        answer["comparison"], zip(*(answer[name] for name in names), strict=True), counts, strict=True
-    ):
-        if row[0] in ("total", "op", "slow total", "slow op"):
-            found[number].append(Judged(*row, base + new))
+    columns_found = (answer[name] for name in (*names, "base_captures", "new_captures"))
+    for number, level, *rest, bases, news in zip(*columns_found, strict=True):
+        if level in ("total", "op", "slow total", "slow op"):
+            item, verdict, change, low, high, part = rest
+            found[number].append(Judged(level, item, verdict, change, low, high, part, bases + news))
     return found
 
 

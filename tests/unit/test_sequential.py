@@ -49,8 +49,8 @@ def test_an_interval_is_widened_as_a_t_tests(captures: int, alpha: float) -> Non
 
 def total(verdict: str, change: float, half: float) -> Judged:
     """A total at the look after 2 rounds; `half` of the interval is of logarithms."""
-    ends = (math.expm1(math.log1p(change) + end) for end in (-half, half))
-    return Judged("total", "total", verdict, change, *ends, None, 8)
+    low, high = (math.expm1(math.log1p(change) + end) for end in (-half, half))
+    return Judged("total", "total", verdict, change, low, high, None, 8)
 
 
 def test_about_the_same_must_be_so_with_the_looks_part() -> None:
