@@ -313,8 +313,7 @@ class Comparison:
             SELECT
                 level,
                 CASE level WHEN 'total' THEN 'total' || coalesce(' of ' || scope, '') ELSE {self.op_key()} END,
-                verdict, change, change_low, change_high, CASE WHEN level = 'op' THEN share END,
-                base_captures + new_captures
+                verdict, change, change_low, change_high, share, base_captures + new_captures
             FROM {self._table(self.options)}
             WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
         """

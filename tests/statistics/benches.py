@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 
 from etq.verdicts.comparison import compare
-from etq.verdicts.sequential import Judged, Standing, alpha_of, looks, standing
+from etq.verdicts.sequential import MATTERS, Judged, Standing, alpha_of, looks, standing
 from tests.statistics.fleet import CHANGED, NO_CONDITIONS, NO_SHAPES, QUANTILE, SLOW, Floats, fleet_of
 
 Random = np.random.Generator
@@ -44,6 +44,8 @@ class Times:
 
 
 World = Callable[[int, Random], Times]
+# The most rounds of a benchmark.
+MOST: Final = 20
 
 
 def in_turns(rounds: int, random: Random) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -68,7 +70,8 @@ class Noise:
     def __call__(self, rounds: int, random: Random) -> Times:
         captures = 4 * rounds
         sizes = np.exp(random.normal(0, 1.2, self.ops)) * 1e5
-        deviations = np.exp(random.uniform(*np.log(self.of_ops), self.ops))
+        least, most = np.log(self.of_ops)
+        deviations = np.exp(random.uniform(least, most, self.ops))
         shape = (captures, self.ops)
         own = random.normal(size=shape)
         if np.isfinite(self.tails):
@@ -111,6 +114,7 @@ WORLDS: Final[dict[str, World]] = {
     "busy, 1 op": Noise(1, state=0.08, drift=0.02, disturbed=0.1),
     "busy, 40 ops": Noise(40, state=0.08, drift=0.02, disturbed=0.1, off=0.03),
 }
+FLEETS: Final = {"the fleet's mlp": "mlp", "the fleet's convnet": "convnet"}
 
 
 def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[list[Judged]]:
@@ -137,36 +141,42 @@ def verdicts_of(benches: Sequence[Times], measured: int, alpha: float) -> list[l
     columns |= {"resolution": np.ones(size), "is_coarse": np.zeros(size, np.bool_), "calls": np.full(size, np.nan)}
     columns |= {"matched": np.full(size, "event", np.object_), "is_trace": np.zeros(size, np.bool_)}
     answer = compare(columns, NO_SHAPES, NO_CONDITIONS, True, alpha, None, None, False)
-    names = ("level", "item", "verdict", "change", "change_low", "change_high", "share")
+    names = ("comparison", "level", "item", "verdict", "change", "change_low", "change_high", "share")
     found: list[list[Judged]] = [[] for _ in benches]
-    counts = zip(answer["base_captures"], answer["new_captures"], strict=True)
-    for number, row, (base, new) in zip(
-        answer["comparison"], zip(*(answer[name] for name in names), strict=True), counts, strict=True
-    ):
-        if row[0] in ("total", "op", "slow total", "slow op"):
-            found[number].append(Judged(*row, base + new))
+    columns_found = (answer[name] for name in (*names, "base_captures", "new_captures"))
+    for number, level, *rest, bases, news in zip(*columns_found, strict=True):
+        if level in ("total", "op", "slow total", "slow op"):
+            item, verdict, change, low, high, part = rest
+            found[number].append(Judged(level, item, verdict, change, low, high, part, bases + news))
     return found
 
 
 @dataclass
 class Ended:
-    """How a benchmark ended: its rounds, its verdicts at the end, and those that changed at any look, by level and
-    item; and how it stood at each look."""
+    """How a benchmark ended: after how many rounds, with which verdicts, and what had one that changed at any look."""
 
     rounds: int
     verdicts: list[Judged]
-    changed: set[tuple[str, str]]
-    standings: dict[int, Standing]
+    ever: set[tuple[str, str]]  # levels and items
+    standings: dict[int, Standing]  # by look
 
     @property
     def is_decided(self) -> bool:
         return self.standings[self.rounds].is_decided
 
-    def of(self, level: str, item: str) -> str | None:
-        return next(each.verdict for each in self.verdicts if (each.level, each.item) == (level, item))
+    @property
+    def changed(self) -> set[tuple[str, str]]:
+        """The levels and items that are slower or faster at its end."""
+        return {(each.level, each.item) for each in self.verdicts if each.verdict in CHANGED}
+
+    @property
+    def promises(self) -> list[bool]:
+        """Whether it was decided after as many rounds as a look expected, of those that expected it within its most."""
+        expected = [look + each.rounds_needed for look, each in self.standings.items() if each.rounds_needed]
+        return [self.is_decided and self.rounds <= each for each in expected if each <= MOST]
 
 
-def ended(benches: Sequence[Times], rounds: int = 20, alpha: float = 0.05, batch: int = 10) -> Iterator[Ended]:
+def ended(benches: Sequence[Times], rounds: int = MOST, alpha: float = 0.05, batch: int = 10) -> Iterator[Ended]:
     """Yield how each benchmark of at most `rounds` rounds ends, by its rule."""
     for start in range(0, len(benches), batch):
         chosen = benches[start : start + batch]
@@ -178,7 +188,7 @@ def ended(benches: Sequence[Times], rounds: int = 20, alpha: float = 0.05, batch
             for at, rows in zip(going, verdicts_of([chosen[at] for at in going], look, level), strict=True):
                 each = found[at]
                 each.rounds, each.verdicts = look, rows
-                each.changed |= {(row.level, row.item) for row in rows if row.verdict in CHANGED}
+                each.ever |= {(row.level, row.item) for row in rows if row.verdict in CHANGED}
                 each.standings[look] = standing(rows, look, rounds, alpha=alpha)
             going = [at for at in going if not found[at].is_decided]
             if not going:
@@ -186,88 +196,74 @@ def ended(benches: Sequence[Times], rounds: int = 20, alpha: float = 0.05, batch
         yield from found
 
 
-def equal(world: World, count: int, seed: int, rounds: int = 20) -> list[Ended]:
+def equal(world: World, count: int, seed: int) -> list[Ended]:
     """Benchmarks of two programs that are equal."""
     random = np.random.default_rng(seed)
-    return [*ended([world(rounds, random) for _ in range(count)], rounds)]
+    return [*ended([world(MOST, random) for _ in range(count)])]
 
 
-def one_slower(world: World, count: int, seed: int, factor: float, rounds: int = 20) -> list[tuple[Ended, str]]:
-    """Benchmarks with one op slower that has 3 % of the total or more, and that op."""
+def one_slower(world: World, count: int, seed: int, factor: float = 1.05) -> list[tuple[Ended, tuple[str, str]]]:
+    """Benchmarks with one op slower that has 3 % of the total or more, and that op's level and item."""
     random = np.random.default_rng(seed)
     benches, chosen = [], []
     for _ in range(count):
-        times = world(rounds, random)
-        op = int(random.choice(np.flatnonzero(times.shares >= 0.03)))
-        factors = np.ones(times.ops.shape[1])
-        factors[op] = factor
-        benches.append(times.slower(factors))
-        chosen.append(str(op))
-    return list(zip(ended(benches, rounds), chosen, strict=True))
+        times = world(MOST, random)
+        op = int(random.choice(np.flatnonzero(times.shares >= MATTERS)))
+        benches.append(times.slower(np.where(np.arange(times.ops.shape[1]) == op, factor, 1)))
+        chosen.append(("op", str(op)))
+    return list(zip(ended(benches), chosen, strict=True))
 
 
-def other_program(world: World, count: int, seed: int, factor: float) -> list[Ended]:
+def other_program(world: World, count: int, seed: int, factor: float = 2) -> list[Ended]:
     """Benchmarks of two programs without a common op, of which new takes `factor` times as long."""
     random = np.random.default_rng(seed)
-    benches = []
-    for _ in range(count):
-        times = world(20, random)
-        benches.append(replace(times.slower(np.full(times.ops.shape[1], factor)), is_other_program=True))
-    return [*ended(benches)]
+    drawn = [world(MOST, random) for _ in range(count)]
+    return [*ended([replace(each.slower(np.full(each.ops.shape[1], factor)), is_other_program=True) for each in drawn])]
+
+
+def share(held: Sequence[bool]) -> str:
+    return f"{100 * float(np.mean(held)):.1f} %" if held else "-"
+
+
+def rates(world: World, count: int) -> dict[str, str]:
+    """The rates of a world, by what they are of, from `count` benchmarks of equal programs and half as many others."""
+    same, slower = equal(world, count, 1), one_slower(world, count // 2, 2)
+    twice = other_program(world, count // 2, 3)
+    found = [op in each.changed for each, op in slower]
+    return {
+        "equal: a verdict at the end": share([bool(each.changed) for each in same]),
+        "of the total": share([any(level == "total" for level, _ in each.changed) for each in same]),
+        "at any look": share([bool(each.ever) for each in same]),
+        "decided": share([each.is_decided for each in same]),
+        "rounds": rounds_of(same),
+        "an op +5 %: found": share(found),
+        "found, or not decided": share(
+            [is_found or not each.is_decided for is_found, (each, _) in zip(found, slower, strict=True)]
+        ),
+        "others blamed": share([any(item[0] == "op" for item in each.changed - {op}) for each, op in slower]),
+        "its rounds": rounds_of([each for each, _ in slower]),
+        "twice: decided after 2 rounds": share([each.rounds == 2 and ("total", "") in each.changed for each in twice]),
+        "expected rounds were enough": share(
+            [kept for each in same + [each for each, _ in slower] for kept in each.promises]
+        ),
+    }
+
+
+def rounds_of(found: Sequence[Ended]) -> str:
+    """The median of rounds, and what nine of ten have at most."""
+    middle, most = np.quantile([each.rounds for each in found], (0.5, 0.9))
+    return f"{middle:.0f}; {most:.0f}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--benches", type=int, default=200)
-    parser.add_argument("--only", nargs="*")
+    parser.add_argument("--benches", type=int, default=200, help="benchmarks of equal programs for each kind of noise")
+    parser.add_argument("--only", nargs="*", choices=[*WORLDS, *FLEETS], help="only these kinds of noise")
     arguments = parser.parse_args()
-    worlds = {**WORLDS, "fleet mlp": of_fleet("mlp"), "fleet convnet": of_fleet("convnet")}
-    count = arguments.benches
-    for name in arguments.only or worlds:
-        world = worlds[name]
-        found = equal(world, count, 1)
-        by_level = {
-            level: sum(any(each[0] == level for each in e.changed) for e in found)
-            for level in ("total", "op", "slow total", "slow op")
-        }
-        print(
-            name,
-            "| equal: any",
-            100 * np.mean([bool(e.changed) for e in found]),
-            by_level,
-            "undecided",
-            100 * np.mean([not e.is_decided for e in found]),
-            "rounds",
-            np.quantile([e.rounds for e in found], (0.25, 0.5, 0.75, 0.9)),
-            flush=True,
-        )
-        for factor in (1.05, 1.1):
-            pairs = one_slower(world, count // 2, 2, factor)
-            hit = [e.of("op", op) == "slower" for e, op in pairs]
-            if name.endswith("1 op"):
-                hit = [h or e.of("total", "") == "slower" for h, (e, op) in zip(hit, pairs)]
-            said = [h or not e.is_decided for h, (e, op) in zip(hit, pairs)]
-            print(
-                "   ",
-                factor,
-                "found",
-                100 * np.mean(hit),
-                "found or says",
-                100 * np.mean(said),
-                "others",
-                100 * np.mean([bool({i for l, i in e.changed if l == "op"} - {op}) for e, op in pairs]),
-                "rounds",
-                np.quantile([e.rounds for e, _ in pairs], (0.25, 0.5, 0.75, 0.9)),
-                flush=True,
-            )
-        for factor in (2, 0.5):
-            f = other_program(world, count // 4, 3, factor)
-            print(
-                "   other program",
-                factor,
-                "in 2 rounds:",
-                100 * np.mean([e.rounds == 2 and e.is_decided and e.of("total", "") in CHANGED for e in f]),
-            )
+    for name in arguments.only or [*WORLDS, *FLEETS]:
+        world = WORLDS[name] if name in WORLDS else of_fleet(FLEETS[name])
+        found = rates(world, arguments.benches)
+        print(f"{name}\n" + "".join(f"    {what}: {rate}\n" for what, rate in found.items()), flush=True)
 
 
 if __name__ == "__main__":
