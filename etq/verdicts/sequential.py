@@ -159,7 +159,7 @@ def _freedom(captures: int) -> int:
 
 
 def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: float, smallest: float) -> int:
-    """The look at which an item is likely decided, in nine of ten benchmarks if it changed; more than 100 if at none.
+    """The look at which an item is decided in nine of ten benchmarks, if its change is as it seems; 101 if at none.
 
     ops  weights of all ops that aren't decided
     """
@@ -174,8 +174,10 @@ def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: floa
         error = now * math.sqrt(measured / look)
         freedom = _freedom(2 * CAPTURES * look)
         level = alpha_of(look, alpha, max(look, rounds)) or alpha
-        is_found = difference >= max(quantile(level * part / 2, freedom), counts / error) * error + TENTH * error
-        if is_found or difference + quantile(level / 2, freedom) * error <= counts:
+        # It differs by chance and by what counts; or it is within what counts.
+        changed = max((quantile(level * part / 2, freedom) + TENTH) * error, counts + TENTH * error)
+        same = counts - (quantile(level / 2, freedom) + TENTH) * error
+        if difference >= changed or difference <= same:
             return look
     return MOST_ROUNDS + 1
 
