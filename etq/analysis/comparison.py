@@ -312,6 +312,7 @@ class Comparison:
                 verdict, change, change_low, change_high, share, base_captures + new_captures
             FROM {self._table(self.options)}
             WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
+            ORDER BY level = 'op', share DESC NULLS LAST, item
         """
         rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
         if metrics:
