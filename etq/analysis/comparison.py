@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cached_property
 from itertools import count
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
-from etq.errors import QueryError
+from etq.errors import EtqError, QueryError
 from etq.verdicts import words
-from etq.verdicts.sequential import Judged, Standing, standing
 
 if TYPE_CHECKING:
+    from etq.verdicts.sequential import Standing
     from etq.warehouse.warehouse import Warehouse
 
 # The parts of a comparison, each with its view.
@@ -77,7 +77,7 @@ class Comparison:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
         Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
-        such annotation.
+        such annotation, and if a phase is asked for as well.
         """
         self.warehouse = warehouse
         self.base = base
@@ -89,6 +89,8 @@ class Comparison:
         self._computed: dict[tuple[Any, ...], str] = {}
         self._reworded: set[str] = set()
         if step_name is not None:
+            if options.get("phase") is not None:
+                raise EtqError("the calls of an annotation have no phases: leave out --step-name or --phase")
             history = options.get("history")
             steps_by_name(warehouse, [base, new, *([] if history is None else [history])], step_name)
 
@@ -299,12 +301,14 @@ class Comparison:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
 
-    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, metrics: Collection[str] = ()) -> Standing:
+    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, of_startup: bool = False) -> Standing:
         """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
 
         The option alpha of the comparison is what `alpha_of` says of the look after `measured` rounds; `alpha` is that
-        of the whole benchmark. Of metrics, those of these names are waited for.
+        of the whole benchmark. If `of_startup`, loading and first executes are waited for, too.
         """
+        from etq.verdicts.sequential import Judged, standing
+
         query = f"""
             SELECT
                 level,
@@ -315,12 +319,11 @@ class Comparison:
             ORDER BY level = 'op', share DESC NULLS LAST, item
         """
         rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
-        if metrics:
-            columns = "name, verdict, change_percent / 100, base_captures + new_captures"
+        if of_startup:
+            columns = "what, verdict, change_percent / 100, base_captures + new_captures"
             rows += [
-                Judged("metric", name, verdict, change, None, None, None, captures)
-                for name, verdict, change, captures in self.rows("metrics", columns)[1]
-                if name in metrics
+                Judged("metric", what, verdict, change, None, None, None, captures)
+                for what, verdict, change, captures in self.rows("startup", columns)[1]
             ]
         return standing(rows, measured, rounds, alpha=alpha, min_effect=self.options["min_effect"])
 

@@ -75,7 +75,7 @@ TWO_CLOCKS = "one side counts cycles and the other time: only shares are compara
 SPREAD = "intervals are the spread of the captures, without that change"
 MACHINE = "change of the machine cannot be separated from one of the program"
 ORDER_UNKNOWN = f"not all captures have a time of measurement (etq ingest --captured-at): a {MACHINE}; {SPREAD}"
-APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq plan)"
+APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq bench)"
 MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
 
 
@@ -232,7 +232,7 @@ def one_trace(base: int, new: int) -> str:
 
 def few_captures(base: int, new: int) -> str:
     """That a side has too few captures."""
-    return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq plan)"
+    return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq bench)"
 
 
 def disturbed(side: str, off: float, has_factor: bool, is_on_devices: bool, *, is_left_out: bool) -> str:

@@ -78,10 +78,47 @@ FROM (
         ('energy', 'mJ', 'lower', 'energy of the measured work'),
         ('power', 'mW', NULL, 'power while measuring'),
         ('temperature', 'degC', NULL, 'temperature of the device'),
+        ('temperature_after', 'degC', NULL, 'the same, after measuring'),
+        (
+            'battery_temperature', 'degC', NULL,
+            'temperature of the battery'
+        ),
+        ('battery_temperature_after', 'degC', NULL, 'the same, after measuring'),
         ('clock', 'MHz', NULL, 'clock of the processor'),
+        ('clock_after', 'MHz', NULL, 'the same, after measuring'),
+        (
+            'clock_floor', 'MHz', NULL,
+            'the lowest clock that the processor''s governor may choose'
+        ),
+        (
+            'clock_limit', 'MHz', NULL,
+            'the highest clock that it may choose; heat lowers it'
+        ),
+        ('clock_limit_after', 'MHz', NULL, 'the same, after measuring'),
+        (
+            'load', 'processes', NULL,
+            'processes that ran or waited to run, mean of a minute'
+        ),
+        ('load_after', 'processes', NULL, 'the same, after measuring'),
+        (
+            'throttling', '%', NULL,
+            'the processors'' cooling steps that are in use, of all'
+        ),
+        ('throttling_after', '%', NULL, 'the same, after measuring'),
+        (
+            'throttled', 'times', NULL,
+            'times that heat slowed the processors while measuring'
+        ),
+        (
+            'thermal_status', NULL, NULL,
+            'Android''s level of throttling, from 0, none, to 6, shutdown'
+        ),
+        ('thermal_status_after', NULL, NULL, 'the same, after measuring'),
         ('battery', '%', NULL, 'charge of the battery'),
+        ('battery_after', '%', NULL, 'the same, after measuring'),
         ('threads', 'threads', NULL, 'threads that ran the model'),
         ('available_memory', 'MB', NULL, 'memory that was free'),
+        ('available_memory_after', 'MB', NULL, 'the same, after measuring'),
         ('peak_flops', 'FLOP/s', NULL, 'peak rate of operations of the device'),
         ('peak_bandwidth', 'B/s', NULL, 'peak bandwidth of its memory'),
         ('load_status', NULL, NULL, 'error code of loading; 0 is success')

@@ -31,7 +31,7 @@ class Host(Protocol):
     """A machine that runs commands. Each method raises `HostError` if the machine fails, not if a command does."""
 
     name: str  # as messages call it: "this machine", "adb 1A2B", "ssh board"
-    folder: str  # where files are put on it
+    folder: str  # where files are put on it; known once it is connected
 
     def connect(self) -> None:
         """Make sure that the machine answers, and make its folder."""
@@ -51,7 +51,8 @@ class Host(Protocol):
     def run(
         self, words: Sequence[str], *, seconds: float | None = None, environment: Mapping[str, str] | None = None
     ) -> Finished:
-        """Run a command in the machine's folder without a shell's interpretation of its words.
+        """Run a command in the machine's folder without a shell's interpretation of its words; on this machine, in the
+        current folder.
 
         Raises `HostError` if it can't be started or takes more than so many `seconds`; then, and if this process is
         interrupted, it and its children are ended first.
@@ -60,11 +61,17 @@ class Host(Protocol):
     def read(self, patterns: Sequence[str]) -> dict[str, str]:
         """Return the texts of the small files that match these patterns (glob), in one connection.
 
-        Files that can't be read are left out.
+        Files that can't be read are left out. `dumpsys NAME` is what a service of Android prints, under that name.
+        """
+
+    def write(self, texts: Mapping[str, str]) -> list[str]:
+        """Write lines into small files of the system, such as those of /sys; return those that have them now.
+
+        `close` writes what they had before. Files that may not be written are left out.
         """
 
     def labels(self) -> dict[str, str]:
-        """Return what the machine is: device, soc, os, build and such, as labels of captures."""
+        """Return what the machine is, as labels of captures: device, soc, os, os_build, host."""
 
     def close(self) -> None:
         """Undo what was changed on the machine for measuring (pinned frequencies), and close connections."""

@@ -1,0 +1,277 @@
+"""The conditions under which a capture is measured, as the texts of /proc, /sys and Android's services tell them."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Final
+
+from etq.bench.hosts import Host, HostError
+
+_POLICY: Final = "/sys/devices/system/cpu/cpufreq/policy*"
+_ZONE: Final = "/sys/class/thermal/thermal_zone*"
+_COOLER: Final = "/sys/class/thermal/cooling_device*"
+_SENSOR: Final = "/sys/class/hwmon/hwmon*"
+_SUPPLY: Final = "/sys/class/power_supply/*"
+_COUNTERS: Final = "/sys/devices/system/cpu/cpu*/thermal_throttle"
+_RASPBERRY: Final = "/sys/devices/platform/soc/soc:firmware/get_throttled"
+# What is read of a machine.
+PATTERNS: Final = (
+    "/proc/loadavg",
+    "/proc/meminfo",
+    *(f"{_POLICY}/{name}" for name in ("scaling_cur_freq", "scaling_min_freq", "scaling_max_freq", "scaling_governor")),
+    *(f"{_ZONE}/{name}" for name in ("type", "temp")),
+    *(f"{_SENSOR}/{name}" for name in ("name", "temp1_input")),
+    *(f"{_COOLER}/{name}" for name in ("type", "cur_state", "max_state")),
+    *(f"{_COUNTERS}/{name}" for name in ("core_throttle_count", "package_throttle_count")),
+    _RASPBERRY,
+    *(f"{_SUPPLY}/{name}" for name in ("type", "scope", "capacity", "temp")),
+    "dumpsys battery",
+    "dumpsys thermalservice",
+)
+# Sensors of processors, by the names that kernels give to zones and chips.
+_OF_PROCESSORS: Final = re.compile(
+    r"cpu|soc|x86_pkg|coretemp|k10temp|zenpower|tsens|cluster|^apc|^(?:big|mid|little)$", re.IGNORECASE
+)
+_OF_BATTERIES: Final = re.compile(r"batt|^bms$", re.IGNORECASE)
+# Sensors of what processors hardly warm.
+_OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?therm|^xo|bcl|vbat|ibat", re.IGNORECASE)
+_OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
+# Readings outside of this range are those of sensors that are off, broken or not of a temperature, in degrees Celsius.
+_COLDEST, _HOTTEST = 1.0, 125.0
+# Android's kinds of temperatures, from what tells most of the processors: CPU, SoC, GPU, NPU, skin.
+_ANDROID_KINDS: Final = ("0", "12", "1", "9", "3")
+_ANDROID_BATTERY: Final = "2"
+# Bits of a Raspberry Pi's word: the clock is capped, throttled, limited by heat now.
+_RASPBERRY_SLOWED: Final = 0b1110
+# Seconds between readings of a machine that is to cool down.
+POLL_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """The conditions at one time; None for what a machine doesn't tell.
+
+    The metrics have the names and units of the view `known_metrics`.
+    """
+
+    load: float | None = None  # processes that ran or waited, mean of a minute
+    clock: float | None = None  # of the fastest processors, in MHz
+    clock_floor: float | None = None  # the least and the most that their governor may choose
+    clock_limit: float | None = None
+    governor: str | None = None
+    temperature: float | None = None  # of the hottest processors, or of the device, in degrees Celsius
+    battery_temperature: float | None = None
+    available_memory: float | None = None  # in MB of 2**20 bytes
+    battery: float | None = None  # charge in %
+    throttling: float | None = None  # share of the processors' cooling steps in use, in %
+    thermal_status: float | None = None  # Android's: 0 is none, 6 shutdown
+    throttle_count: int | None = None  # times that heat slowed the processors since the machine started
+    machine: Mapping[str, str] = field(default_factory=dict)  # what it is, see `Host.labels`
+
+    def metrics(self, suffix: str = "") -> dict[str, float]:
+        """Return the metrics that are known, with a suffix to their names."""
+        names = [name for name in _METRICS if name != "clock_floor" or not suffix]
+        return {f"{name}{suffix}": value for name in names if (value := getattr(self, name)) is not None}
+
+    def labels(self) -> dict[str, str]:
+        """Return what the machine is, and its governor."""
+        return {**self.machine, **({} if self.governor is None else {"governor": self.governor})}
+
+
+_METRICS: Final = (
+    *("load", "clock", "clock_floor", "clock_limit", "temperature", "battery_temperature", "available_memory"),
+    *("battery", "throttling", "thermal_status"),
+)
+
+
+def metrics_of(before: Conditions, after: Conditions) -> dict[str, float]:
+    """Return the metrics of a capture: those before it, those after it as NAME_after, and how often heat slowed it."""
+    metrics = {**before.metrics(), **after.metrics("_after")}
+    if before.throttle_count is not None and after.throttle_count is not None:
+        metrics["throttled"] = max(0, after.throttle_count - before.throttle_count)
+    return metrics
+
+
+def read_conditions(host: Host) -> Conditions:
+    """Return the conditions of a machine now. Raises `HostError` if it doesn't answer."""
+    return parse_conditions(host.read(PATTERNS), host.labels())
+
+
+def parse_conditions(texts: Mapping[str, str], machine: Mapping[str, str]) -> Conditions:
+    """Return what the texts of the files say that `PATTERNS` match."""
+    clocks = _clocks(texts)
+    fastest = max(clocks.values(), key=lambda each: each.get("scaling_max_freq", 0.0), default={})
+    governors = sorted({text.strip() for _, text in _matching(texts, f"{_POLICY}/scaling_governor")} - {""})
+    return Conditions(
+        load=_number(texts.get("/proc/loadavg", "").partition(" ")[0]),
+        clock=fastest.get("scaling_cur_freq"),
+        clock_floor=fastest.get("scaling_min_freq"),
+        clock_limit=fastest.get("scaling_max_freq"),
+        governor="+".join(governors)[:100] or None,
+        temperature=_temperature(texts),
+        battery_temperature=_battery_temperature(texts),
+        available_memory=_available_memory(texts.get("/proc/meminfo", "")),
+        battery=_battery(texts),
+        throttling=_throttling(texts),
+        thermal_status=_number(_found(r"^Thermal Status: (\d)$", texts.get("dumpsys thermalservice", ""))),
+        throttle_count=_throttle_count(texts),
+        machine=machine,
+    )
+
+
+def _clocks(texts: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """The clocks of each group of processors, by its folder, in MHz."""
+    clocks: dict[str, dict[str, float]] = {}
+    for path, text in _matching(texts, f"{_POLICY}/scaling_*_freq"):
+        if (value := _number(text)) is not None and value > 0:
+            clocks.setdefault(_folder(path), {})[path.rpartition("/")[2]] = value / 1000
+    return clocks
+
+
+def _temperature(texts: Mapping[str, str]) -> float | None:
+    """The temperature of the hottest processors; where none has a sensor, that of the hottest other part."""
+    sensors = [*_sensors(texts)]
+    of_processors = [value for name, value in sensors if _OF_PROCESSORS.search(name)]
+    android = _android_temperatures(texts)
+    candidates = [of_processors, *(android.get(kind, []) for kind in _ANDROID_KINDS)]
+    candidates.append(
+        [value for name, value in sensors if not _OF_BATTERIES.search(name) and not _OF_OTHERS.search(name)]
+    )
+    return next((max(values) for values in candidates if values), None)
+
+
+def _battery_temperature(texts: Mapping[str, str]) -> float | None:
+    """Both Android and the kernel tell it in tenths of a degree."""
+    told = [_found(r"^\s*temperature: (-?\d+)$", texts.get("dumpsys battery", ""))]
+    told += [text for path, text in _matching(texts, f"{_SUPPLY}/temp") if _is_main_battery(texts, path)]
+    values = [value / 10 for each in told if (value := _number(each)) is not None]
+    values += _android_temperatures(texts).get(_ANDROID_BATTERY, [])
+    values += [value for name, value in _sensors(texts) if _OF_BATTERIES.search(name)]
+    return next(filter(_is_plausible, values), None)
+
+
+def _sensors(texts: Mapping[str, str]) -> Iterable[tuple[str, float]]:
+    """The name and the plausible temperature of each zone and chip."""
+    for of, name, value in ((_ZONE, "type", "temp"), (_SENSOR, "name", "temp1_input")):
+        for path, text in _matching(texts, f"{of}/{value}"):
+            celsius = _celsius(text)
+            if celsius is not None:
+                yield texts.get(f"{_folder(path)}/{name}", "").strip(), celsius
+
+
+def _celsius(text: str) -> float | None:
+    """A reading in thousandths of a degree, or in degrees, as some kernels of devices have it."""
+    value = _number(text)
+    if value is None:
+        return None
+    celsius = value / 1000 if abs(value) >= 1000 else value
+    return celsius if _is_plausible(celsius) else None
+
+
+def _is_plausible(celsius: float) -> bool:
+    return _COLDEST < celsius < _HOTTEST
+
+
+def _android_temperatures(texts: Mapping[str, str]) -> dict[str, list[float]]:
+    """The plausible current temperatures by their kind; what the service has cached is left out where it has others."""
+    text = texts.get("dumpsys thermalservice", "")
+    text = text.partition("Current temperatures from HAL:")[2] or text
+    found: dict[str, list[float]] = {}
+    for value, kind in re.findall(r"Temperature\{mValue=(-?[\d.]+), mType=(\d+),", text):
+        celsius = _number(value)
+        if celsius is not None and _is_plausible(celsius):
+            found.setdefault(kind, []).append(celsius)
+    return found
+
+
+def _available_memory(text: str) -> float | None:
+    sizes = {name: int(size) for name, size in re.findall(r"^(\w+): +(\d{1,18}) kB$", text, re.MULTILINE)}
+    # Kernels before 3.14 don't tell what is available.
+    free = sum(sizes.get(name, 0) for name in ("MemFree", "Buffers", "Cached"))
+    return sizes.get("MemAvailable", free) / 1024 if sizes else None
+
+
+def _battery(texts: Mapping[str, str]) -> float | None:
+    told = [_found(r"^\s*level: (\d+)$", texts.get("dumpsys battery", ""))]
+    told += [text for path, text in _matching(texts, f"{_SUPPLY}/capacity") if _is_main_battery(texts, path)]
+    values = [value for each in told if (value := _number(each)) is not None]
+    return next((value for value in values if 0 <= value <= 100), None)
+
+
+def _is_main_battery(texts: Mapping[str, str], path: str) -> bool:
+    """Whether a supply's file is of the machine's battery, not of its mouse's."""
+    folder = _folder(path)
+    return texts.get(f"{folder}/type", "").strip() == "Battery" and texts.get(f"{folder}/scope", "").strip() != "Device"
+
+
+def _throttling(texts: Mapping[str, str]) -> float | None:
+    shares = []
+    for path, text in _matching(texts, f"{_COOLER}/cur_state"):
+        now, most = _number(text), _number(texts.get(f"{_folder(path)}/max_state", ""))
+        if now is not None and most and now <= most and _OF_COOLING.search(texts.get(f"{_folder(path)}/type", "")):
+            shares.append(100 * now / most)
+    if word := _found(r"^(?:0x)?([0-9a-f]{1,8})$", texts.get(_RASPBERRY, "")):
+        shares.append(100.0 if int(word, 16) & _RASPBERRY_SLOWED else 0.0)
+    return max(shares, default=None)
+
+
+def _throttle_count(texts: Mapping[str, str]) -> int | None:
+    """Each processor counts for itself, and its package on each of its processors."""
+    cores = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/core_throttle_count")]
+    packages = [_number(text) for _, text in _matching(texts, f"{_COUNTERS}/package_throttle_count")]
+    known = [each for each in packages if each is not None]
+    counts = [each for each in cores if each is not None] + ([max(known)] if known else [])
+    return int(sum(counts)) if counts else None
+
+
+def _matching(texts: Mapping[str, str], pattern: str) -> list[tuple[str, str]]:
+    return sorted((path, text) for path, text in texts.items() if fnmatchcase(path, pattern))
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _found(pattern: str, text: str) -> str:
+    match = re.search(pattern, text, re.MULTILINE)
+    return "" if match is None else match[1]
+
+
+def _number(text: str) -> float | None:
+    text = text.strip()
+    return float(text) if re.fullmatch(r"-?\d{1,15}(\.\d{1,9})?", text) else None
+
+
+def wait_until_cool(
+    host: Host, celsius: float, most_seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
+) -> None:
+    """Return when a machine is below a temperature; `say` takes a line for each reading until then.
+
+    Raises `HostError` if it tells no temperature, or isn't cool after so many seconds.
+    """
+    deadline = time.monotonic() + most_seconds
+    while True:
+        temperature = parse_conditions(host.read(PATTERNS), {}).temperature
+        if temperature is None:
+            raise HostError(f"{host.name}: tells no temperature; leave out --max-celsius")
+        if temperature < celsius:
+            return
+        if time.monotonic() >= deadline:
+            what = f"{host.name}: is at {temperature:.1f} °C after {most_seconds:g} s of waiting"
+            raise HostError(f"{what} to be below {celsius:g} °C; cool it, or raise --max-celsius")
+        say(f"{host.name}: {temperature:.1f} °C; waiting until it is below {celsius:g} °C")
+        time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+
+
+def pin(host: Host) -> tuple[int, int]:
+    """Let the clocks of a machine's processors not fall below the most that they may have, until `host.close`.
+
+    Returns how many groups of processors were pinned, and how many there are: others need root.
+    """
+    limits = host.read([f"{_POLICY}/scaling_max_freq"])
+    wanted = {f"{_folder(path)}/scaling_min_freq": text.strip() for path, text in limits.items() if _number(text)}
+    return len(host.write(wanted)) if wanted else 0, len(wanted)

@@ -1,0 +1,199 @@
+"""Commands on this machine: each with a process group of its own, which ends with it, and output of a bounded size."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Final
+
+from etq.errors import printable
+
+# Bytes of a command's output that are kept, its last ones, and lines and characters of a line that messages have of it.
+OUTPUT_BYTES: Final = 2**16
+_OUTPUT_LINES: Final = 100
+_LINE_LENGTH: Final = 500
+# Bytes that a pipe is read at once.
+_AT_ONCE: Final = 2**16
+# The most that is read of a pipe after the command's end; processes that it left may still write.
+_LEFT: Final = 2**22
+# Seconds in which a command may end by itself after SIGTERM.
+_GRACE: Final = 2.0
+_LAUNCHER: Final = str(Path(__file__).parent / "launch.py")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended by itself."""
+
+    status: int  # exit status; the negative number of the signal that ended it
+    output: bytes  # the last bytes of stdout and stderr
+    is_cut: bool  # whether there was more output
+    seconds: float
+    peak_bytes: int | None
+
+
+class TimeLimitError(Exception):
+    """A command took too long and was ended; `output` has its last bytes."""
+
+    def __init__(self, output: bytes) -> None:
+        super().__init__("the command took too long")
+        self.output = output
+
+
+class _Tail:
+    """The last bytes of an output."""
+
+    def __init__(self, most: int) -> None:
+        self._kept, self._most, self.is_cut = bytearray(), most, False
+
+    def add(self, data: bytes) -> None:
+        self._kept += data
+        if len(self._kept) > 2 * self._most + _AT_ONCE:
+            self._cut()
+
+    def _cut(self) -> None:
+        if len(self._kept) > self._most:
+            self.is_cut = True
+            del self._kept[: -self._most]
+
+    def content(self) -> bytes:
+        self._cut()
+        return bytes(self._kept)
+
+
+def last_lines(output: bytes) -> list[str]:
+    """Return the last lines of an output, printable and shortened, without empty ones at the end."""
+    lines = output.decode(errors="backslashreplace").rstrip().splitlines()[-_OUTPUT_LINES:]
+    return [printable(line[:_LINE_LENGTH]) for line in lines]
+
+
+def run_child(
+    words: Sequence[str],
+    *,
+    seconds: float | None = None,
+    folder: str | None = None,
+    environment: Mapping[str, str] | None = None,
+    stdin: IO[bytes] | None = None,
+    sink: Callable[[bytes], None] | None = None,
+    most: int = OUTPUT_BYTES,
+) -> Ended:
+    """Run a command without a shell, and return how it ended.
+
+    It and the processes that it started are ended if it takes too long, if this process is interrupted or ends, and if
+    `sink` raises an error; those that it left, when it ended.
+
+    seconds      the most that it may take; None: no limit
+    folder       where it runs; None: the current folder
+    environment  variables besides those of this process
+    stdin        what it reads; None: nothing
+    sink         takes its stdout, part by part, which then isn't in the output
+    most         bytes of its output that are kept
+
+    Raises `TimeLimitError`, and `OSError` if it can't be started.
+    """
+    reported, report = os.pipe()
+    with (
+        os.fdopen(reported, "rb", buffering=0) as source,
+        open(os.devnull, "rb") as nothing,
+        selectors.DefaultSelector() as selector,
+    ):
+        given = (stdin or nothing).fileno()
+        try:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", _LAUNCHER, str(report), str(given), *words],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if sink is None else subprocess.PIPE,
+                cwd=folder,
+                env=None if environment is None else {**os.environ, **environment},
+                pass_fds=(report, given),
+                start_new_session=True,
+            )
+        finally:
+            os.close(report)
+        tail = _Tail(most)
+        with process:
+            try:
+                assert process.stdout
+                for pipe, take in ((process.stdout, sink or tail.add), (process.stderr, tail.add)):
+                    if pipe is not None:
+                        os.set_blocking(pipe.fileno(), False)
+                        selector.register(pipe, selectors.EVENT_READ, take)
+                selector.register(source, selectors.EVENT_READ)
+                if not _wait(selector, None if seconds is None else time.monotonic() + seconds):
+                    raise TimeLimitError(tail.content())
+                line = source.read(200).split()
+            except BaseException:
+                _end(process, source)
+                raise
+            _kill(process)
+    return _ended(line, tail)
+
+
+def _wait(selector: selectors.BaseSelector, deadline: float | None) -> bool:
+    """Hand on what the pipes have until the command ends; return False if it is late."""
+    has_ended = False
+    while not has_ended:
+        left = None if deadline is None else deadline - time.monotonic()
+        if left is not None and left <= 0:
+            return False
+        for key, _ in selector.select(left):
+            if key.data is None:
+                has_ended = True
+            else:
+                _read(selector, key, _AT_ONCE)
+    for key in [*selector.get_map().values()]:
+        if key.data is not None:
+            _read(selector, key, _LEFT)
+    return True
+
+
+def _read(selector: selectors.BaseSelector, key: selectors.SelectorKey, most: int) -> None:
+    """Hand on what a pipe has at present."""
+    while most > 0:
+        try:
+            part = os.read(key.fd, _AT_ONCE)
+        except BlockingIOError:
+            return
+        if not part:
+            selector.unregister(key.fileobj)
+            return
+        key.data(part)
+        most -= len(part)
+
+
+def _end(process: subprocess.Popen[bytes], source: IO[bytes]) -> None:
+    """End the command and its children: they may end by themselves first."""
+    try:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        with selectors.DefaultSelector() as selector:
+            selector.register(source, selectors.EVENT_READ)
+            selector.select(_GRACE)
+    finally:
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill what is left of the command's group, whose number is its own as long as nobody waited for its leader."""
+    with suppress(ProcessLookupError, PermissionError):  # macOS: not permitted if all have ended
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _ended(line: list[bytes], tail: _Tail) -> Ended:
+    match line:
+        case [b"ended", status, seconds, peak]:
+            return Ended(int(status), tail.content(), tail.is_cut, float(seconds), int(peak) or None)
+        case [b"failed", number]:
+            raise OSError(int(number), os.strerror(int(number)))
+    # The launcher was killed from outside, and with it, perhaps, the command.
+    return Ended(-signal.SIGKILL, tail.content(), tail.is_cut, 0.0, None)
