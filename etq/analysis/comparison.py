@@ -304,8 +304,8 @@ class Comparison:
     def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, of_startup: bool = False) -> Standing:
         """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
 
-        The option alpha of the comparison is what `alpha_of` says of the look after `measured` rounds; `alpha` is that
-        of the whole benchmark. If `of_startup`, loading and first executes are waited for, too.
+        The option alpha of the comparison is the look's part of `alpha`, which is that of the whole benchmark: see
+        `etq.verdicts.sequential`. If `of_startup`, loading and first executes are waited for, too.
         """
         from etq.verdicts.sequential import Judged, standing
 
@@ -316,6 +316,7 @@ class Comparison:
                 verdict, change, change_low, change_high, share, base_captures + new_captures
             FROM {self._table(self.options)}
             WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
+            ORDER BY level = 'op', share DESC NULLS LAST, item
         """
         rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
         if of_startup:
@@ -324,7 +325,9 @@ class Comparison:
                 Judged("metric", what, verdict, change, None, None, None, captures)
                 for what, verdict, change, captures in self.rows("startup", columns)[1]
             ]
-        return standing(rows, measured, rounds, alpha=alpha, min_effect=self.options["min_effect"])
+        level, min_effect = self.options["alpha"], self.options["min_effect"]
+        level = alpha if level is None else level
+        return standing(rows, measured, rounds, level=level, alpha=alpha, min_effect=min_effect)
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total

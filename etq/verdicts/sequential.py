@@ -28,16 +28,18 @@ CAPTURES = 2
 # Ops of this share of the total are waited for.
 MATTERS = 0.03
 # If the total is slower or faster, only for those that may explain this part of its change.
-EXPLAINS = 0.1
+EXPLAINS = 0.25
 # Further rounds than these are not named.
 MOST_ROUNDS = 100
 # The smallest change that counts, unless another is asked for.
 _SMALLEST = 0.02
-# More captures change nothing about these. That conditions differ may be by chance, with few captures.
+# More captures change nothing about these.
 _CLOSED = {
     *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
     *(words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES, words.CANT_JUDGE),
 }
+# Nor about other conditions, of so many captures: by chance, one is apart for 4 and 4 in 3 %, for 5 and 5 in 0.8 %.
+_OF_CONDITIONS = 10
 _CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
 
 
@@ -60,7 +62,7 @@ class Standing:
     """Whether a benchmark has measured enough, and how many rounds more it likely takes."""
 
     is_decided: bool
-    rounds_needed: int | None  # beside those measured; 0 if it is decided, None between looks and if more than 100
+    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if more than 100
     sentence: str
     open_items: tuple[str, ...] = ()  # what is waited for
     # Of one program alone, in the unit of the latencies.
@@ -93,21 +95,24 @@ def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False)
 
 
 def standing(
-    verdicts: Iterable[Judged], measured: int, rounds: int, *, alpha: float = 0.05, min_effect: float | None = None
+    verdicts: Iterable[Judged],
+    measured: int,
+    rounds: int,
+    *,
+    level: float,
+    alpha: float = 0.05,
+    min_effect: float | None = None,
 ) -> Standing:
-    """Return whether the verdicts after `measured` rounds decide a benchmark of at most `rounds` rounds.
+    """Return whether the verdicts of the look after `measured` rounds decide a benchmark of at most `rounds` rounds.
 
-    They do at a look if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the
-    total is slower or faster, only if it may explain a tenth of that. Slower and faster are closed, and so is what more
+    They do if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the total is
+    slower or faster, only if it may explain a quarter of that. Slower and faster are closed, and so is what more
     captures don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
 
+    level       the look's part, with which the verdicts were asked for: see `alpha_of`
     alpha       accepted probability of a false verdict of the whole benchmark
     min_effect  smallest change that counts; None: 2 %
     """
-    level = alpha_of(measured, alpha, rounds)
-    if level is None:
-        following = next((look for look in looks(rounds) if look > measured), None)
-        return Standing(False, None, words.next_look(measured, following))
     rows = list(verdicts)
     smallest = _SMALLEST if min_effect is None else min_effect
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
@@ -125,6 +130,8 @@ def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
     """Whether a verdict is waited for; `total` is by how much the total is slower or faster, 0 if it isn't."""
     is_op, share = row.level == "op", row.share or 0.0
     if row.verdict is None or row.verdict in _CLOSED or (is_op and share < MATTERS):
+        return False
+    if row.verdict == words.CONDITIONS_DIFFER and row.captures >= _OF_CONDITIONS:
         return False
     low, high = widened(row, level)
     most = max(-low, high)
@@ -159,7 +166,7 @@ def _freedom(captures: int) -> int:
 
 
 def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: float, smallest: float) -> int:
-    """The look at which an item is likely decided, in nine of ten benchmarks if it changed; more than 100 if at none.
+    """The look at which an item is decided in nine of ten benchmarks, if its change is as it seems; 101 if at none.
 
     ops  weights of all ops that aren't decided
     """
@@ -174,8 +181,10 @@ def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: floa
         error = now * math.sqrt(measured / look)
         freedom = _freedom(2 * CAPTURES * look)
         level = alpha_of(look, alpha, max(look, rounds)) or alpha
-        is_found = difference >= max(quantile(level * part / 2, freedom), counts / error) * error + TENTH * error
-        if is_found or difference + quantile(level / 2, freedom) * error <= counts:
+        # It differs by chance and by what counts; or it is within what counts.
+        changed = max((quantile(level * part / 2, freedom) + TENTH) * error, counts + TENTH * error)
+        same = counts - (quantile(level / 2, freedom) + TENTH) * error
+        if difference >= changed or difference <= same:
             return look
     return MOST_ROUNDS + 1
 

@@ -305,12 +305,6 @@ def decided(round: int) -> str:
     return f"decided after {rounds(round)}"
 
 
-def next_look(round: int, following: int | None) -> str:
-    """That a benchmark has not been looked at after a round, and when it is."""
-    text = f"{rounds(round)} measured"
-    return text if following is None else f"{text}; verdicts after {rounds(following)}"
-
-
 def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
     """What isn't decided after a round."""
     named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")

@@ -189,7 +189,7 @@ def ended(benches: Sequence[Times], rounds: int = MOST, alpha: float = 0.05, bat
                 each = found[at]
                 each.rounds, each.verdicts = look, rows
                 each.ever |= {(row.level, row.item) for row in rows if row.verdict in CHANGED}
-                each.standings[look] = standing(rows, look, rounds, alpha=alpha)
+                each.standings[look] = standing(rows, look, rounds, level=level, alpha=alpha)
             going = [at for at in going if not found[at].is_decided]
             if not going:
                 break
