@@ -19,7 +19,7 @@ from etq.bench.hosts.ssh import SshHost
 from tests.bench.lab import PIXEL, Lab, make_lab, processes_with
 
 MB = 2**20
-KINDS = {"adb": AdbHost, "ssh": lambda: SshHost("board")}
+KINDS: dict[str, Callable[[], RemoteHost]] = {"adb": AdbHost, "ssh": lambda: SshHost("board")}
 FOLDERS = {"adb": "/data/local/tmp/etq-bench", "ssh": "/home/.cache/etq-bench"}
 CLIENTS = {"adb": "adb 1A2B3C", "ssh": "ssh board"}
 # In the scripts of commands that are measured, and in no others.
@@ -38,8 +38,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def host(lab: Lab, kind: str) -> Iterator[RemoteHost]:
-    make: Callable[[], RemoteHost] = KINDS[kind]
-    made = make()
+    made = KINDS[kind]()
     made.connect()
     yield made
     lab.fail("")
@@ -114,8 +113,7 @@ def test_a_machine_without_setsid_and_time(lab: Lab, kind: str, monkeypatch: pyt
     for name in ("setsid", "toybox", "busybox"):
         lab.program(f"bin/{name}", "exit 127\n")
     monkeypatch.setattr("etq.bench.hosts.remote._TIMERS", ("toybox time", "busybox time"))
-    make: Callable[[], RemoteHost] = KINDS[kind]
-    host = make()
+    host = KINDS[kind]()
     host.connect()
     ended = host.run(["sh", "-c", "exit 5"])
     assert (ended.status, ended.peak_bytes) == (5, None)
@@ -349,16 +347,14 @@ def test_names_that_are_not_of_machines(name: str) -> None:
 
 def test_clients_that_are_not_installed(lab: Lab, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(lab.folder))
-    make: Callable[[], RemoteHost] = KINDS[kind]
     with pytest.raises(HostError, match=f"^{kind}: not found; install .*, and put it on PATH$"):
-        make().connect()
+        KINDS[kind]().connect()
 
 
 def test_a_folder_that_cannot_be_made(lab: Lab, kind: str) -> None:
     on_device(lab, kind).parent.mkdir(parents=True, exist_ok=True)
     on_device(lab, kind).write_text("a file")
-    make: Callable[[], RemoteHost] = KINDS[kind]
-    host = make()
+    host = KINDS[kind]()
     with pytest.raises(HostError, match=f"^{CLIENTS[kind]}: can't make the folder .*etq-bench.*: mkdir: .*File exists"):
         host.connect()
     host.close()

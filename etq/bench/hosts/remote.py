@@ -61,6 +61,10 @@ class RemoteHost(ABC):
         self._timer = ""
 
     @abstractmethod
+    def connect(self) -> None:
+        """See `Host`."""
+
+    @abstractmethod
     def shell(self, script: str) -> list[str]:
         """Return the command of this machine that runs a script in the machine's shell."""
 
