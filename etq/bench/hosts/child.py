@@ -131,7 +131,7 @@ def run_child(
                 selector.register(source, selectors.EVENT_READ)
                 if not _wait(selector, None if seconds is None else time.monotonic() + seconds):
                     raise TimeLimitError(tail.content())
-                line = source.read(200).split()
+                line = source.read(200).partition(b"\n")[0].split()  # after a failure comes the end of what failed
             except BaseException:
                 _end(process, source)
                 raise

@@ -61,6 +61,10 @@ class RemoteHost(ABC):
         self._timer = ""
 
     @abstractmethod
+    def connect(self) -> None:
+        """See `Host`."""
+
+    @abstractmethod
     def shell(self, script: str) -> list[str]:
         """Return the command of this machine that runs a script in the machine's shell."""
 
@@ -247,6 +251,8 @@ class RemoteHost(ABC):
             if isinstance(error, HostError) and not has_ended:
                 raise HostError(f"{error}; the command may still run there", error.output) from None
             raise
+        if answer.status:
+            raise self._refused(answer.output, f"can't run {words[0]}")
         return self._finished(words, answer, mark, ended.seconds)
 
     def _run_script(self, words: Sequence[str], environment: Mapping[str, str], mark: str) -> str:
@@ -258,7 +264,7 @@ class RemoteHost(ABC):
         exports = "".join(f"export {key}={quote(value)}; " for key, value in environment.items())
         command = f"{self._session} {self._timer} sh -c {quote(inner)} sh {' '.join(map(quote, words))}"
         return (
-            f"cd {quote(self.folder)} || exit; {exports}exec 3>&1; "
+            f"cd {quote(self.folder)} || {{ echo; echo end {mark} 1; exit; }}; {exports}exec 3>&1; "
             f"{command} </dev/null >/dev/null 2>.time-{mark} 3>&3 & "
             f"p=$!; echo $p >.run-{mark}; trap 'kill -9 -$p 2>/dev/null; rm -f .run-{mark} .time-{mark}; exit 129' "
             f"HUP TERM PIPE; wait $p; echo; echo time {mark} 0; cat .time-{mark}; rm -f .run-{mark} .time-{mark}; "
@@ -318,7 +324,8 @@ class RemoteHost(ABC):
         )
         parts = _HEADER.split(self.ask(f"{script}true").output.decode(errors="backslashreplace"))
         known = re.compile("|".join(map(_expression, patterns)))
-        return {name: text for name, text in zip(parts[1::2], parts[2::2], strict=True) if known.fullmatch(name)}
+        texts = zip(parts[1::2], parts[2::2], strict=True)
+        return {name: text.rstrip("\n") + "\n" for name, text in texts if known.fullmatch(name)}
 
     def write(self, texts: Mapping[str, str]) -> list[str]:
         """See `Host`."""

@@ -77,7 +77,7 @@ class SshHost(RemoteHost):
                 raise self._unreachable(output)
         except FileNotFoundError:
             self._disconnect()
-            raise HostError("ssh: not found; install OpenSSH's client, and put ssh on PATH") from None
+            raise HostError("ssh: not found; install OpenSSH's client, and put it on PATH") from None
         except BaseException:
             self._disconnect()
             raise
