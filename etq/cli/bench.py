@@ -181,10 +181,10 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     with made_bench(programs, rounds, options) as made:
         done = made.begin(resume=options["resume"])
         db = db or os.path.join(made.folder, "bench.duckdb")
-        _announce(made, done, options["quiet"])
         measured = _Measured(made, db, options)
         try:
             with _machines(made, options):
+                _announce(made, done, options["quiet"])
                 measured.run()
         except (EtqError, KeyboardInterrupt) as error:
             for line in getattr(error, "output", ()):
