@@ -9,7 +9,7 @@ from __future__ import annotations
 import stat
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from etq.ingest.registry import FORMATS, GZIP, HEAD
 
@@ -33,11 +33,22 @@ def kind_of(path: str) -> str:
         if path.endswith(each.endings):
             return name
     try:
-        head = _head(path)
+        return _kind_of(_head(path))
     except OSError:
         return UNREADABLE
     except zlib.error:
         return PACKED
+
+
+def kind_of_bytes(content: Any) -> str:
+    """Return the format of a profiling file of these bytes, by the first of them, or one of the reasons."""
+    try:
+        return _kind_of(_unpacked(bytes(content[:HEAD])))
+    except zlib.error:
+        return PACKED
+
+
+def _kind_of(head: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         return RECORD
     if head[4:8] == b"ET12":
@@ -50,5 +61,8 @@ def _head(path: str) -> bytes:
     if not stat.S_ISREG(Path(path).stat().st_mode):
         raise OSError("not a regular file")
     with Path(path).open("rb") as file:
-        head = file.read(HEAD)
+        return _unpacked(file.read(HEAD))
+
+
+def _unpacked(head: bytes) -> bytes:
     return zlib.decompressobj(wbits=31).decompress(head, HEAD) if head.startswith(GZIP) else head

@@ -51,9 +51,17 @@ def _ops(node: Node, start: float, batch: int, correlation: int, **of_call: Any)
 
 
 def capture(
-    graphs: Sequence[Sequence[Node]], batches: Sequence[int] = (32,), *, is_named: bool = True, has_sizes: bool = True
+    graphs: Sequence[Sequence[Node]],
+    batches: Sequence[int] = (32,),
+    *,
+    is_named: bool = True,
+    has_sizes: bool = True,
+    **args: Any,
 ) -> bytes:
-    """Return the trace of the capture of graphs, of one for each batch: launches, and no kernels."""
+    """Return the trace of the capture of graphs, of one for each batch: launches, and no kernels.
+
+    `args` have further arguments of calls, by the node and the batch.
+    """
     events: list[dict[str, Any]] = []
     start, correlation = 100.0, 1
     for nodes, batch in zip(graphs, batches, strict=True):
@@ -63,7 +71,8 @@ def capture(
         for node in nodes:
             correlation += 1
             names = {"kernel": node.kernel} if is_named else {}
-            events += _ops(node, start, batch, correlation, **names)
+            of_call = {name: value(node, batch) for name, value in args.items()}
+            events += _ops(node, start, batch, correlation, **names, **of_call)
             start += 10
         correlation += 1
         events.append(_slice("cuda_runtime", "cudaStreamEndCapture", start, 1, correlation=correlation))

@@ -97,6 +97,7 @@ LARGE = {
         "etq.spark.queries",
     ),
     "numpy": (
+        "etq.bench.inputs",
         "etq.ingest",
         "etq.verdicts",
         "etq.database.functions",
@@ -123,8 +124,16 @@ LARGE = {
     "setuptools": ("etq.building",),
     "starlette": ("etq.serve.app", "etq.serve.running"),
     "uvicorn": ("etq.mcp.serving", "etq.serve.connections", "etq.serve.running"),
-    "torch": ("etq.torch.operators", "etq.torch.reference", "etq.inspector.references"),
-    "executorch": ("etq.torch.reference", "etq.inspector.references"),
+    "torch": (
+        "etq.bench.execute",
+        "etq.bench.inputs",
+        "etq.bench.profiled",
+        "etq.torch.operators",
+        "etq.torch.reference",
+        "etq.inspector.references",
+    ),
+    "executorch": ("etq.bench.execute", "etq.torch.reference", "etq.inspector.references"),
+    "flatbuffers": ("etq.bench.execute",),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +61,15 @@ def trained(
     made = _Made(random.Random(seed), planted or Planted(), noise, has_device, has_modules)
     for step in range(steps):
         made.step(step, f"ProfilerStep#{step}" if has_steps else None, name)
+    return json.dumps({"schemaVersion": 1, "traceEvents": made.events}).encode()
+
+
+def served(seed: int, steps: Sequence[tuple[str, Planted]], *, noise: float = 0.01) -> bytes:
+    """A trace of a server: each step has an annotation of its name around its ops, and differences of its own."""
+    made = _Made(random.Random(seed), Planted(), noise, has_device=True, has_modules=False)
+    for number, (name, planted) in enumerate(steps):
+        made.planted = planted
+        made.step(number, None, name)
     return json.dumps({"schemaVersion": 1, "traceEvents": made.events}).encode()
 
 

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
 from etq.analysis.steps import steps_by_name, stored_steps
-from etq.errors import QueryError
+from etq.errors import EtqError, QueryError
 from etq.verdicts import words
 
 if TYPE_CHECKING:
+    from etq.verdicts.sequential import Standing
     from etq.warehouse.warehouse import Warehouse
 
 # The parts of a comparison, each with its view.
@@ -76,7 +77,7 @@ class Comparison:
         """Options are those of `compare_ops`; `step_name` is an annotation whose calls are the steps of traces.
 
         Without verdicts, what is slower or faster on other devices differs. Raises `EtqError` if a capture has no
-        such annotation.
+        such annotation, and if a phase is asked for as well.
         """
         self.warehouse = warehouse
         self.base = base
@@ -88,6 +89,8 @@ class Comparison:
         self._computed: dict[tuple[Any, ...], str] = {}
         self._reworded: set[str] = set()
         if step_name is not None:
+            if options.get("phase") is not None:
+                raise EtqError("the calls of an annotation have no phases: leave out --step-name or --phase")
             history = options.get("history")
             steps_by_name(warehouse, [base, new, *([] if history is None else [history])], step_name)
 
@@ -297,6 +300,34 @@ class Comparison:
     def _op_name(self) -> str:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
+
+    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, of_startup: bool = False) -> Standing:
+        """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
+
+        The option alpha of the comparison is the look's part of `alpha`, which is that of the whole benchmark: see
+        `etq.verdicts.sequential`. If `of_startup`, loading and first executes are waited for, too.
+        """
+        from etq.verdicts.sequential import Judged, standing
+
+        query = f"""
+            SELECT
+                level,
+                CASE level WHEN 'total' THEN 'total' || coalesce(' of ' || scope, '') ELSE {self.op_key()} END,
+                verdict, change, change_low, change_high, share, base_captures + new_captures
+            FROM {self._table(self.options)}
+            WHERE level = 'total' OR level = 'op' AND kind NOT IN ('annotation', 'device_annotation')
+            ORDER BY level = 'op', share DESC NULLS LAST, item
+        """
+        rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
+        if of_startup:
+            columns = "what, verdict, change_percent / 100, base_captures + new_captures"
+            rows += [
+                Judged("metric", what, verdict, change, None, None, None, captures)
+                for what, verdict, change, captures in self.rows("startup", columns)[1]
+            ]
+        level, min_effect = self.options["alpha"], self.options["min_effect"]
+        level = alpha if level is None else level
+        return standing(rows, measured, rounds, level=level, alpha=alpha, min_effect=min_effect)
 
     def slow_tails(self) -> list[tuple[str, str, float]]:
         """Return the totals whose slowest tenth of runs is slower or faster, with another verdict than the total

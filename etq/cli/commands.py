@@ -350,6 +350,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "trend": "trends",
         "regressions": "trends",
         "overview": "overview",
+        "bench": "bench",
         "plan": "plan",
     },
     "A warehouse": {

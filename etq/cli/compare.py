@@ -151,7 +151,7 @@ def compare(
     """Compare NEW with BASE: what is slower, and is it noise?
 
     Each side is a name, a selector (key=value,...) that may match many captures, or files: a file, a folder, or a
-    pattern in quotes. Several captures per side, measured alternately (etq plan), give the clearest result. Without
+    pattern in quotes. Several captures per side, measured alternately (etq bench), give the clearest result. Without
     --what, the 10 modules and ops that explain most of the difference are shown, or --limit of each. Of PyTorch traces
     of different devices, it shows first by op and inputs how long each side's kernels take, without a verdict unless
     --verdicts or --fail-on is given.
@@ -179,7 +179,7 @@ def compare(
         startup = find_worse_startup(comparison) if "startup" in fail_on else Worse()
         if what in (None, "all") and form in ("table", "markdown", "json"):
             worse = [*found.worse, *startup.worse]
-            text = _whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
+            text = whole(comparison, form, selection.get().limit or MOST, output is not None, worse)
             write_text(text, output, force=force, is_printable=form == "table")
         else:
             part = "ops" if what is None or what == "all" else what
@@ -249,7 +249,7 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def _whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str]) -> str:
+def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str]) -> str:
     """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse."""
     if form == "json":
         import json
@@ -404,6 +404,15 @@ class Worse:
     unstable: Sequence[str] = ()
     unclear: Sequence[str] = ()
     open: Sequence[str] = ()
+
+    def with_others(self, others: Worse) -> Worse:
+        """Return these and others."""
+        return Worse(
+            [*self.worse, *others.worse],
+            [*self.unstable, *others.unstable],
+            [*self.unclear, *others.unclear],
+            [*self.open, *others.open],
+        )
 
 
 def find_worse_startup(comparison: Comparison) -> Worse:

@@ -142,13 +142,13 @@ def _lines(captures: Sequence[str], db: str, read_options: FileOptions, style: T
                 at = kinds.index(link)
                 given: dict[str, Any] = {option: captures[at]}
                 read_options = replace(read_options, **given)
-                return _of_capture(captures[1 - at], db, read_options, style)
+                return lines_of_capture(captures[1 - at], db, read_options, style)
         return _of_two(captures[0], captures[1], db, read_options.etrecord, style)
     if kinds[0] in (RECORD, PROGRAM):
         return _of_link(captures[0], kinds[0], style)
     if kinds[0] == WAREHOUSE:
         return _of_warehouse(captures[0], style)
-    return _of_capture(captures[0], db, read_options, style)
+    return lines_of_capture(captures[0], db, read_options, style)
 
 
 def _holds_files(argument: str, db: str) -> bool:
@@ -173,7 +173,7 @@ def kind_of_argument(argument: str, db: str) -> str | None:
     return kind_of(argument)
 
 
-def _of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
+def lines_of_capture(capture: str, db: str, read_options: FileOptions, style: TerminalStyle) -> Iterator[str]:
     from etq.warehouse.focus import prepared_for
 
     with open_target(capture, db, read_options) as (warehouse, target):

@@ -59,6 +59,10 @@ class Progress:
         if not self._length or time.monotonic() - self._drawn_at >= _PAUSE:
             self._draw()
 
+    def relabel(self, label: str) -> None:
+        """Show another label from now on."""
+        self._label = label
+
     def clear(self) -> None:
         """Clear the terminal's line."""
         if self._length:

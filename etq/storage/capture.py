@@ -22,6 +22,7 @@ from etq.database.rollups import fill_rollups, is_pruned
 from etq.errors import WarehouseError
 from etq.ingest.arrow import Rows, batch, integers, texts
 from etq.ingest.registry import read_capture
+from etq.storage.given import check_given
 from etq.storage.inserting import insert, insert_captures, set_aside
 from etq.storage.large_file import LargeFile
 from etq.storage.linking import link, link_many
@@ -53,7 +54,7 @@ Links = Sequence[tuple[str, int]]
 class Options:
     """The options that a user sets for a file, and the annotations found for it; None where not set.
 
-    Raises `WarehouseError` for values that can't be.
+    Raises `WarehouseError` for values that can't be, `FormatError` for files that aren't what they are given as.
     """
 
     name: str | None = None
@@ -75,6 +76,13 @@ class Options:
             raise WarehouseError(f"no time scale {self.time_scale!r}; known are {', '.join(UNITS)}")
         if self.clock_bits not in (None, 32, 64):
             raise WarehouseError(f"a clock of {self.clock_bits} bits; known are 32 and 64")
+        for meant, sources in (
+            ("a debug buffer", () if self.debug_buffer is None else (self.debug_buffer,)),
+            ("a file of metrics", self.metrics),
+            ("a graph capture", self.graph_captures),
+        ):
+            for source in sources:
+                check_given(source, meant)
 
     @property
     def recorded(self) -> list[tuple[bytes | mmap | LargeFile, str]]:

@@ -26,8 +26,12 @@ def link(
     """Link a capture to a record or program, by the column of `captures` that has its key.
 
     Infers the methods of its runs, and finds the nodes of its events. A record or program that doesn't fit is linked
-    too, with a finding; if it `must_fit` some block of events, raises `WarehouseError`. The caller holds a transaction.
+    too, with a finding; if it `must_fit` some block of events, raises `WarehouseError`, as for a PyTorch trace, which
+    has neither. The caller holds a transaction.
     """
+    query = "SELECT name FROM captures WHERE capture_id = ? AND format = 'torch_trace'"
+    for (name,) in connection.execute(query, [capture_id]).fetchall():
+        raise WarehouseError(f"{name} is a PyTorch trace, which has no record or program: link an ETDump")
     link_many(connection, [capture_id], column, key)
     if must_fit:
         _check_fits(connection, capture_id, column)
@@ -52,8 +56,13 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
     """Link captures as `link` does, except for their rollups, which the caller fills.
 
     The results depend only on the signatures, so they are computed once for all captures with the same signatures.
+    PyTorch traces among them are left out.
     """
-    keys = {"keys": list(capture_ids)}
+    query = f"SELECT capture_id FROM captures WHERE capture_id IN {_KEYS} AND format <> 'torch_trace' ORDER BY ALL"
+    capture_ids = [key for (key,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
+    if not capture_ids:
+        return
+    keys = {"keys": capture_ids}
     connection.execute(f"UPDATE captures SET {column} = $key WHERE capture_id IN {_KEYS}", {"key": key, **keys})
     for table in FOUND:
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)

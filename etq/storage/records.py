@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from etq.ingest.etrecord.reader import read_etrecord
 from etq.storage.capture import store_once
+from etq.storage.given import check_given
 from etq.storage.sources import Source
 
 
@@ -22,6 +23,7 @@ class ReadRecord:
 
 def read_record(source: Source) -> ReadRecord:
     """Read an ETRecord before the database for it exists. Raises `FormatError` as `read_etrecord` does."""
+    check_given(source, "an ETRecord")
     source.start_hashing()
     return ReadRecord(source, [*read_etrecord(source.content, source.uri)])
 
@@ -33,6 +35,7 @@ def store_read(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> tup
 
 def store_record(connection: duckdb.DuckDBPyConnection, source: Source, name: str | None) -> tuple[int, bool]:
     """Read and store an ETRecord; see `store_once`."""
+    check_given(source, "an ETRecord")
     return store_once(connection, "records", source, name, read_etrecord(source.content, source.uri))
 
 
@@ -40,4 +43,5 @@ def store_program(connection: duckdb.DuckDBPyConnection, source: Source, name: s
     """Read and store a program; see `store_once`."""
     from etq.ingest.program.reader import read_program
 
+    check_given(source, "a program")
     return store_once(connection, "programs", source, name, read_program(source.content, source.uri))

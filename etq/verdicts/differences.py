@@ -149,7 +149,7 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[i
         test = _hodges_lehmann(values, is_new[np.isfinite(logs[at])], found.per_capture[at])
         test.base_ticks, test.new_ticks, test.resolution = float(bases[at]), float(news[at]), float(resolutions[at])
         test.share = test.base_ticks / total if total else None
-        test.weight = min(0.01, max(0.0005, 0.01 if test.share is None else test.share))
+        test.weight = weight_of(test.share)
         if is_coarse[at]:
             test.is_below_resolution = abs(test.new_ticks - test.base_ticks) <= test.resolution
             if test.low is not None and test.high is not None:
@@ -160,6 +160,11 @@ def tests(samples: Samples, factors: Numbers, used: Flags, level: str) -> dict[i
         tested[int(rows[at])] = test
     _correct(tested, samples.items)
     return tested
+
+
+def weight_of(share: float | None) -> float:
+    """Return the weight of an op of this share of the total among the tests of all ops: less than all below 1 %."""
+    return min(0.01, max(0.0005, 0.01 if share is None else share))
 
 
 def _totals(samples: Samples, columns: npt.NDArray[np.intp]) -> dict[str | None, float]:

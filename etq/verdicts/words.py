@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 SLOWER, FASTER, SAME, OPEN = "slower", "faster", "~", "not decided"
 POSSIBLY = "possibly "
@@ -74,7 +75,7 @@ TWO_CLOCKS = "one side counts cycles and the other time: only shares are compara
 SPREAD = "intervals are the spread of the captures, without that change"
 MACHINE = "change of the machine cannot be separated from one of the program"
 ORDER_UNKNOWN = f"not all captures have a time of measurement (etq ingest --captured-at): a {MACHINE}; {SPREAD}"
-APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq plan)"
+APART = f"the sides were measured at different times: a {MACHINE}; {SPREAD}; interleave them (etq bench)"
 MORE_THAN_100 = "it would take more than 100 captures per side to show a difference of this size"
 
 
@@ -231,7 +232,7 @@ def one_trace(base: int, new: int) -> str:
 
 def few_captures(base: int, new: int) -> str:
     """That a side has too few captures."""
-    return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq plan)"
+    return f"{base} in base, {new} in new: take at least 3 per side, better 5 to 10 (etq bench)"
 
 
 def disturbed(side: str, off: float, has_factor: bool, is_on_devices: bool, *, is_left_out: bool) -> str:
@@ -285,6 +286,44 @@ def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
         "which of them the program changed; the first is taken for the common shift: see the total, and "
         f"{again(is_interleaved)}"
     )
+
+
+def rounds(count: int) -> str:
+    """So many rounds of a benchmark."""
+    return f"{count} round{'' if count == 1 else 's'}"
+
+
+def _more(count: int | None, is_beyond: bool) -> str:
+    """How many more rounds are likely needed; None if more than 100 in all."""
+    if count is None:
+        return "it likely takes more than 100 rounds"
+    return f"likely {rounds(count)} more{', beyond the last one' if is_beyond else ''}"
+
+
+def decided(round: int) -> str:
+    """That a benchmark has measured enough."""
+    return f"decided after {rounds(round)}"
+
+
+def still_open(round: int, items: Sequence[str], more: int | None, is_beyond: bool) -> str:
+    """What isn't decided after a round."""
+    named = ", ".join(items[:3]) + (f" and {len(items) - 3} more" if len(items) > 3 else "")
+    return f"not decided after {rounds(round)}: {named}; {_more(more, is_beyond)}"
+
+
+def no_precision(round: int) -> str:
+    """That one program has too few captures for an interval."""
+    return f"{rounds(round)} measured; an interval takes 3"
+
+
+def precise(round: int, half: float) -> str:
+    """That the latency of one program is known."""
+    return f"known to ±{100 * half:.2g} % after {rounds(round)}"
+
+
+def imprecise(half: float, width: float, more: int | None, is_beyond: bool) -> str:
+    """That the latency of one program is not known well enough."""
+    return f"known to ±{100 * half:.2g} %, not ±{100 * width:.2g} %; {_more(more, is_beyond)}"
 
 
 def _length(ticks: float) -> str:

@@ -59,6 +59,7 @@ def open_ephemeral(
     try:
         from etq.storage.capture import Options
         from etq.storage.ephemeral import load_ephemeral
+        from etq.storage.given import check_captures, check_takes
         from etq.storage.sources import source_of, traces_of
 
         buffer = None if debug_buffer is None else source_of(debug_buffer)
@@ -69,7 +70,10 @@ def open_ephemeral(
             keep_values=True,
             graph_captures=traces_of(graph_captures),
         )
-        rows = load_ephemeral(database, source_of(source), options)
+        file = source_of(source)
+        check_takes(file, ETRecord=etrecord, program=program, debug_buffer=debug_buffer)
+        check_captures(file, options.graph_captures)
+        rows = load_ephemeral(database, file, options)
     finally:
         connection = creation.result()
     loaded.complete(connection, rows)

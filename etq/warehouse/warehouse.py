@@ -369,6 +369,7 @@ class Warehouse(Views):
         # Imported here, as queries don't need the modules that read files.
         from etq.annotations.discovery import discover, labels_of_git
         from etq.storage.capture import Options, store
+        from etq.storage.given import check_captures, check_takes
         from etq.storage.records import store_program, store_record
         from etq.storage.sources import source_of, traces_of
 
@@ -390,6 +391,8 @@ class Warehouse(Views):
         program, record = (None if each is None else source_of(each) for each in (pte, etrecord))
 
         def stored(file: Source) -> tuple[int, bool]:
+            check_takes(file, ETRecord=etrecord, program=pte, debug_buffer=debug_buffer)
+            check_captures(file, options.graph_captures)
             links = []
             if program is not None:
                 links.append(("program_id", store_program(self.connection, program, None)[0]))

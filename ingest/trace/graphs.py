@@ -69,6 +69,7 @@ class _Match(NamedTuple):
     score: float
     has_modules: bool
     unsure_inputs: frozenset[int]
+    others: int = 0  # launches of kernels that had other blocks or threads when they were recorded
 
 
 def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, recorders: Sequence[Recorder]) -> None:
@@ -81,7 +82,7 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
     templates: dict[tuple[object, ...], Template] = {}
     added = Added(len(slices.at), 1 + max(int(slices.at.max()), *(at for at, _, _ in columns.memory), 0))
     reports: Counter[tuple[float, int, int, str]] = Counter()
-    outside = 0
+    outside = others = 0
     arguments: dict[int, ArgumentsOf] = defaultdict(lambda: ArgumentsOf([], [], []))
     for graph in graphs:
         key = (graph.names, graph.shapes, graph.streams, graph.is_ordered, graph.size)
@@ -100,9 +101,16 @@ def add_recorded(columns: TraceColumns, slices: Slices, entries: Entries, record
         if key not in templates:
             templates[key] = _template(match)
         outside += known - int((templates[key].owner != NONE).sum())
+        others += match.others
         first = added.add(slices, graph.call, graph.work, match.recorder.slices, templates[key])
         _add_details(columns, match, templates[key], first, int(slices.run[graph.call]), arguments)
     _report(columns, reports, outside)
+    if others:
+        what = (
+            f"{others} of the events that are matched had other blocks or threads when they were recorded, as in "
+            "another batch or model: the inputs of their ops are left out"
+        )
+        columns.find("graph of other sizes", what)
     slices.extend(columns, added)
     slices.arguments = [(each.entries, arguments[id(each)]) for each in recorders if id(each) in arguments]
 
@@ -132,6 +140,11 @@ def _report(columns: TraceColumns, reports: Counter[tuple[float, int, int, str]]
     launched = f"{events} events in {_plural(sum(reports.values()), 'launch', 'es')} of graphs"
     alone = f", {outside} of them outside of ops and modules" if outside else ""
     what = f"{known} of {launched} are matched to launches that were recorded (score {known / events:.2f}){alone}"
+    if not known:
+        what = (
+            f"none of {launched} is matched: the captures that are given are of another model or another process, or "
+            "were recorded when no graph was captured"
+        )
     columns.find("graph capture", what)
     poor = sorted((report, times) for report, times in reports.items() if report[1] < _GOOD_SCORE * report[2])
     for (score, few, many, label), times in poor[:_LISTED]:
@@ -221,7 +234,7 @@ def _match(slices: Slices, graph: _Graph, recorders: Sequence[Recorder]) -> _Mat
     shortest = min(len(recording.launches) for _, recording, _ in best)
     (recorder, recording, launches), *others = (each for each in best if len(each[1].launches) == shortest)
     match = _Match(recorder, recording, launches, least[0] / len(graph.work), True, frozenset())
-    return _agreed(match, others)
+    return _of_other_sizes(_agreed(match, others), graph)
 
 
 def _candidates(graph: _Graph, recorders: Sequence[Recorder]) -> list[tuple[Recorder, Recording, int]]:
@@ -303,6 +316,25 @@ def _agreed(match: _Match, others: Sequence[_Fit]) -> _Match:
             pairs = zip(ops, other_ops, strict=True)
             unsure.update(op for op, same in pairs if match.recorder.inputs_of(op) != recorder.inputs_of(same))
     return match._replace(launches=launches, has_modules=has_modules, unsure_inputs=frozenset(unsure))
+
+
+def _of_other_sizes(match: _Match, graph: _Graph) -> _Match:
+    """Return a match without the inputs of ops whose kernels had other blocks or threads when they were recorded.
+
+    If none has the same, they are taken to be written in other ways.
+    """
+    recorded = dict(zip(match.recording.launches.tolist(), match.recording.shapes, strict=True))
+    pairs = [
+        (launch, shape == recorded[launch])
+        for launch, shape in zip(match.launches.tolist(), graph.shapes, strict=True)
+        if launch != NONE and shape is not None and recorded[launch] is not None
+    ]
+    others = [launch for launch, is_same in pairs if not is_same]
+    if len(others) == len(pairs):
+        return match
+    paths = (match.recorder.path_of(launch, match.recording.since) for launch in others)
+    unsure = {op for path in paths for op in match.recorder.ops_of(path)}
+    return match._replace(unsure_inputs=match.unsure_inputs | unsure, others=len(others))
 
 
 def _template(match: _Match) -> Template:

@@ -4,9 +4,9 @@
 -- record; else by name and order, see `etq.verdicts.alignment`; of traces by kind and
 -- name. The runs of a trace are its steps; times on devices are a comparison of their
 -- own, as they have another clock. If each side is one trace, and the history has fewer
--- than 10, the samples are its steps, at most 30: they share the state of the machine,
--- so they don't show how much other traces would differ. A capture without times has one
--- sample, of level none.
+-- than 10, the samples are its steps, at most 30 of those of the phase: they share the
+-- state of the machine, so they don't show how much other traces would differ. A capture
+-- without times has one sample, of level none.
 CREATE MACRO _comparison_samples(
     base, new, quantile, phase, history, allow_mismatch
 ) AS TABLE
@@ -35,9 +35,13 @@ checked AS MATERIALIZED (
                 END
                 || CASE WHEN bool_and(f.is_trace) OVER in_side THEN ' step'
                     ELSE ' execute' END
-                || coalesce(' of phase ' || phase, '')
-                || ' to compare: only ETDumps and prof_results with Method::execute '
-                || 'events, and PyTorch traces with events of the host, can be compared'
+                || coalesce(
+                    ' of phase ' || phase || ' to compare: steps of vLLM and SGLang '
+                    || 'have phases, other runs those set with etq phase',
+                    ' to compare: only ETDumps and prof_results with Method::execute '
+                    || 'events, and PyTorch traces with events of the host, can be '
+                    || 'compared'
+                )
             )
             ELSE f.has_times
         END AS is_measured
@@ -47,8 +51,7 @@ checked AS MATERIALIZED (
 sides AS MATERIALIZED (
     SELECT
         s.*,
-        phase IS NULL
-        AND s.is_trace
+        s.is_trace
         AND count(*) FILTER (WHERE s.side = 'base') OVER () = 1
         AND count(*) FILTER (WHERE s.side = 'new') OVER () = 1
         AND count(*) FILTER (WHERE s.side = 'history') OVER () < 10 AS is_by_step,
@@ -71,9 +74,10 @@ sides AS MATERIALIZED (
             WHEN s.is_trace THEN CASE
                 WHEN min(s.scope) OVER () < max(s.scope) OVER () THEN error(
                     'the traces have different steps, ' || min(s.scope) OVER ()
-                    || ' and ' || max(s.scope) OVER () || ' (Trace: no profiler '
-                    || 'steps): compare the calls of an annotation that all of them '
-                    || 'have, with --step-name NAME'
+                    || ' and ' || max(s.scope) OVER () || ' (ProfilerStep: those of '
+                    || 'the profiler; ServingStep: of vLLM or SGLang; Trace: none): '
+                    || 'compare the calls of an annotation that all of them have, '
+                    || 'with --step-name NAME'
                 )
                 ELSE true
             END
@@ -135,6 +139,24 @@ aligned AS (
         recursive := true
     )
 ),
+-- The samples of the steps of one phase: spread over them as others are over all.
+sampled AS (
+    SELECT n.capture_id, n.run_index
+    FROM (
+        SELECT
+            t.capture_id,
+            t.run_index,
+            row_number() OVER (PARTITION BY t.capture_id ORDER BY t.run_index) AS place,
+            count(*) OVER (PARTITION BY t.capture_id) AS steps
+        FROM step_times AS t
+        JOIN runs AS r ON r.capture_id = t.capture_id AND r.run_index = t.run_index
+        WHERE phase IS NOT NULL
+            AND r.phase = phase
+            AND t.kind = 'framework'
+            AND t.capture_id IN (SELECT d.capture_id FROM sides AS d)
+    ) AS n
+    WHERE _is_sampled_step(n.place, n.steps)
+),
 times AS (
     SELECT
         o.capture_id, 0 AS step, CASE o.op_index WHEN 0 THEN 'total' ELSE 'op' END
@@ -168,7 +190,8 @@ times AS (
         CASE WHEN t.kind NOT IN ('module', 'device_module') THEN t.calls::DOUBLE END,
         t.ticks, NULL
     FROM step_times AS t
-    WHERE t.is_sample
+    LEFT JOIN sampled AS m USING (capture_id, run_index)
+    WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
 )
 SELECT
     (

@@ -20,7 +20,8 @@ ranges AS (
         median(m.value) FILTER (WHERE s.side = 'new') AS new_middle
     FROM sides AS s
     JOIN metrics AS m USING (capture_id)
-    WHERE m.better IS NULL
+    -- What was after a capture may be its own doing.
+    WHERE m.better IS NULL AND NOT ends_with(m.name, '_after')
     GROUP BY m.name
 ),
 governors AS (

@@ -13,7 +13,9 @@ FROM (
         (['aten.baddbmm'], 'bias self mat2'),
         (['aten.addmm', 'aten._addmm_activation', 'aten.addmv'], 'bias self mat2'),
         (['aten.mv', 'aten.dot', 'aten.matmul'], 'self mat2'),
-        (['aten.linear'], 'self weight bias'),
+        (['aten.linear', 'vllm.rocm_unquantized_gemm'], 'self weight bias'),
+        (['_rocm_C.wvSplitK', '_rocm_C.LLMM1'], 'weight self bias'),
+        (['_C.awq_gemm'], 'self mat2 scales zeros'),
         (['aten._grouped_mm'], 'self mat2 offs bias dtype'),
         (
             ['aten._scaled_grouped_mm'],
@@ -22,7 +24,17 @@ FROM (
         (['aten._scaled_mm'], 'self mat2 scale_a scale_b bias scale_result dtype'),
         (['_C.cutlass_scaled_mm'], 'out self mat2 scale_a scale_b bias'),
         (
-            ['vllm.inplace_fused_experts', 'vllm.outplace_fused_experts'],
+            [
+                'sgl_kernel.fp8_scaled_mm', 'sgl_kernel.int8_scaled_mm',
+                'sgl_kernel.fp8_blockwise_scaled_mm'
+            ],
+            'self mat2 scale_a scale_b dtype bias'
+        ),
+        (
+            [
+                'vllm.inplace_fused_experts', 'vllm.outplace_fused_experts',
+                'sglang.inplace_fused_experts', 'sglang.outplace_fused_experts'
+            ],
             'self w1 w2 topk_weights topk_ids'
         ),
         (
@@ -132,13 +144,57 @@ FROM (
         (['aten.clamp'], 'self min max'),
         (['aten.gelu'], 'self approximate'),
         (['aten.gelu_backward'], 'gradient self approximate'),
-        (['_C.silu_and_mul', '_C.static_scaled_fp8_quant'], 'out self'),
+        (
+            [
+                '_C.silu_and_mul', '_C.mul_and_silu', '_C.gelu_and_mul',
+                '_C.gelu_tanh_and_mul', '_C.gelu_quick', '_C.gelu_new',
+                '_C.swigluoai_and_mul', 'sgl_kernel.silu_and_mul',
+                'sgl_kernel.gelu_and_mul', 'sgl_kernel.gelu_tanh_and_mul',
+                'flashinfer.silu_and_mul', 'flashinfer.gelu_and_mul',
+                'flashinfer.gelu_tanh_and_mul', '_C.static_scaled_fp8_quant',
+                '_C.dynamic_scaled_fp8_quant', '_C.dynamic_per_token_scaled_fp8_quant'
+            ],
+            'out self'
+        ),
+        (
+            [
+                'sgl_kernel.sgl_per_token_quant_fp8',
+                'sgl_kernel.sgl_per_token_group_quant_fp8'
+            ],
+            'self out'
+        ),
+        (['_C.rotary_embedding'], 'positions query key head_size table'),
+        (
+            [
+                '_C_cache_ops.reshape_and_cache', '_C_cache_ops.reshape_and_cache_flash'
+            ],
+            'key value key_cache value_cache slots'
+        ),
+        (['_C_cache_ops.concat_and_cache_mla'], 'key value key_cache slots'),
+        (['_moe_C.topk_softmax'], 'out indices rows self'),
+        (['sgl_kernel.topk_softmax'], 'out indices self'),
+        (['_moe_C.moe_sum'], 'self out'),
         (['aten._softmax', 'aten._log_softmax'], 'self dim half_to_float'),
         (['aten.native_layer_norm'], 'self normalized_shape weight bias'),
         (['aten.native_group_norm'], 'self weight bias N C HxW group'),
         (['aten._fused_rms_norm', 'aten.rms_norm'], 'self normalized_shape weight'),
-        (['_C.rms_norm'], 'out self weight'),
-        (['_C.fused_add_rms_norm'], 'self residual weight'),
+        (
+            [
+                '_C.rms_norm', 'sgl_kernel.rmsnorm', 'sgl_kernel.gemma_rmsnorm',
+                'flashinfer.rmsnorm', 'flashinfer.gemma_rmsnorm',
+                '_C.rms_norm_static_fp8_quant'
+            ],
+            'out self weight'
+        ),
+        (
+            [
+                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm',
+                'sgl_kernel.gemma_fused_add_rmsnorm', 'flashinfer.fused_add_rmsnorm',
+                'flashinfer.gemma_fused_add_rmsnorm'
+            ],
+            'self residual weight'
+        ),
+        (['_C.fused_add_rms_norm_static_fp8_quant'], 'out self residual weight'),
         (
             [
                 'aten.native_batch_norm', 'aten.cudnn_batch_norm',
@@ -187,7 +243,9 @@ FROM (
         (['aten.norm', 'aten.linalg_vector_norm'], 'self order dim'),
         (['aten.mse_loss'], 'self target reduction'),
         (['aten.copy_'], '!self source'),
-        (['aten.cat', 'aten.stack'], 'tensors dim'),
+        (['aten.cat', 'aten.stack'], 'tensors dim out'),
+        (['aten._foreach_copy'], '!self source'),
+        (['aten._foreach_norm'], 'tensors order dtype'),
         (['aten.embedding'], 'weight indices'),
         (['aten.gather', 'aten.index_select'], 'self dim indices')
 ) AS k (ops, names);

@@ -14,7 +14,67 @@ CREATE MACRO _bytes_of_traced_type(dtype) AS (
             'c10::complex<float>'
         ) THEN 8
         WHEN dtype = 'c10::complex<double>' THEN 16
+        WHEN starts_with(dtype, 'OpaqueType<')
+            THEN regexp_extract(dtype, '\d+')::BIGINT
     END
+);
+
+-- The kind of a type of a trace, in hundreds, and the bytes of an element.
+CREATE MACRO _rank_of_traced_type(dtype) AS (
+    _bytes_of_traced_type(dtype) + CASE
+        WHEN dtype = 'bool' THEN 0
+        WHEN contains(dtype, 'complex') THEN 300
+        WHEN dtype IN ('float', 'double') OR starts_with(dtype, 'c10::') THEN 200
+        ELSE 100
+    END
+);
+
+-- The types of the lists of tensors that an op takes, the first and those of others, by
+-- the kernel that it launched: traces don't write them, but these kernels are named
+-- after them, as all tensors of a list have one type: those that concatenate, which
+-- know only the bytes of an element, and those of _foreach ops. NULL for other kernels.
+CREATE MACRO _listed_types(kernel) AS (
+    CASE
+        WHEN contains(kernel, 'CatArrayBatchedCopy') THEN [
+            regexp_replace(
+                regexp_extract(
+                    kernel, 'CatArrayBatchedCopy\w*<([^,<>]*(<[^<>]*>)?)', 1
+                ),
+                '^.*::(OpaqueType<\d+).*$', '\1>'
+            )
+        ]
+        WHEN contains(kernel, 'multi_tensor_apply_kernel<') THEN [
+            regexp_extract(kernel, 'Functor<([^,<>]*(<[^<>]*>)?)', 1),
+            CASE
+                WHEN contains(kernel, 'CopyFunctor<') THEN regexp_extract(
+                    kernel,
+                    'CopyFunctor<[^,<>]*(<[^<>]*>)?, ([^,<>]*(<[^<>]*>)?)',
+                    2
+                )
+                ELSE regexp_extract(kernel, 'Functor<([^,<>]*(<[^<>]*>)?)', 1)
+            END
+        ]
+    END
+);
+
+-- One tensor that an op of a trace takes. They sort by their places.
+CREATE MACRO _traced_tensor(
+    place,  -- of the argument, from 1
+    part,  -- in the list, from 1; 0 without a list
+    name, sizes, strides, value, dtype
+) AS (
+    {
+        'place': place,
+        'part': part,
+        'name': ltrim(name, '!'),
+        'is_read': coalesce(name <> 'out' AND name[1] <> '!', true),
+        'sizes': sizes,
+        'strides': strides,
+        'value': value,
+        'type': dtype,
+        'bytes': _bytes_of_traced_type(dtype),
+        'rank': _rank_of_traced_type(dtype)
+    }
 );
 
 -- The values of an argument that is a number or a list of numbers; NULL where not
@@ -48,7 +108,11 @@ CREATE MACRO _short_type(dtype) AS (
         WHEN 'unsigned char' THEN 'u8'
         WHEN 'c10::complex<float>' THEN 'c64'
         WHEN 'c10::complex<double>' THEN 'c128'
-        ELSE lower(replace(replace(dtype, 'c10::', ''), 'Float', 'f'))
+        ELSE CASE
+            WHEN starts_with(dtype, 'OpaqueType<')
+                THEN 8 * _bytes_of_traced_type(dtype) || 'bit'
+            ELSE lower(replace(replace(dtype, 'c10::', ''), 'Float', 'f'))
+        END
     END
 );
 
@@ -72,15 +136,16 @@ CREATE MACRO _promoted_bytes(tensors) AS (
 );
 
 -- The arguments of one call of an op of a trace, of which costs are computed: `named`
--- by name, `tensors` as they stand.
+-- by name, `tensors` as they stand, those of lists one by one.
 CREATE MACRO _call_arguments(
-    calls  -- rows of call, op, shapes, dtypes, strides and inputs, as a list
+    calls  -- rows of call, op, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
 WITH
 given AS (
     SELECT
         g.held.call,
         g.held.op,
+        g.held.listed AS types,
         n.names,
         try(from_json(g.held.shapes, '["JSON"]')) AS shapes,
         try(from_json(g.held.dtypes, '["VARCHAR"]')) AS dtypes,
@@ -96,26 +161,23 @@ read AS (
         g.dtypes IS NOT NULL AS has_types,
         list_transform(
             g.shapes,
-            lambda shape, place: {
-                'name': ltrim(g.names[place], '!'),
-                'is_read': coalesce(
-                    g.names[place] <> 'out' AND g.names[place][1] <> '!', true
-                ),
-                'sizes': try_cast(shape AS BIGINT[]),
-                'strides': try_cast(g.strides[place] AS BIGINT[]),
-                'lists': try_cast(shape AS BIGINT[][]),
-                'value': nullif(g.inputs[place], ''),
-                'type': g.dtypes[place],
-                'bytes': _bytes_of_traced_type(g.dtypes[place]),
-                'rank': _bytes_of_traced_type(g.dtypes[place]) + CASE
-                    WHEN g.dtypes[place] = 'bool' THEN 0
-                    WHEN contains(g.dtypes[place], 'complex') THEN 300
-                    WHEN g.dtypes[place] IN ('float', 'double')
-                        OR starts_with(g.dtypes[place], 'c10::') THEN 200
-                    ELSE 100
-                END
-            }
-        ) AS arguments
+            lambda shape, place: _traced_tensor(
+                place, 0, g.names[place], try_cast(shape AS BIGINT[]),
+                try_cast(g.strides[place] AS BIGINT[]), nullif(g.inputs[place], ''),
+                g.dtypes[place]
+            )
+        ) AS arguments,
+        list_filter(
+            list_transform(g.shapes, lambda shape, place: {
+                'place': place,
+                'name': g.names[place],
+                'sizes': try_cast(shape AS BIGINT[][]),
+                'strides': try_cast(g.strides[place] AS BIGINT[][]),
+                'is_typed': g.dtypes[place] = 'TensorList'
+            }),
+            lambda a: a.is_typed OR len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
+        ) AS lists,
+        g.types
     FROM given AS g
 ),
 parted AS (
@@ -127,10 +189,17 @@ parted AS (
                 WHEN r.has_types THEN a.bytes IS NOT NULL
                 ELSE len(a.sizes) > 0 AND a.sizes[1] IS NOT NULL
             END
-        ) AS tensors,
-        list_filter(
-            r.arguments, lambda a: len(a.lists) > 0 AND a.lists[1] IS NOT NULL
-        )[1].lists AS listed,
+        ) AS singles,
+        flatten(list_transform(
+            r.lists,
+            lambda a, number: list_transform(
+                a.sizes,
+                lambda sizes, part: _traced_tensor(
+                    a.place, part, a.name, sizes, a.strides[part], NULL,
+                    r.types[least(number, len(r.types))]
+                )
+            )
+        )) AS listed,
         map_from_entries(list_transform(
             r.arguments, lambda a, place: (coalesce(a.name, place::VARCHAR), a)
         )) AS named
@@ -139,8 +208,15 @@ parted AS (
 firsts AS (
     SELECT
         p.*,
-        list_filter(p.tensors, lambda t: t.name IS DISTINCT FROM 'out')[1]
-            AS first_tensor
+        list_filter(p.singles, lambda t: t.name IS DISTINCT FROM 'out')[1]
+            AS first_single,
+        first_single['place'] AS first_place,
+        coalesce(p.lists[1].place < first_place, len(p.lists) > 0)
+            AS is_of_lists,
+        -- Where lists aren't written, all of them look empty.
+        CASE WHEN len(p.listed) > 0 THEN
+            list_filter(p.listed, lambda t: t.place = p.lists[1].place)
+        END AS first_list
     FROM parted AS p
 )
 SELECT
@@ -148,9 +224,18 @@ SELECT
     f.op,
     f.has_types,
     f.named,
-    f.tensors,
+    CASE
+        WHEN len(f.lists) = 0 THEN f.singles
+        ELSE list_sort(f.singles || f.listed)
+    END AS tensors,
     f.listed,
-    f.first_tensor,
+    f.is_of_lists,
+    f.first_list,
+    CASE WHEN f.is_of_lists THEN f.first_list[1] ELSE f.first_single END
+        AS first_tensor,
     len(f.arguments) AS given,
-    coalesce(f.named['query'], f.named['self'], f.first_tensor) AS main
+    CASE
+        WHEN f.is_of_lists THEN f.first_list[1]
+        ELSE coalesce(f.named['query'], f.named['self'], f.first_single)
+    END AS main
 FROM firsts AS f;

@@ -44,11 +44,17 @@ CREATE MACRO _call_flops(
                 ELSE 1
             END
         WHEN 'packed product' THEN 2 * s.output_elements * s.input_sizes[-1]
-        WHEN 'experts' THEN
-            2e0 * s.input_sizes[1] * s.named['topk_ids'].sizes[-1] * (
-                _elements(s.named['w1'].sizes[2:])
-                + _elements(s.named['w2'].sizes[2:])
-            )
+        WHEN 'experts' THEN CASE
+            WHEN s.named['w1'].sizes[-1] = s.input_sizes[-1] THEN
+                2e0 * s.input_sizes[1] * s.named['topk_ids'].sizes[-1] * (
+                    _elements(s.named['w1'].sizes[2:])
+                    + _elements(s.named['w2'].sizes[2:])
+                )
+        END
+        WHEN 'gating' THEN (f.per_input + s.output_sizes[-1]) * s.input_elements
+        WHEN 'rotation' THEN f.per_input * (
+            _rotated_elements(s, 'query') + _rotated_elements(s, 'key')
+        )
         WHEN 'convolution backward' THEN
             2 * _elements(CASE
                 WHEN s.is_transposed THEN s.input_sizes ELSE s.gradient_sizes
@@ -77,6 +83,34 @@ CREATE MACRO _call_flops(
     END
 );
 
+-- The elements of queries or keys that are rotated: of each head as many as a row of
+-- the table has; 0 if there are no keys.
+CREATE MACRO _rotated_elements(
+    s,  -- row of `_call_shapes`
+    argument
+) AS (
+    CASE
+        WHEN len(s.named[argument].sizes) = 0 THEN 0e0
+        ELSE _elements(s.named[argument].sizes) * s.named['table'].sizes[-1]
+            / try_cast(s.named['head_size'].value AS BIGINT)
+    END
+);
+
+-- The elements of keys or values that are copied into a cache: those of each slot.
+-- NULL for a cache of both whose rows have more, such as scales.
+CREATE MACRO _cached_elements(
+    s,  -- row of `_call_shapes`
+    argument
+) AS (
+    CASE
+        WHEN s.named['value_cache'] IS NOT NULL
+            OR s.named['key_cache'].sizes[-1]
+                = s.named['key'].sizes[-1] + s.named['value'].sizes[-1]
+            THEN _elements(s.named['slots'].sizes)
+                * _elements(s.named[argument].sizes[2:])
+    END
+);
+
 -- The sum of numbers; NULL if one isn't known.
 CREATE MACRO _whole_sum(numbers) AS (
     CASE
@@ -98,8 +132,8 @@ CREATE MACRO _written_bytes(
     s  -- row of `_call_shapes`
 ) AS (
     CASE
-        WHEN s.named['out'] IS NOT NULL
-            THEN s.named['out'].bytes
+        WHEN s.named['out'] IS NOT NULL THEN s.named['out'].bytes
+            + CASE f.writes WHEN 'out, first' THEN s.first_tensor.bytes ELSE 0 END
         WHEN s.named['dtype'].value IS NOT NULL
             THEN _bytes_of_type_number(s.named['dtype'].value)
         WHEN s.named['half_to_float'].value = 'True' THEN 4
@@ -142,7 +176,7 @@ CREATE MACRO _statistics(
 
 -- The cost of one call of an op of a trace by its arguments.
 CREATE MACRO _call_costs(
-    calls  -- rows of call, op, shapes, dtypes, strides and inputs, as a list
+    calls  -- as of `_call_arguments`
 ) AS TABLE
 WITH
 shaped AS MATERIALIZED (FROM _call_shapes(calls)),
@@ -167,9 +201,17 @@ written AS (
             ),
             ' '
         ) AS inputs,
-        s.listed,
+        list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true)
+            AS has_untyped,
         _call_flops(f, s) AS flops,
         CASE
+            WHEN f.moves = 'rotated' THEN
+                (_rotated_elements(s, 'query') + _rotated_elements(s, 'key'))
+                * s.named['query'].bytes
+            WHEN f.moves = 'slots' THEN
+                _cached_elements(s, 'key') * s.named['key_cache'].bytes
+                + _cached_elements(s, 'value')
+                    * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
             WHEN f.sizes <> 'gradients' THEN t.bytes
             -- The gradients have the sizes and types of what they are of.
             WHEN s.op = 'aten.convolution_backward' THEN
@@ -202,11 +244,21 @@ written AS (
         END AS bytes_written,
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0
-            WHEN s.listed IS NOT NULL THEN NULL
             WHEN f.moves = 'all'
                 THEN _bytes_of_tensors(list_filter(s.tensors, lambda t: t.is_read))
             WHEN f.moves = 'chosen'
                 THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
+            WHEN f.moves = 'rotated' THEN
+                (_rotated_elements(s, 'query') + _rotated_elements(s, 'key'))
+                * s.named['query'].bytes
+                + _elements(s.named['positions'].sizes) * (
+                    s.named['positions'].bytes
+                    + s.named['table'].sizes[-1] * s.named['table'].bytes
+                )
+            WHEN f.moves = 'slots' THEN
+                _cached_elements(s, 'key') * s.named['key'].bytes
+                + _cached_elements(s, 'value') * s.named['value'].bytes
+                + _elements(s.named['slots'].sizes) * s.named['slots'].bytes
         END AS bytes_read
     FROM shaped AS s
     LEFT JOIN cost_formulas AS f ON f.op = s.op
@@ -222,13 +274,20 @@ SELECT
         AS bytes_written,
     CASE
         WHEN w.counts IS NULL THEN 'no formula for ' || w.op
+        WHEN w.counts = 'unwritten lengths'
+            THEN 'the lengths of its sequences are not written'
+        WHEN w.counts = 'unwritten weights'
+            THEN 'the weights of its experts are not written'
+        WHEN w.flops IS NULL AND w.moves = 'experts'
+            THEN 'the weights of its experts are packed'
         WHEN w.flops IS NULL THEN 'an argument that its formula needs is not written'
         WHEN w.flops > 9e18 THEN 'too many to be true'
         WHEN w.bytes_read + w.bytes_written IS NOT NULL THEN NULL
+        WHEN w.moves = 'slots' AND w.has_types
+            THEN 'bytes: what is in a row of the cache is not written'
         WHEN w.moves = 'experts' THEN 'bytes: which experts are used is not written'
         WHEN NOT w.has_types THEN 'bytes: types are not written'
-        WHEN w.listed IS NOT NULL
-            THEN 'bytes: types of lists of tensors are not written'
+        WHEN w.has_untyped THEN 'bytes: types of lists of tensors are not written'
         ELSE 'bytes: an argument that the size of its output needs is not written'
     END AS reason
 FROM written AS w;

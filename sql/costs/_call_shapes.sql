@@ -57,7 +57,7 @@ CREATE MACRO _convolved_sizes(
 -- `_node_shapes` has those of nodes. Traces don't have the sizes of outputs: they
 -- follow from the arguments, by `sizes` of `cost_formulas`.
 CREATE MACRO _call_shapes(
-    calls  -- rows of call, op, shapes, dtypes, strides and inputs, as a list
+    calls  -- as of `_call_arguments`
 ) AS TABLE
 WITH
 named AS (
@@ -69,6 +69,8 @@ named AS (
         a.given,
         a.tensors,
         a.listed,
+        a.is_of_lists,
+        a.first_list,
         a.first_tensor,
         a.main.sizes AS input_sizes,
         a.main.type AS main_type,
@@ -117,6 +119,8 @@ sized AS (
                 END
             WHEN n.rule = 'packed product'
                 THEN n.input_sizes[:-2] || [8 * n.other_sizes[1]]
+            WHEN n.rule = 'packed columns'
+                THEN n.input_sizes[:-2] || [8 * n.other_sizes[2]]
             WHEN n.rule = 'grouped product' THEN CASE
                 WHEN len(n.input_sizes) = 2 AND len(n.other_sizes) = 2
                     THEN n.named['offs'].sizes
@@ -173,13 +177,14 @@ sized AS (
 )
 SELECT
     z.*,
-    coalesce(
-        _elements(z.input_sizes),
-        _whole_sum(list_transform(z.listed, lambda s: _elements(s)))
-    ) AS input_elements,
     CASE
-        WHEN z.rule = 'sum' OR z.rule = 'first' AND z.first_tensor IS NULL
-            THEN _whole_sum(list_transform(z.listed, lambda s: _elements(s)))
+        WHEN z.is_of_lists
+            THEN _whole_sum(list_transform(z.first_list, lambda t: _elements(t.sizes)))
+        ELSE _elements(z.input_sizes)
+    END AS input_elements,
+    CASE
+        WHEN z.is_of_lists AND z.rule = 'each' THEN len(z.first_list)
+        WHEN z.is_of_lists THEN input_elements
         ELSE _elements(z.output_sizes)
     END AS output_elements,
     coalesce(z.input_sizes, []) AS factor_sizes,

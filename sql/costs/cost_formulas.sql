@@ -14,10 +14,10 @@
 --   counts: plain: per_input and per_output; else the name of the formula
 --   per_input: operations for each element of its first argument
 --   per_output: operations for each element of its first output
---   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; cache, depends: not determined by shapes
+--   moves: bytes that go through memory: all: each argument read once, each output written once; nothing; chosen: reads as much as it writes, and indices; made: only writes; update: reads and writes the first argument; rotated: reads and writes what is rotated, and reads a row of the table for each position; slots: reads and writes as much as there are slots; cache, experts, depends: not determined by shapes
 --   formula: how its operations are counted, as text
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill, view
---   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, by broadcasting, as a product, ...; unknown where they don't
+--   sizes: how the sizes of its output follow from its arguments, for ops of traces: as the first, or as all of the first list, by broadcasting, as a product, ...; unknown where they don't
 --   writes: types that it writes for each element of its output, for ops of traces: that of its first argument, the promoted one, ...
 CREATE VIEW cost_formulas AS
 SELECT
@@ -36,7 +36,10 @@ FROM (
             [
                 'aten.mm', 'aten.addmm', 'aten.bmm', 'aten.baddbmm', 'aten.matmul',
                 'aten.linear', 'aten.mv', 'aten.addmv', 'aten.dot', 'aten._scaled_mm',
-                'aten._addmm_activation', '_C.cutlass_scaled_mm'
+                'aten._addmm_activation', '_C.cutlass_scaled_mm',
+                'sgl_kernel.fp8_scaled_mm', 'sgl_kernel.int8_scaled_mm',
+                'sgl_kernel.fp8_blockwise_scaled_mm', 'vllm.rocm_unquantized_gemm',
+                '_rocm_C.wvSplitK', '_rocm_C.LLMM1'
             ],
             'GEMM', 'product', 0, 0, 'all', 'product', 'first',
             '2 for each element of the output and of the dimension that is summed '
@@ -55,16 +58,41 @@ FROM (
             || 'over; the packed weight has 8 rows in its first dimension'
         ),
         (
+            ['_C.awq_gemm'],
+            'GEMM', 'packed product', 0, 0, 'all', 'packed columns', 'first',
+            '2 for each element of the output and of the dimension that is summed '
+            || 'over; a number of the packed weight has 8 columns'
+        ),
+        (
             ['aten._grouped_mm', 'aten._scaled_grouped_mm'],
             'GEMM', 'grouped product', 0, 0, 'all', 'grouped product', 'first',
             '2 for each row and column of the output and of the dimension that is '
             || 'summed over: each row, or column, or summed part is of one group'
         ),
         (
-            ['vllm.inplace_fused_experts', 'vllm.outplace_fused_experts'],
+            [
+                'vllm.inplace_fused_experts', 'vllm.outplace_fused_experts',
+                'sglang.inplace_fused_experts', 'sglang.outplace_fused_experts'
+            ],
             'MoE', 'experts', 0, 0, 'experts', 'first', 'first',
             '2 for each token, each of its experts and each element of the '
-            || 'weights of one expert'
+            || 'weights of one expert; unknown where these are packed'
+        ),
+        (
+            ['vllm.moe_forward', 'vllm.moe_forward_shared'],
+            'MoE', 'unwritten weights', 0, 0, 'depends', 'first', 'first',
+            'unknown: it has the weights of its experts from its layer'
+        ),
+        (
+            ['_moe_C.topk_softmax', 'sgl_kernel.topk_softmax'],
+            'softmax', 'gating', 5, 0, 'all', 'out', 'first',
+            '5 for each token and expert: softmax; and as many comparisons as '
+            || 'experts are chosen'
+        ),
+        (
+            ['_moe_C.moe_sum'],
+            'reduction', 'plain', 1, 0, 'all', 'out', 'first',
+            '1 for each element of the input'
         ),
         (
             [
@@ -121,6 +149,16 @@ FROM (
             'attention', 'attention backward', 0, 0, 'all', 'gradients', 'first',
             '5 products of the size of the 2 of the attention: scores once more, '
             || 'and the gradients of values, scores, queries and keys'
+        ),
+        (
+            [
+                'vllm.unified_attention', 'vllm.unified_attention_with_output',
+                'vllm.unified_mla_attention', 'vllm.unified_mla_attention_with_output',
+                'sglang.unified_attention_with_output', '_C.paged_attention_v1',
+                '_C.paged_attention_v2', '_rocm_C.paged_attention'
+            ],
+            'attention', 'unwritten lengths', 0, 0, 'depends', 'unknown', 'first',
+            'unknown: the lengths of sequences are values of a tensor'
         ),
         (
             ['llama.custom_sdpa', 'llama.sdpa_with_kv_cache'],
@@ -229,9 +267,34 @@ FROM (
             || 'multiplications; approximated by tanh 18'
         ),
         (
-            ['_C.silu_and_mul'],
+            [
+                '_C.silu_and_mul', '_C.mul_and_silu', 'sgl_kernel.silu_and_mul',
+                'flashinfer.silu_and_mul', '_C.gelu_and_mul', 'sgl_kernel.gelu_and_mul',
+                'flashinfer.gelu_and_mul', '_C.gelu_quick'
+            ],
             'elementwise', 'plain', 0, 6, 'all', 'out', 'first',
-            '6 for each element of the output: sigmoid and two multiplications'
+            '6 for each element of the output: sigmoid and two multiplications; gelu '
+            || 'and a multiplication'
+        ),
+        (
+            ['_C.gelu_new'],
+            'elementwise', 'plain', 0, 9, 'all', 'out', 'first',
+            '9 for each element: gelu, approximated by tanh'
+        ),
+        (
+            [
+                '_C.gelu_tanh_and_mul', 'sgl_kernel.gelu_tanh_and_mul',
+                'flashinfer.gelu_tanh_and_mul'
+            ],
+            'elementwise', 'plain', 0, 10, 'all', 'out', 'first',
+            '10 for each element of the output: gelu, approximated by tanh, and a '
+            || 'multiplication'
+        ),
+        (
+            ['_C.swigluoai_and_mul'],
+            'elementwise', 'plain', 0, 11, 'all', 'out', 'first',
+            '11 for each element of the output: three comparisons, sigmoid, an '
+            || 'addition, three multiplications'
         ),
         (
             ['_C.static_scaled_fp8_quant'],
@@ -240,12 +303,46 @@ FROM (
         ),
         (
             [
+                '_C.dynamic_scaled_fp8_quant', '_C.dynamic_per_token_scaled_fp8_quant',
+                'sgl_kernel.sgl_per_token_quant_fp8',
+                'sgl_kernel.sgl_per_token_group_quant_fp8'
+            ],
+            'elementwise', 'plain', 5, 0, 'all', 'out', 'first',
+            '5 for each element: absolute value and comparison for the scale, '
+            || 'multiplication, two comparisons'
+        ),
+        (
+            ['_C.rotary_embedding'],
+            'elementwise', 'rotation', 3, 0, 'rotated', 'unknown', 'first',
+            '3 for each element of queries and keys that is rotated: two '
+            || 'multiplications and an addition'
+        ),
+        (
+            [
                 'aten._foreach_add', 'aten._foreach_sub', 'aten._foreach_mul',
                 'aten._foreach_div', 'aten._foreach_sqrt', 'aten._foreach_neg',
-                'aten._foreach_reciprocal'
+                'aten._foreach_reciprocal', 'aten._foreach_abs', 'aten._foreach_exp',
+                'aten._foreach_log', 'aten._foreach_pow', 'aten._foreach_maximum',
+                'aten._foreach_minimum', 'aten._foreach_clamp_max',
+                'aten._foreach_clamp_min'
             ],
             'elementwise', 'plain', 1, 0, 'all', 'first', 'first',
             '1 for each element of the tensors of the first list'
+        ),
+        (
+            ['aten._foreach_norm'],
+            'reduction', 'plain', 2, 1, 'all', 'each', 'first',
+            '2 for each element of the tensors, and a root for each tensor'
+        ),
+        (
+            ['aten._foreach_copy'],
+            'copy', 'plain', 0, 0, 'all', 'first', 'first',
+            'none: it copies'
+        ),
+        (
+            ['aten._foreach_zero'],
+            'fill', 'plain', 0, 0, 'made', 'first', 'first',
+            'none: it fills'
         ),
         (
             ['aten._foreach_addcmul', 'aten._foreach_addcdiv', 'aten._foreach_lerp'],
@@ -289,15 +386,45 @@ FROM (
             || 'itself'
         ),
         (
-            ['aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm'],
+            [
+                'aten.rms_norm', 'aten._fused_rms_norm', '_C.rms_norm',
+                'sgl_kernel.rmsnorm', 'flashinfer.rmsnorm'
+            ],
             'normalization', 'norm', 3, 0, 'all', 'first', 'first, statistics',
             'for each element of the input a square, an addition, a '
             || 'multiplication, and 1 for the weight; nothing for the group itself'
         ),
         (
-            ['_C.fused_add_rms_norm'],
+            [
+                '_C.fused_add_rms_norm', 'sgl_kernel.fused_add_rmsnorm',
+                'flashinfer.fused_add_rmsnorm'
+            ],
             'normalization', 'norm', 4, 0, 'all', 'first', 'first, first',
             'as rms_norm, and an addition'
+        ),
+        (
+            ['sgl_kernel.gemma_rmsnorm', 'flashinfer.gemma_rmsnorm'],
+            'normalization', 'norm', 4, 0, 'all', 'first', 'first, statistics',
+            'as rms_norm, and an addition to the weight'
+        ),
+        (
+            [
+                'sgl_kernel.gemma_fused_add_rmsnorm',
+                'flashinfer.gemma_fused_add_rmsnorm'
+            ],
+            'normalization', 'norm', 5, 0, 'all', 'first', 'first, first',
+            'as rms_norm, and additions to the input and to the weight'
+        ),
+        (
+            ['_C.rms_norm_static_fp8_quant'],
+            'normalization', 'norm', 6, 0, 'all', 'out', 'first',
+            'as rms_norm, and multiplication and two comparisons to quantize'
+        ),
+        (
+            ['_C.fused_add_rms_norm_static_fp8_quant'],
+            'normalization', 'norm', 7, 0, 'all', 'out', 'out, first',
+            'as rms_norm, an addition, and multiplication and two comparisons to '
+            || 'quantize'
         ),
         (
             [
@@ -479,6 +606,15 @@ FROM (
             ['aten.index_put_'],
             'copy', 'plain', 0, 0, 'depends', 'first', 'first',
             'none: it copies the values to the chosen elements'
+        ),
+        (
+            [
+                '_C_cache_ops.reshape_and_cache',
+                '_C_cache_ops.reshape_and_cache_flash',
+                '_C_cache_ops.concat_and_cache_mla'
+            ],
+            'copy', 'plain', 0, 0, 'slots', 'unknown', 'first',
+            'none: it copies into a cache; its conversion is not counted'
         ),
         (
             ['llama.update_cache'],

@@ -157,6 +157,9 @@ grouped AS (
         o.dtypes,
         o.strides,
         o.inputs,
+        CASE
+            WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event)
+        END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event,
         arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls,
@@ -181,7 +184,8 @@ costs AS MATERIALIZED (
             'shapes': c.shapes,
             'dtypes': c.dtypes,
             'strides': c.strides,
-            'inputs': c.inputs
+            'inputs': c.inputs,
+            'listed': c.listed
         })
         FROM called AS c
         WHERE c.shapes IS NOT NULL

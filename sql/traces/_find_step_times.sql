@@ -1,3 +1,11 @@
+-- Whether a step is one of at most 30 that are evenly spread over all.
+CREATE MACRO _is_sampled_step(
+    place,  -- its place among them, from 1
+    steps  -- how many they are
+) AS (
+    place * 30 // greatest(30, steps) > (place - 1) * 30 // greatest(30, steps)
+);
+
 -- The time of one total, op, annotation or module in one step of a trace, on the
 -- host: of the events that begin in the step; of ops and runtime calls without
 -- children, of others with them. Where events of a thread overlap, a moment counts
@@ -65,12 +73,12 @@ found AS (
 steps AS MATERIALIZED (
     SELECT
         f.*,
-        f.place * 30 // f.steps > (f.place - 1) * 30 // f.steps AS is_sample
+        _is_sampled_step(f.place, f.steps) AS is_sample
     FROM (
         SELECT
             s.*,
             row_number() OVER (ORDER BY s.run_index) AS place,
-            greatest(30, count(*) OVER ()) AS steps
+            count(*) OVER () AS steps
         FROM found AS s
     ) AS f
 ),

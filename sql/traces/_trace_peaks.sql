@@ -62,6 +62,7 @@ CREATE MACRO _peak_of_type(
 ) AS (
     CASE
         WHEN peak.any_flops IS NOT NULL THEN peak.any_flops
+        WHEN starts_with(dtype, 'OpaqueType<') THEN NULL
         WHEN starts_with(dtype, 'c10::Float8') THEN peak.peaks.matrix_fp8
         WHEN is_product AND dtype IN ('c10::Half', 'c10::BFloat16')
             THEN peak.peaks.matrix_fp16

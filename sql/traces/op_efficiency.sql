@@ -69,7 +69,7 @@ CROSS JOIN shortest AS s;
 -- Columns:
 --   family: what it computes: GEMM, convolution, attention, MoE, normalization, softmax, reduction, pooling, elementwise, embedding, copy, fill; without a formula that of its kernels; NULL if unknown
 --   op: the op, such as aten::mm; NULL for what no op launched, and by family
---   inputs: types and sizes of the tensors that it takes: bf16[8,4] bf16[4,2]; NULL where not written, by op and by family
+--   inputs: types and sizes of the tensors that it takes, of lists one by one: bf16[8,4] bf16[4,2]; types of lists by the name of the kernel, which of aten::cat tells only the size of an element: 16bit[8,4]; NULL where not written, by op and by family
 --   calls: number of calls; of what no op launched, of kernels, copies and fills
 --   total: sum of the times of its kernels, copies and fills
 --   avg: total / calls

@@ -147,7 +147,7 @@ def test_link_reports_missing_captures_and_records(lab: str) -> None:
     for arguments, message in (
         (("run", "nonesuch"), "no record matches nonesuch"),
         (("nonesuch", RECORD), "no capture matches nonesuch"),
-        (("run", MLP), "expected a zip"),
+        (("run", MLP), "this is an ETDump, not an ETRecord; give the .etrecord of the program"),
     ):
         result = run_etq("link", *arguments, "--db", lab)
         assert (result.exit_code, result.stdout) == (1, "")

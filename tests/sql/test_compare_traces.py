@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +18,7 @@ from tests.conftest import CAPTURES, shared_file
 from tests.step_reference import step_times
 from tests.trace_builders import trace, two_steps
 from tests.trace_corpus import IDS, SHAPES, VENDORS, Style
-from tests.trace_pairs import Planted, trained
+from tests.trace_pairs import Planted, served, trained
 from tests.trace_reference import load
 from tests.warehouses import empty_warehouse
 
@@ -322,6 +324,60 @@ def test_traces_form_series(several: Warehouse) -> None:
         assert found == rows_of(several, query, kind=kind, label=label)
 
 
+PREFILL, DECODE = "step[EXTEND bs=1 toks=90]", "step[DECODE bs=4]"
+
+
+def in_phases(seed: int, decode: Planted | None = None, prefill: Planted | None = None) -> bytes:
+    """12 prefills, each with three decodes behind it, that differ as planted; prefills take three times as long."""
+    prefill = replace(prefill or Planted(), state=3)
+    return served(seed, [(PREFILL, prefill), *[(DECODE, decode or Planted())] * 3] * 12)
+
+
+def test_steps_of_a_phase_are_samples(warehouse: Warehouse) -> None:
+    """A kernel that is slower in decodes and faster in prefills: each phase has its own verdict, and of equal ones none."""
+    faster = Planted(device={"conv_kernel": 0.7})
+    contents = {"base": in_phases(1), "same": in_phases(2), "new": in_phases(3, SLOWER, faster)}
+    for name, content in contents.items():
+        warehouse.ingest(content, name=name)
+    query = "SELECT kind, op, verdict, change_percent FROM compare_ops('base', $new, phase := $phase)"
+
+    def changed(new: str, phase: str) -> dict[tuple[str, str], list[Any]]:
+        rows = rows_of(warehouse, query, new=new, phase=phase)
+        return {(kind, op): told for kind, op, *told in rows if told[0] not in ("~", "not decided", "can't judge")}
+
+    slower = ["possibly slower", pytest.approx(20, abs=1)]
+    kernel, launcher, op = (("device_kernel", "conv_kernel"), ("device_op", "aten::conv2d"), ("op", "aten::conv2d"))
+    assert changed("new", "decode") == {kernel: slower, launcher: slower, op: slower}
+    shorter = ["possibly faster", pytest.approx(-30, abs=1)]
+    assert changed("new", "prefill") == {kernel: shorter, launcher: shorter}
+    assert changed("same", "decode") == changed("same", "prefill") == {}
+    # Of decodes at most 30, spread over all 36, which are runs 1 to 3 of each four.
+    query = "SELECT DISTINCT step - 1 FROM _comparison_samples('base', 'new', 0.25, $phase, NULL, false) ORDER BY 1"
+    assert rows_of(warehouse, query, phase="prefill") == [(4 * at,) for at in range(12)]
+    decodes = [run for (run,) in rows_of(warehouse, query, phase="decode")]
+    places = [run - run // 4 - 1 for run in decodes]
+    assert len(places) == 30
+    assert all(run % 4 for run in decodes)
+    assert {after - before for before, after in pairwise([-1, *places, 36])} == {1, 2}
+    with pytest.raises(
+        etq.QueryError, match="base has no step of phase mixed to compare: steps of vLLM and SGLang have"
+    ):
+        rows_of(warehouse, "FROM compare_ops('base', 'new', phase := 'mixed')")
+    with pytest.raises(etq.EtqError, match="an annotation have no phases: leave out --step-name or --phase"):
+        Comparison(warehouse, "base", "new", {**OPTIONS, "phase": "decode"}, "aten::conv2d")
+
+
+def test_traces_of_different_steps(warehouse: Warehouse) -> None:
+    warehouse.ingest(in_phases(1), name="served")
+    warehouse.ingest(trained(1), name="profiled")
+    message = (
+        "different steps, ProfilerStep and ServingStep .ProfilerStep: those of the profiler; ServingStep: of vLLM or "
+        "SGLang; Trace: none.: compare the calls of an annotation that all of them have, with --step-name NAME"
+    )
+    with pytest.raises(etq.QueryError, match=message):
+        rows_of(warehouse, "FROM compare_ops('served', 'profiled')")
+
+
 @pytest.mark.long
 def test_phases_and_pruning_keep_the_times_of_steps(warehouse: Warehouse) -> None:
     for name, planted in (("base", None), ("op", SLOWER)):
@@ -330,8 +386,11 @@ def test_phases_and_pruning_keep_the_times_of_steps(warehouse: Warehouse) -> Non
     query = "SELECT DISTINCT verdict FROM compare_ops('base', 'op', phase := $phase) WHERE op = 'aten::conv2d'"
     assert rows_of(warehouse, query, phase="decode") == [("too few",)]
     assert rows_of(warehouse, query, phase=None) == [("possibly slower",)]
+    for name in ("base", "op"):
+        warehouse.phase(name, "decode", runs="0-3")
     warehouse.prune(0, keep_rollups=True)
     assert rows_of(warehouse, "FROM event_ticks") == []
+    assert rows_of(warehouse, query, phase="decode") == [("possibly slower",)]
     assert rows_of(warehouse, query, phase=None) == [("possibly slower",)]
 
 

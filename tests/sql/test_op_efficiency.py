@@ -187,6 +187,239 @@ def test_all_time_of_devices_is_in_each_grouping(folder: str) -> None:
                 assert total == pytest.approx(work, rel=1e-4) or not work, path.name
 
 
+CAT = "void at::native::(anonymous namespace)::CatArrayBatchedCopy{}<{}, unsigned int, 3, 64, 64>({}*, unsigned int)"
+OPAQUE = "at::native::(anonymous namespace)::OpaqueType<{}u>"
+APPLY = (
+    "void at::native::(anonymous namespace)::multi_tensor_apply_kernel<at::native::(anonymous namespace)::"
+    "TensorListMetadata<2>, at::native::(anonymous namespace)::{}, {}>(at::native::TensorListMetadata<2>)"
+)
+
+
+def listed(name: str, at: float, kernel: str | None, *inputs: Any) -> list[dict[str, Any]]:
+    """An op of lists of tensors, each a list of sizes, and other arguments: a type with sizes, or a number as text."""
+    kinds: list[str] = ["TensorList" if isinstance(each, list) else "Scalar" for each in inputs]
+    sizes = [each if isinstance(each, list) else [] for each in inputs]
+    for place, each in enumerate(inputs):
+        if isinstance(each, tuple):
+            kinds[place], sizes[place] = each
+    values = [each if isinstance(each, str) else "" for each in inputs]
+    args = {"Input Dims": sizes, "Input type": kinds, "Input Strides": [], "Concrete Inputs": values}
+    made = event("cpu_op", name, at, at + 9) | {"args": args}
+    return [made, *([] if kernel is None else launched(kernel, at + 1, 10, round(at)))]
+
+
+def lists() -> list[tuple[list[dict[str, Any]], tuple[Any, ...]]]:
+    """Calls of ops of lists, by the inputs, operations, bytes and reason that they have, by hand."""
+    half, eight = CAT.format("", OPAQUE.format(2), OPAQUE.format(2)), CAT.format("_contig", OPAQUE.format(8), "")
+    two, other = [[3, 4], [2, 4]], [[8], []]  # 20 and 9 elements
+    unwritten = "an argument that its formula needs is not written"
+    untyped = "bytes: types of lists of tensors are not written"
+    functor = "BinaryOpListAlphaFunctor<c10::BFloat16, 2, 2, 0>"
+    complexes = "UnaryOpFunctor<c10::complex<float>, 1, 1, 0>"
+    return [
+        (listed("aten::cat", 100, half, two, "0"), ("16bit[3,4] 16bit[2,4]", 0, 2 * 20 * 2, None)),
+        # Of the same sizes, but another type.
+        (listed("aten::cat", 200, eight, two, "0"), ("64bit[3,4] 64bit[2,4]", 0, 2 * 20 * 8, None)),
+        # What is written has the type of out, which is resized.
+        (
+            listed("aten::cat", 300, CAT.format("", "float", ""), two, "0", ("float", [0])),
+            ("f32[3,4] f32[2,4] f32[0]", 0, 2 * 20 * 4, None),
+        ),
+        (listed("aten::stack", 400, half, [[5], [5], [5]], "0"), ("16bit[5] 16bit[5] 16bit[5]", 0, 2 * 15 * 2, None)),
+        (
+            listed("aten::_foreach_add_", 500, APPLY.format(functor, "std::plus<float>"), two, two, "1"),
+            ("bf16[3,4] bf16[2,4] bf16[3,4] bf16[2,4]", 20, 3 * 20 * 2, None),
+        ),
+        (
+            listed("aten::_foreach_mul", 600, APPLY.format("BinaryOpScalarFunctor<double, 1>", "x"), other, "2"),
+            ("f64[8] f64[]", 9, 2 * 9 * 8, None),
+        ),
+        (
+            listed("aten::_foreach_mul_", 700, APPLY.format("F_Functor<double, 1>", "x"), other, ("float", [])),
+            ("f64[8] f64[] f32[]", 9, 2 * 9 * 8 + 4, None),
+        ),
+        (
+            listed("aten::_foreach_addcdiv_", 800, APPLY.format("PointwiseOpScalarFunctor<float, 3, 3, 0>", "x"), *[two] * 3),
+            (" ".join(["f32[3,4] f32[2,4]"] * 3), 40, 4 * 20 * 4, None),
+        ),
+        (
+            listed("aten::_foreach_sqrt", 900, APPLY.format(complexes, "Sqrt<c10::complex<float> >"), two),
+            ("c64[3,4] c64[2,4]", 20, 2 * 20 * 8, None),
+        ),
+        # The kernel names what is written before what is read.
+        (
+            listed("aten::_foreach_copy_", 1000, APPLY.format("CopyFunctor<int, long, 2, 1, 1>", "x"), two, two, "False"),
+            ("i32[3,4] i32[2,4] i64[3,4] i64[2,4]", 0, 20 * 4 + 20 * 8, None),
+        ),
+        (
+            listed("aten::_foreach_copy_", 1100, APPLY.format("UnaryOpFunctor<long, 2, 1, 1>", "x"), two, two, "False"),
+            ("i64[3,4] i64[2,4] i64[3,4] i64[2,4]", 0, 2 * 20 * 8, None),
+        ),
+        (
+            listed("aten::_foreach_zero_", 1200, APPLY.format("ZeroFunctor<float, 1, 1, 0>", "x"), two),
+            ("f32[3,4] f32[2,4]", 0, 20 * 4, None),
+        ),
+        (
+            listed("aten::_foreach_norm", 1300, APPLY.format("LpNormFunctor<float, (NormType)1, float>", "x"), two, "2"),
+            ("f32[3,4] f32[2,4]", 42, 20 * 4 + 2 * 4, None),
+        ),
+        # Another kernel, and lists of which some versions of torch write nothing.
+        (listed("aten::cat", 1400, "triton_cat", two, "0"), ("[3,4] [2,4]", 0, None, untyped)),
+        (
+            listed("aten::_foreach_sub_", 1500, APPLY.format(functor, "x"), [], [], "1"),
+            ("", None, None, unwritten),
+        ),
+        (listed("aten::_foreach_div_", 1600, APPLY.format(functor, "x"), [], ("float", [])), ("f32[]", None, None, unwritten)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("place", range(len(lists())))
+def test_lists_of_tensors(warehouse: Warehouse, tmp_path: Path, place: int) -> None:
+    """Types of lists, which traces lack, are those in the names of the kernels that are made for them."""
+    events, expected = lists()[place]
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*events, **H100)
+    assert traces.ask("op_efficiency", "inputs, flops, bytes, reason") == [expected]
+
+
+def test_lists_of_different_types_are_apart(warehouse: Warehouse, tmp_path: Path) -> None:
+    """Two calls of the same sizes; the type of a list counts for its peak as that of a tensor."""
+    traces = Traces(warehouse, tmp_path)
+    traces.take(*(each for events, _ in lists()[:6] for each in events), **H100)
+    rows = traces.ask("op_efficiency", "op, inputs, calls, peak_flops")
+    assert [row[1:] for row in sorted(rows) if row[1].startswith(("16bit[3", "64bit"))] == [
+        ("16bit[3,4] 16bit[2,4]", 1, None), ("64bit[3,4] 64bit[2,4]", 1, None)
+    ]  # fmt: skip
+    assert [row[3] for row in rows if "foreach" in row[0]] == pytest.approx([133.8e12, 33.5e12])
+
+
+FP8, INT8 = "c10::Float8_e4m3fn", "unsigned char"
+# Of 7 tokens of 96 elements; the queries and keys of rotations have 6 and 2 heads of 32, of which 16 are rotated.
+ROWS, GATED, WEIGHT = ([7, 96], HALF), ([7, 192], HALF), ([96], HALF)
+SCALE: tuple[list[int], str] = ([], "float")
+POSITIONS, QUERY, KEYS, TABLE = ([7], "long int"), ([7, 192], HALF), ([7, 64], HALF), ([4096, 16], "float")
+HEADS, CACHE = ([9, 2, 32], HALF), ([50, 16, 2, 32], INT8)
+# Inputs of calls of ops of serving engines as their schemas have them, with family, operations, bytes and reason.
+FUSED: list[tuple[str, list[Any], tuple[str, int | None, int | None, str | None]]] = [
+    ("_C::rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
+    ("sgl_kernel::rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6", "False"], ("normalization", 4 * 672, 2 * (2 * 672 + 96), None)),
+    ("sgl_kernel::gemma_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (2 * 672 + 96), None)),
+    ("_C::fused_add_rms_norm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
+    ("sgl_kernel::fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 5 * 672, 2 * (4 * 672 + 96), None)),
+    ("flashinfer::gemma_fused_add_rmsnorm", [ROWS, ROWS, WEIGHT, "1e-6"], ("normalization", 6 * 672, 2 * (4 * 672 + 96), None)),
+    (
+        "_C::rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, WEIGHT, SCALE, "1e-6"],
+        ("normalization", 7 * 672, 672 + 2 * (672 + 96) + 4, None),
+    ),
+    # It reads input and residual, and writes the residual and what is quantized.
+    (
+        "_C::fused_add_rms_norm_static_fp8_quant", [([7, 96], FP8), ROWS, ROWS, WEIGHT, SCALE, "1e-6"],
+        ("normalization", 8 * 672, 672 + 2 * (3 * 672 + 96) + 4, None),
+    ),
+    ("_C::silu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
+    ("sgl_kernel::gelu_and_mul", [ROWS, GATED], ("elementwise", 6 * 672, 2 * 3 * 672, None)),
+    ("flashinfer::gelu_tanh_and_mul", [ROWS, GATED], ("elementwise", 10 * 672, 2 * 3 * 672, None)),
+    ("_C::swigluoai_and_mul", [ROWS, GATED, "1.702", "7."], ("elementwise", 11 * 672, 2 * 3 * 672, None)),
+    ("_C::gelu_new", [ROWS, ROWS], ("elementwise", 9 * 672, 2 * 2 * 672, None)),
+    ("_C::static_scaled_fp8_quant", [([7, 96], FP8), ROWS, SCALE], ("elementwise", 3 * 672, 3 * 672 + 4, None)),
+    (
+        "_C::dynamic_per_token_scaled_fp8_quant", [([7, 96], FP8), ROWS, ([7, 1], "float"), None],
+        ("elementwise", 5 * 672, 3 * 672 + 4 * 7, None),
+    ),
+    (
+        "sgl_kernel::sgl_per_token_group_quant_fp8", [ROWS, ([7, 96], FP8), ([7, 3], "float"), "32"],
+        ("elementwise", 5 * 672, 3 * 672 + 4 * 21, None),
+    ),
+    # Read and written, of 8 heads; and for each position its number and a row of the table.
+    (
+        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, "32", TABLE, "True"],
+        ("elementwise", 3 * 7 * 8 * 16, 2 * 2 * 7 * 8 * 16 + 7 * (8 + 4 * 16), None),
+    ),
+    (
+        "_C::rotary_embedding", [POSITIONS, ([7, 6, 32], HALF), None, "32", TABLE, "True"],
+        ("elementwise", 3 * 7 * 6 * 16, 2 * 2 * 7 * 6 * 16 + 7 * (8 + 4 * 16), None),
+    ),
+    (
+        "_C::rotary_embedding", [POSITIONS, QUERY, KEYS, None, TABLE, "True"],
+        ("elementwise", None, None, "an argument that its formula needs is not written"),
+    ),
+    # 7 slots for the first of 9 rows.
+    (
+        "_C_cache_ops::reshape_and_cache_flash", [HEADS, HEADS, CACHE, CACHE, POSITIONS, None, SCALE, SCALE],
+        ("copy", 0, 7 * (2 * 64 * (2 + 1) + 8), None),
+    ),
+    (
+        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 576], HALF), POSITIONS, None, SCALE],
+        ("copy", 0, 7 * (576 * (2 + 2) + 8), None),
+    ),
+    (
+        "_C_cache_ops::concat_and_cache_mla", [([7, 512], HALF), ([7, 64], HALF), ([50, 16, 656], INT8), POSITIONS, None, SCALE],
+        ("copy", 0, None, "bytes: what is in a row of the cache is not written"),
+    ),
+    # 3 of 64 experts.
+    (
+        "_moe_C::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 3], "int"), ([7, 64], "float")],
+        ("softmax", (5 + 3) * 7 * 64, 4 * (3 * 21 + 7 * 64), None),
+    ),
+    (
+        "sgl_kernel::topk_softmax", [([7, 3], "float"), ([7, 3], "int"), ([7, 64], HALF), "True"],
+        ("softmax", (5 + 3) * 7 * 64, 4 * 2 * 21 + 2 * 7 * 64, None),
+    ),
+    ("_moe_C::moe_sum", [([7, 3, 96], HALF), ROWS], ("reduction", 3 * 672, 2 * 4 * 672, None)),
+    # Of 16 experts, whose weights are 2 x 40 x 96 and 96 x 40, each token has 3.
+    (
+        "sglang::outplace_fused_experts", [ROWS, ([16, 80, 96], HALF), ([16, 96, 40], HALF), ([7, 3], "float"), ([7, 3], "int")],
+        ("MoE", 2 * 7 * 3 * 3 * 40 * 96, None, "bytes: which experts are used is not written"),
+    ),
+    (
+        "vllm::inplace_fused_experts", [ROWS, ([16, 80, 48], INT8), ([16, 96, 20], INT8), ([7, 3], "float"), ([7, 3], "int")],
+        ("MoE", None, None, "the weights of its experts are packed"),
+    ),
+    ("vllm::moe_forward", [ROWS, ([7, 16], HALF), None], ("MoE", None, None, "the weights of its experts are not written")),
+    (
+        "vllm::unified_attention_with_output", [HEADS, HEADS, HEADS, HEADS, None],
+        ("attention", None, None, "the lengths of its sequences are not written"),
+    ),
+    (
+        "_C::paged_attention_v1", [HEADS, HEADS, CACHE, CACHE, "2", "0.1", ([9, 8], "int"), ([9], "int"), "16", "99"],
+        ("attention", None, None, "the lengths of its sequences are not written"),
+    ),
+    ("vllm::rocm_unquantized_gemm", [ROWS, ([40, 96], HALF), None], ("GEMM", 2 * 7 * 40 * 96, 2 * (672 + 40 * 96 + 280), None)),
+    (
+        "_rocm_C::wvSplitK", [([40, 96], HALF), ([4, 96], HALF), None, "304"],
+        ("GEMM", 2 * 4 * 40 * 96, 2 * (40 * 96 + 4 * 96 + 4 * 40), None),
+    ),
+    # Numbers of types as torch has them: 15 is bfloat16.
+    (
+        "sgl_kernel::fp8_scaled_mm", [([7, 96], FP8), ([96, 40], FP8), ([7, 1], "float"), ([1, 40], "float"), "15", None],
+        ("GEMM", 2 * 7 * 40 * 96, 672 + 96 * 40 + 4 * 47 + 2 * 280, None),
+    ),
+    (
+        "_C::awq_gemm", [ROWS, ([96, 5], "int"), ([3, 40], HALF), ([3, 5], "int"), "8"],
+        ("GEMM", 2 * 7 * 40 * 96, 2 * 672 + 4 * 480 + 2 * 120 + 4 * 15 + 2 * 280, None),
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "inputs", "expected"), FUSED)
+def test_ops_of_serving_engines(
+    warehouse: Warehouse, tmp_path: Path, name: str, inputs: list[Any], expected: Any
+) -> None:
+    """As their schemas in vLLM, SGLang and FlashInfer order the arguments."""
+    tensors = [each if isinstance(each, tuple) else ([], "Scalar" if each else "") for each in inputs]
+    called = event("cpu_op", name, 0, 9) | {
+        "args": {
+            "Input Dims": [sizes for sizes, _ in tensors],
+            "Input type": [kind for _, kind in tensors],
+            "Input Strides": [[_product(sizes[at + 1 :]) for at in range(len(sizes))] for sizes, _ in tensors],
+            "Concrete Inputs": [each if isinstance(each, str) else "" for each in inputs],
+        }
+    }
+    traces = Traces(warehouse, tmp_path)
+    traces.take(called, *launched("some_kernel", 1, 5, 1), **H100)
+    assert traces.ask("op_efficiency", "family, flops, bytes, reason") == [expected]
+
+
 def test_without_shapes(warehouse: Warehouse, tmp_path: Path) -> None:
     traces = Traces(warehouse, tmp_path)
     traces.take(event("cpu_op", "aten::mm", 0, 9), *launched(GEMM, 1, 10, 1), **H100)

@@ -212,9 +212,38 @@ def test_a_foreign_capture_gives_nothing() -> None:
     with opened(launches([NODES]), capture([foreign])) as warehouse:
         assert ops(warehouse) == [NOTHING] * len(NODES)
         # Four products, the embedding and the head have the names.
-        assert findings(warehouse)["graph not matched"].endswith(
-            "capture_32_FULL has launches of the names of too few (score 0.23)"
+        found = findings(warehouse)
+        assert found["graph not matched"].endswith("capture_32_FULL has launches of the names of too few (score 0.23)")
+        expected = (
+            "none of 26 events in 1 launch of graphs is matched: the captures that are given are of another model"
         )
+        assert found["graph capture"].startswith(expected)
+
+
+def grids(batch: int) -> dict[str, Any]:
+    """Blocks of kernels, of which those of products depend on the batch."""
+    return {
+        "grid": lambda node, _: [batch if node.kernel == "gemm" else 4, 1, 1],
+        "block": lambda *_: [64, 1, 1],
+    }
+
+
+def test_another_batch_gives_no_inputs() -> None:
+    """Products that ran with other blocks than they were recorded with have ops, but not their inputs."""
+    recorded = capture([NODES], [16], **grids(16))
+    with opened(launches([NODES, NODES], **grids(32)), recorded) as warehouse:
+        products = sum(node.kernel == "gemm" for node in NODES)
+        expected = [
+            (None if node.kernel == "gemm" else (node.number, 16), node.op, f"nn.Module: {node.module}")
+            for node in NODES
+        ]
+        assert ops(warehouse) == expected * 2
+        assert findings(warehouse)["graph of other sizes"].startswith(f"{2 * products} of the events that are matched")
+    # The same; and blocks that another version writes in another way.
+    for run in (grids(16), {"grid": lambda *_: [1, 1], "block": lambda *_: [1, 1]}):
+        with opened(launches([NODES], **run), recorded) as warehouse:
+            assert ops(warehouse) == truth(NODES, 16)
+            assert list(findings(warehouse)) == ["graph capture"]
 
 
 def test_the_batch_decides_between_equal_recordings() -> None:

@@ -214,8 +214,8 @@ etq.section("serving", (parent, { phases, steps }) => {
     { name: "time_per_output_token", title: "per output token", unit, numeric: true },
   ];
   const tokens = [
-    { name: "tokens_in", title: "of prompts", numeric: true },
-    { name: "tokens_out", title: "generated", numeric: true },
+    { name: "tokens_in", title: "prompt tokens", numeric: true },
+    { name: "tokens_out", title: "output tokens", numeric: true },
   ];
   const times = (unit) => [
     { name: "time", unit, numeric: true },
@@ -244,7 +244,7 @@ etq.section("serving", (parent, { phases, steps }) => {
     { name: "sequences", numeric: true },
     ...tokens,
     { name: "events", title: "launched", numeric: true },
-    { name: "name", class: "wrapped", as: etq.clamped },
+    { name: "name", class: "wrapped wide", as: etq.clamped },
   ], { sort: ["time"], name: "serving_steps" });
 });
 

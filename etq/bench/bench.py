@@ -1,0 +1,326 @@
+"""A benchmark: captures of one or two sides that are measured in turns, in rounds, until it is known what they show.
+
+Its folder has all that is known of it: each capture, and beside it a sidecar with its labels and metrics, which is
+written last. A capture with a sidecar is complete; `--resume` takes the others. The warehouse can be made from the
+folder again (`etq ingest FOLDER`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from etq.bench.conditions import Conditions, metrics_of, read_conditions, wait_until_cool
+from etq.bench.hosts import Finished, Host, HostError
+from etq.bench.order import in_a_path, order
+from etq.bench.runners import Command, Runner, with_out
+from etq.errors import EtqError
+
+if TYPE_CHECKING:
+    from etq.choices import TimeScale
+    from etq.warehouse.warehouse import Warehouse
+
+# Captures of each side in a round: base new new base, or new base base new.
+CAPTURES: Final = 2
+# Labels that a benchmark gives its captures.
+LABELS: Final = ("bench", "side", "round", "position")
+_SETTINGS: Final = "bench.json"
+
+
+class MeasuringError(EtqError):
+    """A command failed or wrote no capture; `output` has the last lines that it printed."""
+
+    def __init__(self, what: str, output: Sequence[str]) -> None:
+        super().__init__(what)
+        self.output = list(output)
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is measured under a name, and where."""
+
+    name: str
+    runner: Runner
+    host: Host
+    labels: Mapping[str, str] = field(default_factory=dict)
+    etrecord: str | None = None
+    program: str | None = None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A capture to take: its round and its position in it, both from 1 on, its side, and its file."""
+
+    round: int
+    position: int
+    side: Side
+    path: str
+
+    @property
+    def sidecar(self) -> str:
+        """The file with its labels and metrics."""
+        return f"{self.path}.json"
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether the capture is complete."""
+        return os.path.exists(self.sidecar) and os.path.exists(self.path)
+
+
+@dataclass
+class Bench:
+    """A benchmark.
+
+    name         distinguishes its captures from those of others: their label `bench`
+    folder       where files are written
+    sides        base and new, or one side alone
+    rounds       the most rounds
+    seed         of the order
+    timeout      most seconds of one run; None: no limit
+    labels       of all captures
+    settings     what `resume` has to find as it was, as an object of JSON
+    max_celsius  the temperature that the machine has to be below before each capture
+    pause        seconds before each capture
+    time_scale   unit of one tick; by default ns
+    say          takes what is waited for, as a line
+
+    Raises `EtqError` for names that a selector can't contain.
+    """
+
+    name: str
+    folder: str
+    sides: Sequence[Side]
+    rounds: int
+    seed: int = 0
+    timeout: float | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    max_celsius: float | None = None
+    pause: float = 0.0
+    time_scale: TimeScale | None = None
+    say: Callable[[str], None] = lambda _: None
+
+    def __post_init__(self) -> None:
+        for what, name in (("bench", self.name), *(("side", side.name) for side in self.sides)):
+            if not name.strip() or "," in name:
+                raise EtqError(f"the name {name!r} of a {what}: expected a text without commas")
+        if len({side.name for side in self.sides}) < len(self.sides):
+            raise EtqError(f"base and new are both {self.sides[0].name!r}; they need names of their own")
+        self._digests: dict[str, str] = {}
+        self.measured = 0  # captures taken by this process, and the seconds of their runs
+        self.seconds = 0.0
+
+    def selector(self, side: Side) -> str:
+        """Return the selector of a side's captures."""
+        return f"side={side.name},bench={self.name}"
+
+    def slots(self, round: int) -> list[Slot]:
+        """Return the captures of a round, in their order."""
+        sides = [self.sides[0]] * CAPTURES
+        if len(self.sides) == 2:
+            every = order(CAPTURES * self.rounds, self.seed)
+            names = every[2 * CAPTURES * (round - 1) : 2 * CAPTURES * round]
+            sides = [self.sides[name == "new"] for name in names]
+        width = max(2, len(str(self.rounds)))
+        return [
+            Slot(round, at, side, self._path(f"{round:0{width}}-{at}-{in_a_path(side.name)}{side.runner.suffix}"))
+            for at, side in enumerate(sides, 1)
+        ]
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, name)
+
+    def begin(self, *, resume: bool) -> int:
+        """Make the folder, or find what an interrupted benchmark left in it; return the number of complete rounds.
+
+        Raises `EtqError` for a folder with another benchmark, or, to resume, without this one.
+        """
+        there = self._read_settings()
+        if there is None and resume:
+            raise EtqError(f"{self.folder}: has no benchmark to resume")
+        if there is not None and not resume:
+            raise EtqError(f"{self.folder}: has a benchmark; go on with it with --resume, or name another with --name")
+        if there is not None:
+            for key in sorted({*there, *self.settings}):
+                if there.get(key) != self.settings.get(key):
+                    raise EtqError(
+                        f"{self.folder}: was begun with {key} {json.dumps(there.get(key))}, not "
+                        f"{json.dumps(self.settings.get(key))}; resume it with the same, or name another with --name"
+                    )
+        else:
+            Path(self.folder).mkdir(parents=True, exist_ok=True)
+            left = sorted(path.name for path in Path(self.folder).iterdir() if path.is_file())
+            if left and not all(name.startswith("input-") for name in left):
+                raise EtqError(f"{self._path(left[0])}: exists; move it away, or name another folder with --out-dir")
+            _write(self._path(_SETTINGS), json.dumps(self.settings, indent=1) + "\n")
+        for slot in (slot for round in range(1, self.rounds + 1) for slot in self.slots(round) if slot.is_taken):
+            self._digests[_sha256(slot.path)] = slot.path
+        return next((at - 1 for at in range(1, self.rounds + 1) if not self._is_whole(at)), self.rounds)
+
+    def _is_whole(self, round: int) -> bool:
+        return all(slot.is_taken for slot in self.slots(round))
+
+    def _read_settings(self) -> dict[str, Any] | None:
+        try:
+            found = json.loads(Path(self._path(_SETTINGS)).read_text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            raise EtqError(f"{self._path(_SETTINGS)}: can't be read: {error}") from None
+        if not isinstance(found, dict):
+            raise EtqError(f"{self._path(_SETTINGS)}: expected an object of JSON")
+        return found
+
+    def take(self, slot: Slot) -> None:
+        """Measure a capture, and write its file and its sidecar.
+
+        Raises `MeasuringError` if its command fails, takes too long, or writes no capture or a known one, and
+        `HostError` if its machine fails. Then there is no such capture.
+        """
+        if os.path.exists(slot.path):
+            Path(slot.path).replace(f"{slot.path}.old")
+        time.sleep(self.pause)
+        host = slot.side.host
+        if self.max_celsius is not None:
+            wait_until_cool(host, self.max_celsius, say=self.say)
+        values = {"round": str(slot.round), "side": slot.side.name, "number": str(slot.position)}
+        out = f"{host.folder}/capture-{os.getpid()}{slot.side.runner.suffix}"
+        command = slot.side.runner.command(out, values)
+        host.remove(command.writes)
+        before, captured_at = read_conditions(host), datetime.now(UTC)
+        finished = self._run(slot, command)
+        after = read_conditions(host)
+        self._fetch(slot, command, finished)
+        self.measured += 1
+        self.seconds += finished.seconds
+        sidecar = self._sidecar(slot, finished, before, after, captured_at)
+        _write(slot.sidecar, json.dumps(sidecar, indent=1) + "\n")
+
+    def _run(self, slot: Slot, command: Command) -> Finished:
+        finished = slot.side.host.run(command.words, seconds=self.timeout, environment=command.environment)
+        if finished.status:
+            raise MeasuringError(f"{_named(slot)}: {command.words[0]} {ending(finished.status)}", finished.output)
+        return finished
+
+    def _fetch(self, slot: Slot, command: Command, finished: Finished) -> None:
+        """Copy the capture from the machine, look whether it is one, and give it its name."""
+        part = f"{slot.path}.part"
+        try:
+            if command.pull is not None:
+                _pull(slot, with_out(command.pull, part), part)
+            elif not slot.side.host.pull(command.writes, part):
+                what = f"{_named(slot)}: {command.words[0]} wrote no {command.writes}"
+                raise MeasuringError(what, finished.output)
+            slot.side.host.remove(command.writes)
+            self._check(slot, part)
+            Path(part).replace(slot.path)
+        finally:
+            with suppress(OSError):
+                Path(part).unlink(missing_ok=True)
+
+    def _check(self, slot: Slot, part: str) -> None:
+        """Raise an error for what isn't a whole capture, and for the same bytes again: nothing new was measured."""
+        from etq.ingest.registry import read_capture
+
+        content = Path(part).read_bytes()
+        for _ in read_capture(content, slot.path):
+            pass
+        digest = hashlib.sha256(content).hexdigest()
+        if digest in self._digests:
+            raise EtqError(
+                f"{_named(slot)}: the same bytes as {self._digests[digest]}; the command measured nothing new"
+            )
+        self._digests[digest] = slot.path
+
+    def _sidecar(
+        self, slot: Slot, finished: Finished, before: Conditions, after: Conditions, captured_at: datetime
+    ) -> dict[str, Any]:
+        metrics: dict[str, Any] = {**metrics_of(before, after)}
+        if finished.peak_bytes is not None:
+            metrics["peak_memory"] = {"value": finished.peak_bytes, "unit": "B"}
+        labels = {
+            **before.labels(),
+            **self.labels,
+            **slot.side.labels,
+            "bench": self.name,
+            "side": slot.side.name,
+            "round": str(slot.round),
+            "position": str(len(self.sides) * CAPTURES * (slot.round - 1) + slot.position),
+        }
+        return {"captured_at": captured_at.isoformat(), "labels": labels, "metrics": metrics}
+
+    def store(self, warehouse: Warehouse, rounds: Sequence[int]) -> None:
+        """Ingest the captures that are complete of some rounds, with the records of their sides."""
+        for side in self.sides:
+            slots = [each for round in rounds for each in self.slots(round) if each.side is side and each.is_taken]
+            if not slots:
+                continue
+            links: list[Any] = [] if side.etrecord is None else [warehouse.ingest_record(side.etrecord)]
+            if side.program is not None:
+                links.insert(0, warehouse.ingest_program(side.program))
+            for result in warehouse.ingest_many(
+                [slot.path for slot in slots], link_to=links, time_scale=self.time_scale
+            ):
+                if isinstance(result, EtqError):
+                    raise result
+
+    def latencies(self, warehouse: Warehouse, side: Side) -> tuple[list[float], str]:
+        """Return the median of the runs of each capture of a side, in the order of measurement, and their unit."""
+        query = "SELECT t.median, t.unit FROM trend(selector := $selector, \"by\" := 'bench') AS t ORDER BY t.position"
+        rows = warehouse.rows(query, selector=self.selector(side))[1]
+        return [median for median, _ in rows], rows[0][1] if rows else "us"
+
+
+def ending(status: int) -> str:
+    """Return how a command ended that failed."""
+    if status > 0:
+        return f"failed with exit status {status}"
+    known = -status in {*signal.Signals}
+    return f"was ended by {signal.Signals(-status).name if known else f'signal {-status}'}"
+
+
+def _named(slot: Slot) -> str:
+    return f"round {slot.round}, capture {slot.position} of {slot.side.name}"
+
+
+def _pull(slot: Slot, words: Sequence[str], part: str) -> None:
+    """Run the command that copies a capture to this machine, to the file `part`."""
+    try:
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except OSError as error:
+        raise HostError(f"{words[0]}: can't be run: {(error.strerror or str(error)).lower()}") from None
+    output = (done.stdout + done.stderr).decode(errors="backslashreplace").splitlines()[-20:]
+    if done.returncode:
+        raise MeasuringError(f"{_named(slot)}: the command of --pull {ending(done.returncode)}", output)
+    if not Path(part).is_file():
+        raise MeasuringError(f"{_named(slot)}: the command of --pull wrote no {part}", output)
+
+
+def _write(path: str, text: str) -> None:
+    """Write a file whole or not at all."""
+    part = f"{path}.part"
+    try:
+        with open(part, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(part).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(part).unlink(missing_ok=True)
+        raise
+
+
+def _sha256(path: str) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

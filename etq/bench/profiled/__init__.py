@@ -1,0 +1,1 @@
+"""The folder that is put first in the module path of scripts that are profiled."""

@@ -1,0 +1,49 @@
+"""Files that are given with a profiling file, such as its ETRecord: whether each is what it is given as."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from etq.errors import FormatError
+from etq.ingest.recognition import PROGRAM, RECORD, kind_of_bytes
+from etq.storage.sources import Source
+
+_TRACE: Final = "torch_trace"
+_KINDS: Final = {
+    RECORD: "a zip, perhaps an ETRecord",
+    PROGRAM: "an ExecuTorch program (.pte)",
+    "etdump": "an ETDump",
+    _TRACE: "a PyTorch trace",
+}
+# What a file may be given as, and what to give then; kinds of files that surely aren't that.
+_MEANT: Final = {
+    "a graph capture": ("the trace that torch's profiler wrote while the graphs were captured", {_TRACE}),
+    "an ETRecord": ("the .etrecord of the program", {RECORD}),
+    "a program": ("the .pte that was run", {PROGRAM}),
+    "a debug buffer": ("the file of values that the runtime wrote with the ETDump", set[str]()),
+    # A device's log has both, perhaps.
+    "a file of metrics": ("a log of the runner, or JSON", {"etdump"}),
+}
+
+
+def check_given(source: Source, meant: str) -> None:
+    """Raise `FormatError` if a file surely isn't what it is given as: `meant` is one of those above."""
+    advice, fitting = _MEANT[meant]
+    kind = kind_of_bytes(source.content)
+    if kind in _KINDS and kind not in fitting:
+        raise FormatError(source.uri, f"this is {_KINDS[kind]}, not {meant}; give {advice}")
+
+
+def check_takes(source: Source, **given: object) -> None:
+    """Raise `FormatError` if a trace is given what only an ETDump has; `given` are files by what they are given as."""
+    names = [name.replace("_", " ") for name, each in given.items() if each is not None]
+    if names and kind_of_bytes(source.content) == _TRACE:
+        raise FormatError(source.uri, f"a PyTorch trace has no {' or '.join(names)}: leave it out, or give an ETDump")
+
+
+def check_captures(source: Source, captures: tuple[Source, ...]) -> None:
+    """Raise `FormatError` if one of the traces of the capture of graphs is the trace that launched them."""
+    for each in captures:
+        if len(each.content) == len(source.content) and each.sha256 == source.sha256:
+            what = "is the trace itself; give the trace that was recorded while its graphs were captured"
+            raise FormatError(each.uri, what)

@@ -1,0 +1,245 @@
+"""When a benchmark that measures round by round has measured enough.
+
+A round is two captures of each side, in turns. After some rounds, the looks, the comparison is asked for its verdicts.
+Looking again and again finds a difference at last where there is none: at 5 % a look, in far more than 5 % of
+benchmarks. Therefore the looks share the probability of a false verdict: each has a part of it, `alpha_of`, and the
+parts sum to the whole (Bonferroni's bound, which holds however the looks depend on each other; a spending function as
+of Kim and DeMets, Design and analysis of group sequential tests, 1987).
+
+That both sides are about the same ends a benchmark, too: intervals that show it are as wide as the look's part demands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from etq.verdicts import words
+from etq.verdicts.comparison import LEAST_PART, PARTS
+from etq.verdicts.differences import NORMAL, weight_of
+from etq.verdicts.samples import Numbers, median
+from etq.verdicts.student import TENTH, quantile
+
+# Captures of each side in a round.
+CAPTURES = 2
+# Ops of this share of the total are waited for.
+MATTERS = 0.03
+# If the total is slower or faster, only for those that may explain this part of its change.
+EXPLAINS = 0.25
+# Further rounds than these are not named.
+MOST_ROUNDS = 100
+# The smallest change that counts, unless another is asked for.
+_SMALLEST = 0.02
+# More captures change nothing about these.
+_CLOSED = {
+    *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
+    *(words.MORE_CALLS, words.FEWER_CALLS, words.OTHER_SHAPES, words.CANT_JUDGE),
+}
+# Nor about other conditions, of so many captures: by chance, one is apart for 4 and 4 in 3 %, for 5 and 5 in 0.8 %.
+_OF_CONDITIONS = 10
+_CHANGED = {words.SLOWER, words.FASTER, words.DIFFERS}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The verdict on an item at a look. Changes are ratios of new to base, less 1; `share` is of base's total."""
+
+    level: str  # total, op or metric
+    item: str
+    verdict: str | None
+    change: float | None
+    low: float | None  # the ends of its interval of 95 %; None if there is none
+    high: float | None
+    share: float | None = None  # None: not part of the total
+    captures: int = 0  # of both sides that are used
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Whether a benchmark has measured enough, and how many rounds more it likely takes."""
+
+    is_decided: bool
+    rounds_needed: int | None  # beside those measured; 0 if it is decided, None if more than 100
+    sentence: str
+    open_items: tuple[str, ...] = ()  # what is waited for
+    # Of one program alone, in the unit of the latencies.
+    typical: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+def looks(rounds: int) -> list[int]:
+    """Return the rounds after which a benchmark of at most so many rounds is looked at: 2, 3, 5, 7, 10, 14, 20, ..."""
+    found = [2, 3, 5, 7]
+    while found[-1] < rounds:
+        found.append(2 * found[-2])
+    return [*(look for look in found if look < rounds), *([rounds] if rounds >= found[0] else [])]
+
+
+def alpha_of(measured: int, alpha: float, rounds: int, *, is_last: bool = False) -> float | None:
+    """Return the probability of a false verdict that the look after `measured` rounds may take; None if there is none.
+
+    Those of all looks of a benchmark of at most `rounds` rounds sum to `alpha`: each has the part of its rounds.
+
+    is_last  the benchmark ends now for a reason that its verdicts have no part in, as its time is over: this is a look,
+             and takes all that is left. Not if a user ends it, who has seen its intervals
+    """
+    at = looks(rounds)
+    before = max((look for look in at if look < measured), default=0)
+    if is_last and at and measured >= at[0]:
+        return alpha * (rounds - before) / rounds
+    return alpha * (measured - before) / rounds if measured in at else None
+
+
+def standing(
+    verdicts: Iterable[Judged],
+    measured: int,
+    rounds: int,
+    *,
+    level: float,
+    alpha: float = 0.05,
+    min_effect: float | None = None,
+) -> Standing:
+    """Return whether the verdicts of the look after `measured` rounds decide a benchmark of at most `rounds` rounds.
+
+    They do if no total, no metric and no op that matters is open. An op matters with 3 % of the total; if the total is
+    slower or faster, only if it may explain a quarter of that. Slower and faster are closed, and so is what more
+    captures don't change. About the same is closed if the interval shows it with the look's part of `alpha`.
+
+    level       the look's part, with which the verdicts were asked for: see `alpha_of`
+    alpha       accepted probability of a false verdict of the whole benchmark
+    min_effect  smallest change that counts; None: 2 %
+    """
+    rows = list(verdicts)
+    smallest = _SMALLEST if min_effect is None else min_effect
+    total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
+    opened = [row for row in rows if _is_open(row, level, smallest, total)]
+    if not opened:
+        return Standing(True, 0, words.decided(measured))
+    ops = sum(weight_of(row.share) for row in rows if row.level == "op" and row.verdict not in _CLOSED)
+    last = max(_last_round(row, ops, measured, rounds, alpha, smallest) for row in opened)
+    more = last - measured if last <= MOST_ROUNDS else None
+    items = tuple(row.item or row.level for row in opened)
+    return Standing(False, more, words.still_open(measured, items, more, last > rounds), items)
+
+
+def _is_open(row: Judged, level: float, smallest: float, total: float) -> bool:
+    """Whether a verdict is waited for; `total` is by how much the total is slower or faster, 0 if it isn't."""
+    is_op, share = row.level == "op", row.share or 0.0
+    if row.verdict is None or row.verdict in _CLOSED or (is_op and share < MATTERS):
+        return False
+    if row.verdict == words.CONDITIONS_DIFFER and row.captures >= _OF_CONDITIONS:
+        return False
+    low, high = widened(row, level)
+    most = max(-low, high)
+    # A metric's verdict comes without its interval.
+    if row.verdict == words.SAME and (row.low is None or most <= _counting(row, smallest)):
+        return False
+    return not (is_op and share * most < EXPLAINS * total)
+
+
+def _counting(row: Judged, smallest: float) -> float:
+    """The smallest change of an item that counts."""
+    return max(smallest, LEAST_PART / row.share) if row.share else smallest
+
+
+def widened(row: Judged, alpha: float) -> tuple[float, float]:
+    """Return the ends of the interval that misses the change with probability `alpha`, from those of 95 %.
+
+    As a t-test's, whose ends are by the quantile of its degrees of freedom from the change. Without an interval, an
+    item may take up to twice as long, or no time.
+    """
+    if row.low is None or row.high is None or row.change is None:
+        return -1.0, 1.0
+    freedom = _freedom(row.captures)
+    ratio = max(1.0, quantile(alpha / 2, freedom) / quantile(0.025, freedom))
+    middle = math.log1p(row.change)
+    low, high = (math.expm1(middle + ratio * (math.log1p(end) - middle)) for end in (row.low, row.high))
+    return low, high
+
+
+def _freedom(captures: int) -> int:
+    return max(4, captures - 2)
+
+
+def _last_round(row: Judged, ops: float, measured: int, rounds: int, alpha: float, smallest: float) -> int:
+    """The look at which an item is decided in nine of ten benchmarks, if its change is as it seems; 101 if at none.
+
+    ops  weights of all ops that aren't decided
+    """
+    later = [look for look in looks(rounds) if look > measured]
+    later += [look for look in looks(MOST_ROUNDS) if look > rounds]
+    if row.low is None or row.high is None or row.change is None:
+        return later[0] if later else MOST_ROUNDS + 1
+    difference, counts = abs(math.log1p(row.change)), math.log1p(_counting(row, smallest))
+    now = (math.log1p(row.high) - math.log1p(row.low)) / 2 / quantile(0.025, _freedom(row.captures))
+    part = PARTS["op"] * weight_of(row.share) / ops if row.level == "op" else PARTS.get(row.level, 1.0)
+    for look in later:
+        error = now * math.sqrt(measured / look)
+        freedom = _freedom(2 * CAPTURES * look)
+        level = alpha_of(look, alpha, max(look, rounds)) or alpha
+        # It differs by chance and by what counts; or it is within what counts.
+        changed = max((quantile(level * part / 2, freedom) + TENTH) * error, counts + TENTH * error)
+        same = counts - (quantile(level / 2, freedom) + TENTH) * error
+        if difference >= changed or difference <= same:
+            return look
+    return MOST_ROUNDS + 1
+
+
+def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | None = None) -> Standing:
+    """Return whether the latency of one program is known to ±`width`, with its interval of 95 %.
+
+    The typical latency is the median of the means of all pairs of captures, on logarithms, with the interval from
+    Wilcoxon's signed ranks (Hodges and Lehmann); there is none with fewer than 6 captures. Captures that follow each
+    other in time are alike: the interval is wider by the root of (1 + r) / (1 - r), with their autocorrelation r.
+
+    latencies  of each capture, in the order of measurement: the median of its runs, in any unit, above 0
+    width      half of the interval that is narrow enough, as a part of the latency
+    rounds     the most rounds, of two captures each; None: no limit
+    """
+    values = np.log(np.asarray(latencies, float))
+    measured = len(values) // CAPTURES
+    middle, low, high = _signed_ranks(values)
+    if low is None or high is None:
+        return Standing(False, max(1, 3 - measured), words.no_precision(measured), (), _exp(middle))
+    wider = _following(values)
+    low, high = middle - wider * (middle - low), middle + wider * (high - middle)
+    half = max(math.expm1(high - middle), -math.expm1(low - middle))
+    ends = _exp(middle), _exp(low), _exp(high)
+    if half <= width:
+        return Standing(True, 0, words.precise(measured, half), (), *ends)
+    needed = math.ceil(measured * (half / width) ** 2)
+    more = needed - measured if needed <= MOST_ROUNDS else None
+    is_beyond = rounds is not None and needed > rounds
+    return Standing(False, more, words.imprecise(half, width, more, is_beyond), (), *ends)
+
+
+def _following(values: Numbers) -> float:
+    """By how much the interval of values is wider that follow each other: 1 or more.
+
+    The autocorrelation of few values is too low by (1 + 4 r) / n (Marriott and Pope, Bias in the estimation of
+    autocorrelations, 1954).
+    """
+    off = values - values.mean()
+    count, squares = len(off), float((off**2).sum())
+    r = float((off[1:] * off[:-1]).sum()) / squares if squares > 0 else 0.0
+    r = min(0.9, max(0.0, (count * r + 1) / (count - 4)))
+    return math.sqrt((1 + r) / (1 - r))
+
+
+def _exp(value: float) -> float | None:
+    return math.exp(value) if math.isfinite(value) else None
+
+
+def _signed_ranks(values: Numbers) -> tuple[float, float | None, float | None]:
+    """The median of the means of all pairs, each value with itself included, and its interval of 95 %."""
+    count = len(values)
+    above, below = np.triu_indices(count)
+    pairs = np.sort((values[above] + values[below]) / 2)
+    place = int(np.floor(count * (count + 1) / 4 - NORMAL * np.sqrt(count * (count + 1) * (2 * count + 1) / 24)))
+    if place < 1:
+        return median(pairs), None, None
+    return median(pairs), float(pairs[place - 1]), float(pairs[len(pairs) - place])

@@ -1,0 +1,317 @@
+"""`etq bench` with a runner that really works, fails in each way, is interrupted and goes on."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from tests import builders
+from tests.bench.conftest import OPS, RUNNER, Lab
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
+
+
+def etq_bench(*arguments: str) -> Result:
+    """Measure both programs in a benchmark b, in one short round unless more is asked for."""
+    return run_etq("bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", "--warmup", "1", *arguments)
+
+
+def test_captures_are_in_turns_and_know_what_they_are(lab: Lab) -> None:
+    result = etq_bench("--until", "2", "--label", "device=pc")
+    assert result.exit_code == 0, result.stderr
+    query = """
+        SELECT c.name, c.captured_at, map_from_entries(list((l.key, l.value)))
+        FROM captures AS c JOIN labels AS l USING (capture_id) GROUP BY ALL ORDER BY c.captured_at
+    """
+    rows = lab.rows(query)
+    # The order of the default seed: A B B A, and its mirror.
+    assert [name for name, _, _ in rows] == [
+        *("01-1-base", "01-2-new", "01-3-new", "01-4-base"),
+        *("02-1-base", "02-2-new", "02-3-new", "02-4-base"),
+    ]
+    assert [(labels["position"], labels["round"], labels["side"]) for _, _, labels in rows] == [
+        (str(at + 1), str(at // 4 + 1), ("base", "new", "new", "base")[at % 4]) for at in range(8)
+    ]
+    assert {(labels["bench"], labels["device"], labels["program"]) for _, _, labels in rows} == {
+        ("b", "pc", "base.pte"),
+        ("b", "pc", "new.pte"),
+    }
+    assert len(lab.calls("base")) == len(lab.calls("new")) == 4
+    assert {call["num_executions"] for call in lab.calls("new")} == {"4"}
+    [inputs] = {Path(call["inputs"]).name for call in lab.calls("base")}
+    assert inputs == "input-0.bin"
+    assert lab.rows("SELECT count(*) FROM runs") == [(8 * 4,)]
+    assert lab.rows("SELECT count(*), min(value) > 1 FROM metrics WHERE name = 'peak_memory'") == [(8, True)]
+    # The folder has all of it: another warehouse is made of it.
+    assert run_etq("ingest", "bench-b", "--db", "again.duckdb").exit_code == 0
+    same = "SELECT c.name, c.sha256, list((l.key, l.value) ORDER BY l.key) FROM captures AS c JOIN labels AS l USING (capture_id) GROUP BY ALL ORDER BY c.name"
+    assert lab.rows(same, "again.duckdb") == lab.rows(same)
+
+
+def test_a_program_twice_as_slow_is_decided_in_two_rounds(lab: Lab) -> None:
+    lab.does("new", {name: 2 * units for name, units in OPS.items()})
+    result = etq_bench("--runs", "20")
+    assert result.exit_code == 3, result.stderr
+    assert "Round 2: decided after 2 rounds" in result.stderr
+    assert "total: slower, +" in result.stdout
+    assert len(lab.calls("new")) == 4
+
+
+@pytest.mark.long
+def test_one_slower_op_is_found_and_named(lab: Lab) -> None:
+    lab.does("new", {**OPS, "add": 1.5 * OPS["add"]})
+    result = etq_bench("--runs", "50")
+    assert result.exit_code == 3, result.stderr
+    assert "1 op is slower: add @2 +" in result.stdout
+    assert "Regression: add @2" in result.stderr
+
+
+def test_one_program_alone(lab: Lab) -> None:
+    result = run_etq("bench", "base.pte", "--name", "b", "--until", "3", "--runs", "20")
+    assert result.exit_code == 0, result.stderr
+    first = result.stdout.splitlines()[0]
+    assert first.startswith("base: ") and first.endswith(" us); 6 captures, the median of 20 runs in each"), first
+    assert lab.rows("SELECT count(*) FROM captures") == [(6,)]
+    medians = """
+        SELECT median(e.duration_ticks) / 1000 FROM events AS e JOIN runs AS r USING (capture_id, run_index)
+        WHERE e.name = 'Method::execute' GROUP BY e.capture_id
+    """
+    values = [math.log(median) for (median,) in lab.rows(medians)]
+    # Hodges and Lehmann's estimate: the median of the means of all pairs.
+    pairs = [(one + other) / 2 for at, one in enumerate(values) for other in values[at:]]
+    assert first.split()[1] == f"{math.exp(statistics.median(pairs)):.4g}"
+    assert "Time in an execute by op" in result.stdout
+
+
+@pytest.mark.parametrize("form", ["markdown", "json", "line"])
+def test_forms_of_the_result(lab: Lab, form: str) -> None:
+    result = etq_bench("--until", "1", "--quiet", "--format", form, "-o", "out.txt")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    text = Path("out.txt").read_text()
+    if form == "json":
+        assert [row["what"] for row in json.loads(text)["captures"]][:2] == ["total", "ops"]
+    elif form == "markdown":
+        assert text.startswith("**total: ")
+    else:
+        assert text.startswith("total: ") and text.count("\n") == 1
+
+
+def test_cold(lab: Lab) -> None:
+    result = etq_bench("--cold", "--until", "2")
+    assert result.exit_code == 0, result.stderr
+    assert {call["num_executions"] for call in lab.calls("new")} == {"1"}
+    assert lab.rows("SELECT count(*) FROM runs") == [(8,)]
+
+
+def test_any_command(lab: Lab) -> None:
+    made = shlex.quote(str(lab.folder / "bin/executor_runner"))
+    run = f"{made} --model_path={{side}}.pte --num_executions=3 --etdump_path={{out}}"
+    arguments = ("bench", "--base", run, "--new", run, "--name", "b", "--until", "1")
+    assert run_etq(*arguments).exit_code == 0
+    assert lab.rows("SELECT count(*) FROM captures") == [(4,)]
+    # A runner that always writes the same file, and a device from which it is copied.
+    fixed = run.replace("{out}", "device.etdp")
+    result = run_etq(
+        *arguments, "--out-dir", "c", "--base", fixed, "--new", fixed, "--etdump", str(lab.folder / "device.etdp")
+    )
+    assert result.exit_code == 0, result.stderr
+    result = run_etq(*arguments, "--out-dir", "d", "--base", fixed, "--new", fixed, "--pull", "cp device.etdp {out}")
+    assert result.exit_code == 0, result.stderr
+    for folder in ("c", "d"):
+        assert lab.rows("SELECT count(*) FROM captures", f"{folder}/bench.duckdb") == [(4,)]
+
+
+def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
+    command = f"cp {CAPTURES}/mlp/mlp.etdp {{out}}"
+    result = run_etq("bench", "--base", command, "--name", "b", "--until", "1")
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1] == (
+        "Error: round 1, capture 2 of base: the same bytes as bench-b/01-1-base.etdp; the command measured nothing new"
+    )
+    assert lab.rows("SELECT c.name FROM captures AS c") == [("01-1-base",)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "name one or two programs, or give --base and --new, or --script"),
+        (("a.pte", "b.pte", "c.pte"), "3 programs; at most two are compared"),
+        (("a.pte", "--base", "x {out}"), "programs and --base and --new don't go together"),
+        (("--new", "x {out}"), "--new without --base; for one side alone, give --base"),
+        (("--base", "x"), "--base: the command has no {out}"),
+        (("--base", "x '{out}"), "--base: the command can't be split into words: "),
+        (("--base", ""), "name one or two programs"),
+        (("--base", "x {out}", "--pull", "cp a b"), "--pull: the command has no {out}"),
+        (("a.pte", "--etdump", "x"), "--etdump goes with --base and --new"),
+        (("a.pte", "--base-git", "main"), "--base-git goes with --script"),
+        (("a.pte", "--adb", "--ssh", "board"), "--adb and --ssh don't go together"),
+        (("a.pte", "--resume"), "--resume needs --name"),
+        (("a.pte", "--label", "side=x"), "--label side=… is the benchmark's own"),
+        (("a.pte", "--until", "soon"), "'soon' is neither decided nor a number of rounds"),
+        (("a.pte", "--max-time", "soon"), "'soon' is no time; write 90s, 10m or 1h"),
+    ],
+)
+def test_wrong_usage(lab: Lab, arguments: tuple[str, ...], message: str) -> None:
+    before = sorted(lab.folder.iterdir())
+    result = run_etq("bench", *arguments)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert sorted(lab.folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("none.pte",), "none.pte: no such file"),
+        (("base.pte.json",), "base.pte.json: "),
+        (("base.pte", "--method", "decode"), "base.pte: no method 'decode'; it has forward"),
+        (("base.pte", "--runner", "./none"), "./none: no such file; --runner takes the path of an executor_runner"),
+        (("base.pte", "--inputs", "none.npz"), "none.npz: no such file"),
+        (("base.pte", "--etrecord", "none"), "none: no such file"),
+        (("base.pte", "new.pte", "--new-name", "base"), "base and new are both 'base'; they need names of their own"),
+        (("base.pte", "--name", "a,b"), "the name 'a,b' of a bench: expected a text without commas"),
+        (("--base", "./none {out}"), "./none: no such program; give its path"),
+    ],
+)
+def test_what_cannot_be_measured(lab: Lab, arguments: tuple[str, ...], message: str) -> None:
+    result = run_etq("bench", *arguments)
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith(f"Error: {message}")
+
+
+# Failing, and going on
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("crash", "executor_runner was ended by SIGSEGV"),
+        ("status", "executor_runner failed with exit status 1"),
+        ("hang", "executor_runner"),
+        ("nothing", "wrote no "),
+        ("garbage", "01-3-new.etdp: "),
+        ("half", "01-3-new.etdp: "),
+    ],
+)
+def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
+    lab.does("new", fail=how, at=2)
+    result = etq_bench("--until", "1", "--timeout", "3s")
+    assert result.exit_code == 1
+    lines = result.stderr.splitlines()
+    assert lines[-1].startswith("Error: ") and message in lines[-1], lines
+    assert lines[-2] == "Kept: 2 captures in bench-b. The same command with --name b --resume goes on"
+    if how in ("status", "nothing"):
+        assert "| running new.pte for the 2" in lines
+    assert sorted(path.name for path in Path("bench-b").glob("*.etdp*")) == [
+        *("01-1-base.etdp", "01-1-base.etdp.json", "01-2-new.etdp", "01-2-new.etdp.json"),
+    ]
+    lab.does("new")
+    result = etq_bench("--until", "1", "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert lab.rows("SELECT c.name FROM captures AS c ORDER BY 1") == [
+        (name,) for name in ("01-1-base", "01-2-new", "01-3-new", "01-4-base")
+    ]
+    assert (len(lab.calls("base")), len(lab.calls("new"))) == (2, 3)
+
+
+def test_resuming_what_is_another_benchmark(lab: Lab) -> None:
+    assert etq_bench("--resume").stderr == "Error: bench-b: has no benchmark to resume\n"
+    assert etq_bench("--until", "1").exit_code == 0
+    assert etq_bench().stderr == (
+        "Error: bench-b: has a benchmark; go on with it with --resume, or name another with --name\n"
+    )
+    assert etq_bench("--resume", "--seed", "1").stderr.startswith("Error: bench-b: was begun with seed 0, not 1; ")
+    (lab.folder / "new.pte").write_bytes((CAPTURES / "convnet/convnet.pte").read_bytes())
+    assert etq_bench("--resume").stderr.startswith("Error: bench-b: was begun with sides ")
+    Path("bench-b/bench.json").write_text("[")
+    assert etq_bench("--resume").stderr.startswith("Error: bench-b/bench.json: can't be read: ")
+
+
+def test_files_in_the_way_are_left_alone(lab: Lab) -> None:
+    Path("bench-b").mkdir()
+    Path("bench-b/01-1-base.etdp").write_text("precious")
+    result = etq_bench("--until", "1")
+    assert result.stderr == (
+        "Error: bench-b/01-1-base.etdp: exists; move it away, or name another folder with --out-dir\n"
+    )
+    assert Path("bench-b/01-1-base.etdp").read_text() == "precious"
+
+
+def test_more_rounds_are_added(lab: Lab) -> None:
+    assert etq_bench("--until", "1").exit_code == 0
+    assert etq_bench("--until", "2", "--resume").exit_code == 0
+    assert (len(lab.calls("base")), len(lab.calls("new"))) == (4, 4)
+
+
+def begun(*arguments: str) -> subprocess.Popen[str]:
+    """The command as a process. In the background of a shell, Ctrl-C is ignored; child processes inherit that."""
+    code = (
+        "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
+    )
+    words = ["bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", "--warmup", "1", "--until", "2", *arguments]
+    return subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
+def test_an_interrupted_benchmark_goes_on(lab: Lab, ended_by: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    temporary = lab.folder / "tmp"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    lab.does("new", fail="hang", at=3)
+    with begun() as process:
+        while not (found := [path for path in temporary.rglob("*.pid") if path.read_text()]):
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        runner = int(found[0].read_text())
+        process.send_signal(ended_by)
+        output = process.communicate()[1]
+    if ended_by == signal.SIGINT:
+        assert process.returncode == 130, output
+        assert "Kept: 5 captures in bench-b. The same command with --name b --resume goes on" in output
+        with pytest.raises(ProcessLookupError):
+            os.kill(runner, 0)
+        assert lab.rows("SELECT count(*) FROM captures") == [(5,)]
+    else:
+        os.kill(runner, signal.SIGKILL)
+    lab.does("new")
+    result = etq_bench("--until", "2", "--resume")
+    assert result.exit_code == 0, result.stderr
+    assert lab.rows("SELECT count(*) FROM captures") == [(8,)]
+    assert not [path for path in Path("bench-b").iterdir() if path.name.endswith((".part", ".old"))]
+
+
+@pytest.mark.long
+def test_a_full_disk(lab: Lab) -> None:
+    """The size of files is limited, as if the disk had no more space; the runner's own file is written elsewhere."""
+    lab.does("base", {f"op{number}": 1 for number in range(200)})
+    code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); from etq.__main__ import main; sys.argv[0] = 'etq'; main()"
+    words = ["bench", "base.pte", "--name", "b", "--runs", "100", "--until", "1"]
+    result = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    assert "Traceback" not in result.stderr.replace("| Traceback", "")
+    assert "File too large" in result.stderr
+    assert not list(Path("bench-b").glob("*.etdp*"))
+
+
+def test_the_stand_in_writes_what_it_is_told(lab: Lab) -> None:
+    out = lab.folder / "x.etdp"
+    words = [
+        str(lab.folder / "bin/executor_runner"),
+        "--model_path=base.pte",
+        f"--etdump_path={out}",
+        "--num_executions=2",
+    ]
+    subprocess.run(words, check=True, capture_output=True)
+    assert out.read_bytes()[8:12] == b"ED00"
+    assert RUNNER.exists() and builders.NO_INSTRUCTION == -1

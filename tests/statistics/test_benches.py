@@ -1,0 +1,110 @@
+"""Benchmarks that end by their rule: how often equal programs get a verdict, and whether changes are found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from etq.verdicts.sequential import looks, precision
+from tests.statistics.benches import (
+    MOST,
+    WORLDS,
+    Ended,
+    Noise,
+    ended,
+    equal,
+    of_fleet,
+    one_slower,
+    other_program,
+    verdicts_of,
+)
+from tests.statistics.fleet import CHANGED
+
+FEW = Noise(8, of_ops=(0.003, 0.01))
+
+
+def test_the_looks_share_one_probability() -> None:
+    """With 40 %, so that 40 benchmarks show it: verdicts with 40 % at each look are wrong in more, as looks add up."""
+    random = np.random.default_rng(1)
+    noise = Noise(1, of_ops=(0.05, 0.05), state=0.05)
+    benches = [noise(MOST, random) for _ in range(40)]
+    by_rule = [bool(each.ever) for each in ended(benches, alpha=0.4)]
+    at_each = [
+        [any(row.verdict in CHANGED for row in rows) for rows in verdicts_of(benches, look, 0.4)]
+        for look in looks(MOST)
+    ]
+    assert np.mean(by_rule) <= 0.4 < np.mean(np.any(at_each, axis=0))
+
+
+def test_equal_programs_are_about_the_same() -> None:
+    found = equal(FEW, 30, 2)
+    assert sum(bool(each.ever) for each in found) <= 1
+    assert np.mean([each.is_decided for each in found]) >= 0.9
+    assert min(each.rounds for each in found) < MOST
+
+
+def test_an_op_that_is_slower_by_5_percent_is_named() -> None:
+    found = one_slower(FEW, 20, 3)
+    assert sum(op in each.changed for each, op in found) >= 18
+    assert sum(bool({item for item in each.changed if item[0] == "op"} - {op}) for each, op in found) <= 1
+
+
+@pytest.mark.parametrize("factor", [2, 0.5])
+def test_another_program_is_decided_after_2_rounds(factor: float) -> None:
+    found = other_program(FEW, 10, 4, factor)
+    assert [(each.rounds, each.is_decided, each.changed) for each in found] == [(2, True, {("total", "")})] * 10
+
+
+def is_found_or_said(each: Ended, op: tuple[str, str]) -> bool:
+    """Whether the op is named, or the benchmark says what it would take."""
+    last = each.standings[each.rounds]
+    return op in each.changed or (not last.is_decided and "more" in last.sentence)
+
+
+@pytest.mark.long
+def test_of_1000_benchmarks_of_equal_programs() -> None:
+    """Machines from quiet to busy; the two worst of them have verdicts by chance in 5 % at most, too."""
+    found = {name: equal(world, 100, 5) for name, world in WORLDS.items()}
+    found |= {model: equal(of_fleet(model), 100, 6) for model in ("mlp", "convnet")}
+    wrong = {name: float(np.mean([bool(each.changed) for each in of_world])) for name, of_world in found.items()}
+    ever = {name: float(np.mean([bool(each.ever) for each in of_world])) for name, of_world in found.items()}
+    print(wrong, ever)
+    assert sum(map(len, found.values())) == 1000
+    assert np.mean([*wrong.values()]) <= 0.02 and np.mean([*ever.values()]) <= 0.03
+    assert max(wrong.values()) <= 0.05
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in WORLDS if not name.startswith("busy")])
+def test_one_op_that_is_slower_by_5_percent(name: str) -> None:
+    found = one_slower(WORLDS[name], 60, 7)
+    assert np.mean([op in each.changed for each, op in found]) >= 0.9
+    assert all(is_found_or_said(each, op) for each, op in found)
+
+
+@pytest.mark.long
+def test_what_is_expected_to_be_enough_is_so_in_most_benchmarks() -> None:
+    noise = WORLDS["quiet, 1 op"]
+    kept = [kept for each in equal(noise, 150, 8) for kept in each.promises]
+    print(f"{len(kept)} expectations, {100 * np.mean(kept):.0f} % hold")
+    assert np.mean(kept) >= 0.75
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("follows", "least"), [(0.0, 0.93), (0.6, 0.78)])
+@pytest.mark.parametrize("deviation", [0.01, 0.02])
+def test_the_interval_at_the_end_has_the_latency(deviation: float, follows: float, least: float) -> None:
+    """Of one program, measured until its interval is narrow; each capture follows the one before by a part."""
+    random = np.random.default_rng(9)
+    covered = []
+    for _ in range(400):
+        state, latencies = 0.0, []
+        for _ in range(2 * 50):
+            state = follows * state + np.sqrt(1 - follows**2) * random.normal()
+            latencies.append(float(np.exp(deviation * state)))
+            if len(latencies) % 2 == 0 and (found := precision(latencies)).is_decided:
+                break
+        assert found.low is not None and found.high is not None
+        covered.append(found.low <= 1 <= found.high)
+    print(f"{100 * np.mean(covered):.0f} % of intervals have it")
+    assert np.mean(covered) >= least

@@ -1,0 +1,190 @@
+"""When a benchmark has measured enough: by hand, and by enumeration in plain Python."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations_with_replacement, product
+from statistics import median
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from etq.verdicts.sequential import Judged, Standing, alpha_of, looks, precision, standing, widened
+
+
+def test_looks_are_rarer_from_one_to_the_next() -> None:
+    assert looks(20) == [2, 3, 5, 7, 10, 14, 20]
+    assert looks(100) == [2, 3, 5, 7, 10, 14, 20, 28, 40, 56, 80, 100]
+    assert [looks(rounds) for rounds in (0, 1, 2, 3, 4, 6)] == [[], [], [2], [2, 3], [2, 3, 4], [2, 3, 5, 6]]
+
+
+def test_the_looks_share_the_probability_by_their_rounds() -> None:
+    """Of 5 % and 20 rounds, 0.25 % are for each round: 2 to the first look, 1 to the next, then 2, 2, 3, 4, 6."""
+    parts = [alpha_of(look, 0.05, 20) for look in (2, 3, 5, 7, 10, 14, 20)]
+    assert parts == pytest.approx([0.005, 0.0025, 0.005, 0.005, 0.0075, 0.01, 0.015])
+    assert [alpha_of(measured, 0.05, 20) for measured in (0, 1, 4, 6, 19, 21)] == [None] * 6
+    for rounds in range(2, 101):
+        assert math.fsum(alpha_of(look, 0.03, rounds) or 0 for look in looks(rounds)) == pytest.approx(0.03)
+
+
+def test_a_benchmark_that_its_time_ends_takes_what_is_left() -> None:
+    """After 12 of 20 rounds, the look after 10 was the last; after 5, that after 3, as the one after 5 is replaced."""
+    left = [alpha_of(measured, 0.05, 20, is_last=True) for measured in (2, 5, 12, 20)]
+    assert left == pytest.approx([0.05, 0.05 * 17 / 20, 0.05 * 10 / 20, 0.05 * 6 / 20])
+    assert alpha_of(1, 0.05, 20, is_last=True) is None
+    assert alpha_of(1, 0.05, 1, is_last=True) is None
+
+
+@pytest.mark.parametrize("captures", [8, 12, 40])
+@pytest.mark.parametrize("alpha", [0.001, 0.005, 0.015])
+def test_an_interval_is_widened_as_a_t_tests(captures: int, alpha: float) -> None:
+    middle, half = math.log(1.01), 0.02
+    row = Judged("total", "", "~", 0.01, math.expm1(middle - half), math.expm1(middle + half), None, captures)
+    wide = half * stats.t.isf(alpha / 2, captures - 2) / stats.t.isf(0.025, captures - 2)
+    assert np.log1p(widened(row, alpha)) == pytest.approx([middle - wide, middle + wide], rel=0.02)
+    assert widened(row, 0.05) == pytest.approx((row.low, row.high))
+    assert widened(Judged("op", "", "too few", 0.01, None, None), alpha) == (-1, 1)
+
+
+def total(verdict: str, change: float, half: float) -> Judged:
+    """A total at the look after 2 rounds; `half` of the interval is of logarithms."""
+    low, high = (math.expm1(math.log1p(change) + end) for end in (-half, half))
+    return Judged("total", "total", verdict, change, low, high, None, 8)
+
+
+def stands(verdicts: list[Judged], rounds: int, min_effect: float | None = None) -> Standing:
+    """How a benchmark of at most so many rounds stands after 2."""
+    level = alpha_of(2, 0.05, rounds)
+    assert level is not None
+    return standing(verdicts, 2, rounds, level=level, min_effect=min_effect)
+
+
+def test_about_the_same_must_be_so_with_the_looks_part() -> None:
+    """The quantiles of t with 6 degrees of freedom are 2.447 at 5 % and 4.317 at 0.5 %: 1.764 times as wide.
+
+    1.1 % become 1.9 %, and 1.2 % become 2.1 %, more than the 2 % that count.
+    """
+    assert stands([total("~", 0, 0.011)], 20).is_decided
+    assert not stands([total("~", 0, 0.012)], 20).is_decided
+    assert stands([total("~", 0, 0.012)], 20, min_effect=0.03).is_decided
+    # As the only look, it takes 5 %.
+    assert stands([total("~", 0, 0.019)], 2).is_decided
+
+
+def test_what_is_waited_for() -> None:
+    same = total("~", 0, 0.01)
+    op = Judged("op", "conv @3", "not decided", 0.01, -0.02, 0.04, 0.1, 8)
+    assert stands([same, op], 20).open_items == ("conv @3",)
+    for verdict in ("slower", "faster", "added", "removed", "can't judge", "more calls"):
+        assert stands([same, Judged("op", "conv @3", verdict, 0.05, 0.01, 0.09, 0.1, 8)], 20).is_decided
+    for share in (0.029, None):
+        assert stands([same, Judged("op", "conv @3", "not decided", 0.01, -0.02, 0.04, share, 8)], 20).is_decided
+    peak = Judged("metric", "peak_rss", "not decided", 0.03, None, None)
+    assert stands([same, peak], 20).open_items == ("peak_rss",)
+    assert stands([same, Judged("metric", "peak_rss", "~", 0.0, None, None)], 20).is_decided
+    for verdict in ("unstable", "too few", "not decided"):
+        assert stands([total(verdict, 0.03, 0.05)], 20).open_items == ("total",)
+
+
+def test_few_captures_differ_in_conditions_by_chance() -> None:
+    for captures, is_decided in ((8, False), (10, True)):
+        row = Judged("total", "total", "conditions differ", 1.0, 0.9, 1.1, None, captures)
+        assert stands([row], 20).is_decided is is_decided
+
+
+def test_of_a_change_of_the_total_only_ops_that_may_explain_a_quarter_are_waited_for() -> None:
+    """An op of a tenth with 1 % to 3 % (0.5 %: to 4.6 %) may explain 0.46 % of the total: a quarter of 1.84 %."""
+    op = Judged("op", "conv @3", "not decided", 0.01, -0.0096, 0.03, 0.1, 8)
+    assert stands([total("slower", 0.0192, 0.01), op], 20).is_decided
+    assert not stands([total("slower", 0.0176, 0.01), op], 20).is_decided
+    # Without an interval, it may have doubled.
+    unknown = Judged("op", "conv @3", "too few", None, None, None, 0.2, 6)
+    assert stands([total("slower", 0.81, 0.1), unknown], 20).is_decided
+    assert not stands([total("slower", 0.79, 0.1), unknown], 20).is_decided
+
+
+def errors(half: float, look: int) -> float:
+    """The standard error at a later look, of an interval after 2 rounds."""
+    return half / float(stats.t.isf(0.025, 6)) * math.sqrt(2 / look)
+
+
+def within(look: int, level: float, half: float) -> bool:
+    """Whether a tenth of intervals at a look is beyond 2 %, or less, if there is no difference."""
+    limit = stats.t.isf(level / 2, 4 * look - 2) + stats.norm.isf(0.1)
+    return bool(limit * errors(half, look) <= math.log(1.02))
+
+
+def test_rounds_that_show_that_there_is_no_difference() -> None:
+    """After 5 rounds (18 degrees of freedom, 0.5 %) the interval is 3.20 errors wide on each side, after 7 (26) 3.07.
+
+    Of 3 rounds, the last look has 1.7 %, which is 2.87 errors; as the last of 5, it would have 2 %, 2.55 errors.
+    """
+    half = 0.0199
+    assert [within(5, 0.005, half), within(7, 0.005, half)] == [False, True]
+    found = stands([total("not decided", 0, half)], 20)
+    assert (found.is_decided, found.rounds_needed) == (False, 5)
+    assert found.sentence == "not decided after 2 rounds: total; likely 5 rounds more"
+    assert [within(3, 0.05 / 3, half), within(5, 0.02, half)] == [False, True]
+    sentence = stands([total("not decided", 0, half)], 3).sentence
+    assert sentence == "not decided after 2 rounds: total; likely 3 rounds more, beyond the last one"
+
+
+def test_rounds_that_show_a_difference() -> None:
+    """The total has 35 % of the look's part; a tenth of benchmarks has a statistic 1.28 less than expected."""
+    half, size = 0.049, math.log(1.06)
+    for look, freedom, level, is_found in ((5, 18, 0.005, False), (7, 26, 0.005, True)):
+        limit = stats.t.isf(0.35 * level / 2, freedom) + stats.norm.isf(0.1)
+        assert bool(size >= limit * errors(half, look)) == is_found
+    assert stands([total("not decided", 0.06, half)], 20).rounds_needed == 5
+
+
+def test_what_no_100_rounds_decide() -> None:
+    """A difference of 2 % is as likely above as below what counts."""
+    found = stands([total("not decided", 0.02, 0.05)], 20)
+    assert found.rounds_needed is None
+    assert found.sentence == "not decided after 2 rounds: total; it likely takes more than 100 rounds"
+
+
+def in_zigzag(values: list[float]) -> list[float]:
+    """The least, the greatest, the next least and so on: none follows the one before."""
+    ordered = sorted(values)
+    return [ordered.pop(0 if at % 2 == 0 else -1) for at in range(len(ordered))]
+
+
+@pytest.mark.parametrize("count", range(6, 13))
+def test_the_interval_of_one_program_is_that_of_signed_ranks(count: int) -> None:
+    """Its ends are means of pairs; how often these miss the middle, all signs of the ranks say: in 2 to 5 %."""
+    values = in_zigzag(np.random.default_rng(count).normal(0, 0.01, count).tolist())
+    means = sorted((one + other) / 2 for one, other in combinations_with_replacement(values, 2))
+    found = precision([math.exp(each) for each in values])
+    assert found.typical == pytest.approx(math.exp(median(means)))
+    [below] = [at for at, mean in enumerate(means) if math.exp(mean) == pytest.approx(found.low, rel=1e-12)]
+    assert found.high == pytest.approx(math.exp(means[-1 - below]))
+    sums = [sum(rank for rank, sign in enumerate(signs, 1) if sign) for signs in product((False, True), repeat=count)]
+    assert 0.02 <= 2 * sum(each <= below for each in sums) / len(sums) <= 0.05
+
+
+def test_captures_that_follow_each_other_widen_the_interval() -> None:
+    """Of 1 to 8: squares 42 about 4.5, products of neighbours 26.25: r is 0.625, and without its bias (5 + 1) / 4."""
+    rising = precision([math.exp(each / 1000) for each in range(1, 9)])
+    zigzag = precision([math.exp(each / 1000) for each in in_zigzag([*map(float, range(1, 9))])])
+    assert rising.typical == pytest.approx(zigzag.typical) == pytest.approx(math.exp(0.0045))
+    assert rising.high is not None and zigzag.high is not None
+    # At most as of 0.9.
+    assert math.log(rising.high) - 0.0045 == pytest.approx(math.sqrt(1.9 / 0.1) * (math.log(zigzag.high) - 0.0045))
+
+
+def test_one_program_is_measured_until_its_latency_is_known() -> None:
+    """Of 6 captures, the interval is from the least to the greatest."""
+    few = precision([100, 101, 99, 100])
+    assert (few.is_decided, few.rounds_needed, few.low) == (False, 1, None)
+    assert few.sentence == "2 rounds measured; an interval takes 3"
+    assert precision([]).typical is None
+    narrow = precision([100, 100.5, 99.7, 100.2, 99.6, 100.4])
+    assert narrow.is_decided and (narrow.low, narrow.high) == pytest.approx((99.6, 100.5))
+    assert narrow.sentence.startswith("known to ±0.45 % after")
+    # Half of the interval is 2.02 % of 99.98: 4.08 times as many rounds make it half as wide, 13.
+    wide = precision([98, 102, 98, 102, 98, 102], rounds=11)
+    assert (wide.is_decided, wide.rounds_needed) == (False, 10)
+    assert wide.sentence == "known to ±2 %, not ±1 %; likely 10 rounds more, beyond the last one"
