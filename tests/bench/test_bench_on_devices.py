@@ -14,7 +14,7 @@ from tests.conftest import CAPTURES
 
 RUNNER = Path(__file__).with_name("device_runner.py")
 REPOSITORY = Path(__file__).parents[2]
-ARGUMENTS = ("bench", "base.pte", "new.pte", "--runner", "runner", "--name", "b", "--runs", "10", "--warmup", "1")
+ARGUMENTS = ("bench", "base.pte", "new.pte", "--runner", "./runner", "--name", "b", "--runs", "10", "--warmup", "1")
 OPTIONS = {"adb": ("--adb", "1A2B3C"), "ssh": ("--ssh", "board", "--pin")}
 
 
@@ -35,7 +35,7 @@ def floors(lab: Lab) -> list[str]:
     return [path.read_text().strip() for path in paths]
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", ["adb", pytest.param("ssh", marks=pytest.mark.long)])
 def test_from_two_programs_to_a_verdict(lab: Lab, kind: str) -> None:
     result = run_etq(*ARGUMENTS, "--until", "2", "--max-celsius", "60", *OPTIONS[kind])
     assert result.exit_code == 3, result.stderr
