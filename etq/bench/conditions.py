@@ -89,7 +89,7 @@ _METRICS: Final = (
 
 
 def metrics_of(before: Conditions, after: Conditions) -> dict[str, float]:
-    """Return the metrics of a capture: those before it, those after it as NAME_after, and the times of throttling."""
+    """Return the metrics of a capture: those before it, those after it as NAME_after, and how often heat slowed it."""
     metrics = {**before.metrics(), **after.metrics("_after")}
     if before.throttle_count is not None and after.throttle_count is not None:
         metrics["throttled"] = max(0, after.throttle_count - before.throttle_count)

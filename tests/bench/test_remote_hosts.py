@@ -117,8 +117,8 @@ def test_a_machine_without_setsid_and_time(lab: Lab, kind: str, monkeypatch: pyt
     host.connect()
     ended = host.run(["sh", "-c", "exit 5"])
     assert (ended.status, ended.peak_bytes) == (5, None)
-    with pytest.raises(HostError, match=r"sleep took more than 0\.5 s and was ended"):
-        host.run(["sleep", "4726.1"], seconds=0.5)
+    with pytest.raises(HostError, match=r"sh took more than 0\.5 s and was ended"):
+        host.run(["sh", "-c", "sleep 4726.1 & sleep 4726.1"], seconds=0.5)
     host.close()
     assert processes_with("4726.1") == []
 
@@ -222,6 +222,32 @@ def test_a_file_that_is_pushed_by_half(lab: Lab, tmp_path: Path) -> None:
     ):
         host.push(str(tmp_path / "net.pte"))
     assert lab.pushed() == []
+
+
+def test_a_setsid_that_starts_another_process(lab: Lab, kind: str) -> None:
+    """It waits for it, if told to with -w."""
+    lab.program(
+        "bin/setsid",
+        'if [ "$1" = -w ]; then shift; exec /usr/bin/setsid -f -w "$@"; fi\nexec /usr/bin/setsid -f "$@"\n',
+    )
+    host = KINDS[kind]()
+    host.connect()
+    assert host.run(["sh", "-c", "sleep 0.3; exit 6"]).status == 6
+    with pytest.raises(HostError, match="took more than"):
+        host.run(["sh", "-c", "sleep 4727.1 & sleep 4727.1"], seconds=0.5)
+    host.close()
+    assert processes_with("4727.1") == []
+
+
+def test_what_a_command_leaves_there_is_ended(host: RemoteHost, lab: Lab) -> None:
+    assert host.run(["sh", "-c", "sleep 4728.1 & echo left"]).output == ["left"]
+    assert processes_with("4728.1") == [] and lab.pushed() == []
+
+
+def test_a_full_disk_where_a_command_runs(host: RemoteHost, lab: Lab, kind: str) -> None:
+    lab.program("bin/setsid", "echo 'cannot create .time: No space left on device' >&3\n")
+    with pytest.raises(HostError, match=f"{CLIENTS[kind]}: can't run true: it is full; remove files there"):
+        host.run(["true"])
 
 
 def test_a_time_limit_ends_the_command_there(host: RemoteHost, lab: Lab, kind: str) -> None:

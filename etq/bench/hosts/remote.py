@@ -90,7 +90,9 @@ class RemoteHost(ABC):
         timers = " ".join(map(quote, _TIMERS))
         answer = self.ask(
             f'mkdir -p {folder} && cd {folder} && echo "folder $(pwd)" || exit 1; '
-            'setsid true && echo "session setsid"; '
+            # Some versions start another process, and don't wait for it if they aren't told to.
+            "for s in setsid 'setsid -w'; do $s sh -c 'exit 7' & wait $!; "
+            '[ $? = 7 ] && echo "session $s" && break; done; '
             f"for t in {timers}; do $t -v true 2>&1 | grep -q 'Max.*): *[0-9]' && echo \"timer $t\" && break; done; "
             "true"
         )
@@ -98,7 +100,7 @@ class RemoteHost(ABC):
         if answer.status or not re.fullmatch(r"/[^\\]*", found.get("folder", "")):
             raise self._refused(answer.output, f"can't make the folder {folder}")
         self.folder = found["folder"]
-        self._session = "setsid" if "session" in found else ""
+        self._session = found["session"] if found.get("session") in ("setsid", "setsid -w") else ""
         self._timer = f"{found['timer']} -v" if found.get("timer") in _TIMERS else ""
 
     def ask(self, script: str, *, seconds: float = ANSWER_SECONDS, stdin: IO[bytes] | None = None) -> Answer:
@@ -261,14 +263,15 @@ class RemoteHost(ABC):
         The inner shell tells the command's exit status, as programs that time a command tell it each in their own way.
         """
         inner = f'"$@" >&3 2>&3 3>&-; s=$?; echo >&3; echo status {mark} $s >&3'
+        leader = f'echo $$ >.run-{mark}; exec {self._timer} sh -c {quote(inner)} sh "$@"'
         exports = "".join(f"export {key}={quote(value)}; " for key, value in environment.items())
-        command = f"{self._session} {self._timer} sh -c {quote(inner)} sh {' '.join(map(quote, words))}"
+        command = f"{self._session} sh -c {quote(leader)} sh {' '.join(map(quote, words))}"
+        end = f'p=$(cat .run-{mark} 2>/dev/null); [ -n "$p" ] && kill -9 -$p 2>/dev/null'
         return (
             f"cd {quote(self.folder)} || {{ echo; echo end {mark} 1; exit; }}; {exports}exec 3>&1; "
-            f"{command} </dev/null >/dev/null 2>.time-{mark} 3>&3 & "
-            f"p=$!; echo $p >.run-{mark}; trap 'kill -9 -$p 2>/dev/null; rm -f .run-{mark} .time-{mark}; exit 129' "
-            f"HUP TERM PIPE; wait $p; echo; echo time {mark} 0; cat .time-{mark}; rm -f .run-{mark} .time-{mark}; "
-            f"echo; echo end {mark} 0"
+            f"trap '{end}; rm -f .run-{mark} .time-{mark}; exit 129' HUP TERM PIPE; "
+            f"{command} </dev/null >/dev/null 2>.time-{mark} & wait $!; {end}; "
+            f"echo; echo time {mark} 0; cat .time-{mark}; rm -f .run-{mark} .time-{mark}; echo; echo end {mark} 0"
         )
 
     def _finished(self, words: Sequence[str], answer: Answer, mark: str, seconds: float) -> Finished:
@@ -278,9 +281,12 @@ class RemoteHost(ABC):
             peak = int(found[1]) * 1024
         output = whole[:timed] if timed >= 0 else whole
         found = re.search(rb"\n?^status %s (\d{1,3})$\n?" % mark.encode(), output, re.MULTILINE)
-        status = -signal.SIGKILL if found is None else int(found[1])  # without one, all of its group were killed
-        if found is not None:
-            output = output[: found.start()] + output[found.end() :]
+        if found is None:  # all of its group were killed, or it was not even started
+            if _FULL in output:
+                raise self._refused(output, f"can't run {words[0]}")
+            return Finished(-signal.SIGKILL, last_lines(output), seconds, peak)
+        status = int(found[1])
+        output = output[: found.start()] + output[found.end() :]
         if status in (126, 127):
             what = "no such program there" if status == 127 else "can't be run there"
             what = f"{words[0]}: {what}; give the path that it has on that machine, and a program built for it"
@@ -290,14 +296,12 @@ class RemoteHost(ABC):
     def _end(self, mark: str) -> bool:
         """End the command of a script and its children; return False if the machine doesn't answer."""
         at = f"{quote(self.folder)}/.run-{mark}"
-
-        def kill(name: str) -> str:
-            return f"{{ kill -{name} -$p || pkill -{name} -P $p || kill -{name} $p; }} 2>/dev/null"
-
-        left = f"{at} {quote(self.folder)}/.time-{mark}"
         script = (
-            f'p=$(cat {at} 2>/dev/null); rm -f {left}; [ -n "$p" ] || exit 0; {kill("TERM")} || exit 0; '
-            f"for i in 1 2; do kill -0 -$p 2>/dev/null || exit 0; sleep 1; done; {kill('KILL')}; true"
+            # Without a group, its processes are those that it started.
+            "k() { for c in $(pgrep -P $1); do k $c; done; kill -9 $1; }; "
+            f'p=$(cat {at} 2>/dev/null); rm -f {at} {quote(self.folder)}/.time-{mark}; [ -n "$p" ] || exit 0; '
+            "{ kill -TERM -$p || { k $p; exit 0; }; } 2>/dev/null; "
+            "for i in 1 2; do kill -0 -$p 2>/dev/null || exit 0; sleep 1; done; kill -9 -$p 2>/dev/null; true"
         )
         try:
             return self.ask(script, seconds=10).status == 0
