@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import etq
+from etq.analysis.comparison import OPTIONS, Comparison
+from etq.verdicts.sequential import Judged, alpha_of, standing
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
@@ -377,6 +379,35 @@ def test_captures_measured_apart(lab: Lab) -> None:
     assert rules(warehouse).keys() == {"measured apart"}
     warehouse.connection.execute("UPDATE captures SET captured_at = NULL WHERE name = 'mlp04'")
     assert rules(warehouse).keys() == {"time order unknown"}
+
+
+def test_a_benchmark_stands_as_the_views_say(lab: Lab) -> None:
+    """After 3 of 5 rounds: the op that takes 1.2 times as long is decided, others are not; with --cold, nor is loading."""
+    warehouse = lab("mlp")
+    plant(warehouse, "side=new", 1.2, PERMUTE)
+    level = alpha_of(3, 0.05, 5)
+    assert level is not None
+    [total] = [row for row in rows_of(warehouse, "compare_captures", alpha=level) if row["what"] == "total"]
+    rows = [as_judged("total", "total of forward", total)]
+    for row in rows_of(warehouse, "compare_ops", alpha=level):
+        rows.append(as_judged("op", f"{row['op']} in {row['module_path']} @{row['instruction_id']}", row))
+    startups = [as_judged("metric", row["what"], row) for row in rows_of(warehouse, "compare_startup", alpha=level)]
+    comparison = Comparison(warehouse, "side=base", "side=new", {**dict.fromkeys(OPTIONS), "alpha": level})
+    with closing(comparison):
+        for of_startup, expected in ((False, rows), (True, rows + startups)):
+            found, by_views = comparison.standing(3, 5, of_startup=of_startup), standing(expected, 3, 5, level=level)
+            assert sorted(found.open_items) == sorted(by_views.open_items)
+            assert (found.is_decided, found.rounds_needed) == (by_views.is_decided, by_views.rounds_needed)
+    assert not any(item.endswith(f"@{PERMUTE}") for item in found.open_items)
+    assert {row.verdict for row in rows if row.item in found.open_items} <= {*UNCHANGED}
+    assert any(item.startswith("permute_copy") for item in found.open_items)
+
+
+def as_judged(level: str, item: str, row: dict[str, Any]) -> Judged:
+    """A row of a view, of which changes and shares are in percent."""
+    values = (row.get(f"{name}_percent") for name in ("change", "low", "high", "share"))
+    change, low, high, share = (None if value is None else value / 100 for value in values)
+    return Judged(level, item, row["verdict"], change, low, high, share, row["base_captures"] + row["new_captures"])
 
 
 @pytest.mark.long
