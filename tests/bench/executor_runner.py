@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -23,7 +24,8 @@ _BLOCK = bytes(1024)
 def main() -> None:
     options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
     program = Path(options["model_path"])
-    told = json.loads(beside.read_text()) if (beside := Path(f"{program}.json")).exists() else {"ops": {"add": 20}}
+    beside = Path(f"{program}.json")
+    told: dict[str, Any] = json.loads(beside.read_text()) if beside.exists() else {"ops": {"add": 20}}
     calls = Path(f"{program}.calls")
     with calls.open("a") as file:
         file.write(json.dumps(options) + "\n")
