@@ -307,14 +307,35 @@ def short(ask: Callable[..., object]) -> Callable[..., object]:
     return lambda self, script, **_: ask(self, script, seconds=0.3)
 
 
-def test_a_machine_that_answers_without_end(
-    host: RemoteHost, lab: Lab, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("etq.bench.hosts.remote.RemoteHost.ask", short(RemoteHost.ask))
+def test_a_machine_that_answers_without_end(host: RemoteHost, lab: Lab, kind: str) -> None:
     lab.fail("flood")
-    with pytest.raises(HostError, match=f"{CLIENTS[kind]}: gave no answer") as raised:
+    with pytest.raises(
+        HostError, match=f"^{CLIENTS[kind]}: answers with more than 1 MB; look what its shell prints$"
+    ) as raised:
         host.read(["/proc/loadavg"])
     assert len(raised.value.output) <= 100 and max(map(len, raised.value.output)) <= 500
+
+
+def test_what_a_client_says_is_no_answer(lab: Lab, kind: str, tmp_path: Path) -> None:
+    path = lab.folder / "clients" / kind
+    path.write_text(path.read_text().replace("exec", "echo warning >&2; exec", 1))
+    host = KINDS[kind]()
+    host.connect()
+    assert host.read(["/proc/loadavg"]) == {"/proc/loadavg": "2.05 1.70 1.20 3/2345 12345\n"}
+    (tmp_path / "net.pte").write_bytes(b"net")
+    assert host.pull(host.push(str(tmp_path / "net.pte")), str(tmp_path / "taken"))
+    host.close()
+
+
+def test_each_command_has_its_own_connection_if_the_shared_one_is_lost(lab: Lab) -> None:
+    host = SshHost("board")
+    host.connect()
+    host.ask("true")
+    assert host._master is not None and lab.calls("ControlPath=none") == 0
+    host._master.kill()
+    host._master.wait()
+    assert host.run(["echo", "still there"]).output == ["still there"] and lab.calls("ControlPath=none") == 1
+    host.close()
 
 
 @pytest.mark.parametrize(
