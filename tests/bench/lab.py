@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -93,6 +98,28 @@ def make_lab(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
     monkeypatch.setenv("STAND_IN", str(made.folder))
     monkeypatch.setenv("PATH", f"{made.folder / 'clients'}:{os.environ['PATH']}")
     return made
+
+
+_NUMBERS = itertools.count()
+
+
+def long_time() -> str:
+    """Seconds to sleep that no other process sleeps, of another test or of another run of the tests."""
+    return f"4700.{os.getpid()}{next(_NUMBERS):03}"
+
+
+@contextmanager
+def interrupted(seconds: float) -> Iterator[None]:
+    """Interrupts this process, as Ctrl-C does, also where a shell that started the tests has them ignore that."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    timer = threading.Timer(seconds, os.kill, [os.getpid(), signal.SIGINT])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        signal.signal(signal.SIGINT, before)
 
 
 def processes_with(word: str) -> list[int]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +14,7 @@ import pytest
 
 from etq.bench.hosts import HostError
 from etq.bench.hosts.local import LocalHost
-from tests.bench.lab import processes_with
+from tests.bench.lab import interrupted, long_time, processes_with
 
 MB = 2**20
 
@@ -96,45 +94,46 @@ def test_what_cannot_be_started(host: LocalHost, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stubborn", ["", "trap '' TERM; "])
 def test_a_time_limit_ends_the_whole_group(host: LocalHost, stubborn: str) -> None:
-    script = f"{stubborn}echo begun; sleep 4711.1 & sleep 4711.1"
+    long = long_time()
+    script = f"{stubborn}echo begun; sleep {long} & sleep {long}"
     with pytest.raises(
         HostError, match=r"this machine: sh took more than 0\.3 s and was ended; raise --timeout"
     ) as raised:
         host.run(["sh", "-c", script], seconds=0.3)
     assert raised.value.output == ["begun"]
-    assert processes_with("4711.1") == []
+    assert processes_with(long) == []
 
 
 def test_what_a_command_leaves_is_ended(host: LocalHost) -> None:
+    long = long_time()
     start = time.monotonic()
-    assert host.run(["sh", "-c", "sleep 4712.1 & echo left"]).output == ["left"]
+    assert host.run(["sh", "-c", f"sleep {long} & echo left"]).output == ["left"]
     assert time.monotonic() - start < 60  # it doesn't wait for the end of the output, which the left process holds
-    assert processes_with("4712.1") == []
+    assert processes_with(long) == []
 
 
 def test_an_interrupt_ends_the_command(host: LocalHost) -> None:
-    timer = threading.Timer(0.3, os.kill, [os.getpid(), signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        host.run(["sleep", "4713.1"])
-    timer.join()
-    assert processes_with("4713.1") == []
+    long = long_time()
+    with pytest.raises(KeyboardInterrupt), interrupted(0.5):
+        host.run(["sleep", long])
+    assert processes_with(long) == []
 
 
 def test_a_command_ends_with_a_killed_etq() -> None:
-    code = "from etq.bench.hosts.local import LocalHost; LocalHost().run(['sh', '-c', 'sleep 4714.1; true'])"
+    long = long_time()
+    code = f"from etq.bench.hosts.local import LocalHost; LocalHost().run(['sh', '-c', 'sleep {long}; true'])"
     etq = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
-    while not any("sleep" in Path(f"/proc/{pid}/comm").read_text() for pid in processes_with_now("4714.1")):
+    while not sleeping(long):
         assert etq.poll() is None
         time.sleep(0.05)
     etq.kill()
     etq.wait()
-    assert processes_with("4714.1") == []
+    assert processes_with(long) == []
 
 
-def processes_with_now(word: str) -> list[int]:
-    listed = subprocess.run(["ps", "-eo", "pid=,args="], capture_output=True, text=True, check=True).stdout
-    return [int(line.split()[0]) for line in listed.splitlines() if line.split()[1:] == ["sleep", word]]
+def sleeping(word: str) -> bool:
+    listed = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    return any(line.split() == ["sleep", word] for line in listed.splitlines())
 
 
 def test_files(host: LocalHost, tmp_path: Path) -> None:

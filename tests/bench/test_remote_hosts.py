@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from shutil import which
@@ -16,7 +14,7 @@ from etq.bench.hosts import HostError
 from etq.bench.hosts.adb import AdbHost, devices
 from etq.bench.hosts.remote import RemoteHost
 from etq.bench.hosts.ssh import SshHost
-from tests.bench.lab import PIXEL, Lab, make_lab, processes_with
+from tests.bench.lab import PIXEL, Lab, interrupted, long_time, make_lab, processes_with
 
 MB = 2**20
 KINDS: dict[str, Callable[[], RemoteHost]] = {"adb": AdbHost, "ssh": lambda: SshHost("board")}
@@ -110,6 +108,7 @@ def test_peak_memory(host: RemoteHost) -> None:
 
 
 def test_a_machine_without_setsid_and_time(lab: Lab, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    long = long_time()
     for name in ("setsid", "toybox", "busybox"):
         lab.program(f"bin/{name}", "exit 127\n")
     monkeypatch.setattr("etq.bench.hosts.remote._TIMERS", ("toybox time", "busybox time"))
@@ -118,9 +117,9 @@ def test_a_machine_without_setsid_and_time(lab: Lab, kind: str, monkeypatch: pyt
     ended = host.run(["sh", "-c", "exit 5"])
     assert (ended.status, ended.peak_bytes) == (5, None)
     with pytest.raises(HostError, match=r"sh took more than 0\.5 s and was ended"):
-        host.run(["sh", "-c", "sleep 4726.1 & sleep 4726.1"], seconds=0.5)
+        host.run(["sh", "-c", f"sleep {long} & sleep {long}"], seconds=0.5)
     host.close()
-    assert processes_with("4726.1") == []
+    assert processes_with(long) == []
 
 
 def test_no_such_program(host: RemoteHost, kind: str) -> None:
@@ -226,6 +225,7 @@ def test_a_file_that_is_pushed_by_half(lab: Lab, tmp_path: Path) -> None:
 
 def test_a_setsid_that_starts_another_process(lab: Lab, kind: str) -> None:
     """It waits for it, if told to with -w."""
+    long = long_time()
     lab.program(
         "bin/setsid",
         'if [ "$1" = -w ]; then shift; exec /usr/bin/setsid -f -w "$@"; fi\nexec /usr/bin/setsid -f "$@"\n',
@@ -234,14 +234,15 @@ def test_a_setsid_that_starts_another_process(lab: Lab, kind: str) -> None:
     host.connect()
     assert host.run(["sh", "-c", "sleep 0.3; exit 6"]).status == 6
     with pytest.raises(HostError, match="took more than"):
-        host.run(["sh", "-c", "sleep 4727.1 & sleep 4727.1"], seconds=0.5)
+        host.run(["sh", "-c", f"sleep {long} & sleep {long}"], seconds=0.5)
     host.close()
-    assert processes_with("4727.1") == []
+    assert processes_with(long) == []
 
 
 def test_what_a_command_leaves_there_is_ended(host: RemoteHost, lab: Lab) -> None:
-    assert host.run(["sh", "-c", "sleep 4728.1 & echo left"]).output == ["left"]
-    assert processes_with("4728.1") == [] and lab.pushed() == []
+    long = long_time()
+    assert host.run(["sh", "-c", f"sleep {long} & echo left"]).output == ["left"]
+    assert processes_with(long) == [] and lab.pushed() == []
 
 
 def test_a_full_disk_where_a_command_runs(host: RemoteHost, lab: Lab, kind: str) -> None:
@@ -251,30 +252,30 @@ def test_a_full_disk_where_a_command_runs(host: RemoteHost, lab: Lab, kind: str)
 
 
 def test_a_time_limit_ends_the_command_there(host: RemoteHost, lab: Lab, kind: str) -> None:
+    long = long_time()
     with pytest.raises(HostError) as raised:
-        host.run(["sh", "-c", "trap '' TERM; sleep 4721.1 & sleep 4721.1"], seconds=0.5)
+        host.run(["sh", "-c", f"trap '' TERM; sleep {long} & sleep {long}"], seconds=0.5)
     assert str(raised.value) == f"{CLIENTS[kind]}: sh took more than 0.5 s and was ended; raise --timeout"
-    assert processes_with("4721.1") == [] and lab.pushed() == []
+    assert processes_with(long) == [] and lab.pushed() == []
 
 
 def test_an_interrupt_ends_the_command_there(host: RemoteHost, lab: Lab) -> None:
-    timer = threading.Timer(0.5, os.kill, [os.getpid(), signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        host.run(["sleep", "4722.1"])
-    timer.join()
-    assert processes_with("4722.1") == [] and lab.pushed() == []
+    long = long_time()
+    with pytest.raises(KeyboardInterrupt), interrupted(0.5):
+        host.run(["sleep", long])
+    assert processes_with(long) == [] and lab.pushed() == []
 
 
 def test_a_connection_that_is_lost_midway(host: RemoteHost, lab: Lab, kind: str) -> None:
+    long = long_time()
     lab.fail("lost", when=RUN)
     with pytest.raises(HostError) as raised:
-        host.run(["sleep", "4723.1"])
+        host.run(["sleep", long])
     assert str(raised.value) == (
         f"{CLIENTS[kind]}: the connection was lost; check its cable or network, and go on with --resume"
     )
     assert raised.value.output == [{"adb": "error: closed", "ssh": "client_loop: send disconnect: Broken pipe"}[kind]]
-    assert processes_with("4723.1") == [] and lab.pushed() == []
+    assert processes_with(long) == [] and lab.pushed() == []
 
 
 def test_a_device_that_goes_offline_midway(lab: Lab) -> None:
@@ -306,14 +307,35 @@ def short(ask: Callable[..., object]) -> Callable[..., object]:
     return lambda self, script, **_: ask(self, script, seconds=0.3)
 
 
-def test_a_machine_that_answers_without_end(
-    host: RemoteHost, lab: Lab, kind: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("etq.bench.hosts.remote.RemoteHost.ask", short(RemoteHost.ask))
+def test_a_machine_that_answers_without_end(host: RemoteHost, lab: Lab, kind: str) -> None:
     lab.fail("flood")
-    with pytest.raises(HostError, match=f"{CLIENTS[kind]}: gave no answer") as raised:
+    with pytest.raises(
+        HostError, match=f"^{CLIENTS[kind]}: answers with more than 1 MB; look what its shell prints$"
+    ) as raised:
         host.read(["/proc/loadavg"])
     assert len(raised.value.output) <= 100 and max(map(len, raised.value.output)) <= 500
+
+
+def test_what_a_client_says_is_no_answer(lab: Lab, kind: str, tmp_path: Path) -> None:
+    path = lab.folder / "clients" / kind
+    path.write_text(path.read_text().replace("exec", "echo warning >&2; exec", 1))
+    host = KINDS[kind]()
+    host.connect()
+    assert host.read(["/proc/loadavg"]) == {"/proc/loadavg": "2.05 1.70 1.20 3/2345 12345\n"}
+    (tmp_path / "net.pte").write_bytes(b"net")
+    assert host.pull(host.push(str(tmp_path / "net.pte")), str(tmp_path / "taken"))
+    host.close()
+
+
+def test_each_command_has_its_own_connection_if_the_shared_one_is_lost(lab: Lab) -> None:
+    host = SshHost("board")
+    host.connect()
+    host.ask("true")
+    assert host._master is not None and lab.calls("ControlPath=none") == 0
+    host._master.kill()
+    host._master.wait()
+    assert host.run(["echo", "still there"]).output == ["still there"] and lab.calls("ControlPath=none") == 1
+    host.close()
 
 
 @pytest.mark.parametrize(

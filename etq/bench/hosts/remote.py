@@ -21,7 +21,7 @@ from shlex import quote
 from typing import IO, Any, Final
 
 from etq.bench.hosts import Finished, HostError
-from etq.bench.hosts.child import OUTPUT_BYTES, Ended, TimeLimitError, last_lines, run_child
+from etq.bench.hosts.child import Ended, TimeLimitError, last_lines, run_child
 from etq.bench.hosts.system import Changes
 from etq.errors import displayed
 
@@ -105,23 +105,24 @@ class RemoteHost(ABC):
 
     def ask(self, script: str, *, seconds: float = ANSWER_SECONDS, stdin: IO[bytes] | None = None) -> Answer:
         """Run a script of the machine's shell. Raises `HostError` if the connection is lost, or the time is up."""
-        mark = secrets.token_hex(8)
-        ended = self.call(
-            self.shell(f"( {script} ) 2>&1; s=$?; echo; echo {mark} $s"),
-            seconds=seconds,
-            stdin=stdin,
-            most=_ANSWER_BYTES,
-        )
-        if ended.is_cut:
-            raise HostError(f"{self.name}: answers with more than {_ANSWER_BYTES >> 20} MB; look what its shell prints")
-        return self._answer(ended.output, mark)
+        mark, output = secrets.token_hex(8), bytearray()
 
-    def _answer(self, output: bytes, mark: str) -> Answer:
-        """The output before the mark, in which lines end as on this machine."""
+        def take(part: bytes) -> None:
+            output.extend(part)
+            if len(output) > _ANSWER_BYTES:
+                most = f"more than {_ANSWER_BYTES >> 20} MB"
+                raise HostError(f"{self.name}: answers with {most}; look what its shell prints", last_lines(output))
+
+        words = self.shell(f"( {script} ) 2>&1; s=$?; echo; echo {mark} $s")
+        ended = self.call(words, seconds=seconds, stdin=stdin, sink=take)
+        return self._answer(bytes(output), mark, ended.output)
+
+    def _answer(self, output: bytes, mark: str, said: bytes = b"") -> Answer:
+        """The output without the mark, in which lines end as on this machine; `said` is what the client said of it."""
         output = output.replace(b"\r\n", b"\n")
         found = re.search(rb"\n?^%s (\d{1,3})$\n?" % mark.encode(), output, re.MULTILINE)
         if found is None:
-            raise self.lost(output)
+            raise self.lost(said or output)
         return Answer(int(found[1]), output[: found.start()] + output[found.end() :])
 
     def call(
@@ -131,11 +132,10 @@ class RemoteHost(ABC):
         seconds: float | None = ANSWER_SECONDS,
         stdin: IO[bytes] | None = None,
         sink: Callable[[bytes], None] | None = None,
-        most: int = OUTPUT_BYTES,
     ) -> Ended:
         """Run a client. Raises `HostError` if it can't be run, or the time is up."""
         try:
-            return self._call(words, seconds=seconds, stdin=stdin, sink=sink, most=most)
+            return self._call(words, seconds=seconds, stdin=stdin, sink=sink)
         except TimeLimitError as error:
             what = f"{self.name}: gave no answer within {seconds:g} s; check its cable or network, or restart it"
             raise HostError(what, last_lines(error.output)) from None
