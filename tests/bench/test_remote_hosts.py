@@ -21,7 +21,7 @@ KINDS: dict[str, Callable[[], RemoteHost]] = {"adb": AdbHost, "ssh": lambda: Ssh
 FOLDERS = {"adb": "/data/local/tmp/etq-bench", "ssh": "/home/.cache/etq-bench"}
 CLIENTS = {"adb": "adb 1A2B3C", "ssh": "ssh board"}
 # In the scripts of commands that are measured, and in no others.
-RUN = "exec 3>&1"
+RUN = "3>&1"
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_a_machine_without_setsid_and_time(lab: Lab, kind: str, monkeypatch: pyt
     long = long_time()
     for name in ("setsid", "toybox", "busybox"):
         lab.program(f"bin/{name}", "exit 127\n")
-    monkeypatch.setattr("etq.bench.hosts.remote._TIMERS", ("toybox time", "busybox time"))
+    monkeypatch.setattr("etq.bench.hosts.remote._TIMERS", ("toybox time",))
     host = KINDS[kind]()
     host.connect()
     ended = host.run(["sh", "-c", "exit 5"])
@@ -221,6 +221,29 @@ def test_a_file_that_is_pushed_by_half(lab: Lab, tmp_path: Path) -> None:
     ):
         host.push(str(tmp_path / "net.pte"))
     assert lab.pushed() == []
+
+
+@pytest.mark.parametrize(("shell", "programs"), [("mksh", "toybox"), ("busybox", "busybox")])
+def test_shells_of_devices(lab: Lab, shell: str, programs: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Android's shell is mksh, with the programs of toybox; boards have busybox, whose time is wrong."""
+    installed, others = which(shell), which(programs)
+    if installed is None or others is None:
+        pytest.skip(f"{shell} and {programs} are not installed")
+    (lab.folder / "bin/sh").symlink_to(installed)
+    for name in ("setsid", "time", "head", "grep", "cat", "rm", "mv", "wc", "sha256sum", "pgrep", "sleep", "mkdir"):
+        (lab.folder / "bin" / name).symlink_to(others)
+    monkeypatch.setattr("etq.bench.hosts.remote._TIMERS", (f"{programs} time",))
+    host, long = AdbHost(), long_time()
+    host.connect()
+    ended = host.run(["sh", "-c", f'sleep {long} & echo "$1"; exit 3', "sh", "a  '$b\\"])
+    assert (ended.status, ended.output) == (3, ["a  '$b\\"])
+    assert (ended.peak_bytes is None) == (programs == "busybox")
+    with pytest.raises(HostError, match="was ended"):
+        host.run(["sh", "-c", f"sleep {long} & sleep {long}"], seconds=0.5)
+    assert processes_with(long) == [] and lab.pushed() == []
+    assert host.read(["/proc/loadavg"]) == {"/proc/loadavg": "2.05 1.70 1.20 3/2345 12345\n"}
+    place = host.push(__file__)
+    assert host.push(__file__) == place and lab.calls(" push ") == 1
 
 
 def test_a_setsid_that_starts_another_process(lab: Lab, kind: str) -> None:

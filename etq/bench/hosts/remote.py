@@ -30,8 +30,9 @@ ANSWER_SECONDS: Final = 30.0
 _ANSWER_BYTES: Final = 2**20
 # The slowest transfer that is waited for, in bytes per second.
 _SLOWEST: Final = 100_000
-# The programs that tell a command's peak memory; on Linux, in toybox (Android) and in busybox.
-_TIMERS: Final = ("/usr/bin/time", "/system/bin/time", "toybox time", "busybox time")
+# The programs that tell a command's peak memory: GNU's, and toybox's on Android. Those of busybox and of GNU before 1.8
+# take its kilobytes for pages, and tell a multiple.
+_TIMERS: Final = ("/usr/bin/time", "/system/bin/time", "toybox time")
 _PEAK: Final = re.compile(rb"(?:Maximum resident set size \(kbytes\)|Max RSS \(KiB\)): *(\d{1,15})\b")
 _HEADER: Final = re.compile(r"^==> (.+) <==\n", re.MULTILINE)
 _PATTERN: Final = re.compile(r"/[\w./:,*?-]+")
@@ -93,8 +94,8 @@ class RemoteHost(ABC):
             # Some versions start another process, and don't wait for it if they aren't told to.
             "for s in setsid 'setsid -w'; do $s sh -c 'exit 7' & wait $!; "
             '[ $? = 7 ] && echo "session $s" && break; done; '
-            f"for t in {timers}; do $t -v true 2>&1 | grep -q 'Max.*): *[0-9]' && echo \"timer $t\" && break; done; "
-            "true"
+            f"for t in {timers}; do ( $t --version; $t -v true ) 2>&1 | grep -q -e '(GNU Time)' -e 'Max RSS (KiB)' && "
+            'echo "timer $t" && break; done; true'
         )
         found = dict(re.findall(r"^(folder|session|timer) (.+)$", "\n".join(last_lines(answer.output)), re.MULTILINE))
         if answer.status or not re.fullmatch(r"/[^\\]*", found.get("folder", "")):
@@ -268,9 +269,9 @@ class RemoteHost(ABC):
         command = f"{self._session} sh -c {quote(leader)} sh {' '.join(map(quote, words))}"
         end = f'p=$(cat .run-{mark} 2>/dev/null); [ -n "$p" ] && kill -9 -$p 2>/dev/null'
         return (
-            f"cd {quote(self.folder)} || {{ echo; echo end {mark} 1; exit; }}; {exports}exec 3>&1; "
+            f"cd {quote(self.folder)} || {{ echo; echo end {mark} 1; exit; }}; {exports}"
             f"trap '{end}; rm -f .run-{mark} .time-{mark}; exit 129' HUP TERM PIPE; "
-            f"{command} </dev/null >/dev/null 2>.time-{mark} & wait $!; {end}; "
+            f"{command} </dev/null 3>&1 >/dev/null 2>.time-{mark} & wait $!; {end}; "
             f"echo; echo time {mark} 0; cat .time-{mark}; rm -f .run-{mark} .time-{mark}; echo; echo end {mark} 0"
         )
 
