@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -202,8 +202,9 @@ def _machines(made: Bench, options: dict[str, Any]) -> Iterator[None]:
 
     hosts = {id(side.host): side.host for side in made.sides}
     is_pinned = options["pin"] if options["pin"] is not None else options["adb"] is not None
-    try:
+    with ExitStack() as opened:
         for host in hosts.values():
+            opened.callback(host.close)
             host.connect()
             if is_pinned:
                 pinned, groups = pin(host)
@@ -212,9 +213,6 @@ def _machines(made: Bench, options: dict[str, Any]) -> Iterator[None]:
         for side in made.sides:
             side.runner.prepare(side.host)
         yield
-    finally:
-        for host in hosts.values():
-            host.close()
 
 
 def _announce(made: Bench, done: int, is_quiet: bool) -> None:
