@@ -156,7 +156,9 @@ def _options(command: Any) -> Any:
 @click.argument("programs", metavar="[BASE.pte] [NEW.pte]", nargs=-1)
 @_options
 def bench(programs: tuple[str, ...], **options: Any) -> None:
-    """Measure which of two programs is slower, or one program alone.
+    """Measure which of two programs is slower.
+
+    With one program, its latency is measured.
 
     A round is two captures of each side, each in a process of its own: base new new base, or new base base new. After
     some rounds the comparison is asked; it ends when it is decided, with at most 5 % false verdicts in all. The exit
