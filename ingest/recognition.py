@@ -19,6 +19,14 @@ PROGRAM: Final = "program"
 PACKED: Final = "damaged gzip file"
 UNREADABLE: Final = "unreadable file"
 OTHER: Final = "other file"
+# What files are, in words.
+KINDS: Final = {
+    "etdump": "an ETDump",
+    "torch_trace": "a PyTorch trace",
+    "prof_result": "a prof_result file",
+    RECORD: "a zip, perhaps an ETRecord",
+    PROGRAM: "an ExecuTorch program (.pte)",
+}
 
 
 def left_out(path: str) -> str | None:
@@ -51,7 +59,7 @@ def kind_of_bytes(content: Any) -> str:
 def _kind_of(head: bytes) -> str:
     if head.startswith(b"PK\x03\x04"):
         return RECORD
-    if head[4:8] == b"ET12":
+    if b"ET12" in (head[4:8], head[8:12]):  # the second with a size prefix
         return PROGRAM
     return next((name for name, each in FORMATS.items() if each.begins(head)), OTHER)
 

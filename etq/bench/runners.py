@@ -185,7 +185,7 @@ def find_runner(given: str | None) -> str | None:
     named = given or os.environ.get(RUNNER)
     if not named:
         return shutil.which("executor_runner")
-    found = shutil.which(named)
+    found = shutil.which(str(Path(named).absolute()) if Path(named).is_file() else named)
     if found is None:
         what = "can't be run" if os.path.exists(named) else "no such file"
         raise EtqError(f"{named}: {what}; --runner takes the path of an executor_runner")

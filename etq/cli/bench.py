@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -156,7 +156,7 @@ def _options(command: Any) -> Any:
 @click.argument("programs", metavar="[BASE.pte] [NEW.pte]", nargs=-1)
 @_options
 def bench(programs: tuple[str, ...], **options: Any) -> None:
-    """Measure two programs in turns until it is known which is slower; or one program.
+    """Measure which of two programs is slower, or one program alone.
 
     A round is two captures of each side, each in a process of its own: base new new base, or new base base new. After
     some rounds the comparison is asked; it ends when it is decided, with at most 5 % false verdicts in all. The exit
@@ -181,10 +181,10 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     with made_bench(programs, rounds, options) as made:
         done = made.begin(resume=options["resume"])
         db = db or os.path.join(made.folder, "bench.duckdb")
-        _announce(made, done, options["quiet"])
         measured = _Measured(made, db, options)
         try:
             with _machines(made, options):
+                _announce(made, done, options["quiet"])
                 measured.run()
         except (EtqError, KeyboardInterrupt) as error:
             for line in getattr(error, "output", ()):
@@ -202,8 +202,9 @@ def _machines(made: Bench, options: dict[str, Any]) -> Iterator[None]:
 
     hosts = {id(side.host): side.host for side in made.sides}
     is_pinned = options["pin"] if options["pin"] is not None else options["adb"] is not None
-    try:
+    with ExitStack() as opened:
         for host in hosts.values():
+            opened.callback(host.close)
             host.connect()
             if is_pinned:
                 pinned, groups = pin(host)
@@ -212,9 +213,6 @@ def _machines(made: Bench, options: dict[str, Any]) -> Iterator[None]:
         for side in made.sides:
             side.runner.prepare(side.host)
         yield
-    finally:
-        for host in hosts.values():
-            host.close()
 
 
 def _announce(made: Bench, done: int, is_quiet: bool) -> None:

@@ -367,25 +367,28 @@ def link(capture: str, record: str, force: bool, db: str) -> None:
     \b
     etq link run model.etrecord --db lab.duckdb
     """
+    from etq.ingest.recognition import PROGRAM, kind_of
+    from etq.warehouse.warehouse import Record
+
     with open_existing(db) as warehouse:
         target = warehouse.capture(capture)
-        linked = _record_or_program(warehouse, record)
-        before = _linked_before(warehouse, target, linked)
+        given = _record_or_file(warehouse, record)
+        is_program = isinstance(given, Path) and kind_of(record) == PROGRAM
+        before = _linked_before(warehouse, target, "program" if is_program else "record")
         try:
-            warehouse.link(target, linked, force=force)
+            linked = warehouse.link(target, given, force=force)
         except WarehouseError as error:
             stays = "" if before is None else f", and stays linked to {before}"
             raise EtqError(f"{target.name}: not linked{stays}: {error}; --force links it in spite of that") from error
+        if isinstance(given, Path) and isinstance(linked, Record):
+            report_record_findings(warehouse, linked)
         report_findings(warehouse, target.capture_id)
         instead = "" if before in (None, linked.name) else f" instead of {before}"
         say(f"{target.name}: linked to {linked.name}{instead}")
 
 
-def _linked_before(warehouse: Warehouse, capture: Capture, linked: Record | Program) -> str | None:
+def _linked_before(warehouse: Warehouse, capture: Capture, kind: str) -> str | None:
     """Return the name of the record or program that a link to another one replaces."""
-    from etq.warehouse.warehouse import Program
-
-    kind = "program" if isinstance(linked, Program) else "record"
     query = f"""
         SELECT r.name FROM captures AS c JOIN {kind}s AS r ON r.{kind}_id = c.{kind}_id WHERE c.capture_id = $capture
     """
@@ -393,13 +396,8 @@ def _linked_before(warehouse: Warehouse, capture: Capture, linked: Record | Prog
     return names[0] if names else None
 
 
-def _record_or_program(warehouse: Warehouse, named: str) -> Record | Program:
+def _record_or_file(warehouse: Warehouse, named: str) -> Record | Path:
     if not Path(named).is_file():
         return warehouse.record(named)
     refuse_open(named)
-    with Path(named).open("rb") as file:
-        if b"ET12" in file.read(12):
-            return warehouse.ingest_program(named)
-    record = warehouse.ingest_record(named)
-    report_record_findings(warehouse, record)
-    return record
+    return Path(named)

@@ -42,7 +42,7 @@ def plan(
     output: str | None,
     force: bool,
 ) -> None:
-    """Print an order to measure two builds in by hand, where etq bench can't. Nothing is measured.
+    """Print an order to measure two builds in by hand. Nothing is measured; etq bench measures.
 
     A machine drifts: captures taken first and later differ in more than the build. So each pair of neighbouring
     captures has one of each side, and every second pair mirrors the pair before it (A B B A or B A A B, by the seed).

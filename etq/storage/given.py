@@ -5,16 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from etq.errors import FormatError
-from etq.ingest.recognition import PROGRAM, RECORD, kind_of_bytes
+from etq.ingest.recognition import KINDS, PROGRAM, RECORD, kind_of_bytes
 from etq.storage.sources import Source
 
 _TRACE: Final = "torch_trace"
-_KINDS: Final = {
-    RECORD: "a zip, perhaps an ETRecord",
-    PROGRAM: "an ExecuTorch program (.pte)",
-    "etdump": "an ETDump",
-    _TRACE: "a PyTorch trace",
-}
 # What a file may be given as, and what to give then; kinds of files that surely aren't that.
 _MEANT: Final = {
     "a graph capture": ("the trace that torch's profiler wrote while the graphs were captured", {_TRACE}),
@@ -30,8 +24,8 @@ def check_given(source: Source, meant: str) -> None:
     """Raise `FormatError` if a file surely isn't what it is given as: `meant` is one of those above."""
     advice, fitting = _MEANT[meant]
     kind = kind_of_bytes(source.content)
-    if kind in _KINDS and kind not in fitting:
-        raise FormatError(source.uri, f"this is {_KINDS[kind]}, not {meant}; give {advice}")
+    if kind in KINDS and kind not in fitting:
+        raise FormatError(source.uri, f"this is {KINDS[kind]}, not {meant}; give {advice}")
 
 
 def check_takes(source: Source, **given: object) -> None:

@@ -8,12 +8,14 @@ with etq.open("lab.duckdb") as warehouse:
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
@@ -83,6 +85,7 @@ def open(
     if version is not None or storage_options is not None:
         raise WarehouseError(f"{path}: a file; only a lake has versions and storage options")
     check_name(path)
+    _check_is_no_profiling_file(path)
     with WriteLock(path):
         connection = connect(path, read_only, wait, external_access=external_access)
         try:
@@ -99,6 +102,23 @@ def open(
             connection.close()
             raise
         return Warehouse(Database(connection, path, read_only=read_only))
+
+
+def _check_is_no_profiling_file(path: str) -> None:
+    """Raise `WarehouseError` for a file that a warehouse ingests. DuckDB takes some of them for databases."""
+    try:
+        with Path(path).open("rb") as file:
+            if file.read(12)[8:] == b"DUCK":
+                return
+    except OSError:
+        return
+    from etq.ingest.recognition import KINDS, kind_of
+
+    if (what := KINDS.get(kind_of(path))) is not None:
+        raise WarehouseError(
+            f"{path}: {what}, not a warehouse; `etq {shlex.quote(path)}` shows it, and the ingest methods of an open "
+            "warehouse store it"
+        )
 
 
 def _update(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool) -> None:
@@ -463,9 +483,7 @@ class Warehouse(Views):
         """
         from etq.storage.records import store_record
 
-        record_id, is_new = self._stored(source, lambda file: store_record(self.connection, file, name))
-        query = "SELECT record_id, name, sha256, is_complete, ?::BOOLEAN FROM records WHERE record_id = ?"
-        return Record(*self._database.fetch(query, [is_new, record_id])[0])
+        return self._record_of(*self._stored(source, lambda file: store_record(self.connection, file, name)))
 
     def ingest_program(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Program:
         """Ingest an ExecuTorch program (`.pte`, or its bytes): all of it, or, at an error, nothing.
@@ -479,9 +497,7 @@ class Warehouse(Views):
         """
         from etq.storage.records import store_program
 
-        program_id, is_new = self._stored(source, lambda file: store_program(self.connection, file, name))
-        query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
-        return Program(*self._database.fetch(query, [is_new, program_id])[0])
+        return self._program_of(*self._stored(source, lambda file: store_program(self.connection, file, name)))
 
     def ingest_reference(
         self,
@@ -517,18 +533,36 @@ class Warehouse(Views):
         capture_id = load_second(self.connection, source_of(path), Options(time_scale=time_scale))
         return self._capture_of(capture_id, True)
 
-    def link(self, capture: str | Capture, to: str | Record | Program, *, force: bool = True) -> None:
+    def link(
+        self, capture: str | Capture, to: str | Record | Program | os.PathLike[str], *, force: bool = True
+    ) -> Record | Program:
         """Link a capture to a record, which maps its events to ops and modules, or to a program, which names methods.
 
+        `to` is one that is stored, a record by its name, or the path of a file, which is ingested if it is linked.
         The methods are inferred from the record, or from the program if there isn't one. Findings report what doesn't
-        fit; without `force`, what fits none of its blocks of events is not linked. Raises `QueryError` for an unknown
-        capture or record, and `WarehouseError` for what is not linked.
+        fit; without `force`, what fits none of its blocks of events is not linked. Returns the record or program.
+
+        Raises `QueryError` for an unknown capture or record, `FormatError` for a file that can't be read, and
+        `WarehouseError` for what is not linked.
         """
         from etq.storage.linking import link
+        from etq.storage.records import store_program, store_record
 
         found = capture if isinstance(capture, Capture) else self.capture(capture)
-        column, key = self._link(to)
-        self._database.write(lambda: link(self.connection, found.capture_id, column, key, must_fit=not force))
+        if not isinstance(to, os.PathLike):
+            column, key = self._link(to)
+            self._database.write(lambda: link(self.connection, found.capture_id, column, key, must_fit=not force))
+            return self.record(to) if isinstance(to, str) else to
+        column = "program_id" if _is_program(to) else "record_id"
+
+        def stored(file: Source) -> tuple[int, bool]:
+            store = store_program if column == "program_id" else store_record
+            key, is_new = store(self.connection, file, None)
+            link(self.connection, found.capture_id, column, key, must_fit=not force)
+            return key, is_new
+
+        key, is_new = self._stored(to, stored)
+        return self._program_of(key, is_new) if column == "program_id" else self._record_of(key, is_new)
 
     def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
         """Attach labels to a capture, replacing those of the same keys; None removes one. Returns all its labels.
@@ -771,6 +805,14 @@ class Warehouse(Views):
         query = "SELECT capture_id, name, sha256, format, ?::BOOLEAN FROM captures WHERE capture_id = ?"
         return Capture(*self._database.fetch(query, [is_new, key])[0]).within(self)
 
+    def _record_of(self, key: int, is_new: bool) -> Record:
+        query = "SELECT record_id, name, sha256, is_complete, ?::BOOLEAN FROM records WHERE record_id = ?"
+        return Record(*self._database.fetch(query, [is_new, key])[0])
+
+    def _program_of(self, key: int, is_new: bool) -> Program:
+        query = "SELECT program_id, name, sha256, ?::BOOLEAN FROM programs WHERE program_id = ?"
+        return Program(*self._database.fetch(query, [is_new, key])[0])
+
     def _stored(
         self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]
     ) -> tuple[int, bool]:
@@ -807,6 +849,12 @@ class Warehouse(Views):
         found = {row[0]: Capture(*row) for row in self._database.fetch(query, {"keys": keys})}
         for each in outcomes:
             yield each if isinstance(each, EtqError) else replace(found[each[0]], is_new=each[1]).within(self)
+
+
+def _is_program(path: str | os.PathLike[str]) -> bool:
+    from etq.ingest.recognition import PROGRAM, kind_of
+
+    return kind_of(os.fspath(path)) == PROGRAM
 
 
 def _later(module: str) -> Any:

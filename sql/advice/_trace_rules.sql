@@ -132,7 +132,7 @@ critical AS (
         AND (t.op IS NOT NULL OR t.cause IS NOT NULL)
         AND t.cause IS DISTINCT FROM 'call'
 ),
-families AS (
+families AS MATERIALIZED (
     SELECT
         f.*,
         coalesce(f.family, 'unknown names') AS name,

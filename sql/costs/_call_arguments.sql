@@ -138,13 +138,14 @@ CREATE MACRO _promoted_bytes(tensors) AS (
 -- The arguments of one call of an op of a trace, of which costs are computed: `named`
 -- by name, `tensors` as they stand, those of lists one by one.
 CREATE MACRO _call_arguments(
-    calls  -- rows of call, op, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
+    calls  -- rows of call, op, formula, shapes, dtypes, strides, inputs and listed, the types of lists, as a list
 ) AS TABLE
 WITH
 given AS (
     SELECT
         g.held.call,
         g.held.op,
+        g.held.formula,
         g.held.listed AS types,
         n.names,
         try(from_json(g.held.shapes, '["JSON"]')) AS shapes,
@@ -158,6 +159,7 @@ read AS (
     SELECT
         g.call,
         g.op,
+        g.formula,
         g.dtypes IS NOT NULL AS has_types,
         list_transform(
             g.shapes,
@@ -222,6 +224,7 @@ firsts AS (
 SELECT
     f.call,
     f.op,
+    f.formula,
     f.has_types,
     f.named,
     CASE

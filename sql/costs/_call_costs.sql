@@ -113,10 +113,7 @@ CREATE MACRO _cached_elements(
 
 -- The sum of numbers; NULL if one isn't known.
 CREATE MACRO _whole_sum(numbers) AS (
-    CASE
-        WHEN NOT list_contains(list_transform(numbers, lambda n: n IS NULL), true)
-            THEN coalesce(list_sum(numbers), 0)
-    END
+    list_reduce(numbers::DOUBLE[], lambda _a, _b: _a + _b, 0e0)
 );
 
 -- The bytes of these tensors in memory; NULL if sizes or a type aren't known.
@@ -179,11 +176,13 @@ CREATE MACRO _call_costs(
     calls  -- as of `_call_arguments`
 ) AS TABLE
 WITH
-shaped AS MATERIALIZED (FROM _call_shapes(calls)),
+-- As values: a row that is given to a macro is put together wherever that names it.
+shaped AS MATERIALIZED (
+    SELECT c AS s, c.formula AS f FROM _call_shapes(calls) AS c
+),
 typed AS MATERIALIZED (
-    SELECT s.call, s.output_elements * _written_bytes(f, s) AS bytes
-    FROM shaped AS s
-    JOIN cost_formulas AS f ON f.op = s.op
+    SELECT h.s, h.f, h.s.output_elements * _written_bytes(h.f, h.s) AS bytes
+    FROM shaped AS h
 ),
 written AS (
     SELECT
@@ -196,21 +195,21 @@ written AS (
         array_to_string(
             list_transform(
                 s.tensors,
-                lambda t: coalesce(_short_type(t.type), '')
-                    || replace(t.sizes::VARCHAR, ', ', ',')
+                lambda _t: coalesce(_short_type(_t.type), '')
+                    || replace(_t.sizes::VARCHAR, ', ', ',')
             ),
             ' '
         ) AS inputs,
         list_contains(list_transform(s.listed, lambda _t: _t.bytes IS NULL), true)
             AS has_untyped,
-        _call_flops(f, s) AS flops,
+        _call_flops(t.f, t.s) AS flops,
         CASE
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(s, 'query') + _rotated_elements(s, 'key'))
+                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
                 * s.named['query'].bytes
             WHEN f.moves = 'slots' THEN
-                _cached_elements(s, 'key') * s.named['key_cache'].bytes
-                + _cached_elements(s, 'value')
+                _cached_elements(t.s, 'key') * s.named['key_cache'].bytes
+                + _cached_elements(t.s, 'value')
                     * coalesce(s.named['value_cache'], s.named['key_cache']).bytes
             WHEN f.sizes <> 'gradients' THEN t.bytes
             -- The gradients have the sizes and types of what they are of.
@@ -229,7 +228,7 @@ written AS (
                 THEN _elements(s.input_sizes) * s.first_tensor.bytes
         END
         + CASE
-            WHEN f.writes = 'first, statistics' THEN 4 * _statistics(s)
+            WHEN f.writes = 'first, statistics' THEN 4 * _statistics(t.s)
             ELSE 0
         END
         -- The sums of exponentials of attention, one float for each query; the efficient
@@ -245,24 +244,22 @@ written AS (
         CASE
             WHEN f.moves IN ('made', 'nothing') THEN 0e0
             WHEN f.moves = 'all'
-                THEN _bytes_of_tensors(list_filter(s.tensors, lambda t: t.is_read))
+                THEN _bytes_of_tensors(list_filter(s.tensors, lambda _t: _t.is_read))
             WHEN f.moves = 'chosen'
                 THEN t.bytes + _bytes_of_tensors(s.tensors[2:])
             WHEN f.moves = 'rotated' THEN
-                (_rotated_elements(s, 'query') + _rotated_elements(s, 'key'))
+                (_rotated_elements(t.s, 'query') + _rotated_elements(t.s, 'key'))
                 * s.named['query'].bytes
                 + _elements(s.named['positions'].sizes) * (
                     s.named['positions'].bytes
                     + s.named['table'].sizes[-1] * s.named['table'].bytes
                 )
             WHEN f.moves = 'slots' THEN
-                _cached_elements(s, 'key') * s.named['key'].bytes
-                + _cached_elements(s, 'value') * s.named['value'].bytes
+                _cached_elements(t.s, 'key') * s.named['key'].bytes
+                + _cached_elements(t.s, 'value') * s.named['value'].bytes
                 + _elements(s.named['slots'].sizes) * s.named['slots'].bytes
         END AS bytes_read
-    FROM shaped AS s
-    LEFT JOIN cost_formulas AS f ON f.op = s.op
-    LEFT JOIN typed AS t ON t.call = s.call
+    FROM typed AS t
 )
 SELECT
     w.call,

@@ -64,6 +64,7 @@ named AS (
     SELECT
         a.call,
         a.op,
+        a.formula,
         a.has_types,
         a.named,
         a.given,
@@ -95,10 +96,9 @@ named AS (
             try_cast(a.named['ceil_mode'].value AS BOOLEAN)::BIGINT, 0
         ) AS rounds_up,
         try_cast(a.named['output_mask'].value AS BOOLEAN[]) AS asked,
-        f.sizes AS rule,
+        a.formula.sizes AS rule,
         coalesce(try_cast(regexp_extract(a.op, '(\d)d', 1) AS INTEGER), 0) AS dimensions
     FROM _call_arguments(calls) AS a
-    LEFT JOIN cost_formulas AS f ON f.op = a.op
 ),
 sized AS (
     SELECT

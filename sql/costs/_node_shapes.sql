@@ -9,11 +9,9 @@ CREATE MACRO _costed_op(
 CREATE MACRO _elements(
     sizes  -- sizes by dimension
 ) AS (
-    CASE
-        WHEN len(sizes) = 0 THEN 1e0
-        WHEN len(list_filter(sizes, lambda n: n IS NULL OR n < 0)) = 0
-            THEN list_aggregate(sizes, 'product')
-    END
+    list_reduce(
+        sizes::DOUBLE[], lambda _a, _b: CASE WHEN _b >= 0 THEN _a * _b END, 1e0
+    )
 );
 
 -- Bytes of an element; NULL if it is not a type of torch's.

@@ -54,18 +54,17 @@ ops AS (
     FROM work AS w
     GROUP BY w.op_index, CASE WHEN w.op_index IS NULL THEN w.label END
 ),
+formulas AS MATERIALIZED (SELECT c AS formula FROM cost_formulas AS c),
 named AS MATERIALIZED (
     SELECT
         s.signature_index,
         s.label,
-        CASE
-            WHEN f.op IS NOT NULL THEN f.op
-            WHEN p.op IS NOT NULL THEN p.op
-        END AS op
+        coalesce(f.formula, p.formula) AS formula,
+        coalesce(f.formula.op, p.formula.op) AS op
     FROM (SELECT capture_key AS capture_id) AS a
     JOIN signatures AS s ON s.capture_id = a.capture_id AND s.activity = 'op'
-    LEFT JOIN cost_formulas AS f ON f.op = replace(s.label, '::', '.')
-    LEFT JOIN cost_formulas AS p ON p.op = _traced_op(s.label)
+    LEFT JOIN formulas AS f ON f.formula.op = replace(s.label, '::', '.')
+    LEFT JOIN formulas AS p ON p.formula.op = _traced_op(s.label)
 ),
 placed AS MATERIALIZED (
     SELECT
@@ -74,6 +73,7 @@ placed AS MATERIALIZED (
         n.signature_index,
         n.label,
         n.op,
+        n.formula,
         t.thread_index,
         e.start_ticks,
         e.start_ticks + e.elapsed_ticks AS end_ticks
@@ -132,6 +132,7 @@ SELECT
     any_value(n.signature_index) AS signature_index,
     any_value(n.label) AS label,
     any_value(n.op) AS op,
+    any_value(n.formula) AS formula,
     arg_max(o.kernel_family, o.ticks) AS kernel_family,
     sum(o.ticks)::BIGINT AS ticks,
     sum(o.copy_ticks)::BIGINT AS copy_ticks,
@@ -161,6 +162,7 @@ grouped AS (
             WHEN contains(o.dtypes, '"TensorList"') THEN _listed_types(w.top_event)
         END AS listed,
         CASE WHEN w.owner IS NULL THEN w.top_event END AS event,
+        any_value(w.formula) AS formula,
         arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls,
         sum(w.ticks) AS ticks,
@@ -181,6 +183,7 @@ costs AS MATERIALIZED (
         SELECT list({
             'call': c.call,
             'op': c.op,
+            'formula': c.formula,
             'shapes': c.shapes,
             'dtypes': c.dtypes,
             'strides': c.strides,
@@ -193,7 +196,7 @@ costs AS MATERIALIZED (
 )
 SELECT
     c.label,
-    coalesce(f.family, c.kernel_family) AS family,
+    coalesce(c.formula.family, c.kernel_family) AS family,
     c.shapes,
     c.dtypes,
     c.strides,
@@ -221,5 +224,4 @@ SELECT
     END AS uses
 FROM called AS c
 LEFT JOIN costs AS s ON s.call = c.call
-LEFT JOIN cost_formulas AS f ON f.op = c.op
 GROUP BY ALL;

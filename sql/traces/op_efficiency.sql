@@ -4,7 +4,8 @@ CREATE MACRO _rated_calls(
 ) AS TABLE
 WITH
 peaks AS MATERIALIZED (
-    FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device)
+    SELECT q AS peak
+    FROM _trace_peaks(capture_key, peak_flops, peak_bandwidth, device) AS q
 ),
 shortest AS (
     SELECT min(e.elapsed_ticks) AS ticks
@@ -17,10 +18,11 @@ shortest AS (
 costed AS MATERIALIZED (
     SELECT
         c.*,
-        p.named_device AS device,
-        p.bandwidth,
+        p.peak.named_device AS device,
+        p.peak.bandwidth,
         _peak_of_type(
-            p, c.type, c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
+            p.peak, c.type,
+            c.family IN ('GEMM', 'convolution', 'attention', 'MoE'), c.uses
         ) AS most_flops
     FROM _costed_calls(capture_key, steps, phase, is_compared) AS c
     CROSS JOIN peaks AS p

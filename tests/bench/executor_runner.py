@@ -1,7 +1,8 @@
 """Stands in for executor_runner in tests: takes its options, works for each op, and writes an ETDump.
 
 What it does stands in FILE.json beside the program FILE: {"ops": {"add": 40}}, the work of each op in units of
-about a microsecond, and how it fails: {"fail": "crash", "at": 3} in its third process.
+about a microsecond, and how it fails: {"fail": "crash", "at": 3} in its third process. On a device, where it is not,
+it has one op.
 """
 
 import hashlib
@@ -11,6 +12,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -22,7 +24,8 @@ _BLOCK = bytes(1024)
 def main() -> None:
     options = dict(word.lstrip("-").split("=", 1) for word in sys.argv[1:])
     program = Path(options["model_path"])
-    told = json.loads(Path(f"{program}.json").read_text())
+    beside = Path(f"{program}.json")
+    told: dict[str, Any] = json.loads(beside.read_text()) if beside.exists() else {"ops": {"add": 20}}
     calls = Path(f"{program}.calls")
     with calls.open("a") as file:
         file.write(json.dumps(options) + "\n")

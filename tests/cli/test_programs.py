@@ -38,7 +38,7 @@ def test_printed_output() -> None:
 def test_errors_are_reported_in_one_line(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.duckdb")
     for arguments, message in (
-        ([str(CAPTURES / "mlp/mlp.etdp")], "this is an ETDump (`ED00`), not an ExecuTorch program"),
+        ([str(CAPTURES / "mlp/mlp.etdp")], "this is an ETDump, not a program; give the .pte that was run"),
         (["nowhere.pte", "--db", missing], "Error: nowhere.pte: no such file\n"),
         (["net", "--db", missing], "no such file; make a warehouse"),
         ([str(NET), "--memory", "--method", "x"], "Error: unknown method x; there are decode, encode\n"),

@@ -97,6 +97,12 @@ def test_a_record_that_is_damaged_stops_before_anything_is_stored(tmp_path: Path
     assert json.loads(run_etq("captures", "--db", db, "--format", "json").stdout) == []
 
 
+def linkable(lab: str) -> list[str]:
+    """The names of the records and programs of a warehouse."""
+    with etq.open(lab, read_only=True) as warehouse:
+        return [name for (name,) in warehouse.rows("SELECT name FROM records UNION ALL SELECT name FROM programs")[1]]
+
+
 def test_link_and_ask(lab: str) -> None:
     unlinked = run_etq("modules", "run", "--db", lab)
     assert (unlinked.exit_code, unlinked.stdout) == (1, "")
@@ -129,6 +135,7 @@ def test_a_record_of_another_program_does_not_replace_a_link(lab: str) -> None:
         "Error: run: not linked, and stays linked to mlp: the record convnet is of another program: it fits "
     )
     assert "--force links it" in refused.stderr
+    assert linkable(lab) == ["mlp"]  # what is refused isn't kept
     assert run_etq("modules", "run", "--db", lab, "--format", "csv").stdout == modules
     forced = run_etq("link", "run", foreign, "--force", "--db", lab)
     assert forced.exit_code == 0 and forced.stderr.endswith("\nrun: linked to convnet instead of mlp\n")
@@ -141,6 +148,7 @@ def test_a_program_of_another_model_is_not_linked(lab: str) -> None:
     assert refused.exit_code == 1
     assert refused.stderr.startswith("Error: run: not linked: the program convnet is of another program: it fits ")
     assert "run has no record" in run_etq("modules", "run", "--db", lab).stderr
+    assert linkable(lab) == []
 
 
 def test_link_reports_missing_captures_and_records(lab: str) -> None:

@@ -37,8 +37,8 @@ def test_every_table_command_takes_them() -> None:
         command = cli.main.get_command(click.Context(cli.main), name)
         assert command is not None
         options = {option for parameter in command.params for option in parameter.opts}
-        # Flame charts and graphs are not tables.
-        if "--format" in options and name not in ("flame", "export", "graph"):
+        # Flame charts, graphs and the result of a benchmark are not tables.
+        if "--format" in options and name not in ("flame", "export", "graph", "bench"):
             assert {"--limit", "--sort-by", "--columns", "--wide"} <= options, name
 
 

@@ -53,9 +53,10 @@ def test_an_ellipsis_matches_any_lines() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_commands_parse(page: Path) -> None:
     """Those that aren't run, too: their options and the number of arguments are those of the command line."""
-    for code in fences(page, "sh"):
-        for line in code.replace("\\\n", "").splitlines():
-            if line.strip().startswith("etq "):
+    for code in fences(page, "sh", "yaml"):
+        for whole in code.replace("\\\n", "").splitlines():
+            line = whole.strip().removeprefix("- run: ")
+            if line.startswith("etq "):
                 words = shlex.split(line.split(" | ")[0], comments=True)[1:]
                 name, command, arguments = main.resolve_command(click.Context(main), words)
                 assert name is not None and command is not None, line
@@ -71,7 +72,7 @@ def test_code_for_torch_and_spark_compiles(page: Path) -> None:
 def test_languages_of_fences() -> None:
     """A fence of another language would be checked by nothing."""
     languages = set(re.findall(r"^```(\w*)$", ALL, re.MULTILINE)) - {""}
-    assert languages <= {"console", "python", "sh", "sql", "py", "text", "json", "toml"}
+    assert languages <= {"console", "python", "sh", "sql", "py", "text", "json", "toml", "yaml"}
 
 
 @pytest.mark.long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -194,6 +195,13 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "lab.duckdb"
     with pytest.raises(WarehouseError, match="no such file; make a warehouse with: etq ingest FILE... --db"):
         etq.open(path, read_only=True)
+    for name, what in (("mlp/mlp.etdp", "an ETDump"), ("mlp/mlp.pte", "an ExecuTorch program (.pte)")):
+        with pytest.raises(WarehouseError, match=re.escape(f"{name}: {what}, not a warehouse; `etq ")):
+            etq.open(CAPTURES / name)
+    trace = tmp_path / "trace.json"
+    trace.write_text('{"schemaVersion": 1, "traceEvents": []}')
+    with pytest.raises(WarehouseError, match="trace.json: a PyTorch trace, not a warehouse; "):
+        etq.open(trace)
     path.write_text("no database")
     with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file"):
         etq.open(path)

@@ -17,7 +17,7 @@ from typing import IO, Final
 from etq.errors import printable
 
 # Bytes of a command's output that are kept, its last ones, and lines and characters of a line that messages have of it.
-OUTPUT_BYTES: Final = 2**16
+_OUTPUT_BYTES: Final = 2**16
 _OUTPUT_LINES: Final = 100
 _LINE_LENGTH: Final = 500
 # Bytes that a pipe is read at once.
@@ -35,7 +35,6 @@ class Ended:
 
     status: int  # exit status; the negative number of the signal that ended it
     output: bytes  # the last bytes of stdout and stderr
-    is_cut: bool  # whether there was more output
     seconds: float
     peak_bytes: int | None
 
@@ -51,25 +50,19 @@ class TimeLimitError(Exception):
 class _Tail:
     """The last bytes of an output."""
 
-    def __init__(self, most: int) -> None:
-        self._kept, self._most, self.is_cut = bytearray(), most, False
+    def __init__(self) -> None:
+        self._kept = bytearray()
 
     def add(self, data: bytes) -> None:
         self._kept += data
-        if len(self._kept) > 2 * self._most + _AT_ONCE:
-            self._cut()
-
-    def _cut(self) -> None:
-        if len(self._kept) > self._most:
-            self.is_cut = True
-            del self._kept[: -self._most]
+        if len(self._kept) > 2 * _OUTPUT_BYTES:
+            del self._kept[:-_OUTPUT_BYTES]
 
     def content(self) -> bytes:
-        self._cut()
-        return bytes(self._kept)
+        return bytes(self._kept[-_OUTPUT_BYTES:])
 
 
-def last_lines(output: bytes) -> list[str]:
+def last_lines(output: bytes | bytearray) -> list[str]:
     """Return the last lines of an output, printable and shortened, without empty ones at the end."""
     lines = output.decode(errors="backslashreplace").rstrip().splitlines()[-_OUTPUT_LINES:]
     return [printable(line[:_LINE_LENGTH]) for line in lines]
@@ -83,7 +76,6 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     stdin: IO[bytes] | None = None,
     sink: Callable[[bytes], None] | None = None,
-    most: int = OUTPUT_BYTES,
 ) -> Ended:
     """Run a command without a shell, and return how it ended.
 
@@ -95,7 +87,6 @@ def run_child(
     environment  variables besides those of this process
     stdin        what it reads; None: nothing
     sink         takes its stdout, part by part, which then isn't in the output
-    most         bytes of its output that are kept
 
     Raises `TimeLimitError`, and `OSError` if it can't be started.
     """
@@ -120,7 +111,7 @@ def run_child(
             )
         finally:
             os.close(report)
-        tail = _Tail(most)
+        tail = _Tail()
         with process:
             try:
                 assert process.stdout
@@ -131,7 +122,7 @@ def run_child(
                 selector.register(source, selectors.EVENT_READ)
                 if not _wait(selector, None if seconds is None else time.monotonic() + seconds):
                     raise TimeLimitError(tail.content())
-                line = source.read(200).split()
+                line = source.read(200).partition(b"\n")[0].split()  # after a failure comes the end of what failed
             except BaseException:
                 _end(process, source)
                 raise
@@ -192,8 +183,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 def _ended(line: list[bytes], tail: _Tail) -> Ended:
     match line:
         case [b"ended", status, seconds, peak]:
-            return Ended(int(status), tail.content(), tail.is_cut, float(seconds), int(peak) or None)
+            return Ended(int(status), tail.content(), float(seconds), int(peak) or None)
         case [b"failed", number]:
             raise OSError(int(number), os.strerror(int(number)))
     # The launcher was killed from outside, and with it, perhaps, the command.
-    return Ended(-signal.SIGKILL, tail.content(), tail.is_cut, 0.0, None)
+    return Ended(-signal.SIGKILL, tail.content(), 0.0, None)

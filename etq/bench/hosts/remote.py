@@ -21,7 +21,7 @@ from shlex import quote
 from typing import IO, Any, Final
 
 from etq.bench.hosts import Finished, HostError
-from etq.bench.hosts.child import OUTPUT_BYTES, Ended, TimeLimitError, last_lines, run_child
+from etq.bench.hosts.child import Ended, TimeLimitError, last_lines, run_child
 from etq.bench.hosts.system import Changes
 from etq.errors import displayed
 
@@ -30,8 +30,9 @@ ANSWER_SECONDS: Final = 30.0
 _ANSWER_BYTES: Final = 2**20
 # The slowest transfer that is waited for, in bytes per second.
 _SLOWEST: Final = 100_000
-# The programs that tell a command's peak memory; on Linux, in toybox (Android) and in busybox.
-_TIMERS: Final = ("/usr/bin/time", "/system/bin/time", "toybox time", "busybox time")
+# The programs that tell a command's peak memory: GNU's, and toybox's on Android. Those of busybox and of GNU before 1.8
+# take its kilobytes for pages, and tell a multiple.
+_TIMERS: Final = ("/usr/bin/time", "/system/bin/time", "toybox time")
 _PEAK: Final = re.compile(rb"(?:Maximum resident set size \(kbytes\)|Max RSS \(KiB\)): *(\d{1,15})\b")
 _HEADER: Final = re.compile(r"^==> (.+) <==\n", re.MULTILINE)
 _PATTERN: Final = re.compile(r"/[\w./:,*?-]+")
@@ -61,6 +62,10 @@ class RemoteHost(ABC):
         self._timer = ""
 
     @abstractmethod
+    def connect(self) -> None:
+        """See `Host`."""
+
+    @abstractmethod
     def shell(self, script: str) -> list[str]:
         """Return the command of this machine that runs a script in the machine's shell."""
 
@@ -86,36 +91,39 @@ class RemoteHost(ABC):
         timers = " ".join(map(quote, _TIMERS))
         answer = self.ask(
             f'mkdir -p {folder} && cd {folder} && echo "folder $(pwd)" || exit 1; '
-            'setsid true && echo "session setsid"; '
-            f"for t in {timers}; do $t -v true 2>&1 | grep -q 'Max.*): *[0-9]' && echo \"timer $t\" && break; done; "
-            "true"
+            # Some versions start another process, and don't wait for it if they aren't told to.
+            "for s in setsid 'setsid -w'; do $s sh -c 'exit 7' & wait $!; "
+            '[ $? = 7 ] && echo "session $s" && break; done; '
+            f"for t in {timers}; do ( $t --version; $t -v true ) 2>&1 | grep -q -e '(GNU Time)' -e 'Max RSS (KiB)' && "
+            'echo "timer $t" && break; done; true'
         )
         found = dict(re.findall(r"^(folder|session|timer) (.+)$", "\n".join(last_lines(answer.output)), re.MULTILINE))
         if answer.status or not re.fullmatch(r"/[^\\]*", found.get("folder", "")):
             raise self._refused(answer.output, f"can't make the folder {folder}")
         self.folder = found["folder"]
-        self._session = "setsid" if "session" in found else ""
+        self._session = found["session"] if found.get("session") in ("setsid", "setsid -w") else ""
         self._timer = f"{found['timer']} -v" if found.get("timer") in _TIMERS else ""
 
     def ask(self, script: str, *, seconds: float = ANSWER_SECONDS, stdin: IO[bytes] | None = None) -> Answer:
         """Run a script of the machine's shell. Raises `HostError` if the connection is lost, or the time is up."""
-        mark = secrets.token_hex(8)
-        ended = self.call(
-            self.shell(f"( {script} ) 2>&1; s=$?; echo; echo {mark} $s"),
-            seconds=seconds,
-            stdin=stdin,
-            most=_ANSWER_BYTES,
-        )
-        if ended.is_cut:
-            raise HostError(f"{self.name}: answers with more than {_ANSWER_BYTES >> 20} MB; look what its shell prints")
-        return self._answer(ended.output, mark)
+        mark, output = secrets.token_hex(8), bytearray()
 
-    def _answer(self, output: bytes, mark: str) -> Answer:
-        """The output before the mark, in which lines end as on this machine."""
+        def take(part: bytes) -> None:
+            output.extend(part)
+            if len(output) > _ANSWER_BYTES:
+                most = f"more than {_ANSWER_BYTES >> 20} MB"
+                raise HostError(f"{self.name}: answers with {most}; look what its shell prints", last_lines(output))
+
+        words = self.shell(f"( {script} ) 2>&1; s=$?; echo; echo {mark} $s")
+        ended = self.call(words, seconds=seconds, stdin=stdin, sink=take)
+        return self._answer(bytes(output), mark, ended.output)
+
+    def _answer(self, output: bytes, mark: str, said: bytes = b"") -> Answer:
+        """The output without the mark, in which lines end as on this machine; `said` is what the client said of it."""
         output = output.replace(b"\r\n", b"\n")
         found = re.search(rb"\n?^%s (\d{1,3})$\n?" % mark.encode(), output, re.MULTILINE)
         if found is None:
-            raise self.lost(output)
+            raise self.lost(said or output)
         return Answer(int(found[1]), output[: found.start()] + output[found.end() :])
 
     def call(
@@ -125,11 +133,10 @@ class RemoteHost(ABC):
         seconds: float | None = ANSWER_SECONDS,
         stdin: IO[bytes] | None = None,
         sink: Callable[[bytes], None] | None = None,
-        most: int = OUTPUT_BYTES,
     ) -> Ended:
         """Run a client. Raises `HostError` if it can't be run, or the time is up."""
         try:
-            return self._call(words, seconds=seconds, stdin=stdin, sink=sink, most=most)
+            return self._call(words, seconds=seconds, stdin=stdin, sink=sink)
         except TimeLimitError as error:
             what = f"{self.name}: gave no answer within {seconds:g} s; check its cable or network, or restart it"
             raise HostError(what, last_lines(error.output)) from None
@@ -247,6 +254,8 @@ class RemoteHost(ABC):
             if isinstance(error, HostError) and not has_ended:
                 raise HostError(f"{error}; the command may still run there", error.output) from None
             raise
+        if answer.status:
+            raise self._refused(answer.output, f"can't run {words[0]}")
         return self._finished(words, answer, mark, ended.seconds)
 
     def _run_script(self, words: Sequence[str], environment: Mapping[str, str], mark: str) -> str:
@@ -255,14 +264,15 @@ class RemoteHost(ABC):
         The inner shell tells the command's exit status, as programs that time a command tell it each in their own way.
         """
         inner = f'"$@" >&3 2>&3 3>&-; s=$?; echo >&3; echo status {mark} $s >&3'
+        leader = f'echo $$ >.run-{mark}; exec {self._timer} sh -c {quote(inner)} sh "$@"'
         exports = "".join(f"export {key}={quote(value)}; " for key, value in environment.items())
-        command = f"{self._session} {self._timer} sh -c {quote(inner)} sh {' '.join(map(quote, words))}"
+        command = f"{self._session} sh -c {quote(leader)} sh {' '.join(map(quote, words))}"
+        end = f'p=$(cat .run-{mark} 2>/dev/null); [ -n "$p" ] && kill -9 -$p 2>/dev/null'
         return (
-            f"cd {quote(self.folder)} || exit; {exports}exec 3>&1; "
-            f"{command} </dev/null >/dev/null 2>.time-{mark} 3>&3 & "
-            f"p=$!; echo $p >.run-{mark}; trap 'kill -9 -$p 2>/dev/null; rm -f .run-{mark} .time-{mark}; exit 129' "
-            f"HUP TERM PIPE; wait $p; echo; echo time {mark} 0; cat .time-{mark}; rm -f .run-{mark} .time-{mark}; "
-            f"echo; echo end {mark} 0"
+            f"cd {quote(self.folder)} || {{ echo; echo end {mark} 1; exit; }}; {exports}"
+            f"trap '{end}; rm -f .run-{mark} .time-{mark}; exit 129' HUP TERM PIPE; "
+            f"{command} </dev/null 3>&1 >/dev/null 2>.time-{mark} & wait $!; {end}; "
+            f"echo; echo time {mark} 0; cat .time-{mark}; rm -f .run-{mark} .time-{mark}; echo; echo end {mark} 0"
         )
 
     def _finished(self, words: Sequence[str], answer: Answer, mark: str, seconds: float) -> Finished:
@@ -272,9 +282,12 @@ class RemoteHost(ABC):
             peak = int(found[1]) * 1024
         output = whole[:timed] if timed >= 0 else whole
         found = re.search(rb"\n?^status %s (\d{1,3})$\n?" % mark.encode(), output, re.MULTILINE)
-        status = -signal.SIGKILL if found is None else int(found[1])  # without one, all of its group were killed
-        if found is not None:
-            output = output[: found.start()] + output[found.end() :]
+        if found is None:  # all of its group were killed, or it was not even started
+            if _FULL in output:
+                raise self._refused(output, f"can't run {words[0]}")
+            return Finished(-signal.SIGKILL, last_lines(output), seconds, peak)
+        status = int(found[1])
+        output = output[: found.start()] + output[found.end() :]
         if status in (126, 127):
             what = "no such program there" if status == 127 else "can't be run there"
             what = f"{words[0]}: {what}; give the path that it has on that machine, and a program built for it"
@@ -284,14 +297,12 @@ class RemoteHost(ABC):
     def _end(self, mark: str) -> bool:
         """End the command of a script and its children; return False if the machine doesn't answer."""
         at = f"{quote(self.folder)}/.run-{mark}"
-
-        def kill(name: str) -> str:
-            return f"{{ kill -{name} -$p || pkill -{name} -P $p || kill -{name} $p; }} 2>/dev/null"
-
-        left = f"{at} {quote(self.folder)}/.time-{mark}"
         script = (
-            f'p=$(cat {at} 2>/dev/null); rm -f {left}; [ -n "$p" ] || exit 0; {kill("TERM")} || exit 0; '
-            f"for i in 1 2; do kill -0 -$p 2>/dev/null || exit 0; sleep 1; done; {kill('KILL')}; true"
+            # Without a group, its processes are those that it started.
+            "k() { for c in $(pgrep -P $1); do k $c; done; kill -9 $1; }; "
+            f'p=$(cat {at} 2>/dev/null); rm -f {at} {quote(self.folder)}/.time-{mark}; [ -n "$p" ] || exit 0; '
+            "{ kill -TERM -$p || { k $p; exit 0; }; } 2>/dev/null; "
+            "for i in 1 2; do kill -0 -$p 2>/dev/null || exit 0; sleep 1; done; kill -9 -$p 2>/dev/null; true"
         )
         try:
             return self.ask(script, seconds=10).status == 0
@@ -318,7 +329,8 @@ class RemoteHost(ABC):
         )
         parts = _HEADER.split(self.ask(f"{script}true").output.decode(errors="backslashreplace"))
         known = re.compile("|".join(map(_expression, patterns)))
-        return {name: text for name, text in zip(parts[1::2], parts[2::2], strict=True) if known.fullmatch(name)}
+        texts = zip(parts[1::2], parts[2::2], strict=True)
+        return {name: text.rstrip("\n") + "\n" for name, text in texts if known.fullmatch(name)}
 
     def write(self, texts: Mapping[str, str]) -> list[str]:
         """See `Host`."""

@@ -77,7 +77,7 @@ class SshHost(RemoteHost):
                 raise self._unreachable(output)
         except FileNotFoundError:
             self._disconnect()
-            raise HostError("ssh: not found; install OpenSSH's client, and put ssh on PATH") from None
+            raise HostError("ssh: not found; install OpenSSH's client, and put it on PATH") from None
         except BaseException:
             self._disconnect()
             raise
@@ -89,7 +89,9 @@ class SshHost(RemoteHost):
         return HostError(f"{self.name}: can't connect: {said}; {remedy.format(host=self._host)}", lines)
 
     def _words(self, script: str, master: str = "no") -> list[str]:
-        control = ("-o", f"ControlMaster={master}", "-o", f"ControlPath={self._sockets}/s")
+        is_shared = master == "yes" or (self._master is not None and self._master.poll() is None)
+        path = f"{self._sockets}/s" if is_shared else "none"  # if it is lost, each has a connection of its own
+        control = ("-o", f"ControlMaster={master}", "-o", f"ControlPath={path}")
         # The login shell may not be one that runs scripts of sh.
         return ["ssh", *_OPTIONS, *control, self._host, f"exec sh -c {quote(script)}"]
 
