@@ -63,7 +63,7 @@ def is_found_or_said(each: Ended, op: tuple[str, str]) -> bool:
 
 @pytest.mark.long
 def test_of_1000_benchmarks_of_equal_programs() -> None:
-    """Machines from quiet to busy; the two worst of them have verdicts by chance in 5 % at most, too."""
+    """Machines from quiet to busy: none has verdicts by chance in more than 5 %, at the end."""
     found = {name: equal(world, 100, 5) for name, world in WORLDS.items()}
     found |= {model: equal(of_fleet(model), 100, 6) for model in ("mlp", "convnet")}
     wrong = {name: float(np.mean([bool(each.changed) for each in of_world])) for name, of_world in found.items()}
