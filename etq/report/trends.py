@@ -29,8 +29,14 @@ MOST_IN_ALL: Final = 60_000
 MOST_CHANGES: Final = 5000
 
 # If a series has too many captures for a chart, neighbouring captures are combined, but never across a change point.
+# `place` is that of a point's first label among the labels of all series, which may be drawn over each other.
 TOTALS: Final = """
-    WITH levels AS (
+    WITH labels_of_all AS (
+        SELECT s.label, row_number() OVER (ORDER BY min(s.label_key), s.label) AS place
+        FROM _series_captures($selector, $over, '') AS s
+        GROUP BY s.label
+    ),
+    levels AS (
         SELECT t.*, count(t.change_percent) OVER (PARTITION BY t.series ORDER BY t.position) AS level
         FROM {call} AS t
     ),
@@ -45,10 +51,11 @@ TOTALS: Final = """
     SELECT
         c.series, min(c.position) AS position, count(*) AS captures, arg_min(c.label, c.position) AS first_label,
         arg_max(c.label, c.position) AS last_label, arg_min(c.capture, c.position) AS capture,
-        min(c.captured_at) AS captured_at, median(c.p25) AS p25, median(c.median) AS median, median(c.p90) AS p90,
+        median(c.p25) AS p25, median(c.median) AS median, median(c.p90) AS p90,
         min(c.p25) AS low, max(c.p25) AS high, any_value(c.unit) AS unit, median(c.common_percent) AS common_percent,
-        max(c.change_percent) AS change_percent, max(c.p) AS p
+        max(c.change_percent) AS change_percent, max(c.p) AS p, arg_min(k.place, c.position) AS place
     FROM counted AS c
+    JOIN labels_of_all AS k USING (label)
     GROUP BY
         c.series, c.level,
         c.place * least(c.in_level, greatest(1, $points * c.in_level // c.places)) // c.in_level
@@ -151,7 +158,7 @@ class _Trends:
         return 100 * float(self.options["min_effect"] or 0.03)
 
     def table(self, query: str, view: str, **more: Any) -> Table:
-        return ask(self.warehouse, query.format(call=self.call(view)), **self.arguments(view), **more)
+        return ask(self.warehouse, query.format(call=self.call(view)), **{**self.arguments(view), **more})
 
 
 def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
@@ -167,7 +174,7 @@ def _overview(trends: _Trends, series: Table, changes: Table) -> Section:
 
 
 def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
-    rows = trends.table(TOTALS, "trend", points=MOST_POINTS)
+    rows = trends.table(TOTALS, "trend", points=MOST_POINTS, selector=trends.options["selector"], over=trends.over)
     most = max(rows.columns[rows.names.index("captures")], default=1)
     note = None
     if most > 1:

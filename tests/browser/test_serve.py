@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 
@@ -351,6 +352,36 @@ def test_pages_fit(page: WebDriver, server: Server, width: int, theme: str) -> N
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, server: Server) -> None:
+    """In each table of a comparison; no row is tall for a note that is out of sight."""
+    expected = {
+        "totals": {"what", "change_percent", "base", "new"},
+        "captures": {"capture", "total", "off_percent"},
+        "compared_ops": {"op", "change_percent", "base", "new"},
+        "compared_startup": {"what", "change_percent", "base", "new", "unit"},
+    }
+    in_view = (
+        "return [...document.querySelectorAll(`table[data-name=${arguments[0]}] th`)]"
+        ".filter((each) => each.getBoundingClientRect().right <= each.closest('.wide').getBoundingClientRect().right)"
+        ".map((each) => each.dataset.column)"
+    )
+    try:
+        size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        visit(page, server, "/compare?base=build%3D24&new=build%3D27")
+        for name, columns in expected.items():
+            assert columns <= set(page.execute_script(in_view, name)), name
+        rows = page.find_elements(By.CSS_SELECTOR, "table[data-name=compared_ops] tbody tr")
+        assert rows and max(row.size["height"] for row in rows) < 100
+        # The ends of the scale of changes and its middle don't meet.
+        ticks = [each.rect for each in page.find_elements(By.CSS_SELECTOR, ".scale .tick") if each.is_displayed()]
+        ticks.sort(key=lambda each: each["x"])
+        assert all(one["x"] + one["width"] <= next_one["x"] for one, next_one in pairwise(ticks))
+        assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_columns_are_of_labels_that_divide_captures(page: WebDriver, server: Server) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +127,42 @@ def test_a_gap_between_builds_has_its_width(browser: WebDriver, tmp_path: Path) 
             etq.report.write_trends(warehouse, None, tmp_path / f"{name}.html")
         opened(browser, tmp_path / f"{name}.html")
         assert browser.execute_script(DATA, "#totals .plot")[1][0] == places
+
+
+@pytest.mark.parametrize(
+    ("over", "one", "other", "places"),
+    [
+        ("captured_at", [1, 3, 20], [2, 3, 21], [1, 2, 3, 20, 21]),
+        ("build", ["1", "3", "60"], ["2", "3", "61"], [1, 2, 3, 60, 61]),
+        ("build", ["v1", "v3", "v10"], ["v2", "v3", "v9"], [1, 2, 3, 4, 5]),
+    ],
+    ids=["times", "numbers", "versions"],
+)
+def test_series_over_each_other_share_their_axis(
+    browser: WebDriver, tmp_path: Path, over: str, one: list[Any], other: list[Any], places: list[int]
+) -> None:
+    """A point is where its time or number is, or its version among those of both series; not where its series has it."""
+    captures = []
+    for device, given in (("one", one), ("other", other)):
+        for each in given:
+            moment = datetime(2026, 11, each) if over == "captured_at" else None
+            labels = {"device": device, **({} if moment else {"build": each})}
+            captures.append(Labelled(f"c{len(captures)}", capture(len(captures)), labels, moment))
+    with etq.open() as warehouse:
+        ingest_all(warehouse, captures)
+        etq.report.write_trends(warehouse, None, tmp_path / "trends.html", over=over)
+    opened(browser, tmp_path / "trends.html")
+    browser.execute_script(
+        "const beside = document.getElementById('beside'); beside.value = 'device'; beside.dispatchEvent(new Event('change'))"
+    )
+    drawn(browser)
+    labels, data = browser.execute_script(DATA, "#totals .plot")
+    if over == "captured_at":
+        places = [int(datetime(2026, 11, day, tzinfo=UTC).timestamp()) for day in places]
+    assert labels[1:] == ["one", "other"] and data[0] == places
+    filled = [[place for place, value in zip(places, line, strict=True) if value is not None] for line in data[1:]]
+    last, last_of_other = (4, 3) if one[-1] == "v10" else (3, 4)
+    assert filled == [[places[at] for at in (0, 2, last)], [places[at] for at in (1, 2, last_of_other)]]
 
 
 def test_tables_are_searched(page: WebDriver) -> None:

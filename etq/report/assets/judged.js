@@ -43,13 +43,14 @@ etq.changeColumns = (table, isTotal = false) => {
     title: title ?? name,
     unit: new Set(table.list("unit").filter((each) => each !== null)).size > 1 ? null : unit,
     numeric: true,
+    early: name !== "difference",
     as: (value, row) => (value !== null && table.get(row, "unit") !== unit ? etq.quantity(value, table.get(row, "unit")) : etq.number(value)),
   });
   return [
     { name: "verdict", as: etq.verdict },
     isTotal
-      ? { name: "change_percent", title: "change", numeric: true, as: etq.change, meaning: "of the total: median of new / base over all pairs of captures; base and new are medians of each side" }
-      : { name: "change_percent", title: "own change", numeric: true, as: etq.change, meaning: "typical change, without what all ops have in common; base, new and difference are with it" },
+      ? { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change, meaning: "of the total: median of new / base over all pairs of captures; base and new are medians of each side" }
+      : { name: "change_percent", title: "own change", numeric: true, early: true, as: etq.change, meaning: "typical change, without what all ops have in common; base, new and difference are with it" },
     { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of the change: of 95 % if the sides were measured in turns, else the spread of the captures" },
     time("base"),
     time("new"),

@@ -1,5 +1,6 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
-// cell's text of (value, row, the value as people read it), or a node. choose(row) is called for the row that is clicked,
+// cell's text of (value, row, the value as people read it), or a node. On narrow screens, those that are `early` come
+// right after the first, where nobody has to scroll to see them. choose(row) is called for the row that is clicked,
 // and at first for the first one for which chosen(row) is true, then with true as its second argument.
 
 const AT_FIRST = 15;
@@ -7,7 +8,7 @@ const AT_MOST = 1000;
 
 etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST, keep = null } = {}) => {
   const kept = keep ? table.rows().filter((row) => keep(row)) : table.rows();
-  const shown = columns.filter((column) => column.always || table.has(column.name));
+  const shown = placed(columns.filter((column) => column.always || table.has(column.name)));
   const state = { sort: sort?.[0] ?? null, down: sort?.[1] !== "up", text: "", all: false, chosen: null };
   const texts = searchable(table, shown);
   const body = etq.element("tbody");
@@ -82,6 +83,11 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
   draw();
   if (choose && state.chosen !== null) choose(state.chosen, true);
 };
+
+function placed([first, ...others]) {
+  if (!matchMedia("(max-width: 40rem)").matches || etq.paper) return [first, ...others];
+  return [first, ...others.filter(({ early }) => early), ...others.filter(({ early }) => !early)];
+}
 
 // A long name in two lines at most; all of it where the pointer is on it.
 etq.clamped = (name, _, short = name) => (name === null ? "" : etq.element("span", { class: "clamped", title: etq.printable(etq.short(name, 2000)), text: short }));

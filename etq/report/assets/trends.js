@@ -202,8 +202,7 @@ function opChart(parent, over) {
   };
 }
 
-function xOf(table, points, over) {
-  const at = points.map((row) => table.get(row, "position"));
+function xOf(table, points, over, at = points.map((row) => table.get(row, "position"))) {
   const near = (position) => {
     let [low, high] = [0, at.length - 1];
     while (low < high) {
@@ -323,43 +322,36 @@ function totalPlot(table, state, over) {
 const LINES = ["accent", "warm", "delegate", "control", "bad", "muted", "python", "faint"];
 
 // Series over each other, each relative to its own median: they may be of devices of other speeds. Captures of the same
-// label are above each other.
+// label are above each other, and labels are where a chart of one series has them: in the order of all series.
 function linesPlot(table, state, over) {
-  const places = new Map();
-  for (const [, points] of state.lines) {
-    for (const row of points) {
-      const label = table.get(row, "first_label");
-      if (!places.has(label)) places.set(label, [Number(label), momentOf(table.get(row, "captured_at")), table.get(row, "position")]);
-    }
+  const firsts = new Map(); // the first row of each label
+  for (const row of state.lines.flatMap(([, points]) => points)) {
+    const label = table.get(row, "first_label");
+    if (!firsts.has(label)) firsts.set(label, row);
   }
-  const by = [0, 1, 2].find((which) => [...places.values()].every((found) => Number.isFinite(found[which]))) ?? 2;
-  const labels = [...places.keys()].sort((one, other) => places.get(one)[by] - places.get(other)[by]);
-  const at = new Map(labels.map((label, index) => [label, index]));
+  const rows = [...firsts.values()].sort((one, other) => table.get(one, "place") - table.get(other, "place"));
+  const at = new Map(rows.map((row, index) => [table.get(row, "first_label"), index]));
   const columns = state.lines.map(([, points]) => {
     const known = points.map((row) => table.get(row, "p25") ?? table.get(row, "median"));
     const sorted = known.filter((value) => value !== null).sort((one, other) => one - other);
     const middle = sorted[sorted.length >> 1];
-    const column = Array(labels.length).fill(null);
+    const column = Array(rows.length).fill(null);
     points.forEach((row, index) => { if (known[index] !== null) column[at.get(table.get(row, "first_label"))] = 100 * (known[index] / middle - 1); });
     return column;
   });
-  const title = etq.printable(etq.short(over, 40));
-  const isTime = by === 1 && over === "captured_at";
+  const x = xOf(table, rows, over, rows.map((_, index) => index + 1));
   return [
     {
       height: 280,
       tzDate: utc,
-      scales: { x: { time: isTime }, y: { range: (_, low, high) => ranged(low ?? 0, high ?? 0) } },
-      axes: [
-        isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, (index) => (Number.isInteger(index) && labels[index] !== undefined ? labelText(labels[index]) : ""), { size: 34, space: roomOf(labels), incrs: STEPS }),
-        etq.axis("from its own median, %", etq.number),
-      ],
+      scales: { x: { time: x.time }, y: { range: (_, low, high) => ranged(low ?? 0, high ?? 0) } },
+      axes: [x.axis, etq.axis("from its own median, %", etq.number)],
       series: [
-        { label: title, value: (_, __, ___, index) => (index === null || index === undefined ? "–" : labelText(labels[index])) },
-        ...state.lines.map(([name], index) => ({ label: etq.printable(etq.middle(name, 30)), stroke: etq.colour(LINES[index]), width: 1.5, spanGaps: true, points: { show: labels.length <= 120, size: 4, fill: etq.colour(LINES[index]) }, value: valueOf(etq.change) })),
+        x.series,
+        ...state.lines.map(([name], index) => ({ label: etq.printable(etq.middle(name, 30)), stroke: etq.colour(LINES[index]), width: 1.5, spanGaps: true, points: { show: rows.length <= 120, size: 4, fill: etq.colour(LINES[index]) }, value: valueOf(etq.change) })),
       ],
     },
-    [isTime ? labels.map((label) => places.get(label)[1]) : labels.map((_, index) => index), ...columns],
+    [x.at, ...columns],
   ];
 }
 
