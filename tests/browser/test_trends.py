@@ -142,7 +142,7 @@ def test_series_over_each_other_share_their_axis(
     browser: WebDriver, tmp_path: Path, over: str, one: list[Any], other: list[Any], places: list[int]
 ) -> None:
     """A point is where its time or number is, or its version among those of both series; not where its series has it."""
-    captures = []
+    captures: list[Labelled] = []
     for device, given in (("one", one), ("other", other)):
         for each in given:
             moment = datetime(2026, 11, each) if over == "captured_at" else None
