@@ -152,8 +152,9 @@ def with_short_commits(text: str) -> str:
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
-    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all rows,
-    and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their texts are as short as those of others.
+    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all
+    rows, and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their
+    texts are as short as those of others.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():
