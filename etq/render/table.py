@@ -152,8 +152,9 @@ def with_short_commits(text: str) -> str:
 
 def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost: Sequence[str]) -> list[int]:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
-    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all rows,
-    and those on the right. The foremost go last, when their texts are as short as those of others.
+    the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all
+    rows, and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their
+    texts are as short as those of others.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():
@@ -170,9 +171,16 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
         long = () if columns[at] in foremost else foremost
         if _Layout([columns[at] for at in kept], _of(kept, rows), style, long).fits:
             break
-        if at > 0 and (columns[at] != "unit" or "unit" in foremost):
+        if at in kept and at > 0 and (columns[at] != "unit" or "unit" in foremost):
             kept.remove(at)
+            if _is_of_unit(columns[at], foremost):
+                kept = [each for each in kept if columns[each] != "unit"]
     return kept
+
+
+def _is_of_unit(column: str, foremost: Sequence[str]) -> bool:
+    """Whether a column is the only one that a unit is of that is among the foremost: it follows the unit there."""
+    return column in foremost[1:] and foremost[foremost.index(column) - 1] == "unit"
 
 
 def _of(kept: Sequence[int], rows: Rows) -> Rows:

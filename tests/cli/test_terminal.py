@@ -328,3 +328,16 @@ def test_notes_fit_the_terminal() -> None:
     text = "Note: " + "a word " * 30
     assert max(map(len, wrapped(text, TerminalStyle(width=40)).split("\n"))) <= 40
     assert wrapped(text, PLAIN) == text
+
+
+@pytest.mark.parametrize("width", range(30, 80, 5))
+def test_a_unit_is_shown_with_what_has_it(width: int) -> None:
+    """As in `etq regressions` and `etq queues`: neither a column of units alone, nor a number without its unit."""
+    foremost = ("series", "item", "change_percent", "unit", "cost")
+    rows = [("device=pixel8", "relu@1", 3.5, 12.25, "us", 7), ("device=pixel9", "relu@2", 4.5, 1.25, "us", 8)]
+    head = table(
+        ["series", "item", "change_percent", "cost", "unit", "runs"], rows, TerminalStyle(width), foremost=foremost
+    )
+    shown = head.splitlines()[0].split()
+    # By hand: columns of 13, 6, 8, 5 and 4 letters with two blanks between them are 44 wide.
+    assert ("unit" in shown) == ("cost" in shown) == (width >= 44)

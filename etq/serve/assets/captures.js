@@ -14,6 +14,9 @@ const FIXED = {
   sha256: { title: "hash", width: 120, class: "code" },
   uri: { title: "file", width: 260 },
 };
+// What comes after the list, of which it is the slow part.
+const COUNTED = ["runs", "findings"];
+const LATE = ["execute", "trend", "change", ...COUNTED];
 const SHOWN = ["execute", "trend", "change", "captured_at", "runs"];
 // Labels that divide captures, those that most teams give first; the time of a commit is in no column by default.
 const USUAL = ["model", "device", "backend", "commit", "branch"];
@@ -43,13 +46,17 @@ etq.pageOfCaptures = async () => {
   const parts = Object.fromEntries(["selector", "facets", "rows", "picked", "count"].map((name) => [name, etq.element("div", { class: name })]));
   const input = etq.element("input", { type: "search", id: "selector", list: "selectors", placeholder: "Selector: model=mlp,device=pixel8, a name, a hash, @latest", autocomplete: "off", spellcheck: "false", "aria-label": "Selector of captures" });
   const wrong = etq.element("p", { class: "missing", role: "alert", hidden: true });
+  const waits = etq.element("span", { class: "waiting muted", role: "status", hidden: true });
   const picked = [];
-  const page = {
-    captures: null, series: null, counts: null, kept: null, since: null,
-    // Whether a column of what comes after the list has no value, once it is known.
-    isEmpty: (name) => name !== "trend" && isLoaded() && !page.captures.names.some((_, place) => keyOf(name)(place) !== null),
-  };
-  const isLoaded = () => document.documentElement.dataset.series === "yes";
+  // Series and counts are undefined until they are known, and null if they can't be had.
+  const page = { captures: null, series: undefined, counts: undefined, kept: null, since: null };
+  const isKnown = (name) => (COUNTED.includes(name) ? page.counts : LATE.includes(name) ? page.series : page.captures) !== undefined;
+  // Whether a column has no value in any row that is listed. Few captures have a change: its column waits for one.
+  function isEmpty(name) {
+    if (!isKnown(name)) return name === "change";
+    const isNone = !page.kept.includes(1);
+    return !page.captures.names.some((_, place) => (isNone || page.kept[place]) && (name === "trend" ? point(place) : keyOf(name)(place)) !== null);
+  }
 
   const choose = (text) => {
     etq.setParameters({ where: text });
@@ -92,7 +99,7 @@ etq.pageOfCaptures = async () => {
     if (given !== undefined) return given.split(",").map(decodeURIComponent);
     const place = (key) => (USUAL.includes(key) ? USUAL.indexOf(key) : USUAL.length);
     const labels = labelColumns().filter(divides).sort((one, other) => place(one) - place(other) || one.localeCompare(other)).slice(0, LABELS_SHOWN).map((key) => `label ${key}`);
-    const shown = SHOWN.filter((name) => !page.isEmpty(name));
+    const shown = SHOWN.filter((name) => !isEmpty(name));
     return isNarrow() ? [...shown, ...labels] : [...labels, ...shown];
   }
   const isNarrow = () => matchMedia("(max-width: 50rem)").matches;
@@ -104,7 +111,6 @@ etq.pageOfCaptures = async () => {
     return texts.length > 1 && labelled * 2 >= at.length && !(texts.length === labelled && labelled > MOST_NAMES) && !/_time$|^dirty$/.test(key);
   }
 
-  // Counts come after the list, of which they are the slow part.
   function counted(name) {
     return (place) => page.counts?.get(place, name) ?? null;
   }
@@ -137,11 +143,12 @@ etq.pageOfCaptures = async () => {
       if (each.startsWith("label ")) {
         const key = each.slice(6);
         if (page.captures.labels.has(key)) found.push({ name: each, title: key, width: Math.max(90, Math.min(170, 40 + 8 * Math.max(key.length, ...page.captures.labels.get(key).texts.slice(0, 20).map((text) => shortened(text).length)))), cell: (place) => labelCell(key, place) });
-      } else if (FIXED[each]) found.push({ name: each, ...FIXED[each], cell: cells[each] ?? ((place) => page.captures.table.get(place, each)) });
+      } else if (FIXED[each]) found.push({ name: each, ...FIXED[each], cell: cellOf(each) });
     }
     return found;
   }
 
+  const cellOf = (column) => (isKnown(column) ? (cells[column] ?? ((place) => page.captures.table.get(place, column))) : () => etq.element("span", { class: "muted", text: "…" }));
   const longest = () => page.captures.names.reduce((most, text) => Math.max(most, text.length), 0);
   // As git shows a commit.
   const shortened = (text) => (isHash(text) ? text.slice(0, 10) : text);
@@ -272,13 +279,21 @@ etq.pageOfCaptures = async () => {
     document.body.append(etq.suggestions(page.captures));
   }
 
+  function wait(text) {
+    waits.textContent = text;
+    waits.hidden = text === "";
+  }
+
   async function loadSeries() {
     etq.state(page.captures.length ? "" : etq.emptyText());
+    if (page.captures.length && page.series === undefined) wait("Reading times…");
     // What can't be had leaves its column empty; the page of trends reports why.
     page.series = await etq.series().catch(() => null);
     if (page.captures.length) show({ keeps: true });
+    if (page.captures.length && page.counts === undefined) wait("Counting runs…");
     const counts = await etq.ask("counts").catch(() => null);
     page.counts = counts && counts.rows.length === page.captures.length ? new etq.Table(counts.rows) : null;
+    wait("");
     document.documentElement.dataset.series = "yes";
     if (page.captures.length) show({ keeps: true });
   }
@@ -288,7 +303,7 @@ etq.pageOfCaptures = async () => {
   main.classList.add("captures");
   document.getElementById("head").append(etq.element("h1", { text: "Captures" }), etq.themeButton());
   parts.selector.append(input, columnChoice());
-  main.append(facets, etq.element("div", { class: "listed" }, parts.selector, wrong, etq.element("div", { class: "bar" }, parts.count, parts.picked), parts.rows));
+  main.append(facets, etq.element("div", { class: "listed" }, parts.selector, wrong, etq.element("div", { class: "bar" }, parts.count, waits, parts.picked), parts.rows));
 
   // Keys of the table work before it has the focus.
   addEventListener("keydown", (event) => {
