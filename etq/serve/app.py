@@ -36,6 +36,8 @@ DATA: Final = (
     *("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql"),
     *("overviews", "watched"),
 )
+# The questions of the first page, in its order.
+FIRST: Final = ("captures", "series", "counts")
 # Bytes of a change to an overview.
 MOST_SENT: Final = 20_000
 RETRY_SECONDS: Final = "2"
@@ -119,14 +121,19 @@ class _Served:
         self._compressed = {name: gzip.compress(each.body, 6, mtime=0) for name, each in self._assets.items()}
 
     async def prepare(self) -> None:
-        """Ask for what the first page shows, so that its first visitor needn't wait, and start another process."""
+        """Ask for all that the first page shows, so that its first visitor needn't wait.
+
+        Others go first: who is there already asks for what they see.
+        """
         state = await self._current()
-        key = f"{state} captures?"
-        with suppress(BusyError), self._shared(key, "captures", {}, state) as work:
-            answer = await work
-            if state is not None and answer.status == 200:
-                self._kept.put(key, answer)
-        self.pool.start()
+        for question in FIRST:
+            if any(not work.done() for work in self._running.values()):
+                return
+            key = f"{state} {question}?"
+            with suppress(BusyError), self._shared(key, question, {}, state) as work:
+                answer = await work
+                if state is not None and answer.status == 200:
+                    self._kept.put(key, answer)
 
     def page(self, name: str) -> Endpoint:
         text = shell(name, self._path, edits=self._edits)

@@ -14,6 +14,8 @@ from etq.serve.turns import Turns
 
 # Questions at once, of one client one less, and questions that wait for their turn.
 WORKERS: Final = 3
+# Processes that are started before anyone asks: a page asks two questions at once.
+READY: Final = 2
 WAITING: Final = 32
 # How long a question may take, in seconds; and the largest answer, in bytes.
 SECONDS: Final = 60.0
@@ -44,8 +46,8 @@ class QuestionPool:
                 return of_error("the question ended its process; ask for less of it", 500)
 
     def start(self) -> None:
-        """Start a process, unless there are enough, so that the next question doesn't wait for it."""
-        if len(self._processes) < self._workers:
+        """Start processes up to `READY`, so that the next questions don't wait for them."""
+        while len(self._processes) < min(READY, self._workers):
             self._processes.start()
 
     def close(self) -> None:

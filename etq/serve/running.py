@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Callable
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from etq.database.connection import check_path, expanded, is_lake_path
@@ -11,6 +12,7 @@ from etq.errors import EtqError
 from etq.listening import bound
 from etq.serve.freed_memory import give_back
 from etq.serve.guard import Access
+from etq.serve.pool import QuestionPool
 from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
@@ -37,29 +39,31 @@ def run(path: str, host: str, port: int, *, opens: bool, edits: bool, report: Ca
     path = expanded(path)
     if edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
-    _check(path)
-    listener = bound(host, port)
-    with listener:
-        access = Access.of(host, listener.getsockname()[1], edits=edits)
-        settings = settings_of(path, access)
-        report(f"{path}: pages at {access.url}")
-        if access.token is not None:
-            may = "read the warehouse and change its overviews" if edits else "read the warehouse"
-            report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
-        if opens:
-            webbrowser.open(access.url)
-        uvicorn.Server(settings).run(sockets=[listener])
+    pool = QuestionPool(path)
+    pool.start()  # its processes import what they need while this one checks the warehouse
+    with closing(pool):
+        _check(path)
+        with bound(host, port) as listener:
+            access = Access.of(host, listener.getsockname()[1], edits=edits)
+            settings = settings_of(path, access, pool)
+            report(f"{path}: pages at {access.url}")
+            if access.token is not None:
+                may = "read the warehouse and change its overviews" if edits else "read the warehouse"
+                report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
+            if opens:
+                webbrowser.open(access.url)
+            uvicorn.Server(settings).run(sockets=[listener])
 
 
-def settings_of(path: str, access: Access) -> Config:
-    """Return the settings of the server of a warehouse, for those who have access."""
+def settings_of(path: str, access: Access, pool: QuestionPool | None = None) -> Config:
+    """Return the settings of the server of a warehouse, for those who have access; of processes that run already."""
     import uvicorn
 
     from etq.serve.app import application
     from etq.serve.connections import Connection
 
     return uvicorn.Config(
-        application(path, access), log_level="warning", access_log=False, server_header=False, date_header=False,
+        application(path, access, pool), log_level="warning", access_log=False, server_header=False, date_header=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
         http=Connection,
     )  # fmt: skip

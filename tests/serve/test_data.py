@@ -242,7 +242,7 @@ class Counted:
 
 
 def test_equal_requests_share_one_answer(server: Server) -> None:
-    """The first page's question is asked at the start. One that nobody waits for any more is given up."""
+    """The first page's questions are asked at the start. One that nobody waits for any more is given up."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     from etq.serve.app import application
     from etq.serve.guard import Access
@@ -284,23 +284,26 @@ def test_equal_requests_share_one_answer(server: Server) -> None:
         await started.wait()
         first = [asyncio.create_task(ask(app, "/data/captures")) for _ in range(3)]
         leaving = [asyncio.Event(), asyncio.Event()]
-        second = [asyncio.create_task(ask(app, "/data/series", each)) for each in leaving]
+        second = [asyncio.create_task(ask(app, "/data/overviews", each)) for each in leaving]
         await turns()
-        assert pool.asked == ["captures", "series"]
+        assert pool.asked == ["captures", "overviews"]
         leaving[0].set()
         await turns()
         assert pool.ended == [] and (await second[0])[0] == 499
         leaving[1].set()
         await turns()
-        assert pool.ended == ["series"]
+        assert pool.ended == ["overviews"]
         pool.may_answer.set()
         assert [await each for each in first] == [(200, b"captures")] * 3
-        assert await ask(app, "/data/captures") == (200, b"captures"), "it is kept"
-        assert await ask(app, "/data/series") == (200, b"series"), "asked again"
-        assert pool.asked == ["captures", "series", "series"]
+        await turns()
+        assert pool.asked == ["captures", "overviews", "series", "counts"]
+        for name in ("captures", "series", "counts"):
+            assert await ask(app, f"/data/{name}") == (200, name.encode()), "it is kept"
+        assert await ask(app, "/data/overviews") == (200, b"overviews"), "asked again"
+        assert pool.asked[4:] == ["overviews"]
         # Queries may have another answer each time.
         await asyncio.gather(*(ask(app, "/data/sql") for _ in range(2)))
-        assert pool.asked[3:] == ["sql", "sql"]
+        assert pool.asked[5:] == ["sql", "sql"]
         ends.set()
         await life
 
