@@ -149,13 +149,16 @@ class Bench:
         if there is None and resume:
             raise EtqError(f"{self.folder}: has no benchmark to resume")
         if there is not None and not resume:
-            raise EtqError(f"{self.folder}: has a benchmark; go on with it with --resume, or name another with --name")
+            raise EtqError(
+                f"{self.folder}: has a benchmark already: --resume goes on with it, or name another with --name"
+            )
         if there is not None:
             for key in sorted({*there, *self.settings}):
                 if there.get(key) != self.settings.get(key):
+                    differ = f"{key} {json.dumps(there.get(key))}, not {json.dumps(self.settings.get(key))}"
+                    what = "other programs, inputs or commands" if key == "sides" else differ
                     raise EtqError(
-                        f"{self.folder}: was begun with {key} {json.dumps(there.get(key))}, not "
-                        f"{json.dumps(self.settings.get(key))}; resume it with the same, or name another with --name"
+                        f"{self.folder}: was begun with {what}; resume it with the same, or name another with --name"
                     )
         else:
             Path(self.folder).mkdir(parents=True, exist_ok=True)

@@ -21,6 +21,7 @@ from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
 from etq.cli.options import percentage
 from etq.errors import EtqError, printable
+from etq.render import pager
 from etq.render.progress import Progress
 from etq.render.terminal import style_of
 from etq.render.writers import write_text
@@ -178,12 +179,13 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
     from etq.cli.bench_options import made_bench
 
     allow(GRACE)
+    pager.allowed.set(False)  # a benchmark ends by itself, and its last lines come below the result
     rounds = options["until"] or options["rounds"]
     db: str | None = options["db"]
     with made_bench(programs, rounds, options) as made:
         done = made.begin(resume=options["resume"])
         db = db or os.path.join(made.folder, "bench.duckdb")
-        measured = _Measured(made, db, options)
+        measured = _Measured(made, db, options, done)
         try:
             with _machines(made, options):
                 _announce(made, done, options["quiet"])
@@ -235,8 +237,9 @@ def _announce(made: Bench, done: int, is_quiet: bool) -> None:
 class _Measured:
     """The course of a benchmark: what is measured and stored, and what the last look at it showed."""
 
-    def __init__(self, made: Bench, db: str, options: dict[str, Any]) -> None:
+    def __init__(self, made: Bench, db: str, options: dict[str, Any], done: int) -> None:
         self._bench, self._db, self._options = made, db, options
+        self._done = done  # rounds that were there at the beginning
         self._pending: list[int] = []  # rounds that are not stored
         self._round = 0
         self._standing: Standing | None = None
@@ -262,8 +265,13 @@ class _Measured:
                         self._bench.take(slot)
                     progress.advance()
                 self._round = round
+                if round < self._done:  # looks at fewer captures than there are would be others than those
+                    continue
                 is_last = round == self._bench.rounds or self._is_over()
                 if self._is_enough(round, is_last, progress) or is_last:
+                    if is_last and round < self._bench.rounds and not self._options["quiet"]:
+                        progress.clear()
+                        say(f"Ended: --max-time is over after {round} of {self._bench.rounds} rounds")
                     break
 
     def _is_over(self) -> bool:
@@ -287,7 +295,7 @@ class _Measured:
         progress.relabel(f"Round {round} of {rounds}")
         if not self._options["quiet"]:
             progress.clear()
-            say(f"Round {round}: {standing.sentence}")
+            say(f"Round {round}: {standing.sentence if self._options['until'] is None else 'the last'}")
         return standing.is_decided and self._options["until"] is None
 
     @contextmanager
@@ -325,7 +333,8 @@ class _Measured:
         taken = [slot for at in range(1, self._bench.rounds + 1) for slot in self._bench.slots(at) if slot.is_taken]
         if taken:
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
-            say(f"Kept: {len(taken)} captures in {self._bench.folder}. The same command with {resuming} goes on")
+            captures = "1 capture" if len(taken) == 1 else f"{len(taken)} captures"
+            say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} goes on")
 
     def report(self) -> int:
         """Print the result and the next commands; return the exit status."""
@@ -378,11 +387,14 @@ class _Measured:
             found = find_worse(comparison, True, ())
             if self._options["cold"]:
                 found = found.with_others(find_worse_startup(comparison))
+            lines = comparison.startup_lines() if self._options["cold"] else []
             if form == "line":
-                lines = comparison.startup_lines() if self._options["cold"] else [comparison.total_lines()[0][0]]
-                text = f"{printable(lines[0])}\n"
+                line = "; ".join(lines or [text for text, _ in comparison.lines()])
+                text = f"{printable(line)}\n"
             else:
                 text = whole(comparison, form, 10, output is not None, found.worse)
+                if lines and form == "table":
+                    text = "".join(f"{printable(line)}\n" for line in lines) + f"\n{text}"
             write_text(text, output, force=self._options["force"], is_printable=form in ("table", "line"))
             if not self._options["quiet"]:
                 report_worse(found)
@@ -397,7 +409,12 @@ class _Measured:
         db = shlex.quote(self._db)
         selectors = " ".join(shlex.quote(self._bench.selector(side)) for side in self._bench.sides)
         if len(self._bench.sides) == 2:
-            say(f"Next: etq compare {selectors} --db {db}")
-            say(f"      etq report {selectors} --db {db} --open")
+            _echo(f"Next: etq compare {selectors} --db {db}")
+            _echo(f"      etq report {selectors} --db {db} --open")
         else:
-            say(f"Next: etq report {shlex.quote(self._last())} --db {db} --open")
+            _echo(f"Next: etq report {shlex.quote(self._last())} --db {db} --open")
+
+
+def _echo(text: str) -> None:
+    """Print a command, which is copied whole: it isn't wrapped."""
+    click.echo(printable(text), err=True)

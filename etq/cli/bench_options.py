@@ -12,9 +12,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from etq.annotations.discovery import labels_of_git
 from etq.bench.bench import LABELS, Bench, Side
@@ -87,9 +89,18 @@ def _kind(programs: Sequence[str], options: dict[str, Any]) -> str:
         raise click.UsageError("--base-git goes with --script")
     if options["adb"] is not None and options["ssh"] is not None:
         raise click.UsageError("--adb and --ssh don't go together")
+    chosen = {name for name in ("runs", "warmup", "rounds", "until") if _is_given(name)}
+    if options["cold"] and chosen & {"runs", "warmup"}:
+        raise click.UsageError("--cold is one run without a warm-up; leave out --runs and --warmup")
+    if {"rounds", "until"} <= chosen and options["until"] is not None:
+        raise click.UsageError("--until N and --rounds don't go together: both say how many rounds")
     if options["resume"] and options["name"] is None:
         raise click.UsageError("--resume needs --name, the name of the benchmark to go on with")
     return kind
+
+
+def _is_given(name: str) -> bool:
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def _host(options: dict[str, Any], folder: str | None = None) -> Host:
@@ -136,7 +147,7 @@ def _of_programs(programs: Sequence[str], options: dict[str, Any], folder: str) 
         record = own[place] or options["etrecord"] or _record_of(program)
         if record is not None and not Path(record).is_file():
             raise EtqError(f"{record}: no such file")
-        runner = _runner(program, pythons[place], options, inputs)
+        runner = _runner(program, pythons[place], ("--base-python", "--new-python")[place], options, inputs)
         is_bundled = options["inputs"] == "bundled"
         sides.append(Side(name, runner, host, {"program": Path(program).name}, record, None if is_bundled else program))
     return sides
@@ -149,7 +160,7 @@ def _record_of(program: str) -> str | None:
     return there[0] if there else None
 
 
-def _runner(program: str, python: str | None, options: dict[str, Any], folder: str) -> Runner:
+def _runner(program: str, python: str | None, option: str, options: dict[str, Any], folder: str) -> Runner:
     found = find_runner(options["runner"]) if python is None else None
     method, inputs = _inputs(program, options, folder)
     warmup, runs = _runs(options)
@@ -162,17 +173,19 @@ def _runner(program: str, python: str | None, options: dict[str, Any], folder: s
     if options["adb"] is not None:
         raise EtqError("no executor_runner for the device; give one that is built for it with --runner PATH")
     if python is None and options["ssh"] is None:
-        _check_wheel()
+        _check_wheel(program, option)
+    elif python is not None and options["ssh"] is None and which(python) is None:
+        raise EtqError(f"{python}: no such program; {option} takes a Python that has executorch")
     return Wheel(host_python, program, method or "forward", inputs, warmup, runs, options["inputs"] == "bundled")
 
 
-def _check_wheel() -> None:
+def _check_wheel(program: str, option: str) -> None:
     from importlib.util import find_spec
 
     if find_spec("executorch") is None:
         raise EtqError(
-            "no executor_runner on PATH or in $ETQ_RUNNER, and no executorch in this Python; give --runner PATH, "
-            "or pip install 'etq[bench]', or name a Python that has executorch with --base-python"
+            f"{program}: no executor_runner on PATH or in $ETQ_RUNNER, and no executorch in this Python; give "
+            f"--runner PATH, or pip install 'etq[bench]', or name a Python that has executorch with {option}"
         )
 
 

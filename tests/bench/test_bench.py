@@ -109,8 +109,9 @@ def test_forms_of_the_result(lab: Lab, form: str) -> None:
 
 
 def test_cold(lab: Lab) -> None:
-    result = etq_bench("--cold", "--until", "2")
+    result = run_etq("bench", "base.pte", "new.pte", "--name", "b", "--cold", "--until", "2")
     assert result.exit_code == 0, result.stderr
+    assert result.stdout.startswith("first execute of Execute: "), result.stdout
     assert {call["num_executions"] for call in lab.calls("new")} == {"1"}
     assert lab.rows("SELECT count(*) FROM runs") == [(8,)]
 
@@ -182,6 +183,8 @@ def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
         (("a.pte", "--adb", "--ssh", "board"), "--adb and --ssh don't go together"),
         (("a.pte", "--resume"), "--resume needs --name"),
         (("a.pte", "--label", "side=x"), "--label side=… is the benchmark's own"),
+        (("a.pte", "--until", "3", "--rounds", "5"), "--until N and --rounds don't go together"),
+        (("a.pte", "--cold", "--runs", "5"), "--cold is one run without a warm-up; leave out --runs and --warmup"),
         (("a.pte", "--until", "soon"), "'soon' is neither decided nor a number of rounds"),
         (("a.pte", "--max-time", "soon"), "'soon' is no time; write 90s, 10m or 1h"),
     ],
@@ -201,6 +204,7 @@ def test_wrong_usage(lab: Lab, arguments: tuple[str, ...], message: str) -> None
         (("base.pte.json",), "base.pte.json: "),
         (("base.pte", "--method", "decode"), "base.pte: no method 'decode'; it has forward"),
         (("base.pte", "--runner", "./none"), "./none: no such file; --runner takes the path of an executor_runner"),
+        (("base.pte", "--base-python", "./none"), "./none: no such program; --base-python takes a Python that has"),
         (("base.pte", "--inputs", "none.npz"), "none.npz: no such file"),
         (("base.pte", "--etrecord", "none"), "none: no such file"),
         (("base.pte", "new.pte", "--new-name", "base"), "base and new are both 'base'; they need names of their own"),
@@ -253,11 +257,13 @@ def test_resuming_what_is_another_benchmark(lab: Lab) -> None:
     assert etq_bench("--resume").stderr == "Error: bench-b: has no benchmark to resume\n"
     assert etq_bench("--until", "1").exit_code == 0
     assert etq_bench().stderr == (
-        "Error: bench-b: has a benchmark; go on with it with --resume, or name another with --name\n"
+        "Error: bench-b: has a benchmark already: --resume goes on with it, or name another with --name\n"
     )
     assert etq_bench("--resume", "--seed", "1").stderr.startswith("Error: bench-b: was begun with seed 0, not 1; ")
     (lab.folder / "new.pte").write_bytes((CAPTURES / "convnet/convnet.pte").read_bytes())
-    assert etq_bench("--resume").stderr.startswith("Error: bench-b: was begun with sides ")
+    assert etq_bench("--resume").stderr.startswith(
+        "Error: bench-b: was begun with other programs, inputs or commands; "
+    )
     Path("bench-b/bench.json").write_text("[")
     assert etq_bench("--resume").stderr.startswith("Error: bench-b/bench.json: can't be read: ")
 
@@ -275,6 +281,8 @@ def test_files_in_the_way_are_left_alone(lab: Lab) -> None:
 def test_more_rounds_are_added(lab: Lab) -> None:
     assert etq_bench("--until", "1").exit_code == 0
     assert etq_bench("--until", "2", "--resume").exit_code == 0
+    again = etq_bench("--until", "2", "--resume")
+    assert [line for line in again.stderr.splitlines() if line.startswith("Round")] == ["Round 2: the last"]
     assert (len(lab.calls("base")), len(lab.calls("new"))) == (4, 4)
 
 
