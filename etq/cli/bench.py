@@ -188,7 +188,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
         measured = _Measured(made, db, options, done)
         try:
             with _machines(made, options):
-                _announce(made, done, options["quiet"])
+                _announce(made, done, options)
                 measured.run()
         except (EtqError, KeyboardInterrupt) as error:
             for line in getattr(error, "output", ()):
@@ -219,13 +219,14 @@ def _machines(made: Bench, options: dict[str, Any]) -> Iterator[None]:
         yield
 
 
-def _announce(made: Bench, done: int, is_quiet: bool) -> None:
-    if is_quiet:
+def _announce(made: Bench, done: int, options: dict[str, Any]) -> None:
+    if options["quiet"]:
         return
     side = made.sides[0]
     names = " and ".join(each.name for each in made.sides)
     begun = f", {done} of them done" if done else ""
-    rounds = "1 round" if made.rounds == 1 else f"at most {made.rounds} rounds"
+    rounds = "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
+    rounds = rounds if options["until"] is not None else f"at most {rounds}"
     say(f"Measuring {names} on {side.host.name} by {side.runner.name}: {rounds}{begun}")
     if side.runner.name == "the executorch wheel":
         say(
