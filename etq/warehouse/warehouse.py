@@ -106,6 +106,8 @@ def open(
 
 def _check_is_no_profiling_file(path: str) -> None:
     """Raise `WarehouseError` for a file that a warehouse ingests. DuckDB takes some of them for databases."""
+    if not Path(path).is_file():
+        return  # to open a pipe may block forever
     try:
         with Path(path).open("rb") as file:
             if file.read(12)[8:] == b"DUCK":

@@ -212,6 +212,9 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
         etq.open(path)
     with pytest.raises(WarehouseError, match="a folder; a warehouse is a file"):
         etq.open(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(WarehouseError, match="a pipe or device; a warehouse is a file"):
+        etq.open(tmp_path / "pipe")
     with pytest.raises(WarehouseError, match=r"lab.duckdb: its folder does not exist; create it first"):
         etq.open(tmp_path / "no/such/lab.duckdb")
 
