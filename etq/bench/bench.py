@@ -25,13 +25,12 @@ from etq.bench.hosts import Finished, Host, HostError
 from etq.bench.order import in_a_path, order
 from etq.bench.runners import Command, Runner, with_out
 from etq.errors import EtqError
+from etq.verdicts.sequential import CAPTURES
 
 if TYPE_CHECKING:
     from etq.choices import TimeScale
     from etq.warehouse.warehouse import Warehouse
 
-# Captures of each side in a round: base new new base, or new base base new.
-CAPTURES: Final = 2
 # Labels that a benchmark gives its captures.
 LABELS: Final = ("bench", "side", "round", "position")
 _SETTINGS: Final = "bench.json"
@@ -117,6 +116,7 @@ class Bench:
         if len({side.name for side in self.sides}) < len(self.sides):
             raise EtqError(f"base and new are both {self.sides[0].name!r}; they need names of their own")
         self._digests: dict[str, str] = {}
+        self._order = order(CAPTURES * self.rounds, self.seed)
         self.measured = 0  # captures taken by this process, and the seconds of their runs
         self.seconds = 0.0
 
@@ -128,8 +128,7 @@ class Bench:
         """Return the captures of a round, in their order."""
         sides = [self.sides[0]] * CAPTURES
         if len(self.sides) == 2:
-            every = order(CAPTURES * self.rounds, self.seed)
-            names = every[2 * CAPTURES * (round - 1) : 2 * CAPTURES * round]
+            names = self._order[2 * CAPTURES * (round - 1) : 2 * CAPTURES * round]
             sides = [self.sides[name == "new"] for name in names]
         width = max(2, len(str(self.rounds)))
         return [
@@ -163,11 +162,11 @@ class Bench:
         else:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
             left = sorted(path.name for path in Path(self.folder).iterdir() if path.is_file())
-            if left and not all(name.startswith("input-") for name in left):
+            if left:
                 raise EtqError(f"{self._path(left[0])}: exists; move it away, or name another folder with --out-dir")
             _write(self._path(_SETTINGS), json.dumps(self.settings, indent=1) + "\n")
         for slot in (slot for round in range(1, self.rounds + 1) for slot in self.slots(round) if slot.is_taken):
-            self._digests[_sha256(slot.path)] = slot.path
+            self._digests[digest_of(slot.path)] = slot.path
         return next((at - 1 for at in range(1, self.rounds + 1) if not self._is_whole(at)), self.rounds)
 
     def _is_whole(self, round: int) -> bool:
@@ -212,7 +211,7 @@ class Bench:
     def _run(self, slot: Slot, command: Command) -> Finished:
         finished = slot.side.host.run(command.words, seconds=self.timeout, environment=command.environment)
         if finished.status:
-            raise MeasuringError(f"{_named(slot)}: {command.words[0]} {ending(finished.status)}", finished.output)
+            raise MeasuringError(f"{_named(slot)}: {command.words[0]} {_ending(finished.status)}", finished.output)
         return finished
 
     def _fetch(self, slot: Slot, command: Command, finished: Finished) -> None:
@@ -284,7 +283,7 @@ class Bench:
         return [median for median, _ in rows], rows[0][1] if rows else "us"
 
 
-def ending(status: int) -> str:
+def _ending(status: int) -> str:
     """Return how a command ended that failed."""
     if status > 0:
         return f"failed with exit status {status}"
@@ -304,7 +303,7 @@ def _pull(slot: Slot, words: Sequence[str], part: str) -> None:
         raise HostError(f"{words[0]}: can't be run: {(error.strerror or str(error)).lower()}") from None
     output = (done.stdout + done.stderr).decode(errors="backslashreplace").splitlines()[-20:]
     if done.returncode:
-        raise MeasuringError(f"{_named(slot)}: the command of --pull {ending(done.returncode)}", output)
+        raise MeasuringError(f"{_named(slot)}: the command of --pull {_ending(done.returncode)}", output)
     if not Path(part).is_file():
         raise MeasuringError(f"{_named(slot)}: the command of --pull wrote no {part}", output)
 
@@ -324,6 +323,7 @@ def _write(path: str, text: str) -> None:
         raise
 
 
-def _sha256(path: str) -> str:
+def digest_of(path: str) -> str:
+    """Return the SHA-256 of a file's bytes."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -33,10 +33,6 @@ class Input:
     sizes: tuple[int, ...] = ()
     path: str | None = None
     value: Any = None
-
-    def described(self) -> dict[str, Any]:
-        """Return the input as an object of JSON."""
-        return asdict(self)
 
 
 def method_of(program: str, method: str | None) -> str:

@@ -6,11 +6,9 @@ import os
 import random
 import re
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Literal
 
 from etq.errors import EtqError
-
-SUFFIX: Final = ".etdp"
 
 
 def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
@@ -32,7 +30,7 @@ def order(captures: int, seed: int = 0) -> list[Literal["base", "new"]]:
 
 @dataclass(frozen=True)
 class Step:
-    """One capture to take: its number, from 1 on (0: a warm-up), its side, and the file to write."""
+    """One capture to take: its number, from 1 on, its side, and the file to write."""
 
     number: int
     side: str
@@ -58,7 +56,7 @@ class Plan:
     captures: int = 10
     seed: int = 0
     folder: str | None = None
-    suffix: str = SUFFIX
+    suffix: str = ".etdp"
 
     def __post_init__(self) -> None:
         for what, name in (("plan", self.name), ("side", self.base), ("side", self.new)):

@@ -38,6 +38,7 @@ class Runner(Protocol):
 
     name: str
     suffix: str  # of the files that it writes
+    has_ops: bool  # whether these have the times of ops
 
     def prepare(self, host: Host) -> None:
         """Put on the machine what is run. Raises `HostError` if the machine refuses it."""
@@ -59,6 +60,7 @@ class ExecutorRunner:
     runs: int
     name: str = "executor_runner"
     suffix: str = ".etdp"
+    has_ops: bool = True
 
     def prepare(self, host: Host) -> None:
         """See `Runner`."""
@@ -90,6 +92,7 @@ class Wheel:
     is_bundled: bool = False
     name: str = "the executorch wheel"
     suffix: str = ".etdp"
+    has_ops: bool = False
 
     def prepare(self, host: Host) -> None:
         """See `Runner`."""
@@ -119,6 +122,7 @@ class Script:
     runs: int
     name: str = "torch.profiler"
     suffix: str = ".pt.trace.json"
+    has_ops: bool = True
 
     def prepare(self, host: Host) -> None:
         """See `Runner`."""
@@ -144,6 +148,7 @@ class AnyCommand:
     pull: Sequence[str] | None
     name: str = "command"
     suffix: str = ".etdp"
+    has_ops: bool = True
 
     def prepare(self, host: Host) -> None:
         """See `Runner`."""

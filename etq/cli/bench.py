@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -139,7 +140,7 @@ _OPTIONS: Final = (
         type=click.Choice(["table", "markdown", "json", "line"]),
         default="table",
         show_default=True,
-        help="Format of the result; line: the verdict alone.",
+        help="Format of the result; line: the verdicts alone.",
     ),
     click.option("-o", "--output", metavar="FILE", help="Write the result to that file instead of stdout."),
     click.option("--force", is_flag=True, help="Overwrite an existing file of -o."),
@@ -163,7 +164,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
 
     A round is two captures of each side, each in a process of its own: base new new base, or new base base new. After
     some rounds the comparison is asked; it ends when it is decided, with at most 5 % false verdicts in all. The exit
-    status is 3 if new is slower, as with etq gate. Interrupted, --resume goes on.
+    status is 3 if the total or an op of new is slower, as with etq gate. Interrupted, --resume goes on.
 
     Programs are run by executor_runner, built with the event tracer (--runner, $ETQ_RUNNER, or on PATH), else by the
     runtime of the executorch wheel (pip install etq[bench]), which times executes, not ops. For any other runner, give
@@ -190,7 +191,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
             with _machines(made, options):
                 _announce(made, done, options)
                 measured.run()
-        except (EtqError, KeyboardInterrupt) as error:
+        except (EtqError, OSError, KeyboardInterrupt) as error:
             for line in getattr(error, "output", ()):
                 click.echo(f"| {printable(line)}", err=True)
             measured.keep()
@@ -228,7 +229,7 @@ def _announce(made: Bench, done: int, options: dict[str, Any]) -> None:
     rounds = "1 round" if made.rounds == 1 else f"{made.rounds} rounds"
     rounds = rounds if options["until"] is not None else f"at most {rounds}"
     say(f"Measuring {names} on {side.host.name} by {side.runner.name}: {rounds}{begun}")
-    if side.runner.name == "the executorch wheel":
+    if not side.runner.has_ops:
         say(
             "Note: that runtime has no event tracer: executes are timed, ops are not. For ops, build executor_runner "
             "with -DEXECUTORCH_ENABLE_EVENT_TRACER=ON -DEXECUTORCH_BUILD_DEVTOOLS=ON, and give --runner"
@@ -243,7 +244,6 @@ class _Measured:
         self._done = done  # rounds that were there at the beginning
         self._pending: list[int] = []  # rounds that are not stored
         self._round = 0
-        self._standing: Standing | None = None
         self._alpha: float = options["alpha"]
         self._started = time.monotonic()
 
@@ -292,7 +292,7 @@ class _Measured:
             return False
         self._alpha = alpha if level is None else level
         with self._stored() as warehouse:
-            standing = self._standing = self._look(warehouse, round)
+            standing = self._look(warehouse, round)
         progress.relabel(f"Round {round} of {rounds}")
         if not self._options["quiet"]:
             progress.clear()
@@ -329,10 +329,11 @@ class _Measured:
 
     def keep(self) -> None:
         """Store what was measured before an error, and say how to go on."""
-        with self._stored():
-            pass
         taken = [slot for at in range(1, self._bench.rounds + 1) for slot in self._bench.slots(at) if slot.is_taken]
         if taken:
+            # If they can't be stored, as on a full disk, they are when it is resumed: from their files.
+            with suppress(EtqError, OSError), self._stored():
+                pass
             resuming = f"--name {shlex.quote(self._bench.name)} --resume"
             captures = "1 capture" if len(taken) == 1 else f"{len(taken)} captures"
             say(f"Kept: {captures} in {self._bench.folder}. The same command with {resuming} goes on")
@@ -360,6 +361,11 @@ class _Measured:
         if not latencies:
             raise EtqError(f"{side.name}: the captures have no executes or steps; see etq inspect on one of them")
         known = precision(latencies)
+        if self._options["form"] == "json":
+            values = {"name": side.name, "latency": known.typical, "low": known.low, "high": known.high, "unit": unit}
+            text = json.dumps({**values, "captures": len(latencies)}, indent=1) + "\n"
+            write_text(text, self._options["output"], force=self._options["force"])
+            return
         text = f"{side.name}: {known.typical:.4g} {unit}"
         if known.low is not None and known.high is not None:
             text += f" (95 %: {known.low:.4g} to {known.high:.4g} {unit})"

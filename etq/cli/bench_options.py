@@ -19,7 +19,7 @@ import click
 from click.core import ParameterSource
 
 from etq.annotations.discovery import labels_of_git
-from etq.bench.bench import LABELS, Bench, Side
+from etq.bench.bench import LABELS, Bench, Side, digest_of
 from etq.bench.hosts import Host
 from etq.bench.order import in_a_path
 from etq.bench.runners import AnyCommand, ExecutorRunner, Runner, Script, Wheel, find_runner, split
@@ -282,21 +282,16 @@ def _described(side: Side) -> dict[str, Any]:
     """What a side is, for `--resume`: of files by their content."""
     runner = side.runner
     if isinstance(runner, ExecutorRunner | Wheel):
-        described = {"program": _digest(runner.program), "by": runner.name}
+        described = {"program": digest_of(runner.program), "by": runner.name}
         described["inputs"] = _digest_of_inputs(runner.inputs)
         return described
     return {"command": shlex.join(runner.words) if isinstance(runner, AnyCommand | Script) else runner.name}
-
-
-def _digest(path: str) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _digest_of_inputs(inputs: Sequence[Input]) -> str:
     """The hash of the inputs, whatever the folder of their files."""
     digest = hashlib.sha256()
     for each in inputs:
-        known = {**asdict(each), "path": None if each.path is None else _digest(each.path)}
+        known = {**asdict(each), "path": None if each.path is None else digest_of(each.path)}
         digest.update(repr(sorted(known.items())).encode())
     return digest.hexdigest()

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
-from etq.verdicts.differences import Test, tests
+from etq.verdicts.differences import SMALLEST, Test, tests
 from etq.verdicts.findings import findings, findings_of_input
 from etq.verdicts.samples import Samples, comparisons, median, medians
 from etq.verdicts.singles import Single, singles
@@ -214,7 +214,7 @@ class _Comparison:
             return max(0.1, self.min_effect or 0)
         if self.min_effect is not None:
             return self.min_effect
-        return 0.03 if item.level == "total" and not self.is_interleaved else 0.02
+        return 0.03 if item.level == "total" and not self.is_interleaved else SMALLEST
 
     def _counting(self, item: _Item) -> float:
         """The smallest change that counts of an item by itself and as a part of the total."""

@@ -16,6 +16,8 @@ from etq.verdicts.student import p_of
 
 # Of the normal distribution: 2.5 % are above.
 NORMAL = 1.959963984540054
+# The smallest change that counts, unless another is asked for.
+SMALLEST = 0.02
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from etq.verdicts import words
 from etq.verdicts.comparison import LEAST_PART, PARTS
-from etq.verdicts.differences import NORMAL, weight_of
+from etq.verdicts.differences import NORMAL, SMALLEST, weight_of
 from etq.verdicts.samples import Numbers, median
 from etq.verdicts.student import TENTH, quantile
 
@@ -31,8 +31,6 @@ MATTERS = 0.03
 EXPLAINS = 0.25
 # Further rounds than these are not named.
 MOST_ROUNDS = 100
-# The smallest change that counts, unless another is asked for.
-_SMALLEST = 0.02
 # More captures change nothing about these.
 _CLOSED = {
     *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
@@ -114,7 +112,7 @@ def standing(
     min_effect  smallest change that counts; None: 2 %
     """
     rows = list(verdicts)
-    smallest = _SMALLEST if min_effect is None else min_effect
+    smallest = SMALLEST if min_effect is None else min_effect
     total = max((abs(row.change or 0) for row in rows if row.level == "total" and row.verdict in _CHANGED), default=0.0)
     opened = [row for row in rows if _is_open(row, level, smallest, total)]
     if not opened:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from etq.verdicts import words
+from etq.verdicts.differences import SMALLEST
 from etq.verdicts.student import p_of, quantile
 
 # With fewer captures a side there is no verdict.
@@ -46,7 +47,9 @@ def value_changes(
         smallest = min(smallest, row["p"] * len(judged) / rank)
         row["q"] = smallest
     for row in rows:
-        row["verdict"] = _verdict(row, is_time, alpha, 0.02 if min_effect is None else min_effect, conditions_differ)
+        row["verdict"] = _verdict(
+            row, is_time, alpha, SMALLEST if min_effect is None else min_effect, conditions_differ
+        )
         row["note"] = words.FEW_VALUES if row["verdict"] == words.TOO_FEW else None
     return {column: [row[column] for row in rows] for column in (rows[0] if rows else ())}
 

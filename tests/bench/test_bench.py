@@ -18,7 +18,6 @@ from click.testing import Result
 
 from tests import builders
 from tests.bench.conftest import OPS, RUNNER, Lab
-from tests.bench.lab import make_lab
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 
@@ -93,6 +92,11 @@ def test_one_program_alone(lab: Lab) -> None:
     pairs = [(one + other) / 2 for at, one in enumerate(values) for other in values[at:]]
     assert first.split()[1] == f"{math.exp(statistics.median(pairs)):.4g}"
     assert "Time in an execute by op" in result.stdout
+    again = run_etq("bench", "base.pte", "--name", "b", "--until", "3", "--runs", "20", "--resume", "--format", "json")
+    answer = json.loads(again.stdout)
+    assert (answer["name"], answer["captures"], answer["unit"]) == ("base", 6, "us")
+    assert answer["low"] <= answer["latency"] <= answer["high"]
+    assert f"{answer['latency']:.4g}" == first.split()[1]
 
 
 @pytest.mark.parametrize("form", ["markdown", "json", "line"])
@@ -132,29 +136,6 @@ def test_any_command(lab: Lab) -> None:
     assert result.exit_code == 0, result.stderr
     for folder in ("c", "d"):
         assert lab.rows("SELECT count(*) FROM captures", f"{folder}/bench.duckdb") == [(4,)]
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("client", ["adb", "ssh"])
-def test_on_a_device(lab: Lab, client: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runner, the programs and their inputs are copied once; captures know the device and its conditions."""
-    device = make_lab(lab.folder / "device", monkeypatch)
-    where = ("--adb",) if client == "adb" else ("--ssh", "board")
-    result = etq_bench("--until", "2", "--runner", "bin/executor_runner", "--max-celsius", "60", *where)
-    assert result.exit_code == 0, result.stderr
-    assert result.stderr.startswith(f"Measuring base and new on {'adb 1A2B3C' if client == 'adb' else 'ssh board'} by ")
-    assert lab.rows("SELECT count(*) FROM captures") == [(8,)]
-    expected = {"adb": "Google Pixel 8", "ssh": "Raspberry Pi 5 Model B Rev 1.0"}[client]
-    assert lab.rows("SELECT value, count(*) FROM labels WHERE key = 'device' GROUP BY ALL") == [(expected, 8)]
-    assert lab.rows("SELECT DISTINCT value FROM metrics WHERE name = 'temperature'") == [(48.312,)]
-    if client == "adb":
-        assert device.calls(" push ") == 4  # the runner, two programs, one file of inputs: both sides have the same
-    assert not [name for name in device.pushed() if name.endswith(".etdp")]
-    offline = "" if client == "adb" else "lost"
-    (device.folder / "devices").write_text("")
-    device.fail(offline)
-    lost = etq_bench("--until", "3", "--name", "c", "--runner", "bin/executor_runner", *where)
-    assert lost.exit_code == 1 and lost.stderr.splitlines()[-1].startswith("Error: "), lost.stderr
 
 
 def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
@@ -333,6 +314,7 @@ def test_a_full_disk(lab: Lab) -> None:
     assert result.returncode == 1
     assert "Traceback" not in result.stderr.replace("| Traceback", "")
     assert "File too large" in result.stderr
+    assert not Path("bench-b/bench.duckdb").exists()
     assert not list(Path("bench-b").glob("*.etdp*"))
 
 
