@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -56,18 +57,36 @@ class Person:
         shown, end = "", time.monotonic() + seconds
         while text not in shown:
             assert select.select([self._ours], [], [], max(end - time.monotonic(), 0))[0], shown
-            shown += os.read(self._ours, 65536).decode()
+            try:
+                shown += os.read(self._ours, 65536).decode()
+            except OSError:  # as a terminal's end is read on Linux
+                raise AssertionError(f"the prompt ended after {shown!r}") from None
         return shown.replace("\r\n", "\n")
 
     def type(self, text: str, until: str = "etq> ") -> str:
         os.write(self._ours, text.encode())
         return self.wait_for(until)
 
+    def interrupt(self, until: str) -> str:
+        """Press Ctrl-C until a text is shown.
+
+        Python overlooks an interrupt between the prompt's display and its wait for input until the next
+        one comes (https://github.com/python/cpython/blob/v3.11.7/Modules/readline.c, readline_until_enter_or_signal).
+        """
+        for _ in range(20):
+            os.write(self._ours, b"\x03")
+            if select.select([self._ours], [], [], 3)[0]:
+                return self.wait_for(until)
+        raise AssertionError("nothing is shown after 20 interrupts")
+
     def end(self, key: str = "\x04") -> int:
         os.write(self._ours, key.encode())
-        status = self._process.wait(60)
+        return self._process.wait(60)
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
         os.close(self._ours)
-        return status
 
 
 def take_terminal() -> None:
@@ -80,18 +99,19 @@ def take_terminal() -> None:
 
 @pytest.fixture
 def person(lab: str, tmp_path: Path) -> Iterator[Person]:
-    yield Person(lab, tmp_path)
+    with closing(Person(lab, tmp_path)) as person:
+        yield person
 
 
 def test_statements_are_answered_and_remembered(lab: str, tmp_path: Path) -> None:
-    person = Person(lab, tmp_path)
-    assert re.search(r"\n *6\n", person.type("SELECT 1 +\n", "...> ") + person.type("5;\n"))
-    assert "my run" in person.type("SELECT name FROM captures; SELECT 2;\n")
-    assert person.end() == 0
+    with closing(Person(lab, tmp_path)) as person:
+        assert re.search(r"\n *6\n", person.type("SELECT 1 +\n", "...> ") + person.type("5;\n"))
+        assert "my run" in person.type("SELECT name FROM captures; SELECT 2;\n")
+        assert person.end() == 0
     assert "SELECT name FROM captures; SELECT 2;" in (tmp_path / "etq/sql_history").read_text()
-    again = Person(lab, tmp_path)
-    assert "my run" in again.type("\x1b[A\n")
-    assert again.end(".quit\n") == 0
+    with closing(Person(lab, tmp_path)) as again:
+        assert "my run" in again.type("\x1b[A\n")
+        assert again.end(".quit\n") == 0
 
 
 def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> None:
@@ -106,11 +126,11 @@ def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> Non
 
 def test_interrupts_cancel_the_statement(person: Person) -> None:
     person.type("SELECT 1 +\n", "...> ")
-    person.type("\x03")
+    person.interrupt(until="etq> ")
     assert re.search(r"\n *4\n", person.type("SELECT 4;\n"))
     os.write(person._ours, f"{ENDLESS}\n".encode())
     time.sleep(3)
-    assert "Cancelled" in person.type("\x03")
+    assert "Cancelled" in person.interrupt(until="etq> ")
     assert re.search(r"\n *5\n", person.type("SELECT 5;\n"))
     assert person.end() == 0
 
