@@ -259,7 +259,13 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             "launch_totals", text="Show what launches cost, and how long work then waited.", examples=_OF_TRACE
         ),
         "queues": ViewCommand(
-            "queue_summary", text="Show how much launched work waited in each stream.", examples=_OF_TRACE
+            "queue_summary",
+            to_read="""device, stream, launches, empty_percent, mean AS mean_length, max AS max_length,
+            time_mean AS mean_over_time, p25 AS p25_length, p50 AS p50_length, p75 AS p75_length, min AS min_length,
+            stddev AS stddev_length, changes, empty_time, full_time, unit""",
+            text="Show how much launched work waited in each stream.\n\nLengths are numbers of events that were "
+            "launched and had not started.",
+            examples=_OF_TRACE,
         ),
         "copies": ViewCommand(
             "copy_totals",
@@ -402,7 +408,9 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "launch_totals": ("call", "calls", "mean_call", "mean_delay", "p50_delay", "max_delay"),
     "model_map": ("module_path", "op", "etdump_time", "trace_time", "ratio", "excess"),
     "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
-    "queue_summary": ("device", "stream", "launches", "mean", "max", "empty_percent", "unit", "empty_time"),
+    "queue_summary": (
+        *("device", "stream", "launches", "mean_length", "max_length", "empty_percent", "unit", "empty_time"),
+    ),
     "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
     "regressions": ("series", "item", "change_percent", "first_bad", "last_good", "verdict", "unit", "cost"),
     "op_efficiency": ("op", "family", "inputs", "per_step", "roof_percent", "bound", "share_percent", "tb_s"),

@@ -2,7 +2,8 @@
 -- context per token is the slope of a straight line through all runs, which single
 -- slow tokens don't move: the median of the slopes of all pairs of runs (Theil 1950,
 -- Sen 1968). More than 1,000 runs are first taken together to 1,000 medians of
--- neighbours. It is an error if no run is of phase decode.
+-- neighbours. It is an error if no run of a dump is of phase decode.
+-- Needs: dump; else: etq serving
 -- Columns:
 --   generation: index of the generation, from 0; a decode run after a prefill run begins one
 --   position: index of the token after the prompt, from 0: position among the generation's decode runs
@@ -21,7 +22,10 @@ target AS MATERIALIZED (
         _multiplier(c.time_scale, c.unit) AS multiplier,
         _divisor(c.time_scale, c.unit) AS divisor
     FROM _capture(capture, unit) AS c
+    JOIN captures AS k USING (capture_id)
     WHERE CASE
+        -- The steps of a trace are not executes.
+        WHEN k.format = 'torch_trace' THEN false
         WHEN EXISTS (
             FROM runs AS r
             WHERE r.capture_id = c.capture_id AND r.phase = 'decode'

@@ -150,6 +150,7 @@ def test_files_without_rows_have_a_note(tmp_path: Path) -> None:
         ("counters", device, f"{device} has no counters of CUPTI: record them with profiler_metrics of experimental_config"),
         ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
         ("steps", dump, f"etq steps has no rows for {dump}, of format etdump; for that there is etq breakdown"),
+        ("decode", device, f"etq decode has no rows for {device}, of format torch_trace; for that there is etq serving"),
         ("launches", dump, f"etq launches is for PyTorch traces, and {dump} is of format etdump"),
         ("advice", host, f"no rule of advice applies to {host}"),
         ("slow", host, f"no run of {host} took longer than typical runs"),
