@@ -95,6 +95,11 @@ def has_definitions(
     return is_current
 
 
+def has_own_definitions(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether a database has views or macros that are not etq's."""
+    return any(kind in _MACROS | {"view"} for kind, _, _ in _objects(connection, None).others)
+
+
 def check_earlier(
     connection: duckdb.DuckDBPyConnection, path: str, tables: Mapping[str, str], new: Iterable[str]
 ) -> None:

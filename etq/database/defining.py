@@ -1,4 +1,5 @@
-"""A connection to a database in memory that creates etq's tables, views and macros when a statement first names them.
+"""A connection that creates etq's tables, views and macros when a statement first names them: in a database in memory,
+or as temporary ones in a warehouse that has those of another version and is only read.
 
 To create all of them takes longer than most commands; no caller needs to know which ones its queries use.
 """
@@ -13,17 +14,22 @@ import duckdb
 from etq import catalog
 from etq.database import schema
 
+Create = Callable[[duckdb.DuckDBPyConnection, Collection[str], Collection[str]], list[catalog.SqlObject]]
+
 
 class _DefiningConnection:
-    def __init__(self, connection: duckdb.DuckDBPyConnection, fill: Callable[[Collection[str]], None]) -> None:
-        self._connection = connection
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, create: Create, fill: Callable[[Collection[str]], None]
+    ) -> None:
+        self._connection = self.defined_on = connection
+        self._create = create
         self._fill = fill
         self._defined: set[str] = set()
 
     def define(self, names: Iterable[str]) -> None:
         """Create the objects of these names and what they use, and fill the tables, unless they exist."""
         if new := [name for name in names if name not in self._defined]:
-            created = schema.create_only(self._connection, new, self._defined)
+            created = self._create(self._connection, new, self._defined)
             self._defined.update(made.name for made in created)
             self._fill([made.name for made in created if made.kind == "table"])
 
@@ -49,6 +55,12 @@ def defining(
     names  objects to create at once
     fill   called with the names of tables that were created
     """
-    made = _DefiningConnection(connection, fill)
+    made = _DefiningConnection(connection, schema.create_only, fill)
     made.define(names)
+    return cast("duckdb.DuckDBPyConnection", made)
+
+
+def defining_temporary(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """Return such a connection to a warehouse of another version of etq's SQL, whose own views and macros it hides."""
+    made = _DefiningConnection(connection, schema.define_temporary, lambda tables: None)
     return cast("duckdb.DuckDBPyConnection", made)

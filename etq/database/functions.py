@@ -203,6 +203,7 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
+    connection = getattr(connection, "defined_on", connection)  # what creates definitions on demand
     if connection in _registered:
         return
     if not _registered:

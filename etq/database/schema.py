@@ -93,12 +93,32 @@ def define(connection: duckdb.DuckDBPyConnection, *, temporary: bool = False) ->
         _execute_all(connection, (comment for definition in made for comment in definition.comments()))
 
 
+def define_temporary(
+    connection: duckdb.DuckDBPyConnection, names: Iterable[str], existing: Container[str]
+) -> list[catalog.SqlObject]:
+    """Create these views and macros and what they need as temporary ones, except for the `existing` ones, and return
+    them.
+    """
+    known = catalog.needed_for(names)
+    needed = [each for each in known if each.kind != "table" and each.name not in existing]
+    _execute_all(connection, _statements(needed, temporary=True))
+    return needed
+
+
 def update_definitions(
-    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool = False
+    connection: duckdb.DuckDBPyConnection,
+    path: str,
+    *,
+    read_only: bool,
+    external_access: bool = False,
+    postpone: Callable[[], None] | None = None,
 ) -> None:
     """Check an existing warehouse, and replace its views and macros if another version of etq made them.
 
-    In a read-only database they are temporary. One that is empty, as a killed process leaves it, is an empty warehouse.
+    In a read-only database they are temporary; `postpone` is called instead, if nothing else in the database uses them,
+    and the caller creates those that each query needs: all take a second. A database that is empty, as a killed process
+    leaves it, is an empty warehouse.
+
     Raises `EarlierSchemaError` for a warehouse that can be upgraded, and `WarehouseError` for a database that is not a
     warehouse, for a warehouse of another schema, and for one whose views or macros were changed; with
     `external_access`, also for one with the user's own views or macros.
@@ -123,7 +143,10 @@ def update_definitions(
     if is_current:
         return
     if read_only:
-        define(connection, temporary=True)
+        if postpone is None or contents.has_own_definitions(connection):
+            define(connection, temporary=True)
+        else:
+            postpone()
         return
 
     def refresh() -> None:

@@ -25,6 +25,7 @@ from etq.choices import TimeScale
 from etq.database import schema
 from etq.database.connection import check_name, connect, expanded, explained, in_memory, is_lake_path, withdraw_access
 from etq.database.database import Database
+from etq.database.defining import defining_temporary
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
 from etq.database.locking import WriteLock, on_notice
@@ -94,7 +95,7 @@ def open(
             else:
                 if not external_access:
                     withdraw_access(connection)  # of a file that another process has just created
-                _update(connection, path, read_only=read_only, external_access=external_access)
+                connection = _updated(connection, path, read_only=read_only, external_access=external_access)
         except duckdb.Error as error:
             connection.close()
             raise WarehouseError(f"{path}: {explained(path, error)}") from error
@@ -123,9 +124,19 @@ def _check_is_no_profiling_file(path: str) -> None:
         )
 
 
-def _update(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool) -> None:
+def _updated(
+    connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool, external_access: bool
+) -> duckdb.DuckDBPyConnection:
+    """Check and update the file's definitions, and return a connection that has those of this version."""
+    postponed: list[duckdb.DuckDBPyConnection] = []
     try:
-        schema.update_definitions(connection, path, read_only=read_only, external_access=external_access)
+        schema.update_definitions(
+            connection,
+            path,
+            read_only=read_only,
+            external_access=external_access,
+            postpone=lambda: postponed.append(defining_temporary(connection)),
+        )
     except schema.EarlierSchemaError:
         if read_only or external_access:
             raise
@@ -134,6 +145,7 @@ def _update(connection: duckdb.DuckDBPyConnection, path: str, *, read_only: bool
         copy = upgrade_open(connection, path)
         if notify := on_notice.get():
             notify(f"{path}: upgraded to this version of etq; {copy} is the file from before")
+    return postponed[0] if postponed else connection
 
 
 def _open_lake(

@@ -21,6 +21,7 @@ from etq.errors import FormatError, QueryError, WarehouseError
 from etq.storage import capture as storing
 from etq.version import SCHEMA_VERSION
 from etq.warehouse.ephemeral import open_ephemeral
+from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
 from tests.benchmarks import make_dump
 from tests.builders import dump, execute, kernel, run
@@ -189,6 +190,38 @@ def test_definitions_of_another_etq_are_replaced(tmp_path: Path, monkeypatch: py
         pass
     with duckdb.connect(str(path), read_only=True) as plain:
         assert len(plain.execute("FROM op_totals('mlp')").fetchall()) > 3
+
+
+TEMPORARY = "SELECT count(*) FROM duckdb_functions() WHERE database_name = 'temp' AND schema_name = 'main'"
+
+
+def test_a_reader_of_another_etqs_warehouse_creates_what_it_asks_for(tmp_path: Path) -> None:
+    """All views and macros take a second. Whatever is asked is answered by this version's."""
+    path = tmp_path / "lab.duckdb"
+    questions = (
+        "FROM op_totals('mlp')",
+        "FROM headline('mlp')",
+        "FROM compare_ops('mlp', 'other', allow_mismatch := true)",
+        "SELECT name, runs FROM capture_summary ORDER BY name",
+    )
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP, name="mlp")
+        warehouse.ingest(ONE, name="other")
+        expected = [warehouse.rows(each) for each in questions]
+        for macro in ("op_totals(capture)", "_capture(capture, unit)", "_typical_runs(a, b)"):
+            warehouse.connection.execute(f"CREATE OR REPLACE MACRO {macro} AS TABLE SELECT 'old' AS op")
+        warehouse.connection.execute("UPDATE warehouse SET sql_sha256 = 'old'")
+    with etq.open(path, read_only=True) as reader:
+        assert reader.rows(TEMPORARY)[1] == [(0,)]
+        assert [reader.rows(each) for each in questions] == expected
+        assert [reader.sql(each).fetchall() for each in questions] == [rows for _, rows in expected]
+        with focused(reader, reader.capture("mlp")):
+            assert reader.rows(questions[0]) == expected[0]
+        assert 0 < reader.rows(TEMPORARY)[1][0][0] < len(catalog.objects()) / 2
+    with duckdb.connect(str(path)) as plain:  # somebody's own view, whose text names what it uses, as no query does
+        plain.execute("CREATE MACRO mine() AS TABLE FROM op_totals('mlp')")
+    with etq.open(path, read_only=True) as reader:
+        assert reader.rows("FROM mine()") == expected[0]
 
 
 def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
