@@ -226,6 +226,14 @@ def named_in(query: str) -> list[str]:
     ]
 
 
+def mentioned_in(query: str) -> Collection[str]:
+    """Return the names of all objects that a statement can use, however they are written; if it can make names from
+    texts, all objects.
+    """
+    words = {word.lower() for word in re.findall(r"\w+", query)}
+    return names() if {"query", "query_table"} & words else words.intersection(names())
+
+
 def needed_for(names: Iterable[str]) -> list[SqlObject]:
     """Return the objects of these names and all objects that they use, in the order in which to create them."""
     return [named(name) for name in _in_order(name for name in names if name in _places())]

@@ -19,9 +19,14 @@ Create = Callable[[duckdb.DuckDBPyConnection, Collection[str], Collection[str]],
 
 class _DefiningConnection:
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, create: Create, fill: Callable[[Collection[str]], None]
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        named_in: Callable[[str], Iterable[str]],
+        create: Create,
+        fill: Callable[[Collection[str]], None],
     ) -> None:
         self._connection = self.defined_on = connection
+        self._named_in = named_in
         self._create = create
         self._fill = fill
         self._defined: set[str] = set()
@@ -34,11 +39,11 @@ class _DefiningConnection:
             self._fill([made.name for made in created if made.kind == "table"])
 
     def execute(self, query: str, parameters: Any = None) -> duckdb.DuckDBPyConnection:
-        self.define(catalog.named_in(query))
+        self.define(self._named_in(query))
         return self._connection.execute(query, parameters)
 
     def sql(self, query: str, **options: Any) -> duckdb.DuckDBPyRelation:
-        self.define(catalog.named_in(query))
+        self.define(self._named_in(query))
         return self._connection.sql(query, **options)
 
     def __getattr__(self, name: str) -> Any:
@@ -55,12 +60,12 @@ def defining(
     names  objects to create at once
     fill   called with the names of tables that were created
     """
-    made = _DefiningConnection(connection, schema.create_only, fill)
+    made = _DefiningConnection(connection, catalog.named_in, schema.create_only, fill)
     made.define(names)
     return cast("duckdb.DuckDBPyConnection", made)
 
 
 def defining_temporary(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Return such a connection to a warehouse of another version of etq's SQL, whose own views and macros it hides."""
-    made = _DefiningConnection(connection, schema.define_temporary, lambda tables: None)
+    made = _DefiningConnection(connection, catalog.mentioned_in, schema.define_temporary, lambda tables: None)
     return cast("duckdb.DuckDBPyConnection", made)

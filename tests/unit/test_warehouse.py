@@ -218,6 +218,9 @@ def test_a_reader_of_another_etqs_warehouse_creates_what_it_asks_for(tmp_path: P
         with focused(reader, reader.capture("mlp")):
             assert reader.rows(questions[0]) == expected[0]
         assert 0 < reader.rows(TEMPORARY)[1][0][0] < len(catalog.objects()) / 2
+    for written in ("\"OP_totals\"('mlp')", "op_totals /* of */ ('mlp')", "query('FROM op_' || 'totals(''mlp'')')"):
+        with etq.open(path, read_only=True) as reader:
+            assert reader.rows(f"FROM {written}") == expected[0]
     with duckdb.connect(str(path)) as plain:  # somebody's own view, whose text names what it uses, as no query does
         plain.execute("CREATE MACRO mine() AS TABLE FROM op_totals('mlp')")
     with etq.open(path, read_only=True) as reader:
