@@ -26,5 +26,6 @@ def serve(host: str, port: int, opens: bool, edits: bool, db: str) -> None:
     etq serve --db s3://lab/fleet --port 9000
     """
     from etq.serve.running import run
+    from etq.serve.settings import Settings
 
-    run(db, host, port, opens=opens, edits=edits, report=say)
+    run(db, host, port, Settings(edits=edits), opens=opens, report=say)

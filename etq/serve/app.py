@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from typing import Final
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -18,12 +18,15 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from etq.serve.endpoints import Endpoint, needs
 from etq.serve.guard import EDITS, Access, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pool import QuestionPool
+from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
+from etq.team.users import Role
 from etq.version import VERSION
 
 # Bytes of answers that are kept, of all and of one.
@@ -41,8 +44,6 @@ FIRST: Final = ("captures", "series", "counts")
 # Bytes of a change to an overview.
 MOST_SENT: Final = 20_000
 RETRY_SECONDS: Final = "2"
-
-Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class _Any(PathConvertor):
@@ -81,12 +82,27 @@ class Kept:
             self._size -= len(self._answers.popitem(last=False)[1].body) + OVERHEAD
 
 
-def application(path: str, access: Access, pool: QuestionPool | None = None) -> ASGIApp:
-    """Return the application of a warehouse at a path, for those who have access."""
-    served = _Served(path, pool or QuestionPool(path), edits=access.edits)
+def application(site: Site, access: Access) -> ASGIApp:
+    """Return the application of a site, for those who have access."""
+    parts = [make(site) for make in PARTS]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as running:
+            for part in parts:
+                await running.enter_async_context(part.running())
+            yield
+
+    routes = [route for part in parts for route in part.routes]
+    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
+
+
+def pages(site: Site) -> Part:
+    """The pages and their data."""
+    served = _Served(site.path, site.pool, edits=site.settings.edits)
+
+    @asynccontextmanager
+    async def running() -> AsyncIterator[None]:
         served.pool.start()
         preparing = asyncio.create_task(served.prepare())
         yield
@@ -100,9 +116,12 @@ def application(path: str, access: Access, pool: QuestionPool | None = None) -> 
         Route("/assets/{name}", served.asset),
         Route("/data/state", served.state),
         *(Route(f"/data/{name}", served.data(name)) for name in DATA),
-        Route(EDITS, served.edit, methods=["POST"]),
+        Route(EDITS, needs(Role.LABEL, served.edit), methods=["POST"]),
     ]
-    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
+    return Part(routes, running)
+
+
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages,)
 
 
 class _Served:

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from etq.listening import host_of, is_address
 from etq.serve.payloads import of_error
+from etq.team.users import Role, User
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 # What pages may send, to servers that take it.
 EDITS: Final = "/data/edit"
+# Paths for programs, which may send, too.
+API: Final = "/api/"
 # All interfaces.
 ANY: Final = ("0.0.0.0", "::", "")
 POLICY: Final = (
@@ -84,8 +87,10 @@ class Access:
 
 
 def _is_of(origin: str | None, host: str) -> bool:
-    """Whether a request's header `Origin` is a page of the host that its header `Host` names."""
-    return origin is not None and origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+    """Whether a request's header `Origin` is a page of the host that its header `Host` names, or empty."""
+    return origin == "" or (
+        origin is not None and origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+    )
 
 
 class AccessGuard:
@@ -110,7 +115,9 @@ class AccessGuard:
 
         refused = self._refused(scope)
         if refused is None:
-            if (connection := scope.get("state", {}).get("connection")) is not None:
+            state = scope.setdefault("state", {})
+            state["user"] = User("anyone", Role.LABEL if self._access.edits else Role.READ)
+            if (connection := state.get("connection")) is not None:
                 connection.trust()
             await self._app(scope, receive, sending)
             return
@@ -132,9 +139,10 @@ class AccessGuard:
         if not self._access.is_host(host):
             wanted = ", ".join(dict.fromkeys([self._access.host, "localhost"]))
             return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}", []
-        if scope["method"] == "POST" and scope["path"] == EDITS and self._access.edits:
+        if scope["method"] not in ("GET", "HEAD") and scope["path"].startswith((EDITS, API)) and self._access.edits:
             # Browsers name the page that sends; those of other sites, and of other ports here, must not.
-            if headers.get("sec-fetch-site", "same-origin") != "same-origin" or not _is_of(headers.get("origin"), host):
+            origin = headers.get("origin", "" if scope["path"].startswith(API) else None)
+            if headers.get("sec-fetch-site", "same-origin") != "same-origin" or not _is_of(origin, host):
                 return HTTPStatus.FORBIDDEN, "only this server's own pages may change what it keeps", []
         elif scope["method"] not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, "pages are only read", [(b"allow", b"GET, HEAD")]

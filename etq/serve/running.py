@@ -13,19 +13,21 @@ from etq.listening import bound
 from etq.serve.freed_memory import give_back
 from etq.serve.guard import Access
 from etq.serve.pool import QuestionPool
+from etq.serve.settings import Settings
 from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
     from uvicorn import Config
 
+    from etq.serve.site import Site
+
 _MISSING = "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'"
 
 
-def run(path: str, host: str, port: int, *, opens: bool, edits: bool, report: Callable[[str], None]) -> None:
+def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, report: Callable[[str], None]) -> None:
     """Serve the pages of a warehouse or lake until the process is interrupted.
 
     opens   whether to open the first page in a browser
-    edits   whether pages can change overviews
     report  called with the text that users need to open a page
 
     Raises `EtqError` if the server's packages aren't installed or the port isn't free, `WarehouseError` if there is no
@@ -36,34 +38,36 @@ def run(path: str, host: str, port: int, *, opens: bool, edits: bool, report: Ca
         import uvicorn
     except ImportError:
         raise EtqError(_MISSING) from None
+    from etq.serve.site import Site
+
     path = expanded(path)
-    if edits and is_lake_path(path):
+    if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)
     pool.start()  # its processes import what they need while this one checks the warehouse
     with closing(pool):
         _check(path)
         with bound(host, port) as listener:
-            access = Access.of(host, listener.getsockname()[1], edits=edits)
-            settings = settings_of(path, access, pool)
+            access = Access.of(host, listener.getsockname()[1], edits=settings.edits)
+            site = Site(path, pool, settings)
             report(f"{path}: pages at {access.url}")
             if access.token is not None:
-                may = "read the warehouse and change its overviews" if edits else "read the warehouse"
+                may = "read the warehouse and change its overviews" if settings.edits else "read the warehouse"
                 report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
             if opens:
                 webbrowser.open(access.url)
-            uvicorn.Server(settings).run(sockets=[listener])
+            uvicorn.Server(config_of(site, access)).run(sockets=[listener])
 
 
-def settings_of(path: str, access: Access, pool: QuestionPool | None = None) -> Config:
-    """Return the settings of the server of a warehouse, for those who have access; of processes that run already."""
+def config_of(site: Site, access: Access) -> Config:
+    """Return the configuration of the server of a site, for those who have access."""
     import uvicorn
 
     from etq.serve.app import application
     from etq.serve.connections import Connection
 
     return uvicorn.Config(
-        application(path, access, pool), log_level="warning", access_log=False, server_header=False, date_header=False,
+        application(site, access), log_level="warning", access_log=False, server_header=False, date_header=False,
         timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
         http=Connection,
     )  # fmt: skip

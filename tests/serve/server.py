@@ -74,16 +74,20 @@ class Server:
 
 
 @contextmanager
-def serving(path: Path | str, token: str | None = None, *, edits: bool = False) -> Iterator[Server]:
-    """A server of a warehouse, or of the address of a lake, until the block ends."""
+def serving(path: Path | str, token: str | None = None, **settings: Any) -> Iterator[Server]:
+    """A server of a warehouse, or of the address of a lake, with `Settings`, until the block ends."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
     from etq.serve.guard import Access
-    from etq.serve.running import settings_of
+    from etq.serve.pool import QuestionPool
+    from etq.serve.running import config_of
+    from etq.serve.settings import Settings
+    from etq.serve.site import Site
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        server = uvicorn.Server(settings_of(str(path), Access("127.0.0.1", port, token, edits)))
+        site = Site(str(path), QuestionPool(str(path)), Settings(**settings))
+        server = uvicorn.Server(config_of(site, Access("127.0.0.1", port, token, edits=site.settings.edits)))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
         end = time.monotonic() + 30

@@ -246,6 +246,7 @@ def test_equal_requests_share_one_answer(server: Server) -> None:
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     from etq.serve.app import application
     from etq.serve.guard import Access
+    from etq.serve.site import Site
 
     async def ask(app: Any, path: str, leaves: asyncio.Event | None = None) -> tuple[int, bytes]:
         scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b"",
@@ -268,7 +269,7 @@ def test_equal_requests_share_one_answer(server: Server) -> None:
 
     async def run() -> None:
         pool: Any = Counted()
-        app: Any = application(str(server.path), Access.of("127.0.0.1", 1), pool)
+        app: Any = application(Site(str(server.path), pool), Access.of("127.0.0.1", 1))
         started, ends = asyncio.Event(), asyncio.Event()
 
         async def receive() -> dict[str, str]:

@@ -1,0 +1,42 @@
+"""Settings of a server, as `etq serve` has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from etq.team.folder import TeamFolder
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Settings of a server.
+
+    folder                 the team's folder; None without one: whoever may ask may only read, or as `edits` says
+    edits                  without users: whether pages may change overviews
+    certificate, key       files in PEM of a server that speaks TLS itself
+    user_header            the header in which a proxy names the user
+    proxies                addresses of the proxies that may send it
+    requests_per_minute    limit of one user's or one address's requests
+    file_megabytes         limit of one file that is pushed
+    day_gigabytes          limit of what one user pushes on a day
+    waiting_gigabytes      limit of all files that wait to be stored
+    webhook                address that is told of changes
+    webhook_secret         key of the signature of what is told
+    keep                   rules of the captures that are kept, as `etq prune --keep` takes them
+    logs_json              whether logs are lines of JSON
+    """
+
+    folder: TeamFolder | None = None
+    edits: bool = False
+    certificate: str | None = None
+    key: str | None = None
+    user_header: str | None = None
+    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    requests_per_minute: int = 600
+    file_megabytes: int = 2048
+    day_gigabytes: float = 20
+    waiting_gigabytes: float = 50
+    webhook: str | None = None
+    webhook_secret: str | None = field(default=None, repr=False)
+    keep: tuple[str, ...] = ()
+    logs_json: bool = False

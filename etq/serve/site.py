@@ -1,0 +1,29 @@
+"""What the parts of a server share, and what a part is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+
+from starlette.routing import BaseRoute
+
+from etq.serve.pool import QuestionPool
+from etq.serve.settings import Settings
+
+
+@dataclass(frozen=True)
+class Site:
+    """The warehouse or lake that is served, the processes that answer questions about it, and its server's settings."""
+
+    path: str
+    pool: QuestionPool
+    settings: Settings = field(default_factory=Settings)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a server: its routes, and what runs beside them while the server does."""
+
+    routes: Sequence[BaseRoute] = ()
+    running: Callable[[], AbstractAsyncContextManager[object]] = nullcontext

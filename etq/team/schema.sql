@@ -1,0 +1,75 @@
+-- Users; those without a token come through a proxy that knows them.
+CREATE TABLE users (
+    name TEXT PRIMARY KEY,
+    role TEXT NOT NULL,  -- read, push, label or admin
+    created_at REAL NOT NULL  -- seconds since 1970, as all times here
+) STRICT;
+
+-- Tokens, of which only the hash is kept.
+CREATE TABLE tokens (
+    token_sha256 TEXT PRIMARY KEY,
+    user TEXT NOT NULL REFERENCES users (name),
+    note TEXT NOT NULL,  -- where it is used
+    created_at REAL NOT NULL,
+    expires_at REAL,
+    last_used_at REAL,
+    revoked_at REAL
+) STRICT;
+
+-- Browsers that are signed in.
+CREATE TABLE sessions (
+    session_sha256 TEXT PRIMARY KEY,
+    key_sha256 TEXT NOT NULL,
+    token_sha256 TEXT NOT NULL REFERENCES tokens (token_sha256),
+    created_at REAL NOT NULL,
+    last_used_at REAL NOT NULL
+) STRICT;
+
+-- Who did what.
+CREATE TABLE audit (
+    audit_id INTEGER PRIMARY KEY,
+    at REAL NOT NULL,
+    user TEXT NOT NULL,
+    address TEXT NOT NULL,
+    action TEXT NOT NULL,  -- push, label, remove, sql, …
+    details TEXT NOT NULL  -- JSON
+) STRICT;
+
+-- Files that were sent and wait in the folder until they are stored.
+CREATE TABLE files (
+    sha256 TEXT PRIMARY KEY,
+    byte_size INTEGER NOT NULL,
+    user TEXT NOT NULL,
+    received_at REAL NOT NULL
+) STRICT;
+
+-- Captures that were sent, with their files and options. The identifier is the sender's: a push that is sent again is
+-- the same one.
+CREATE TABLE pushes (
+    push_id TEXT PRIMARY KEY,
+    place INTEGER NOT NULL,  -- the order in which they are stored
+    user TEXT NOT NULL,
+    received_at REAL NOT NULL,
+    request TEXT NOT NULL,  -- JSON
+    state TEXT NOT NULL,  -- waiting, stored or failed
+    result TEXT,  -- JSON
+    ended_at REAL
+) STRICT;
+
+-- Bytes that a user sent on a day (of UTC).
+CREATE TABLE sent (
+    user TEXT NOT NULL,
+    day TEXT NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (user, day)
+) STRICT;
+
+-- Changes of series that were told to a webhook.
+CREATE TABLE told (
+    overview TEXT NOT NULL,
+    change_key TEXT NOT NULL,
+    began_at REAL NOT NULL,
+    ended_at REAL,
+    details TEXT NOT NULL,  -- JSON
+    PRIMARY KEY (overview, change_key)
+) STRICT;
