@@ -139,7 +139,9 @@ class AccessGuard:
         if not self._access.is_host(host):
             wanted = ", ".join(dict.fromkeys([self._access.host, "localhost"]))
             return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}", []
-        if scope["method"] not in ("GET", "HEAD") and scope["path"].startswith((EDITS, API)) and self._access.edits:
+        is_edit = scope["method"] == "POST" and scope["path"] == EDITS
+        is_sent = scope["method"] not in ("GET", "HEAD") and scope["path"].startswith(API)
+        if (is_edit or is_sent) and self._access.edits:
             # Browsers name the page that sends; those of other sites, and of other ports here, must not.
             origin = headers.get("origin", "" if scope["path"].startswith(API) else None)
             if headers.get("sec-fetch-site", "same-origin") != "same-origin" or not _is_of(origin, host):
