@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from etq.database.connection import (
     connect,
     expanded,
     explained,
+    is_lake_path,
     open_unchanged,
 )
 from etq.database.locking import identity, retry_while_locked
@@ -28,8 +30,16 @@ from etq.database.publishing import new_file
 from etq.errors import WarehouseError
 
 
-def backup(path: str | os.PathLike[str], output: str | os.PathLike[str], *, overwrite: bool = False) -> int:
+def backup(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    beside: AbstractContextManager[object] | None = None,
+) -> int:
     """Copy a warehouse to another file, without the free space in it; return the copy's bytes.
+
+    beside  copies what belongs to it: entered before the warehouse is copied, left when the copy is whole
 
     The copy is of one moment: writers wait until it is made, readers don't. All that is in the file is read and
     written again, so that a damaged file is noticed. The copy is at its place when it is whole and on the disk.
@@ -38,12 +48,14 @@ def backup(path: str | os.PathLike[str], output: str | os.PathLike[str], *, over
     output that exists, unless `overwrite`, or is anything but a file.
     """
     source, target = expanded(path), expanded(output)
+    if is_lake_path(source):
+        raise WarehouseError(f"{source}: a lake; copy its files by the means of its store")
     check_name(target)
     check_path(target)
     check_warehouse(source)
     _check_output(source, target, overwrite)
     try:
-        with new_file(target, overwrite=overwrite) as written:
+        with new_file(target, overwrite=overwrite) as written, beside or nullcontext():
             copy_whole(source, Path(written))
             Path(written).chmod(Path(source).stat().st_mode & 0o777)
         return Path(target).stat().st_size

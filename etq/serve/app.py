@@ -18,11 +18,17 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from etq.serve.backups import backups
 from etq.serve.endpoints import Endpoint, needs
 from etq.serve.guard import EDITS, Access, AccessGuard
+from etq.serve.health import health
+from etq.serve.meters import Family, gauge
+from etq.serve.metrics import metrics
+from etq.serve.observed import Observed, WithOpenPaths
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pool import QuestionPool
+from etq.serve.pruning import pruning
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
@@ -62,6 +68,11 @@ class Kept:
         self._answers: OrderedDict[str, Payload] = OrderedDict()
         self._size = 0
 
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return self._size
+
     def get(self, key: str) -> Payload | None:
         """Return an answer; None if it isn't kept."""
         place = digest(key)
@@ -94,12 +105,16 @@ def application(site: Site, access: Access) -> ASGIApp:
             yield
 
     routes = [route for part in parts for route in part.routes]
-    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
+    guarded = AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
+    open = {path: endpoint for part in parts for path, endpoint in part.open.items()}
+    opened = [Route(path, endpoint) for path, endpoint in open.items()]
+    return Observed(WithOpenPaths(guarded, opened), [*routes, *opened], site.meters, site.log)
 
 
 def pages(site: Site) -> Part:
     """The pages and their data."""
     served = _Served(site.path, site.pool, edits=site.settings.edits)
+    site.meters.add(served.families)
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
@@ -121,7 +136,13 @@ def pages(site: Site) -> Part:
     return Part(routes, running)
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages,)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
+    pages,
+    health,
+    metrics,
+    backups,
+    pruning,
+)
 
 
 class _Served:
@@ -153,6 +174,10 @@ class _Served:
                 answer = await work
                 if state is not None and answer.status == 200:
                     self._kept.put(key, answer)
+
+    async def families(self) -> list[Family]:
+        """Return what is known as values of metrics."""
+        return [gauge("etq_kept_answers_bytes", "Bytes of answers that are kept in memory.", self._kept.size)]
 
     def page(self, name: str) -> Endpoint:
         text = shell(name, self._path, edits=self._edits)

@@ -40,6 +40,11 @@ def of_error(message: str, status: int) -> Payload:
     return of_data({"error": message}, status)
 
 
+def content_of(answer: Payload) -> Any:
+    """Return the data of an answer of JSON."""
+    return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
+
+
 def _encodable(data: Any) -> Any:
     if isinstance(data, str):
         return data.encode("utf-8", "replace").decode()

@@ -28,7 +28,7 @@ class QuestionPool:
     def __init__(self, path: str, workers: int = WORKERS, waiting: int = WAITING, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._workers = workers
-        self._turns = Turns(workers, waiting)
+        self.turns = Turns(workers, waiting)
         self._processes = ProcessPool("etq.serve.worker", path, idle=workers, most=MOST)
 
     async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None, client: str = "") -> Payload:
@@ -37,7 +37,7 @@ class QuestionPool:
         Raises `BusyError` if too many questions wait, or this one has waited for too long.
         """
         request = msgspec.json.encode([question, arguments, state])
-        async with self._turns.of(client):
+        async with self.turns.of(client):
             try:
                 return msgspec.msgpack.decode(await self._processes.ask(request, self._seconds), type=Payload)
             except TimeoutError:

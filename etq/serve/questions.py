@@ -10,6 +10,7 @@ from typing import Any, Final
 from etq import catalog
 from etq.analysis.series import check_keys, order_of
 from etq.analysis.watched import ITEMS, MOST_SERIES, Watched
+from etq.database.locking import HeldError
 from etq.errors import EtqError, QueryError, WarehouseError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
@@ -17,6 +18,7 @@ from etq.report.columns import ask as columns_of
 from etq.serve.payloads import Payload, of_data
 from etq.serve.results import check_format, result_of
 from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.warehouse import open as open_warehouse
 
 Arguments = Mapping[str, str]
 
@@ -201,6 +203,15 @@ def _edit(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data({"number": warehouse.watch(overview, selector, what=what, **given)})
 
 
+def _health(path: str, _: Arguments) -> Payload:
+    """The number of captures, or who holds the file: a writer is no failure."""
+    try:
+        with open_warehouse(path, read_only=True, wait=HEALTH_SECONDS) as warehouse:
+            return of_data({"captures": warehouse.rows("SELECT count(*) FROM captures")[1][0][0]})
+    except HeldError as error:
+        return of_data({"held": str(error)})
+
+
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for name in names:
@@ -240,6 +251,8 @@ def _sql(path: str, arguments: Arguments) -> Payload:
 # Limits of queries that users write.
 SQL_SECONDS: Final = 30.0
 SQL_MEGABYTES: Final = 512
+# How long a check of the server's health waits for a writer.
+HEALTH_SECONDS: Final = 2.0
 
 QUESTIONS: Final[dict[str, Question]] = {
     "captures": Question(_captures),
@@ -254,4 +267,5 @@ QUESTIONS: Final[dict[str, Question]] = {
     "edit": Question(_edit, writes=True),
     "schema": Question(_schema, needs_warehouse=False),
     "sql": Question(_sql, needs_warehouse=False),
+    "health": Question(_health, needs_warehouse=False),
 }

@@ -14,6 +14,7 @@ from etq.serve.freed_memory import give_back
 from etq.serve.guard import Access
 from etq.serve.pool import QuestionPool
 from etq.serve.settings import Settings
+from etq.version import VERSION
 from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
@@ -35,41 +36,51 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     """
     try:
         import starlette  # noqa: F401
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError:
         raise EtqError(_MISSING) from None
+    from etq.serve.logs import Log, to_stderr
     from etq.serve.site import Site
+    from etq.serve.stopping import StoppableServer
 
     path = expanded(path)
     if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)
     pool.start()  # its processes import what they need while this one checks the warehouse
-    with closing(pool):
+    is_logged = settings.logs or settings.logs_json or settings.folder is not None
+    log = to_stderr(as_json=settings.logs_json) if is_logged else Log()
+    with closing(log), closing(pool):
         _check(path)
         with bound(host, port) as listener:
             access = Access.of(host, listener.getsockname()[1], edits=settings.edits)
-            site = Site(path, pool, settings)
+            site = Site(path, pool, settings, log=log)
             report(f"{path}: pages at {access.url}")
             if access.token is not None:
                 may = "read the warehouse and change its overviews" if settings.edits else "read the warehouse"
                 report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
             if opens:
                 webbrowser.open(access.url)
-            uvicorn.Server(config_of(site, access)).run(sockets=[listener])
+            if is_logged:
+                log.take_errors()
+            log.note("start", version=VERSION, warehouse=path, port=access.port)
+            StoppableServer(config_of(site, access), report).run(sockets=[listener])
+            log.note("stop")
 
 
 def config_of(site: Site, access: Access) -> Config:
     """Return the configuration of the server of a site, for those who have access."""
     import uvicorn
+    from uvicorn.config import LOGGING_CONFIG
 
     from etq.serve.app import application
     from etq.serve.connections import Connection
+    from etq.serve.stopping import GRACE
 
     return uvicorn.Config(
-        application(site, access), log_level="warning", access_log=False, server_header=False, date_header=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
-        http=Connection,
+        application(site, access), log_config=None if site.log.is_on else LOGGING_CONFIG, log_level="warning",
+        access_log=False, server_header=False, date_header=False, timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE, lifespan="on", ws="none", http=Connection,
     )  # fmt: skip
 
 

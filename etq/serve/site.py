@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from starlette.routing import BaseRoute
 
+from etq.serve.endpoints import Endpoint
+from etq.serve.logs import Log
+from etq.serve.meters import Meters
 from etq.serve.pool import QuestionPool
 from etq.serve.settings import Settings
 
 
 @dataclass(frozen=True)
 class Site:
-    """The warehouse or lake that is served, the processes that answer questions about it, and its server's settings."""
+    """The warehouse or lake that is served, the processes that answer questions about it, its server's settings, what
+    it counts, and its log.
+    """
 
     path: str
     pool: QuestionPool
     settings: Settings = field(default_factory=Settings)
+    meters: Meters = field(default_factory=Meters)
+    log: Log = field(default_factory=Log)
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a server: its routes, and what runs beside them while the server does."""
+    """A part of a server: its routes, and what runs beside them while the server does.
+
+    open  what anyone is answered who asks for a path without a query: the guard isn't asked, so it tells nothing of
+          what the warehouse has
+    """
 
     routes: Sequence[BaseRoute] = ()
     running: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    open: Mapping[str, Endpoint] = field(default_factory=dict)
