@@ -70,7 +70,8 @@ class Health:
     async def checks(self) -> list[Check]:
         """Return all checks."""
         found = [await self.warehouse(), await asyncio.to_thread(self._disk)]
-        if self._site.settings.folder is not None:
+        folder = self._site.settings.folder
+        if folder is not None and folder.exists:
             found.append(await asyncio.to_thread(self._writer))
         return found
 

@@ -9,10 +9,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-import duckdb
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -59,7 +59,7 @@ def metrics(site: Site) -> Part:
 
 
 def _of_build(began: float) -> Iterator[Family]:
-    versions = {"version": VERSION, "python": platform.python_version(), "duckdb": duckdb.__version__}
+    versions = {"version": VERSION, "python": platform.python_version(), "duckdb": version("duckdb")}
     yield gauge("etq_build_info", "Versions, as labels of the value 1.", 1, **versions)
     yield gauge("etq_start_time_seconds", "When the server started, in seconds since 1970.", began)
 

@@ -48,7 +48,8 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)
     pool.start()  # its processes import what they need while this one checks the warehouse
-    is_logged = settings.logs or settings.logs_json or settings.folder is not None
+    has_team = settings.folder is not None and settings.folder.exists
+    is_logged = settings.logs or settings.logs_json or has_team
     log = to_stderr(as_json=settings.logs_json) if is_logged else Log()
     with closing(log), closing(pool):
         _check(path)
