@@ -21,8 +21,10 @@ def _rules(_: click.Context, __: click.Parameter, rules: tuple[str, ...]) -> tup
     for rule in rules:
         try:
             context = prune.make_context("prune", shlex.split(rule))
-        except (click.UsageError, ValueError) as error:
-            raise click.BadParameter(f"{rule!r}: {getattr(error, 'message', error)}") from None
+        except click.UsageError as error:
+            raise click.BadParameter(f"{rule!r}: {error.format_message()}") from None
+        except ValueError as error:  # of quotes
+            raise click.BadParameter(f"{rule!r}: {error}") from None
         for name in _NOT_IN_RULES:
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
                 raise click.BadParameter(f"{rule!r}: leave out --{name.replace('_', '-')}")

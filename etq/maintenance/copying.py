@@ -21,7 +21,6 @@ from etq.database.connection import (
     connect,
     expanded,
     explained,
-    is_lake_path,
     open_unchanged,
 )
 from etq.database.locking import identity, retry_while_locked
@@ -48,8 +47,6 @@ def backup(
     output that exists, unless `overwrite`, or is anything but a file.
     """
     source, target = expanded(path), expanded(output)
-    if is_lake_path(source):
-        raise WarehouseError(f"{source}: a lake; copy its files by the means of its store")
     check_name(target)
     check_path(target)
     check_warehouse(source)
