@@ -82,7 +82,9 @@ def _unpacked(url: str, answer: http.client.HTTPResponse, target: Path, team: Pa
                 _write(content, written)
             else:
                 raise EtqError(f"{url}: {entry.name!r} is in the archive, and no part of a backup; is it etq serve?")
-        answer.read()  # which fails if the connection ended early, also between two files
+        answer.read()
+        if answer.length:  # the connection ended early, perhaps between two files
+            raise http.client.IncompleteRead(b"", answer.length)
         if not made:
             raise EtqError(f"{url}: an empty archive; is it etq serve?")
     return sorted(made)

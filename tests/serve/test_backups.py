@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from operator import methodcaller
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,9 @@ def receive(folder: TeamFolder, content: bytes) -> str:
     """Take a file, as the server does: it is there before it is named."""
     name = hashlib.sha256(content).hexdigest()
     (folder.path / "files").mkdir(exist_ok=True)
-    (folder.path / "files" / name).write_bytes(content)
+    part = folder.path / f"{name}.part"
+    part.write_bytes(content)
+    part.rename(folder.path / "files" / name)
     with folder.writing() as connection:
         connection.execute("INSERT INTO files VALUES (?, ?, 'anna', 1)", [name, len(content)])
     return name
@@ -177,8 +180,11 @@ def test_one_at_a_time(path: Path) -> None:
         assert server.get("/api/v1/backup").status == 200
 
 
-def test_copies_while_captures_are_stored(path: Path, tmp_path: Path) -> None:
+def test_copies_while_captures_are_stored(tmp_path: Path) -> None:
     """Each copy has all that was stored before it was asked for, and nothing in part."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    folder_of(path).make()
     captures.write(tmp_path, range(60))
     stored = set[str]()
     with serving(path, folder=folder_of(path)) as server, in_process(WRITER, path, tmp_path, *range(60)) as writer:
@@ -286,9 +292,9 @@ def test_an_answer_that_is_cut_off_leaves_nothing(path: Path, tmp_path: Path) ->
     target = tmp_path / "into"
     target.mkdir()
     for place in [*places, *(draw.randrange(len(body)) for _ in range(10))]:
-        with answering(lambda connection, place=place: connection.sendall(head(len(body)) + body[:place])) as url:  # type: ignore[misc]
-            with pytest.raises(EtqError, match="cut off"):
-                fetch_backup(url, str(target / "copy.duckdb"))
+        sent = head(len(body)) + body[:place]
+        with answering(methodcaller("sendall", sent)) as url, pytest.raises(EtqError, match="cut off"):
+            fetch_backup(url, str(target / "copy.duckdb"))
         assert [*target.iterdir()] == []
     with answering(lambda connection: connection.sendall(head(len(body)) + body)) as url:
         fetch_backup(url, str(target / "copy.duckdb"))

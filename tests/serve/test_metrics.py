@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import http.client
+import asyncio
 import random
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import etq
+from etq.process_pool import ProcessPool
 from etq.serve import health, meters
+from etq.serve.payloads import of_data
+from etq.serve.turns import BusyError, Turns
 from etq.team.folder import TeamFolder
-from tests.serve.processes import started, written
+from tests.serve.processes import started, wait_for
 from tests.serve.scrape import scraped, value
 from tests.serve.server import serving
 from tests.sql.test_trends import capture
@@ -106,28 +112,41 @@ def test_clients_cannot_make_more_values(path: Path) -> None:
 
 
 def test_questions_that_run_and_wait(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While a writer holds the file, three questions run, of one client two; the others wait."""
-    monkeypatch.setattr(health, "WAIT", 0.05)
-    with serving(path) as server, written(path) as release:
-        opened = []
-        for number in range(4):
-            connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
-            connection.request("GET", f"/data/report?capture=c0&unit=us&number={number}")
-            opened.append(connection)
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            values = scraped(server)
-            if value(values, "etq_questions_waiting") == 2:
-                break
-        # The check of health, for `etq_captures`, is another client, and may be done.
-        assert value(values, "etq_questions_running") in (2, 3)
-        assert value(values, "etq_questions_waiting") == 2
-        release()
-        assert [each.getresponse().status for each in opened] == [200] * 4
-        for each in opened:
-            each.close()
+    """Of one client, two of three processes work on questions; its others wait."""
+    released = threading.Event()
+
+    async def slow(*_: object) -> bytes:
+        while not released.is_set():
+            await asyncio.sleep(0.01)
+        return msgspec.msgpack.encode(of_data({"captures": 3}))
+
+    with serving(path) as server, ThreadPoolExecutor(5) as threads:
+        monkeypatch.setattr(ProcessPool, "ask", slow)
+        monkeypatch.setattr(health, "WAIT", 0.05)
+        asked = [threads.submit(server.get, "/data/report", {"capture": str(number)}) for number in range(5)]
+        wait_for(lambda: value(scraped(server), "etq_questions_waiting") == 3)
+        assert value(scraped(server), "etq_questions_running") == 3  # one of them is that of the server's health
+        released.set()
+        assert [each.result(60).status for each in asked] == [200] * 5
         values = scraped(server)
-        assert value(values, "etq_questions_waiting") == 0 and value(values, "etq_questions_refused_total") == 0
+        assert value(values, "etq_questions_waiting") == value(values, "etq_questions_running") == 0
+        assert value(values, "etq_questions_refused_total") == 0
+
+
+def test_refused_questions(path: Path) -> None:
+    async def ask() -> tuple[int, int, int]:
+        turns = Turns(1, 1)
+        async with turns.of("a"):
+            waiting = asyncio.ensure_future(turns.of("b").__aenter__())
+            await asyncio.sleep(0)
+            for _ in range(2):
+                with pytest.raises(BusyError):
+                    await turns.of("b").__aenter__()
+            found = turns.running, turns.waiting, turns.refused
+            waiting.cancel()
+        return found
+
+    assert asyncio.run(ask()) == (1, 1, 2)
 
 
 def test_pushes(path: Path) -> None:
