@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,15 +42,22 @@ class Started:
 
 @contextmanager
 def started(
-    path: Path | str, *options: str, command: Sequence[str | Path] = (), waits: bool = True
+    path: Path | str,
+    *options: str,
+    command: Sequence[str | Path] = (),
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    waits: bool = True,
 ) -> Iterator[Started]:
     """A server on any port of the loopback until the block ends, if it hasn't ended by then.
 
     waits  whether until it answers
     """
     words = [*map(str, command or (sys.executable, "-m", "etq", "serve")), "--db", str(path), "--port", "0", *options]
-    environment = os.environ if command else {**os.environ, "PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True) as process:
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)} if environment is None else environment
+    with subprocess.Popen(
+        words, stderr=subprocess.PIPE, text=True, env=variables, cwd=folder, start_new_session=True
+    ) as process:
         assert process.stderr is not None
         stderr, lines = process.stderr, list[str]()
         port = None
