@@ -197,7 +197,7 @@ def test_copies_while_captures_are_stored(tmp_path: Path) -> None:
 
         reader = threading.Thread(target=read)
         reader.start()
-        copies = []
+        copies: list[tuple[Path, set[str]]] = []
         while writer.poll() is None or not copies:
             before = {*stored}
             copy = tmp_path / f"copy{len(copies)}.duckdb"
