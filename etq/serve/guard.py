@@ -213,7 +213,7 @@ def _forwarded(headers: Mapping[str, str], peer: str, is_proxy: Callable[[str], 
 
 
 async def _answer(refusal: RefusedError, scope: Scope, send: Send) -> None:
-    is_data = scope["path"].startswith(("/data/", API, LOGIN))
+    is_data = scope["path"].startswith(("/data/", API)) or _is_change(scope)
     body = of_error(refusal.text, refusal.status).body if is_data else refusal.text.encode()
     type = b"application/json" if is_data else b"text/plain; charset=utf-8"
     headers = [(b"content-type", type), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store"),
