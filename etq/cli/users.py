@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import re
+import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import wraps
@@ -18,8 +20,8 @@ from etq.errors import EtqError
 from etq.render.writers import write_rows
 from etq.team import audit
 from etq.team.folder import TeamFolder, folder_of
-from etq.team.tokens import PREFIX, add_token, revoke_token
-from etq.team.users import ANYONE, ROLES, add_user, check_user, listed, revoke_user, set_role
+from etq.team.tokens import PREFIX, SHOWN, add_token, revoke_token
+from etq.team.users import ANYONE, ROLES, add_user, listed, revoke_user, set_role
 
 _LENGTHS: Final = {"h": 3600.0, "d": 86400.0, "w": 604800.0}
 _TIMES: Final = frozenset({"last_used", "created", "expires", "at"})
@@ -111,6 +113,7 @@ def add(name: str, role: str, no_token: bool, note: str, expires: float | None, 
     with folder.writing() as connection:
         add_user(connection, name, ROLES[role])
         token = None if no_token else add_token(connection, name, note, expires)
+        _note(connection, "user added", name, role=role, token=None if token is None else token[:SHOWN])
     say(f"{name}: may {role}")
     _show(token)
 
@@ -128,6 +131,7 @@ def token(name: str, note: str, expires: float | None, folder: TeamFolder) -> No
     """
     with existing(folder).writing() as connection:
         made = add_token(connection, name, note, expires)
+        _note(connection, "token added", name, token=made[:SHOWN])
     _show(made)
 
 
@@ -150,9 +154,11 @@ def revoke(name: str, folder: TeamFolder) -> None:
     with existing(folder).writing() as connection:
         if name.startswith(PREFIX):
             user = revoke_token(connection, name)
+            _note(connection, "token revoked", user, token=name[:SHOWN])
             say(f"{user}: the token is revoked")
         else:
             ended = revoke_user(connection, name)
+            _note(connection, "user revoked", name)
             say(f"{name}: revoked, with {ended} token{'' if ended == 1 else 's'}")
 
 
@@ -167,8 +173,8 @@ def role(name: str, role: str, folder: TeamFolder) -> None:
     etq users role ada admin
     """
     with existing(folder).writing() as connection:
-        check_user(connection, name)
         set_role(connection, name, ROLES[role])
+        _note(connection, "role changed", name, role=role)
     say(f"{name}: may {role}")
 
 
@@ -185,6 +191,11 @@ def show_audit(folder: TeamFolder, format: str | None, output: str | None, force
     with existing(folder).reading() as connection:
         columns, rows = audit.noted(connection)
     write_rows(columns, _texts(columns, rows), format, output, force=force)
+
+
+def _note(connection: sqlite3.Connection, action: str, name: str, **details: str | None) -> None:
+    """Note a change of users, by the account of this machine."""
+    audit.add_note(connection, f"{getpass.getuser()} of this machine", "", action, {"user": name, **details})
 
 
 def existing(folder: TeamFolder) -> TeamFolder:

@@ -58,6 +58,8 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
             if access.token is not None:
                 may = "read the warehouse and change its overviews" if settings.edits else "read the warehouse"
                 report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
+            elif access.folder() is not None and settings.folder is not None:
+                report(f"It answers the users of {settings.folder.path}, whom etq users lists.")
             if opens:
                 webbrowser.open(access.url)
             uvicorn.Server(config).run(sockets=[listener])

@@ -22,13 +22,18 @@ def note(folder: TeamFolder, user: str, address: str, action: str, details: Mapp
     action    a word: signed in, signed out, refused, sql, pushed, labelled, removed, …
     details   what JSON can have
     """
+    with folder.writing() as connection:
+        add_note(connection, user, address, action, details)
+
+
+def add_note(connection: sqlite3.Connection, user: str, address: str, action: str, details: Mapping[str, Any]) -> None:
+    """Note what a user did, within a transaction; as `note`."""
     shortened = {
         name: f"{value[:LONGEST]}…" if isinstance(value, str) and len(value) > LONGEST else value
         for name, value in details.items()
     }
     row = [time.time(), user, address, action, json.dumps(shortened, default=str)]
-    with folder.writing() as connection:
-        connection.execute("INSERT INTO audit (at, user, address, action, details) VALUES (?, ?, ?, ?, ?)", row)
+    connection.execute("INSERT INTO audit (at, user, address, action, details) VALUES (?, ?, ?, ?, ?)", row)
 
 
 def noted(connection: sqlite3.Connection) -> tuple[list[str], list[tuple[Any, ...]]]:

@@ -75,11 +75,11 @@ def noted(folder: TeamFolder) -> list[tuple[str, str, dict[str, Any]]]:
     return [(user, action, json.loads(details)) for _, user, _, action, details in reversed(rows)]
 
 
-def as_user(token: str) -> dict[str, str]:
+def as_user(token: str) -> dict[str, Any]:
     return {"authorization": f"Bearer {token}"}
 
 
-def signed_in(server: Server, token: str, **headers: str) -> tuple[Reply, dict[str, str]]:
+def signed_in(server: Server, token: str, **headers: str) -> tuple[Reply, dict[str, Any]]:
     """The answer to a page that signs in, and the headers that it then sends."""
     reply = server.post("/login", json.dumps({"token": token}).encode(), **headers)
     if reply.status != 200:
@@ -106,7 +106,7 @@ def routes() -> list[tuple[str, str, Role | None]]:
     return found
 
 
-def asked(server: Server, method: str, path: str, headers: dict[str, str]) -> Reply:
+def asked(server: Server, method: str, path: str, headers: dict[str, Any]) -> Reply:
     path = re.sub(r"\{[^}]*\}", "x", path)
     if method == "GET":
         return server.get(path, **headers)
@@ -133,7 +133,7 @@ def test_without_a_role_there_is_nothing(lab: Path, folder: TeamFolder) -> None:
         connection.execute("UPDATE tokens SET revoked_at = 1 WHERE user = 'ada'")
         revoke_user(connection, "bob")
     with serving(lab, folder=folder) as server:
-        tried: list[dict[str, str]] = [{}, {"cookie": f"etq_{server.port}={admin}", "x_etq_key": admin}]
+        tried: list[dict[str, Any]] = [{}, {"cookie": f"etq_{server.port}={admin}", "x_etq_key": admin}]
         tried += [as_user(each) for each in ("", "etq_wrong", revoked, gone, expired, admin[:-1], f"{admin}x")]
         tried += [{"authorization": f"Basic {admin}"}, {HEADER.lower().replace("-", "_"): "root"}]
         for method, path, role in routes():
@@ -246,13 +246,14 @@ def test_other_sites_cannot_sign_in_or_change(lab: Path, folder: TeamFolder) -> 
     body = json.dumps({"overview": "week", "selector": "build=1"}).encode()
     with serving(lab, folder=folder) as server:
         _, session = signed_in(server, token)
-        for headers in (
+        others: list[dict[str, Any]] = [
             {"origin": ""},
             {"origin": "null"},
             {"origin": "http://evil.example"},
             {"origin": f"http://127.0.0.1:{server.port + 1}"},
             {"sec_fetch_site": "same-site"},
-        ):
+        ]
+        for headers in others:
             assert signed_in(server, token, **headers)[0].status == 403
             assert server.post("/data/edit", body, **session, **headers).status == 403
             assert server.post("/logout", b"", **session, **headers).status == 403
@@ -320,7 +321,7 @@ def test_only_a_proxy_names_users(lab: Path, folder: TeamFolder) -> None:
         assert as_named("ada", header="X_Forwarded_User").status == 401
         assert as_named("ada", header="X-Forwarded-Users").status == 401
         # A page of another site makes no change by what the proxy knows, whatever else the proxy adds.
-        site = {"x_forwarded_user": "ada", "authorization": "Bearer of-the-proxy"}
+        site: dict[str, Any] = {"x_forwarded_user": "ada", "authorization": "Bearer of-the-proxy"}
         for origin in ("http://evil.example", ""):
             assert server.post("/data/edit", b"{}", origin=origin, **site).status == 403
         assert server.post("/data/edit", b'{"overview": "a", "selector": "build=1"}', **site).status == 200
