@@ -14,8 +14,6 @@ from etq.cli.options import warehouse_option
 from etq.errors import EtqError
 from etq.team.users import ROLES
 
-_FILE = click.Path(exists=True, dir_okay=False)
-
 
 def _networks(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
     """Check addresses and networks."""
@@ -57,8 +55,8 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--name", "names", multiple=True, metavar="HOST", help="Another name of the server; may be repeated."
         ),
-        click.option("--key", type=_FILE, metavar="FILE", help="The key of --cert in PEM, unless it is in that file."),
-        click.option("--cert", "certificate", type=_FILE, metavar="FILE", help="Serve HTTPS, by a certificate in PEM."),
+        click.option("--key", metavar="FILE", help="The key of --cert in PEM, unless it is in that file."),
+        click.option("--cert", "certificate", metavar="FILE", help="Serve HTTPS, by a certificate in PEM."),
         click.option("--team", metavar="DIR", help="The server's folder, with its users.  [default: FILE.team]"),
     ):
         command = option(command)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import getpass
 import re
-import sqlite3
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import wraps
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -19,9 +18,13 @@ from etq.cli.options import output_options, warehouse_option
 from etq.errors import EtqError
 from etq.render.writers import write_rows
 from etq.team import audit
-from etq.team.folder import TeamFolder, folder_of
 from etq.team.tokens import PREFIX, SHOWN, add_token, revoke_token
 from etq.team.users import ANYONE, ROLES, add_user, listed, revoke_user, set_role
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from etq.team.folder import TeamFolder
 
 _LENGTHS: Final = {"h": 3600.0, "d": 86400.0, "w": 604800.0}
 _TIMES: Final = frozenset({"last_used", "created", "expires", "at"})
@@ -32,6 +35,8 @@ def folder_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def finding(*args: Any, db: str, team: str | None, **options: Any) -> Any:
+        from etq.team.folder import TeamFolder, folder_of
+
         db, team = _given("db", db), _given("team", team)
         found = folder_of(db, team)
         if found is None and click.get_current_context().invoked_subcommand is None:

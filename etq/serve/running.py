@@ -86,7 +86,8 @@ def config_of(site: Site, access: Access) -> Config:
         config.load()
     except (ssl.SSLError, OSError) as error:
         files = " and ".join(each for each in (certificate, key) if each is not None)
-        raise EtqError(f"{files}: {error.strerror or error}; give a certificate and its key in PEM") from error
+        what = (error.strerror or str(error)).lower()
+        raise EtqError(f"{files}: {what}; give a certificate and its key in PEM") from error
     return config
 
 

@@ -406,9 +406,11 @@ def test_https_and_nothing_of_a_token_in_logs(lab: Path, folder: TeamFolder, tmp
         assert token[4:20] not in process.stderr.read() + first
 
 
-def test_a_certificate_that_is_none(lab: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "error"), [(None, "no such file or directory"), ("nothing in PEM", "[ssl]")])
+def test_a_certificate_that_is_none(lab: Path, tmp_path: Path, content: str | None, error: str) -> None:
     wrong = tmp_path / "lab.pem"
-    wrong.write_text("not a certificate")
+    if content is not None:
+        wrong.write_text(content)
     with command("--db", str(lab), "--cert", str(wrong)) as (process, first):
-        assert first.startswith(f"Error: {wrong}: ") and "give a certificate and its key in PEM" in first
         assert process.wait(30) == 1
+        assert first.startswith(f"Error: {wrong}: {error}") and "give a certificate and its key in PEM" in first
