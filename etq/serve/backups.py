@@ -19,7 +19,7 @@ from etq.database.connection import is_lake_path
 from etq.database.publishing import private_folder
 from etq.errors import EtqError
 from etq.processes import command, environment
-from etq.serve.endpoints import error, needs, user_of
+from etq.serve.endpoints import error, needs, note, user_of
 from etq.serve.meters import Family, gauge
 from etq.serve.site import Part, Site
 from etq.team.copying import copied
@@ -66,6 +66,7 @@ class _Backups:
             if connection is not None:
                 connection.allow(SECONDS)
             try:
+                await note(self._site, request, "backup")
                 # Beside what is copied, where there is room for it.
                 near = self._folder or Path(self._site.path).absolute()
                 folder = Path(stack.enter_context(private_folder(near)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 import time
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +15,7 @@ from etq.errors import EtqError
 from etq.processes import command, environment
 from etq.serve.meters import Family, gauge
 from etq.serve.site import Part, Site
+from etq.team import audit
 
 # How often the clock is looked at, in seconds: it may be set, and the machine may sleep.
 TICK: Final = 20.0
@@ -113,6 +113,4 @@ class Daily:
     def _note(self, details: dict[str, object]) -> None:
         folder = self._site.settings.folder
         if folder is not None and folder.exists:
-            insert = "INSERT INTO audit (at, user, address, action, details) VALUES (?, ?, '', 'prune', ?)"
-            with folder.writing() as connection:
-                connection.execute(insert, [time.time(), USER, json.dumps(details)])
+            audit.note(folder, USER, "", "pruned", details)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import webbrowser
 from collections.abc import Callable
 from contextlib import closing
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 from etq.database.connection import check_path, expanded, is_lake_path
 from etq.errors import EtqError
 from etq.listening import bound
+from etq.serve.access import Access
 from etq.serve.freed_memory import give_back
-from etq.serve.guard import Access
 from etq.serve.pool import QuestionPool
 from etq.serve.settings import Settings
 from etq.version import VERSION
@@ -53,24 +54,32 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     log = to_stderr(as_json=settings.logs_json) if is_logged else Log()
     with closing(log), closing(pool):
         _check(path)
+        if settings.user_header is not None and settings.folder is not None:
+            settings.folder.make()
         with bound(host, port) as listener:
-            access = Access.of(host, listener.getsockname()[1], edits=settings.edits)
+            access = Access(host, listener.getsockname()[1], settings)
             site = Site(path, pool, settings, log=log)
+            config = config_of(site, access)
             report(f"{path}: pages at {access.url}")
             if access.token is not None:
                 may = "read the warehouse and change its overviews" if settings.edits else "read the warehouse"
                 report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
+            elif access.folder() is not None and settings.folder is not None:
+                report(f"It answers the users of {settings.folder.path}, whom etq users lists.")
             if opens:
                 webbrowser.open(access.url)
             if is_logged:
                 log.take_errors()
             log.note("start", version=VERSION, warehouse=path, port=access.port)
-            StoppableServer(config_of(site, access), report).run(sockets=[listener])
+            StoppableServer(config, report).run(sockets=[listener])
             log.note("stop")
 
 
 def config_of(site: Site, access: Access) -> Config:
-    """Return the configuration of the server of a site, for those who have access."""
+    """Return the configuration of the server of a site, for those who have access.
+
+    Raises `EtqError` for a certificate that can't be used.
+    """
     import uvicorn
     from uvicorn.config import LOGGING_CONFIG
 
@@ -78,11 +87,21 @@ def config_of(site: Site, access: Access) -> Config:
     from etq.serve.connections import Connection
     from etq.serve.stopping import GRACE
 
-    return uvicorn.Config(
+    certificate, key = site.settings.certificate, site.settings.key
+    # Headers of proxies are the guard's business, which knows whose are to be believed.
+    config = uvicorn.Config(
         application(site, access), log_config=None if site.log.is_on else LOGGING_CONFIG, log_level="warning",
         access_log=False, server_header=False, date_header=False, timeout_keep_alive=30,
-        timeout_graceful_shutdown=GRACE, lifespan="on", ws="none", http=Connection,
+        timeout_graceful_shutdown=GRACE, lifespan="on", ws="none", proxy_headers=False,
+        http=Connection, ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
+    try:
+        config.load()
+    except (ssl.SSLError, OSError) as error:
+        files = " and ".join(each for each in (certificate, key) if each is not None)
+        what = (error.strerror or str(error)).lower()
+        raise EtqError(f"{files}: {what}; give a certificate and its key in PEM") from error
+    return config
 
 
 def _check(path: str) -> None:

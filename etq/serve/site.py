@@ -32,10 +32,13 @@ class Site:
 class Part:
     """A part of a server: its routes, and what runs beside them while the server does.
 
+    shown   paths that anyone may read who names the right host, as they have nothing secret; those that end with / are
+            the beginnings of paths
     open  what anyone is answered who asks for a path without a query: the guard isn't asked, so it tells nothing of
           what the warehouse has
     """
 
     routes: Sequence[BaseRoute] = ()
     running: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    shown: Sequence[str] = ()
     open: Mapping[str, Endpoint] = field(default_factory=dict)

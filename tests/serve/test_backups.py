@@ -10,7 +10,7 @@ import socket
 import sqlite3
 import tarfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from operator import methodcaller
@@ -23,12 +23,12 @@ import etq
 from etq.cli import main
 from etq.errors import EtqError
 from etq.remote.backups import fetch_backup
-from etq.serve import guard
 from etq.team import copying
 from etq.team.folder import TeamFolder
-from etq.team.users import Role, User
+from etq.team.users import Role
 from tests.serve.processes import wait_for, written
-from tests.serve.server import Server, serving
+from tests.serve.server import Reply, Server, serving
+from tests.serve.test_access import added
 from tests.sharing import captures
 from tests.sharing.test_backup import rows_of
 from tests.sharing.test_many_at_once import WRITER
@@ -42,15 +42,9 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [*map(str, arguments)])
 
 
-@pytest.fixture(autouse=True)
-def admin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who asks a server without users is an administrator."""
-    monkeypatch.setattr(guard, "User", lambda name, _: User(name, Role.ADMIN))
-
-
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    """A warehouse with a server's folder, in which a file waits."""
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A warehouse with a server's folder, in which a file waits, and an administrator, who asks."""
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as lab:
         for seed in range(3):
@@ -58,9 +52,13 @@ def path(tmp_path: Path) -> Path:
     folder = folder_of(path)
     folder.make()
     receive(folder, b"first")
-    with folder.writing() as connection:
-        connection.execute("INSERT INTO users (name, role, created_at) VALUES ('anna', 'admin', 1)")
+    monkeypatch.setenv("ETQ_TOKEN", added(folder, "anna", Role.ADMIN))
     return path
+
+
+def get(server: Server, path: str, parameters: Mapping[str, str] | None = None) -> Reply:
+    """What the server answers to the user whose token is in the environment."""
+    return server.get(path, parameters, authorization=f"Bearer {os.environ['ETQ_TOKEN']}")
 
 
 def folder_of(path: Path) -> TeamFolder:
@@ -123,7 +121,8 @@ def test_a_restored_copy_answers_the_same(path: Path, tmp_path: Path, is_remote:
         check_whole(copy, path)
         with serving(copy, folder=folder_of(copy)) as restored:
             for question, parameters in ASKED:
-                assert restored.data(question, **parameters) == server.data(question, **parameters)
+                replies = [get(each, f"/data/{question}", parameters) for each in (server, restored)]
+                assert [each.status for each in replies] == [200, 200] and replies[0].data == replies[1].data
         assert [each for each in tmp_path.iterdir() if each.name.startswith(".etq-")] == []
 
 
@@ -151,22 +150,30 @@ def test_what_is_copied_and_overwritten(path: Path, tmp_path: Path) -> None:
 
 def test_the_archive_is_for_administrators(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving(path, folder=folder_of(path)) as server:
-        assert server.get("/api/v1/backup", method="HEAD").status == 405
+        assert server.get("/api/v1/backup").status == 401
         for role in (Role.READ, Role.PUSH, Role.LABEL):
-            monkeypatch.setattr(guard, "User", lambda name, _, role=role: User(name, role))
-            reply = server.get("/api/v1/backup")
+            monkeypatch.setenv("ETQ_TOKEN", added(folder_of(path), role.label, role))
+            reply = get(server, "/api/v1/backup")
             assert reply.status == 403 and "takes the role admin" in reply.data["error"]
             done = run("backup", server.url, "-o", path.with_name("copy.duckdb"))
             assert done.exit_code == 1 and f"has the role {role.label}" in done.stderr
+        monkeypatch.setenv("ETQ_TOKEN", added(folder_of(path), "berta", Role.ADMIN))
+        assert (
+            server.get("/api/v1/backup", method="HEAD", authorization=f"Bearer {os.environ['ETQ_TOKEN']}").status == 405
+        )
+        assert get(server, "/api/v1/backup").status == 200
+    with folder_of(path).reading() as connection:
+        query = "SELECT user FROM audit WHERE action = 'backup'"
+        assert connection.execute(query).fetchall() == [("berta",)]
     assert {each.name for each in path.parent.iterdir()} == {"lab.duckdb", "lab.duckdb.team"}
 
 
 def test_one_at_a_time(path: Path) -> None:
     with serving(path, folder=folder_of(path)) as server, ThreadPoolExecutor(1) as threads:
         with written(path) as release:
-            first = threads.submit(server.get, "/api/v1/backup")
+            first = threads.submit(get, server, "/api/v1/backup")
             wait_for(lambda: any(each.name.startswith(".etq-") for each in path.parent.iterdir()))
-            second = server.get("/api/v1/backup")
+            second = get(server, "/api/v1/backup")
             assert second.status == 503 and second.headers["retry-after"] == "60"
             release()
         reply = first.result(60)
@@ -177,14 +184,15 @@ def test_one_at_a_time(path: Path) -> None:
                 f"lab.duckdb.team/files/{FIRST}",
                 "lab.duckdb.team/server.sqlite",
             ]
-        assert server.get("/api/v1/backup").status == 200
+        assert get(server, "/api/v1/backup").status == 200
 
 
-def test_copies_while_captures_are_stored(tmp_path: Path) -> None:
+def test_copies_while_captures_are_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each copy has all that was stored before it was asked for, and nothing in part."""
     path = tmp_path / "lab.duckdb"
     etq.open(path).close()
     folder_of(path).make()
+    monkeypatch.setenv("ETQ_TOKEN", added(folder_of(path), "anna", Role.ADMIN))
     captures.write(tmp_path, range(60))
     stored = set[str]()
     with serving(path, folder=folder_of(path)) as server, in_process(WRITER, path, tmp_path, *range(60)) as writer:
@@ -276,7 +284,7 @@ def head(length: int) -> bytes:
 
 
 def archive_of(server: Server) -> bytes:
-    reply = server.get("/api/v1/backup")
+    reply = get(server, "/api/v1/backup")
     assert reply.status == 200
     return reply.body
 

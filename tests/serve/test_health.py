@@ -36,7 +36,7 @@ def checks(server: Server) -> Mapping[str, str]:
 
 
 def test_anyone_learns_that_it_works_and_nothing_else(path: Path) -> None:
-    with serving(path, token="t" * 32) as server:
+    with serving(path, has_link=True) as server:
         for _ in range(2):
             reply = server.get("/healthz")
             assert (reply.status, reply.body) == (200, b'{"status":"ok"}')
@@ -45,8 +45,7 @@ def test_anyone_learns_that_it_works_and_nothing_else(path: Path) -> None:
         assert server.get("/healthz", host="10.1.2.3:80").status == 200
         assert server.get("/healthz", {"verbose": ""}).status == 401
         assert server.post("/healthz", b"{}").status == 405
-        cookie = f"etq_{server.port}={'t' * 32}"
-        told = server.get("/healthz", {"verbose": ""}, cookie=cookie).data
+        told = server.get("/healthz", {"verbose": ""}, authorization=f"Bearer {server.token}").data
         assert told == {"status": "ok", "checks": {"warehouse": "ok", "disk": "ok"}, "captures": 1}
 
 

@@ -24,8 +24,6 @@ from tests.serve.scrape import scraped, value
 from tests.serve.server import serving
 from tests.sql.test_trends import capture
 
-TOKEN = "t" * 32
-
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -37,8 +35,8 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_requests_are_counted_by_route(path: Path) -> None:
-    with serving(path, token=TOKEN) as server:
-        cookie = f"etq_{server.port}={TOKEN}"
+    with serving(path, has_link=True) as server:
+        token = f"Bearer {server.token}"
         sizes = 0
         wanted = [
             *[("/capture/{name:any}", f"/capture/c{number}", 200) for number in range(3)],
@@ -47,13 +45,13 @@ def test_requests_are_counted_by_route(path: Path) -> None:
             ("none", "/nowhere", 404),
         ]
         for _, address, status in wanted:
-            reply = server.get(address, cookie=cookie)
+            reply = server.get(address, authorization=token)
             assert reply.status == status
             sizes += len(reply.body)
         refused = server.get("/data/state")
         assert refused.status == 401
         sizes += len(refused.body)
-        values = scraped(server, cookie=cookie)
+        values = scraped(server, token)
         name = "etq_http_requests_total"
         assert value(values, name, route="/capture/{name:any}", method="GET", status="200") == 3
         assert value(values, name, route="/data/state", method="GET", status="200") == 5

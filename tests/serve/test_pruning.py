@@ -76,7 +76,7 @@ def test_what_a_dry_run_shows_is_removed_and_noted(path: Path) -> None:
     assert names(path) == sorted({*before} - {*shown})
     with folder.reading() as connection:
         [(user, action, details)] = connection.execute("SELECT user, action, details FROM audit").fetchall()
-    assert (user, action) == ("etq serve", "prune")
+    assert (user, action) == ("etq serve", "pruned")
     result = "4 captures pruned; etq compact gives the space back"
     assert json.loads(details) == {"rule": RULE, "result": result, "status": 0}
     told = {each.name: [*each.samples][0].value for each in asyncio.run(daily.families())}
