@@ -25,7 +25,7 @@ from etq.serve.guard import EDITS, AccessGuard
 from etq.serve.health import health
 from etq.serve.meters import Family, gauge
 from etq.serve.metrics import metrics
-from etq.serve.observed import Observed, WithOpenPaths
+from etq.serve.observed import Observed
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pruning import pruning
@@ -110,9 +110,7 @@ def application(site: Site, access: Access) -> ASGIApp:
     routes = [route for part in parts for route in part.routes]
     shown = [path for part in parts for path in part.shown]
     guarded = AccessGuard(Starlette(routes=routes, lifespan=lifespan), access, refusals, shown)
-    open = {path: endpoint for part in parts for path, endpoint in part.open.items()}
-    opened = [Route(path, endpoint) for path, endpoint in open.items()]
-    return Observed(WithOpenPaths(guarded, opened), [*routes, *opened], site.meters, site.log)
+    return Observed(guarded, routes, site.meters, site.log)
 
 
 def pages(site: Site) -> Part:

@@ -51,7 +51,8 @@ class AccessGuard:
         self._app = app
         self._access = access
         self._refusals = refusals
-        self._shown = frozenset(shown)
+        self._shown = frozenset(path for path in shown if not path.endswith("?"))
+        self._shown_without_query = frozenset(path[:-1] for path in shown if path.endswith("?"))
         self._beginnings = tuple(path for path in shown if path.endswith("/") and path != "/")
         self._requests = Rates(access.settings.requests_per_minute)
 
@@ -180,7 +181,8 @@ class AccessGuard:
 
     def _is_shown(self, scope: Scope) -> bool:
         path = scope["path"]
-        return (not _is_change(scope) and (path in self._shown or path.startswith(self._beginnings))) or (
+        is_shown = path in self._shown or (not scope["query_string"] and path in self._shown_without_query)
+        return (not _is_change(scope) and (is_shown or path.startswith(self._beginnings))) or (
             path == LOGIN and scope["method"] == "POST"
         )
 

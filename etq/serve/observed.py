@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.routing import BaseRoute, Route
 
-from etq.serve.guard import HEADERS
 from etq.serve.logs import Log, seconds_since
 from etq.serve.meters import NO_ROUTE, Meters
 
@@ -64,31 +63,6 @@ class Observed:
             bytes=size, user=None if user is None else user.name,
             address=state.get("address") or (client[0] if client else "-"),
         )  # fmt: skip
-
-
-class WithOpenPaths:
-    """Answers what is open to anyone, and hands other requests on to the guarded application.
-
-    They are open only without a query: with one, as `?verbose`, the guarded application has the path, too.
-    """
-
-    def __init__(self, guarded: ASGIApp, routes: Iterable[Route]) -> None:
-        self._guarded = guarded
-        self._open = {each.path: each for each in routes}
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        route = self._open.get(scope["path"]) if scope["type"] == "http" else None
-        if route is None or scope["query_string"] or scope["method"] not in ("GET", "HEAD"):
-            await self._guarded(scope, receive, send)
-            return
-        scope["endpoint"] = route.endpoint
-
-        async def sending(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
-            await send(message)
-
-        await route.app(scope, receive, sending)
 
 
 def _path(scope: Scope, route: str) -> str:

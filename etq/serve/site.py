@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 
 from starlette.routing import BaseRoute
 
-from etq.serve.endpoints import Endpoint
 from etq.serve.logs import Log
 from etq.serve.meters import Meters
 from etq.serve.pool import QuestionPool
@@ -33,12 +32,9 @@ class Part:
     """A part of a server: its routes, and what runs beside them while the server does.
 
     shown   paths that anyone may read who names the right host, as they have nothing secret; those that end with / are
-            the beginnings of paths
-    open  what anyone is answered who asks for a path without a query: the guard isn't asked, so it tells nothing of
-          what the warehouse has
+            the beginnings of paths, and those that end with ? are shown only without a query
     """
 
     routes: Sequence[BaseRoute] = ()
     running: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
     shown: Sequence[str] = ()
-    open: Mapping[str, Endpoint] = field(default_factory=dict)

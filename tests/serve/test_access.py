@@ -100,7 +100,7 @@ def routes() -> list[tuple[str, str, Role | None]]:
     site = Site("lab.duckdb", QuestionPool("lab.duckdb"))
     app: Any = application(site, Access("127.0.0.1", 1))
     found = []
-    for route in app._app.routes:
+    for route in app._app._app.routes:
         assert isinstance(route, Route), "what is mounted hides its routes"
         role = getattr(route.endpoint, "role", None)
         found += [(method, route.path, role) for method in sorted(route.methods or ()) if method != "HEAD"]
