@@ -54,7 +54,7 @@ def run_prompt(answer: Callable[[str], None], show_views: Callable[[str | None],
 
 
 def _after_line(text: str, answer: Callable[[str], None], show_views: Callable[[str | None], None]) -> str | None:
-    """Read a line after the text of a statement that has begun; return the text that then has begun, None at the end."""
+    """Read a line after the text of a begun statement; return the text that is begun then, None at the end."""
     try:
         line = input(CONTINUED if text else PROMPT)
     except EOFError:
