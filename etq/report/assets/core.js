@@ -4,6 +4,7 @@
 globalThis.etq = {
   drawers: new Map(),
   redraws: new Set(),
+  narrow: matchMedia("(max-width: 40rem)"), // a phone, as in page.css
 
   // Registers the function that draws the sections of a kind: draw(parent, tables, facts, section).
   section(kind, draw) {
@@ -56,7 +57,7 @@ globalThis.etq = {
     return etq.linkOf && name !== null ? etq.element("a", { href: etq.linkOf(name), text: name }) : (name ?? "");
   },
 
-  // Draws again when the theme changes, and for paper.
+  // Draws again when the theme changes, a phone is turned, and for paper.
   onRedraw(draw) {
     etq.redraws.add(draw);
   },
