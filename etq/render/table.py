@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 from etq.errors import printable
 from etq.render.kernel_names import cut, full_names, short_names
-from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
+from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 
 # Texts on a terminal are shortened to so many letters before a column is left out, those of the first and the foremost
@@ -97,9 +96,8 @@ def table_parts(
         yield layout.lines(_of(kept, rows))
     if first and (others := [title(name) for at, name in enumerate(columns) if at not in kept]):
         assert style.width is not None
-        text = f"Not shown: {', '.join(others)}; {hint}".replace(" %", "\xa0%")
-        lines = textwrap.wrap(text, style.width)
-        yield "".join(style.styled(line.replace("\xa0", " "), "dim") + "\n" for line in lines)
+        lines = wrap(f"Not shown: {', '.join(others)}; {hint}", style.width)
+        yield "".join(style.styled(line, "dim") + "\n" for line in lines)
 
 
 def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
