@@ -51,7 +51,7 @@ globalThis.etq = {
   prose(text, kind = null) {
     const kept = /((?<!\S)--[a-z][\w-]*|\d (?:%|[µmn]?s\b))/;
     const parts = etq.printable(etq.short(text, 2000)).split(kept);
-    return etq.element("p", { class: kind }, ...parts.map((part, at) => (at % 2 ? etq.element("span", { class: "whole", text: part }) : part)));
+    return etq.element("p", { class: kind }, ...parts.map((part, at) => (at % 2 ? etq.element("span", { class: "unbroken", text: part }) : part)));
   },
 
   // A button; its title is the name of one that has only a sign.
