@@ -19,7 +19,12 @@ MOST_ROWS: Final = 500
 
 def top_tables(target: Target) -> dict[str, Table]:
     """Return the ops, and the kernels and copies, that take most time: ops by device time, if devices ran anything."""
-    query = "FROM work_totals($capture, unit := $unit) AS w ORDER BY coalesce(w.per_step, w.total) DESC, w.event LIMIT $most"
+    query = """
+        SELECT w.event, w.total / _step_count(_capture_id($capture), NULL, NULL) AS per_step, w.total, w.calls, w.unit
+        FROM work_totals($capture, unit := $unit) AS w
+        ORDER BY w.total DESC, w.event
+        LIMIT $most
+    """
     kernels = target.table(query, most=TOP) if target.has_devices else None
     on_devices = kernels is not None and kernels.length > 0
     of = "device" if on_devices else "cpu"
