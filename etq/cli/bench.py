@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 GRACE: Final = 6
 MOST_ROUNDS: Final = 20
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
+# How to see all columns of the result: by a command that has the option.
+_HINT: Final = "etq compare, as below, has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -399,7 +401,7 @@ class _Measured:
                 line = "; ".join(lines or [text for text, _ in comparison.lines()])
                 text = f"{printable(line)}\n"
             else:
-                text = whole(comparison, form, 10, output is not None, found.worse)
+                text = whole(comparison, form, 10, output is not None, found.worse, _HINT)
                 if lines and form == "table":
                     text = "".join(f"{printable(line)}\n" for line in lines) + f"\n{text}"
             write_text(text, output, force=self._options["force"], is_printable=form in ("table", "line"))

@@ -115,12 +115,24 @@ def connect(
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
     if os.path.exists(path) and not Path(path).is_file():
         raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # opening a pipe may block forever
+    if _is_other_file(path):  # such as JSON, which DuckDB would open as a view in memory
+        raise WarehouseError(f"{path}: not a DuckDB database; name another file")
     try:
         if not read_only and is_shared:
             check_locks(path)
         return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, yields=yields)
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
+
+
+def _is_other_file(path: str) -> bool:
+    """Whether a file has other content than a database; False for one that is empty, missing or can't be read."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(12)
+    except OSError:
+        return False
+    return bool(start) and start[8:] != b"DUCK"
 
 
 def expanded(path: str | os.PathLike[str]) -> str:
