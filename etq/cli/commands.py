@@ -378,6 +378,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "Anything else": {
         "serve": "serve",
+        "users": "users",
         "open": "opening",
         "show": "show",
         "sql": "sql",

@@ -1,13 +1,15 @@
 -- Users; those without a token come through a proxy that knows them.
 CREATE TABLE users (
     name TEXT PRIMARY KEY,
-    role TEXT NOT NULL,  -- read, push, label or admin
-    created_at REAL NOT NULL  -- seconds since 1970, as all times here
+    role TEXT NOT NULL CHECK (role IN ('read', 'push', 'label', 'admin')),
+    created_at REAL NOT NULL,  -- seconds since 1970, as all times here
+    revoked_at REAL
 ) STRICT;
 
 -- Tokens, of which only the hash is kept.
 CREATE TABLE tokens (
     token_sha256 TEXT PRIMARY KEY,
+    prefix TEXT NOT NULL,  -- its first characters, by which people name it
     user TEXT NOT NULL REFERENCES users (name),
     note TEXT NOT NULL,  -- where it is used
     created_at REAL NOT NULL,

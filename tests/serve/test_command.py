@@ -62,7 +62,7 @@ def test_it_ends_with_its_processes(path: Path, end: signal.Signals) -> None:
         assert process.stderr is not None
         first = process.stderr.readline()
         found = re.search(
-            rf"^{re.escape(str(path))}: pages at http://{socket.gethostname()}:(\d+)/\?token=(\S{{32,}})\n$", first
+            rf"^{re.escape(str(path))}: pages at http://{socket.gethostname()}:(\d+)/#token=(etq_\S{{32,}})\n$", first
         )
         assert found is not None, first
         port, token = found.groups()
@@ -76,7 +76,7 @@ def test_it_ends_with_its_processes(path: Path, end: signal.Signals) -> None:
             except OSError:
                 connection.close()
                 time.sleep(0.05)
-        connection.request("GET", "/data/captures", headers={"cookie": f"etq_{port}={token}"})
+        connection.request("GET", "/data/captures", headers={"authorization": f"Bearer {token}"})
         reply = connection.getresponse()
         assert reply.status == 200 and b'"a"' in reply.read()
         connection.close()
