@@ -361,6 +361,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "A warehouse": {
         "ingest": "files",
+        "push": "push",
         "link": "files",
         "captures": "labels",
         "label": "labels",
@@ -378,6 +379,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "Anything else": {
         "serve": "serve",
+        "login": "push",
         "open": "opening",
         "show": "show",
         "sql": "sql",

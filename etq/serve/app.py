@@ -23,6 +23,7 @@ from etq.serve.guard import EDITS, Access, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pool import QuestionPool
+from etq.serve.pushes import pushes
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
@@ -121,7 +122,7 @@ def pages(site: Site) -> Part:
     return Part(routes, running)
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages,)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes)
 
 
 class _Served:
