@@ -100,7 +100,7 @@ def push_files(
     options = _checked(files, options)
     found, left = found_files(files)
     note_left_out([] if quiet else left, lists_all=verbose)
-    check_pattern(options["label_from"], found)
+    check_pattern(options.get("label_from"), found)
     shared = {name: LocalFile(each) for name, each in (("pte", pte), ("etrecord", etrecord)) if each is not None}
     with (
         Client(url, token) as client,

@@ -89,7 +89,7 @@ class ServerProcess:
         assert self.process is not None
         found: dict[str, float] = {}
         for pid in (self.process.pid, *_descendants(self.process.pid)):
-            with suppress(OSError, StopIteration):
+            with suppress(OSError, StopIteration, IndexError):  # it has ended meanwhile
                 lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
                 size = int(next(each for each in lines if each.startswith("Pss:")).split()[1]) / 1000
                 words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
