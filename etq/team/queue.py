@@ -1,8 +1,8 @@
 """Captures that wait to be stored: their files in the folder `files`, and what is known of them in SQLite.
 
-A file is there once its bytes and its name are on the disk, and its row is in the database; a push once its row is. So
-nothing that was acknowledged is lost when a process or the machine stops. What was begun and not finished is in
-`partial`, by user: nobody can spoil the file of another.
+A file is there once its bytes are on the disk and its row is in the database; a push once its row is, and the names of
+its files are on the disk. So nothing that was acknowledged is lost when a process or the machine stops. What was begun
+and not finished is in `partial`, by user: nobody can spoil the file of another.
 """
 
 from __future__ import annotations
@@ -79,9 +79,14 @@ class PushQueue:
             each.mkdir(mode=0o700, exist_ok=True)
         with self._folder.writing() as connection:
             known = {sha256 for (sha256,) in connection.execute("SELECT sha256 FROM files").fetchall()}
-            for path in self._files.iterdir():
-                if path.name not in known:
-                    path.unlink()
+            there = {path.name for path in self._files.iterdir()}
+            for name in there - known:
+                self.path(name).unlink()
+            # The names of files that no capture waits for yet may not have come to the disk.
+            connection.executemany(
+                "DELETE FROM files WHERE sha256 = ? AND sha256 NOT IN (SELECT sha256 FROM wanted)",
+                [(sha256,) for sha256 in known - there],
+            )
             connection.execute("UPDATE pushes SET is_begun = 0 WHERE is_begun = 1")
 
     # Files.
@@ -111,7 +116,6 @@ class PushQueue:
         size = part.stat().st_size
         with self._folder.writing() as connection:
             part.replace(self.path(sha256))
-            fsync_folder(self._files)
             insert = "INSERT OR IGNORE INTO files VALUES (?, ?, ?, ?)"
             connection.execute(insert, [sha256, size, user, time.time()])
             _note_sent(connection, user, sent)
@@ -164,6 +168,7 @@ class PushQueue:
         with self._folder.writing() as connection:
             if missing := self.needed(pushes, known):
                 return missing
+            fsync_folder(self._files)  # once for all of their files
             count = "SELECT count(*) FROM pushes WHERE user = ? AND state = 'waiting'"
             if connection.execute(count, [user]).fetchone()[0] + len(pushes) > MOST_WAITING:
                 raise TooManyError(f"{MOST_WAITING:,} captures of {user} wait; send more when they are stored")

@@ -18,9 +18,8 @@ from typing import Any
 import pytest
 
 import etq
-from etq.errors import EtqError
-from etq.remote.client import Client, ServerError
-from etq.remote.protocol import Hashes, Missing, Push, Sent, State
+from etq.remote.client import Client
+from etq.remote.protocol import Push, Sent, State
 from etq.remote.pushing import LocalFile, Pusher, prepared
 from etq.team.folder import TeamFolder
 from etq.team.queue import PushQueue
@@ -561,19 +560,3 @@ def test_a_lake_with_two_servers(tmp_path: Path) -> None:
         names = [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY name")[1]]
     assert names == sorted([*(f"run{number:04}" for number in range(20)), "other/run0001", "mlp"])
     assert run_etq("lake", "check", str(lake)).exit_code == 0
-
-
-def test_the_server_is_told_what_its_answers_are(tmp_path: Path) -> None:
-    """Addresses that aren't a server's, servers that aren't etq's, and tokens."""
-    for url, text in (
-        ("lab:8650", "not the address of a server"),
-        ("ftp://lab", "not the address of a server"),
-        ("http://user:word@lab", "an address with a user or password"),
-        ("http://lab:99999", "not the address of a server"),
-    ):
-        with pytest.raises(EtqError, match=text):
-            Client(url)
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    with pytest.raises(ServerError, match="can't be reached: connection refused; see whether it runs"):
-        Client(f"http://127.0.0.1:{port}", patience=0.2).post("/files/missing", Hashes([]), Missing)
