@@ -107,7 +107,7 @@ def push_files(
         Progress("Sending", len(found), sys.stderr, is_quiet=quiet) as progress,
     ):
         printed = _Printed(len(found), progress, verbose=verbose, quiet=quiet)
-        pusher = Pusher(client, printed.begun, printed.sent, printed.pushed, printed.ended)
+        pusher = Pusher(client, printed.begun, printed.sent, printed.pushed, printed.ended, printed.noted)
         states = pusher.push(_prepared(found, shared, options, printed), waits=waits)
     waiting = [each for each in states if each.state == "waiting"]
     if waiting and not quiet:
@@ -206,6 +206,11 @@ class _Printed:
                 self._say(f"{'Warning' if is_warning else 'Note'}: {rule}: {detail}", bold=True if is_warning else None)
             else:
                 self._rules[rule] = self._rules.get(rule, 0) + 1
+
+    def noted(self, text: str) -> None:
+        """Print why the server doesn't store captures now."""
+        if not self._is_quiet:
+            self._say(f"The server waits: {text}")
 
     def end(self) -> None:
         """Print the totals of all files."""

@@ -88,6 +88,7 @@ class Pusher:
     sent    called with each file that is being sent, and how many bytes of it are there
     pushed  called with each capture that the server has taken
     ended   called with each capture that is stored or failed
+    noted   called with the reason, once, if the server can't store anything now
     """
 
     client: Client
@@ -95,6 +96,7 @@ class Pusher:
     sent: Callable[[LocalFile, int], None] = lambda _, __: None
     pushed: Callable[[ToPush], None] = lambda _: None
     ended: Callable[[State], None] = lambda _: None
+    noted: Callable[[str], None] = lambda _: None
     most_bytes: int = 0
 
     def push(self, captures: Iterable[ToPush], *, waits: bool = True) -> list[State]:
@@ -181,6 +183,9 @@ class Pusher:
                 states[state.id] = state
                 if state.state != "waiting":
                     self.ended(state)
+                elif state.note is not None:
+                    self.noted(state.note)
+                    self.noted = lambda _: None
 
 
 def prepared(

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from etq.database.connection import absolute
 from etq.processes import command, environment
 from etq.team.queue import PushQueue
 
@@ -27,7 +28,9 @@ class Storing:
     """The process that stores the pushes of a queue; `note` is why it waits, if it does."""
 
     def __init__(self, path: str, folder: Path, queue: PushQueue) -> None:
-        self._path, self._folder, self._queue = path, folder, queue
+        # The process works in the folder.
+        self._path = path if "://" in path else absolute(path)
+        self._folder, self._queue = folder.absolute(), queue
         self.note: str | None = None
         self._wanted = asyncio.Event()
         self._changed = asyncio.Event()

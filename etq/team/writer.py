@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import moment_of
-from etq.database.connection import is_lake_path
+from etq.database.connection import WHEN_FULL, is_lake_path
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.ingest.metrics.sidecar import read_sidecar
@@ -46,8 +46,8 @@ PAUSES: Final = (0.5, 10.0)
 IDLE: Final = 2.0
 # A process that takes more memory ends, and another one goes on.
 MEGABYTES: Final = 200
-# What is in messages of failures that aren't those of a file: it is tried again.
-_PASSING: Final = ("out of space", "unusable after an error")
+# How messages of failures end that aren't those of a file: it is tried again. Names in a message stand before.
+_PASSING: Final = (WHEN_FULL, "unusable after an error of the file; close it and open it again")
 _GONE: Final = "was removed from the warehouse while this waited; push it again"
 _KEPT: Final = ("known already", "a lake keeps the labels and links that a capture has")
 
@@ -139,7 +139,7 @@ class Writer:
         except EtqError as error:  # of the program or record
             ingested = [error] * len(files)
         for each in ingested:
-            if isinstance(each, EtqError) and any(text in str(each) for text in _PASSING):
+            if isinstance(each, WarehouseError) and str(each).endswith(_PASSING):
                 raise each
         outcomes |= dict(zip(files, ingested, strict=True))
         return [outcomes[push.id] for push in pushes]

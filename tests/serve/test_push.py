@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +19,8 @@ from typing import Any
 import pytest
 
 import etq
+from etq.database.connection import WHEN_FULL
+from etq.processes import environment
 from etq.remote.client import Client
 from etq.remote.protocol import Push, Sent, State
 from etq.remote.pushing import LocalFile, Pusher, prepared
@@ -448,6 +451,25 @@ def test_who_may_only_read_sends_nothing(path: Path) -> None:
     assert not path.with_name("team").exists()
 
 
+def test_a_relative_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(path.parent)
+    with serving("lab.duckdb", edits=True, folder=TeamFolder(Path("team"))) as server:
+        assert run_etq("push", server.url, str(MLP / "mlp.etdp")).stderr == "mlp: stored\n"
+    assert rows(path, "SELECT uri FROM captures") == [("mlp/mlp.etdp",)]
+
+
+def test_names_that_are_like_failures_of_the_disk(server: Server, path: Path) -> None:
+    """They fail, and aren't tried again: others' captures would wait for them."""
+    bad = b"no dump"
+    name = f"run: {WHEN_FULL}"
+    for content in (bad, small_capture(1), small_capture(2)):
+        put(server, content)
+    pushes = [push_of(number, small_capture(number), name=name) for number in (1, 2)]
+    pushes.append({**push_of(3, bad), "file": {"sha256": sha256(bad), "name": WHEN_FULL}})
+    assert pushed(server, *pushes)[0] == 202
+    assert [ended(server, each["id"])["state"] for each in pushes] == ["stored", "failed", "failed"]
+
+
 def test_a_warehouse_that_others_hold(server: Server, path: Path) -> None:
     """What was sent waits until they close it."""
     content = small_capture(1)
@@ -560,3 +582,42 @@ def test_a_lake_with_two_servers(tmp_path: Path) -> None:
         names = [name for (name,) in warehouse.rows("SELECT name FROM captures ORDER BY name")[1]]
     assert names == sorted([*(f"run{number:04}" for number in range(20)), "other/run0001", "mlp"])
     assert run_etq("lake", "check", str(lake)).exit_code == 0
+
+
+def test_only_the_latest_of_two_uploads_of_a_file_writes(server: Server) -> None:
+    """The first one may be of a connection that is lost, which the server doesn't know yet."""
+    content = small_capture(1) + bytes(2_000_000)
+    head = f"PUT /api/v1/files/{sha256(content)} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", server.port), timeout=30) as first:
+        first.sendall(head.encode() + b"x" * 1_500_000)
+        time.sleep(0.3)
+        put(server, content)
+        first.sendall(b"x" * (len(content) - 1_500_000))
+        assert first.recv(100).startswith(b"HTTP/1.1 409 ")
+    assert pushed(server, push_of(1, content))[0] == 202
+    assert ended(server, "push-00000001")["state"] == "stored"
+
+
+def test_an_interrupted_push_goes_on(server: Server, path: Path, tmp_path: Path) -> None:
+    """What was acknowledged is not sent again by the same command."""
+    files = write_captures(tmp_path / "many", 200)
+    words = [sys.executable, "-m", "etq", "push", server.url, *files]
+    team = TeamFolder(path.with_name("team"))
+    team.make()
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment()) as process:
+        end = time.monotonic() + 60
+        count = 0
+        while count < 50 and time.monotonic() < end:
+            time.sleep(0.01)
+            with team.reading() as connection:
+                [(count,)] = connection.execute("SELECT count(*) FROM pushes").fetchall()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+    result = run_etq("push", server.url, *files)
+    assert result.exit_code == 0, result.stderr
+    with team.reading() as connection:
+        [(sent_bytes,)] = connection.execute("SELECT bytes FROM sent").fetchall()
+    whole = sum(Path(each).stat().st_size for each in files)
+    # Only the file that was being sent may have been sent twice.
+    assert whole <= sent_bytes <= whole + max(Path(each).stat().st_size for each in files)
+    assert rows(path, "SELECT count(*) FROM captures") == [(200,)]

@@ -68,7 +68,7 @@ def standing(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Standing]:
             thread.join()
 
 
-NONE_MISSING = (200, {}, b'{"missing": []}')
+NONE_MISSING: tuple[int, dict[str, str], bytes] = (200, {}, b'{"missing": []}')
 
 
 def ask(url: str, **options: Any) -> Missing:
