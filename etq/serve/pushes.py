@@ -43,7 +43,7 @@ from etq.team.queue import ConflictError, PushQueue, TooManyError
 from etq.team.users import Role
 
 # Bytes of a request that isn't a file.
-MOST_SENT: Final = 8 * 2**20
+MOST_SENT: Final = 4 * 2**20
 # Seconds that an answer waits at most: a connection has 300 for it.
 LONGEST_WAIT: Final = 120.0
 # Labels of a capture, characters of a text, and of the parts of a file's name.
@@ -116,6 +116,9 @@ class _Pushes:
                 return Response(status_code=499)  # nobody reads it
             except EtqError as failure:  # of the folder
                 return error(str(failure), 503, retry_after="5")
+            except OSError as failure:
+                what = (failure.strerror or str(failure)).lower()
+                return error(f"the server's folder can't be written: {what}; look at its disk", 507, retry_after="60")
 
         return needs(Role.PUSH, answered)
 

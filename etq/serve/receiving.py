@@ -22,7 +22,7 @@ from etq.team.queue import PushQueue, free_bytes
 GIGABYTE: Final = 10**9
 MEGABYTE: Final = 10**6
 # Bytes that are written at once, and that stay free on the disk.
-AT_ONCE: Final = 2**20
+AT_ONCE: Final = 2**18
 LEFT_FREE: Final = 100 * MEGABYTE
 # Seconds after which there may be room again.
 _SOON: Final = "60"

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from etq.database.connection import absolute
+from etq.errors import EtqError
 from etq.processes import command, environment
 from etq.team.queue import PushQueue
 
@@ -68,17 +69,16 @@ class Storing:
         while True:
             await self._wanted.wait()
             self._wanted.clear()
-            if not await asyncio.to_thread(self._queue.has_waiting):
-                continue
             self._has_stored = False
             try:
+                if not await asyncio.to_thread(self._queue.has_waiting):
+                    continue
                 why = await self._until_it_ends()
-            except OSError as error:  # it can't be started
-                why = ""
-                self.note = f"the process that stores can't be started: {error.strerror}"
-            if why is not None:
-                await asyncio.to_thread(self._queue.note_crash, why)
-                self._tell()
+                if why is not None:
+                    await asyncio.to_thread(self._queue.note_crash, why)
+                    self._tell()
+            except (EtqError, OSError) as error:  # the folder can't be read, or the process not be started
+                self.note = str(error)
             if self._has_stored:
                 pause = PAUSES[0]
             else:

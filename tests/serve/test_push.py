@@ -357,7 +357,7 @@ def test_what_is_not_a_push(server: Server) -> None:
         assert text in answer["error"], answer
     for body in (b"", b"[]", b"{", b'{"pushes": [1]}', b"\xff", b'{"pushes": []}'):
         assert sent(server, "POST", "pushes", body)[0] == 400
-    assert sent(server, "POST", "pushes", b" " * 9_000_000)[0] == 413
+    assert sent(server, "POST", "pushes", b" " * 5_000_000)[0] == 413
     assert sent(server, "GET", "pushes/unknown00")[0] == 404
     assert sent(server, "GET", "pushes/unknown00?wait=long")[0] == 400
 
