@@ -361,6 +361,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "A warehouse": {
         "ingest": "files",
+        "push": "push",
         "link": "files",
         "captures": "labels",
         "label": "labels",
@@ -379,6 +380,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     "Anything else": {
         "serve": "serve",
         "users": "users",
+        "login": "push",
         "open": "opening",
         "show": "show",
         "sql": "sql",

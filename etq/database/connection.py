@@ -59,7 +59,7 @@ NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
-_WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
+WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
 # Of commands that free space. To change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
@@ -299,7 +299,7 @@ def is_lake_path(path: str) -> bool:
     return "://" in path or os.path.isdir(path)
 
 
-def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> str:
+def explained(path: str, error: duckdb.Error, when_full: str = WHEN_FULL) -> str:
     """Return DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {

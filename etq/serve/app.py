@@ -23,6 +23,7 @@ from etq.serve.endpoints import Endpoint, needs, note
 from etq.serve.guard import EDITS, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
+from etq.serve.pushes import pushes
 from etq.serve.refusals import Refusals
 from etq.serve.signing import signing
 from etq.serve.site import Part, Site
@@ -126,7 +127,7 @@ def pages(site: Site) -> Part:
     return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages,)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes)
 
 
 class _Served:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from etq.serve.site import Site
 
-_MISSING = "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'"
+_MISSING = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
 
 
 def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, report: Callable[[str], None]) -> None:
@@ -35,6 +35,7 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     warehouse that can be read.
     """
     try:
+        import python_multipart  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn
     except ImportError:
