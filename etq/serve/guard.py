@@ -82,7 +82,7 @@ class AccessGuard:
                     connection.trust()
             await self._app(scope, receive, sending)
             if user is not None and status == HTTPStatus.FORBIDDEN:
-                await self._note_refusal(scope, user.name)
+                await self._note(_address(scope), user.name, f"{scope['method']} {scope['path'][:200]}")
         except RefusedError as refusal:
             await _answer(refusal, scope, sending)
 
@@ -94,14 +94,15 @@ class AccessGuard:
         if not self._access.is_host(host):
             wanted = ", ".join(dict.fromkeys([self._access.host, "localhost"]))
             raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}")
-        peer = scope["client"][0] if scope.get("client") else ""
-        name = self._named_user(headers, counts, peer)
+        peer = _address(scope)
+        name = await self._named_user(headers, counts, peer)
         scheme, token = _credentials(headers)
+        # Pages of other sites can't have a browser send a token.
         if name is not None or scheme != "bearer":
             self._check_page(scope, headers, host)
         if self._access.is_proxy(peer):
             scope["client"] = (_forwarded(headers, peer, self._access.is_proxy), 0)
-        address = scope["client"][0] if scope.get("client") else ""
+        address = _address(scope)
         if scope["path"] == LOGIN:
             self._count(f"sign-in {client_of(address)}", "too many sign-ins")
         if self._is_shown(scope):
@@ -117,9 +118,7 @@ class AccessGuard:
         """Return the user. Raises `RefusedError`, and `EtqError` if that can't be known."""
         folder = self._access.folder()
         if folder is None:
-            if "authorization" not in headers or not _is_change(scope):
-                return self._access.anyone
-            raise RefusedError(HTTPStatus.FORBIDDEN, "this server has no users; leave out Authorization")
+            return self._access.anyone
         user = await asyncio.to_thread(self._found, folder, headers, token, name)
         if user is None:
             await self._refuse(folder, address, token, name)
@@ -153,11 +152,11 @@ class AccessGuard:
         text = "sign in: pages by the link or a token, programs by Authorization: Bearer TOKEN"
         raise RefusedError(HTTPStatus.UNAUTHORIZED, text, ((b"www-authenticate", b"Bearer"),))
 
-    async def _note_refusal(self, scope: Scope, name: str) -> None:
+    async def _note(self, address: str, name: str, why: str) -> None:
+        """Note a refusal, if that is possible: nobody waits for it to be told."""
         if (folder := self._access.settings.folder) is not None and folder.exists:
-            address = scope["client"][0] if scope.get("client") else ""
-            with suppress(EtqError):  # the answer is sent already
-                await self._refusals.note(folder, name, address, f"{scope['method']} {scope['path'][:200]}")
+            with suppress(EtqError):
+                await self._refusals.note(folder, name, address, why)
 
     def _check_page(self, scope: Scope, headers: Mapping[str, str], host: str) -> None:
         """Raise `RefusedError` for what pages of other sites, and of other ports here, have a browser send.
@@ -175,12 +174,13 @@ class AccessGuard:
             # Another site must not have this one work, even if it can't read the answer.
             raise RefusedError(HTTPStatus.FORBIDDEN, "data are for this server's own pages")
 
-    def _named_user(self, headers: Mapping[str, str], counts: Sequence[bytes], peer: str) -> str | None:
+    async def _named_user(self, headers: Mapping[str, str], counts: Sequence[bytes], peer: str) -> str | None:
         """Return the user whom a proxy names. Raises `RefusedError` if anyone else does."""
         header = self._access.settings.user_header
         if header is None or (name := headers.get(header.lower())) is None:
             return None
         if not self._access.is_proxy(peer):
+            await self._note(peer, "", f"{header} from no proxy")
             raise RefusedError(HTTPStatus.FORBIDDEN, f"{header} comes from {peer}, which is no --proxy; leave it out")
         if counts.count(header.lower().encode()) != 1:
             raise RefusedError(HTTPStatus.BAD_REQUEST, f"{header} comes twice; let the proxy drop what clients send")
@@ -201,6 +201,10 @@ def session_of(headers: Mapping[str, str], access: Access) -> tuple[str, str] | 
     if session is None and access.settings.certificate is None:
         session = cookies.get(access.cookie(is_secure=False))
     return None if not key or not session else (session, key)
+
+
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _is_change(scope: Scope) -> bool:

@@ -355,6 +355,7 @@ def test_only_a_proxy_names_users(lab: Path, folder: TeamFolder) -> None:
     with serving(lab, folder=folder) as server:
         assert as_named("ada").status == 401
     assert ("gone", "refused", {"why": "unknown user, or revoked"}) in noted(folder)
+    assert ("", "refused", {"why": f"{HEADER} from no proxy"}) in noted(folder)
 
 
 def test_a_proxy_tells_addresses(lab: Path, folder: TeamFolder) -> None:
