@@ -18,6 +18,7 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from etq.serve.api import reading
 from etq.serve.endpoints import Endpoint, needs
 from etq.serve.guard import EDITS, Access, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
@@ -121,7 +122,7 @@ def pages(site: Site) -> Part:
     return Part(routes, running)
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages,)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, reading)
 
 
 class _Served:

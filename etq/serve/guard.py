@@ -22,6 +22,8 @@ LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 EDITS: Final = "/data/edit"
 # Paths for programs, which may send, too.
 API: Final = "/api/"
+# What only reads, although it is sent.
+QUERIES: Final = "/api/v1/sql"
 # All interfaces.
 ANY: Final = ("0.0.0.0", "::", "")
 POLICY: Final = (
@@ -122,7 +124,7 @@ class AccessGuard:
             await self._app(scope, receive, sending)
             return
         status, text, headers = refused
-        answer = of_error(text, status) if scope["path"].startswith("/data/") else None
+        answer = of_error(text, status) if scope["path"].startswith(("/data/", API)) else None
         body = text.encode() if answer is None else answer.body
         type = "text/plain; charset=utf-8" if answer is None else answer.type
         plain = [(b"content-type", type.encode()), (b"content-length", str(len(body)).encode()),
@@ -141,7 +143,8 @@ class AccessGuard:
             return HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}", []
         is_edit = scope["method"] == "POST" and scope["path"] == EDITS
         is_sent = scope["method"] not in ("GET", "HEAD") and scope["path"].startswith(API)
-        if (is_edit or is_sent) and self._access.edits:
+        is_query = scope["method"] == "POST" and scope["path"] == QUERIES
+        if ((is_edit or is_sent) and self._access.edits) or is_query:
             # Browsers name the page that sends; those of other sites, and of other ports here, must not.
             origin = headers.get("origin", "" if scope["path"].startswith(API) else None)
             if headers.get("sec-fetch-site", "same-origin") != "same-origin" or not _is_of(origin, host):
@@ -149,7 +152,7 @@ class AccessGuard:
         elif scope["method"] not in ("GET", "HEAD"):
             return HTTPStatus.METHOD_NOT_ALLOWED, "pages are only read", [(b"allow", b"GET, HEAD")]
         # Another site must not have this one work, even if it can't read the answer.
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["path"].startswith("/data/"):
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and scope["path"].startswith(("/data/", API)):
             return HTTPStatus.FORBIDDEN, "data are for this server's own pages", []
         return None if self._access.token is None else self._without_token(scope, headers)
 
