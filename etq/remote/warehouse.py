@@ -6,7 +6,6 @@ import io
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import duckdb
@@ -67,17 +66,6 @@ class RemoteWarehouse(Warehouse):
         """As `rows`: all queries run in the server's sandbox, within its limits."""
         return self.rows(query, **parameters)
 
-    @contextmanager
-    def kept(self, name: str, query: str, /, **parameters: Any) -> Iterator[None]:
-        """As of `Warehouse`: queries that ask for more than these rows have the server find them again."""
-        with self._database.lock:
-            connection = cast("_Connection", self.connection)
-            connection.keep(name, query, parameters, self.relation(query, **parameters).to_arrow_table())
-            try:
-                yield
-            finally:
-                connection.forget(name)
-
 
 class _RemoteDatabase(Database):
     def __init__(self, connection: duckdb.DuckDBPyConnection, url: str) -> None:
@@ -85,7 +73,7 @@ class _RemoteDatabase(Database):
 
     def check_writable(self) -> NoReturn:
         raise WarehouseError(
-            f"{self.path}: a server, which is only read; add captures to it with: etq push {self.path}"
+            f"{self.path}: a server, which is only read; add captures to it with: etq push {self.path} FILE..."
         )
 
 
@@ -170,82 +158,79 @@ def _table(url: str, content: bytes) -> pa.Table:
     return rows
 
 
-@dataclass(frozen=True)
-class _Kept:
-    query: str
-    parameters: Mapping[str, Any]
-    rows: pa.Table
-
-
 class _Connection:
     """DuckDB's connection as far as queries use it: the server answers, and the rows are in memory here.
 
-    Queries that name a registered table run here, with the definitions of this version, and see that alone.
+    What is created or registered is here. Queries that name it run here, too, with the definitions of this version, if
+    they need no other table; if they do, the server computes again what was created.
     """
 
     def __init__(self, server: _Server) -> None:
         self._server = server
-        self._rows = in_memory()
-        self._local: duckdb.DuckDBPyConnection | None = None
+        self._here = defining(in_memory())
         self._registered: set[str] = set()
-        self._kept: dict[str, _Kept] = {}
+        # The queries and parameters of tables that were created.
+        self._created: dict[str, tuple[str, Any]] = {}
 
     def execute(self, query: str, parameters: Any = None) -> duckdb.DuckDBPyConnection:
-        if (here := self._here(query)) is not None:
-            return here.execute(query, parameters)
-        self._rows.register("_answer", self._server.rows(*self._sent(query, parameters)))
-        return self._rows.execute("FROM _answer")
+        if (found := _CREATE.fullmatch(query)) is not None:
+            name, source = found.groups()
+            self._answer(source, parameters)
+            self._created[name] = source, parameters
+            return self._here.execute(f"CREATE TEMP TABLE {name} AS FROM {_ANSWER}")
+        if (found := _DROP.fullmatch(query)) is not None:
+            self._created.pop(found[1], None)
+            return self._here.execute(query)
+        if self._is_here(query):
+            return self._here.execute(query, parameters)
+        self._answer(query, parameters)
+        return self._here.execute(f"FROM {_ANSWER}")
 
     def sql(self, query: str, *, params: Any = None) -> duckdb.DuckDBPyRelation:
-        if (here := self._here(query)) is not None:
-            return here.sql(query, params=params)
-        return self._rows.from_arrow(self._server.rows(*self._sent(query, params)))
+        if self._is_here(query):
+            return self._here.sql(query, params=params)
+        return self._here.from_arrow(self._server.rows(*self._sent(query, params)))
 
     def register(self, name: str, rows: Any) -> None:
-        if self._local is None:
-            self._local = defining(in_memory())
-        self._local.register(name, rows)
+        self._here.register(name, rows)
         self._registered.add(name)
 
     def unregister(self, name: str) -> None:
-        if self._local is not None:
-            self._local.unregister(name)
+        self._here.unregister(name)
         self._registered.discard(name)
-
-    def keep(self, name: str, query: str, parameters: Mapping[str, Any], rows: pa.Table) -> None:
-        self._kept[name] = _Kept(query, parameters, rows)
-        self._rows.register(name, rows)
-
-    def forget(self, name: str) -> None:
-        del self._kept[name]
-        self._rows.unregister(name)
 
     def close(self) -> None:
         self._server.close()
-        self._rows.close()
-        if self._local is not None:
-            self._local.close()
+        self._here.close()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._rows, name)
+        return getattr(self._here, name)
 
-    def _here(self, query: str) -> duckdb.DuckDBPyConnection | None:
-        """The connection on which a query runs if it isn't for the server."""
-        words = set(_WORD.findall(query))
-        if self._registered & words:
-            return self._local
-        is_of_kept = bool(self._kept.keys() & words) and not catalog.mentioned_in(query)
-        return self._rows if is_of_kept or _SETTING.match(query) else None
+    def _answer(self, query: str, parameters: Any) -> None:
+        self._here.register(_ANSWER, self._server.rows(*self._sent(query, parameters)))
+
+    def _is_here(self, query: str) -> bool:
+        if _SETTING.match(query):
+            return True
+        words = {*_WORD.findall(query)}
+        if query.lstrip().startswith("UPDATE ") and words & self._created.keys():
+            return True
+        return bool(words & (self._registered | self._created.keys())) and not any(
+            each.kind == "table" for each in catalog.needed_for(catalog.named_in(query))
+        )
 
     def _sent(self, query: str, parameters: Any) -> tuple[str, Any]:
-        """A query and its parameters in which the names of kept rows are their queries."""
-        for name, kept in self._kept.items():
-            if re.search(rf"\b{name}\b", query):
-                query = re.sub(rf"\b{name}\b", f"({kept.query})", query)
-                parameters = {**kept.parameters, **(parameters or {})}
+        """A query and its parameters in which the names of created tables are their queries."""
+        for name in self._created.keys() & {*_WORD.findall(query)}:
+            source, given = self._created[name]
+            query = re.sub(rf"\b(temp\.)?{name}\b", f"({source})".replace("\\", r"\\"), query)
+            parameters = {**(given or {}), **(parameters or {})} or None
         return query, parameters
 
 
+_ANSWER: Final = "_server_answer"
 _WORD: Final = re.compile(r"\w+")
+_CREATE: Final = re.compile(r"CREATE TEMP TABLE (\w+) AS (.+)", re.DOTALL)
+_DROP: Final = re.compile(r"DROP TABLE IF EXISTS (?:temp\.)?(\w+)")
 # Of how rows are converted.
 _SETTING: Final = re.compile(r"(SET|RESET) arrow_lossless_conversion\b")

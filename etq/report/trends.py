@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.analysis.series import left_out, order_of
@@ -81,7 +82,7 @@ OPS: Final = """
     ),
     changes AS MATERIALIZED (
         SELECT DISTINCT concat_ws(chr(31), r.series, r.op, r.module_path, '@' || r.instruction_id) AS name
-        FROM _found_changes AS r
+        FROM temp._found_changes AS r
         WHERE r.what = 'op'
     ),
     known AS (
@@ -112,10 +113,8 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
     Raises `QueryError` for an unknown capture, label or unit.
     """
     trends = _Trends(warehouse, selector, options)
-    # Finding them takes longest.
-    found = f"FROM {trends.call('regressions')}"
-    with warehouse.kept("_found_changes", found, **trends.arguments("regressions")):
-        changes = ask(warehouse, "FROM _found_changes LIMIT $most", most=MOST_CHANGES)
+    with _found_changes(trends):
+        changes = ask(warehouse, "FROM temp._found_changes LIMIT $most", most=MOST_CHANGES)
         series = trends.table(SERIES, "trend")
         points, ops = _ops(trends)
         sections = [
@@ -124,6 +123,18 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
             _regressions(trends, changes, points),
         ]
     return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
+
+
+@contextmanager
+def _found_changes(trends: _Trends) -> Iterator[None]:
+    """Provide the changes as a temporary table: finding them takes longest. Other threads wait until the block ends."""
+    with trends.warehouse.locked() as connection:
+        try:
+            query = f"CREATE TEMP TABLE _found_changes AS FROM {trends.call('regressions')}"
+            trends.warehouse.rows(query, **trends.arguments("regressions"))
+            yield
+        finally:
+            connection.execute("DROP TABLE IF EXISTS temp._found_changes")
 
 
 class _Trends:

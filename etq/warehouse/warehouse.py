@@ -276,19 +276,6 @@ class Warehouse(Views):
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
-    @contextmanager
-    def kept(self, name: str, query: str, /, **parameters: Any) -> Iterator[None]:
-        """Provide the rows of a query as a table, for queries of this warehouse, until the `with` block ends.
-
-        Other threads wait. Raises `QueryError` as `rows` does.
-        """
-        with self._database.lock:
-            try:
-                self.rows(f"CREATE TEMP TABLE {name} AS {query}", **parameters)
-                yield
-            finally:
-                self.connection.execute(f"DROP TABLE IF EXISTS temp.{name}")
-
     def _connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
         """The connection, with the functions that a query needs."""
         register_for(self.connection, query)
