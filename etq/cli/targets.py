@@ -111,8 +111,18 @@ def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
 
     if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
+    if not read_only:
+        check_is_here(db)
     with open(db, read_only=read_only) as warehouse:
         yield warehouse
+
+
+def check_is_here(db: str) -> None:
+    """Raise `EtqError` for the address of a server, for a command that needs the warehouse itself."""
+    from etq.remote.servers import is_url
+
+    if is_url(db):
+        raise EtqError(f"{db}: a server; this needs its warehouse: do it on the server's machine, with --db FILE")
 
 
 def is_there(db: str) -> bool:
