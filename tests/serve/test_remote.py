@@ -24,8 +24,8 @@ READ = {
     "chains": ["trace"],
     "clocks": ["job=one"],
     "collectives": ["rank0"],
-    "compare": ["build=1", "build=4", "--device-mismatch"],
-    "copies": ["trace"],
+    "compare": ["build=1", "build=4", "--min-effect", "1%"],
+    "copies": ["rank0"],
     "counters": ["trace"],
     "coverage": ["run"],
     "critical-path": ["trace"],
@@ -35,14 +35,14 @@ READ = {
     "events": ["run", "--format", "json"],
     "export": ["run", "--to", "chrome", "-o", "{file}", "--force"],
     "flame": ["run"],
-    "flops": ["trace"],
-    "gap": ["values", "values"],
+    "flops": ["run"],
+    "gap": ["values", "progout"],
     "gaps": ["trace"],
     "gate": ["build=1", "build=4"],
     "graph": ["run", "--format", "json"],
     "graphs": ["run", "run"],
     "idle": ["trace"],
-    "kernels": ["trace"],
+    "kernels": ["rank0"],
     "launches": ["trace"],
     "leaks": ["trace"],
     "load": ["run"],
@@ -55,7 +55,7 @@ READ = {
     "passes": ["trace"],
     "peak": ["trace"],
     "percentiles": ["run"],
-    "program": ["run"],
+    "program": ["mlp"],
     "queues": ["trace"],
     "regressions": [],
     "replay": ["trace", "--op", "aten::addmm"],
@@ -71,7 +71,7 @@ READ = {
     "summary": ["run"],
     "tax": ["run"],
     "tensor-cores": ["trace"],
-    "trend": ["--what", "op", "--op", "native_call_addmm.out"],
+    "trend": ["--op", "native_call_addmm.out"],
     "values": ["values"],
 }
 # Those that need the warehouse itself, and what is said of a server.
@@ -97,7 +97,7 @@ REFUSED = {
 # More of what commands ask in other ways.
 MORE = [
     ["captures", "--format", "csv"],
-    ["compare", "build=1", "build=4", "--by", "module"],
+    ["compare", "build=1", "build=4", "--format", "json"],
     ["compare", "trace", "slower"],
     ["export", "run", "--to", "speedscope", "-o", "{file}", "--force"],
     ["export", "trace", "--to", "chrome", "-o", "{file}", "--force"],
@@ -112,15 +112,14 @@ MORE = [
     ["prune", "--keep-last", "1", "--dry-run"],
     ["report", "build=1", "build=4", "-o", "{file}", "--force"],
     ["report", "trace", "-o", "{file}", "--force"],
-    ["report", "--trends", "-o", "{file}", "--force"],
     ["regressions", "device=pixel8", "--over", "build"],
     ["show", "capture_summary"],
-    ["show", "op-totals", "run"],
+    ["show", "op_totals", "run"],
     ["sql", "FROM op_totals('run'); FROM findings"],
     ["sql", "FROM nowhere"],
     ["sql", "--safe", "SELECT count(*) FROM events"],
     ["summary", "trace"],
-    ["summary"],
+    ["sql", "SELECT what, change_percent, note FROM compare_captures('trace', 'slower')", "--format", "csv"],
 ]
 
 
@@ -136,14 +135,19 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
         mlp = CAPTURES / "mlp"
         record, program = mlp / "mlp.etrecord", mlp / "mlp.pte"
         warehouse.ingest(mlp / "mlp_100runs.etdp", name="run", etrecord=record, pte=program)
-        warehouse.ingest(mlp / "mlp_debug.etdp", name="values", debug_buffer=mlp / "mlp_debug.bin", keep_values=True)
+        for name, file in (("values", "mlp_debug"), ("progout", "mlp_debug5")):
+            path_of = mlp / file
+            given = {"debug_buffer": path_of.with_suffix(".bin"), "keep_values": True}
+            warehouse.ingest(path_of.with_suffix(".etdp"), name=name, etrecord=record, **given)
         xnn = CAPTURES / "mlp_xnn"
-        warehouse.ingest(xnn / "mlp_xnn_100runs.etdp", name="xnn", etrecord=next(iter(xnn.glob("*.etrecord"))))
+        record, program = xnn / "mlp_xnn.etrecord", xnn / "mlp_xnn.pte"
+        warehouse.ingest(xnn / "mlp_xnn_100runs.etdp", name="xnn", etrecord=record, pte=program)
         traces = CAPTURES / "torch_diff"
         warehouse.ingest(traces / "base.pt.trace.json.gz", name="trace")
         warehouse.ingest(traces / "slower.pt.trace.json.gz", name="slower")
-        for rank, file in enumerate(sorted((CAPTURES / "torch_gloo").glob("**/*.json.gz"))[:2]):
+        for rank, file in enumerate(sorted((CAPTURES / "torch_gpu").glob("*.json.gz"))):
             warehouse.ingest(file, name=f"rank{rank}", labels={"job": "one"})
+        warehouse.phase("run", "decode", runs="1-50")
         warehouse.metric("run", "temperature", 41, "C")
         warehouse.watch("kernels", "device=pixel8")
     return path
