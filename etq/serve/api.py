@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from functools import cache
+from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -30,6 +30,8 @@ from etq.version import SCHEMA_VERSION, VERSION
 # Bytes of a query with its parameters.
 MOST_SENT: Final = 4 * 2**20
 RETRY_SECONDS: Final = "2"
+# Formats of answers to anyone.
+FORMATS: Final = tuple(format for format in TYPES if format != "exact")
 CAPTURES: Final = "FROM capture_summary"
 SELECTED: Final = f"{CAPTURES} AS s WHERE s.name IN (SELECT m.name FROM _matching_captures($selector) AS m)"
 
@@ -57,6 +59,7 @@ class _Api:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._state = WarehouseState(site.path)
+        self._document: bytes | None = None
 
     async def about(self, _: Request) -> Response:
         """What is served, by which version of etq."""
@@ -70,7 +73,14 @@ class _Api:
         )
 
     async def openapi(self, _: Request) -> Response:
-        return Response(_document(), media_type=JSON, headers={"cache-control": "private, no-cache"})
+        """The description of all this; without types of columns while the warehouse can't be asked for them."""
+        if self._document is None:
+            with suppress(BusyError):
+                answer = await self._site.pool.ask("types", {}, await self._current())
+                if answer.status == 200:
+                    self._document = msgspec.json.encode(document(FORMATS, msgspec.json.decode(answer.body)))
+        body = self._document or msgspec.json.encode(document(FORMATS, {}))
+        return Response(body, media_type=JSON, headers={"cache-control": "private, no-cache"})
 
     async def captures(self, request: Request) -> Response:
         given = dict(request.query_params)
@@ -155,8 +165,3 @@ async def _disconnected(request: Request) -> None:
 
 def _json(data: Any) -> Response:
     return Response(msgspec.json.encode(data), media_type=JSON, headers={"cache-control": "no-store"})
-
-
-@cache
-def _document() -> bytes:
-    return msgspec.json.encode(document(tuple(format for format in TYPES if format != "exact")))

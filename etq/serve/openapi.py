@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, Final
 
 from etq import catalog
@@ -45,8 +47,12 @@ _ERRORS: Final = {
 _LONGEST_SUMMARY: Final = 120
 
 
-def document(formats: tuple[str, ...]) -> dict[str, Any]:
-    """Return the description; `formats` are those of rows."""
+def document(formats: tuple[str, ...], types: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """Return the description.
+
+    formats  of rows
+    types    DuckDB's types of the columns of views, by the view's name
+    """
     return {
         "openapi": "3.1.0",
         "info": {
@@ -59,7 +65,10 @@ def document(formats: tuple[str, ...]) -> dict[str, Any]:
             "/api/v1/": {"get": _get("about", "What is served, by which version of etq.", [], _answer(_ABOUT))},
             "/api/v1/captures": {"get": _captures(formats)},
             "/api/v1/sql": {"post": _sql(formats)},
-            **{f"/api/v1/views/{view.name}": {"get": _view(view, formats)} for view in views()},
+            **{
+                f"/api/v1/views/{view.name}": {"get": _view(view, formats, types.get(view.name, ()))}
+                for view in views()
+            },
         },
         "components": {
             "schemas": {"Error": _ERROR, "Rows": _ROWS},
@@ -136,8 +145,11 @@ def _sql(formats: tuple[str, ...]) -> dict[str, Any]:
     return {**_get("sql", text, [], _rows(formats)), "requestBody": body}
 
 
-def _view(view: catalog.SqlObject, formats: tuple[str, ...]) -> dict[str, Any]:
-    columns = "\n".join(f"- `{column.name}`: {column.text}" for column in view.columns)
+def _view(view: catalog.SqlObject, formats: tuple[str, ...], types: Sequence[str]) -> dict[str, Any]:
+    columns = "\n".join(
+        f"- `{column.name}`{f' ({type})' if type else ''}: {column.text}"
+        for column, type in zip_longest(view.columns, types[: len(view.columns)])
+    )
     parameters = [_parameter(each) for each in view.parameters]
     text = f"{view.text}\n\nColumns:\n\n{columns}"
     made = _get(view.name, text, [*parameters, _format(formats)], _rows(formats))

@@ -7,6 +7,8 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from etq import catalog
 from etq.analysis.series import check_keys, order_of
 from etq.analysis.watched import ITEMS, MOST_SERIES, Watched
@@ -18,7 +20,8 @@ from etq.report.columns import ask as columns_of
 from etq.sandbox.formats import TYPES, written
 from etq.sandbox.results import parameters_of
 from etq.sandbox.statements import check_is_select
-from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_data
+from etq.serve.openapi import views
+from etq.serve.payloads import JSON, MOST_OF_ANSWER, Payload, of_data
 from etq.serve.results import check_format, result_of
 from etq.warehouse.warehouse import Warehouse
 
@@ -197,6 +200,16 @@ def _edit(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data({"number": warehouse.watch(overview, selector, what=what, **given)})
 
 
+def _types(warehouse: Warehouse, _: Arguments) -> Payload:
+    """The types of the columns of each view."""
+    found = {}
+    for view in views():
+        given = ", ".join("NULL" for parameter in view.parameters if parameter.default is None)
+        relation = warehouse.relation(f"FROM {view.name}{'' if view.kind == 'view' else f'({given})'}")
+        found[view.name] = [str(each) for each in relation.types]
+    return Payload(200, JSON, msgspec.json.encode(found))
+
+
 def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
     """The rows of a SELECT about a lake, which only reads the lake's files, without leave to write any."""
     import duckdb
@@ -206,9 +219,12 @@ def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
         with warehouse.locked() as connection:
             check_is_select(query)
             register_for(connection, query)
-            connection.execute("SET temp_directory = ''")
+            connection.execute("SET max_temp_directory_size = '0KiB'")
             connection.execute(f"SET arrow_lossless_conversion = {format == 'exact'}")
-            parts = written(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
+            try:
+                parts = written(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
+            finally:
+                connection.execute("RESET arrow_lossless_conversion")
     except duckdb.Error as error:
         raise QueryError(message_of(error)) from error
     return Payload(200, TYPES[format], b"".join(parts))
@@ -268,4 +284,5 @@ QUESTIONS: Final[dict[str, Question]] = {
     "schema": Question(_schema, needs_warehouse=False),
     "sql": Question(_sql, needs_warehouse=False),
     "query": Question(_query),
+    "types": Question(_types),
 }
