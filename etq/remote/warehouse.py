@@ -17,6 +17,7 @@ from etq.database.database import Database
 from etq.database.defining import defining
 from etq.database.locking import seconds_to_wait
 from etq.errors import EtqError, WarehouseError
+from etq.remote import asked
 from etq.remote.client import Client, Reply, ServerError
 from etq.sandbox.results import plain
 from etq.version import SCHEMA_VERSION, VERSION
@@ -48,6 +49,7 @@ def open_remote(url: str, *, wait: float | None = None, token: str | None = None
 
     Raises `WarehouseError` for what isn't a server of etq, and one that refuses.
     """
+    asked.set(url)
     server = _Server(url, token, seconds_to_wait() if wait is None else wait)
     return RemoteWarehouse(_RemoteDatabase(cast("duckdb.DuckDBPyConnection", _Connection(server)), url))
 

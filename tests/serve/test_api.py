@@ -61,9 +61,9 @@ def rows(reply: Reply) -> list[tuple[Any, ...]]:
 
 CALLS: list[tuple[str, dict[str, str], str]] = [
     ("op_totals", {"capture": "run"}, "FROM op_totals('run')"),
-    ("op_totals", {"capture": "run", "unit": "ms", "by": "kind"}, "FROM op_totals('run', unit := 'ms', \"by\" := 'kind')"),
+    ("op_totals", {"capture": "run", "unit": "ms", "by": "label"}, "FROM op_totals('run', unit := 'ms', \"by\" := 'label')"),
     ("capture_summary", {}, "FROM capture_summary"),
-    ("findings", {}, "FROM findings"),
+    ("known_metrics", {}, "FROM known_metrics"),
     ("roofline", {"capture": "run", "peak_flops": "2e10"}, "FROM roofline('run', peak_flops := 2e10)"),
     ("key_averages", {"capture": "trace"}, "FROM key_averages('trace')"),
     ("compare_ops", {"base": "run", "new": "one", "allow_mismatch": "true"}, "FROM compare_ops('run', 'one', allow_mismatch := true)"),
@@ -211,10 +211,10 @@ def test_what_is_served(server: Server, lab: Path) -> None:
 
 
 def test_a_program_needn_t_be_sent_what_it_has(server: Server, lab: Path) -> None:
-    reply = server.get("/api/v1/views/findings")
+    reply = server.get("/api/v1/views/known_metrics")
     tag = reply.headers["etag"]
-    assert server.get("/api/v1/views/findings", if_none_match=tag).status == 304
-    assert server.get("/api/v1/views/findings", {"format": "csv"}, if_none_match=tag).status == 200
+    assert server.get("/api/v1/views/known_metrics", if_none_match=tag).status == 304
+    assert server.get("/api/v1/views/known_metrics", {"format": "csv"}, if_none_match=tag).status == 200
 
 
 def test_other_sites_have_no_work_done(server: Server) -> None:
@@ -247,7 +247,7 @@ def test_the_description_is_of_all_views(server: Server) -> None:
     assert len(operations) == len({*operations})
     for schema in found["components"]["schemas"].values():
         validator.check_schema(schema)
-    jsonschema.validate(server.get("/api/v1/views/findings").data, found["components"]["schemas"]["Rows"])
+    jsonschema.validate(server.get("/api/v1/views/known_metrics").data, found["components"]["schemas"]["Rows"])
     jsonschema.validate(server.get("/api/v1/views/x").data, found["components"]["schemas"]["Error"])
 
 

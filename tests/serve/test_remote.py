@@ -137,7 +137,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
         warehouse.ingest(mlp / "mlp_100runs.etdp", name="run", etrecord=record, pte=program)
         for name, file in (("values", "mlp_debug"), ("progout", "mlp_debug5")):
             path_of = mlp / file
-            given = {"debug_buffer": path_of.with_suffix(".bin"), "keep_values": True}
+            given: dict[str, Any] = {"debug_buffer": path_of.with_suffix(".bin"), "keep_values": True}
             warehouse.ingest(path_of.with_suffix(".etdp"), name=name, etrecord=record, **given)
         xnn = CAPTURES / "mlp_xnn"
         record, program = xnn / "mlp_xnn.etrecord", xnn / "mlp_xnn.pte"
