@@ -121,7 +121,7 @@ def show_failure(error: BaseException, message: str) -> None:
         click.echo(shortened(printable_lines(error.place)), err=True)
 
 
-def expected_message(error: BaseException) -> str | None:
+def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a kind of error a line
     """Return the message of an expected failure in one line, None for other errors."""
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit

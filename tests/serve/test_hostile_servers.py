@@ -213,8 +213,8 @@ def test_the_token_is_sent_to_the_server_alone(monkeypatch: pytest.MonkeyPatch) 
         reached.append(first)
         connection.sendall(reply(GOOD, ARROW))
 
-    with answering(elsewhere) as other, answering(script) as url, etq.open(url) as warehouse:
-        with pytest.raises(etq.WarehouseError, match="leads to"):
-            warehouse.rows("SELECT 1")
+    leads = pytest.raises(etq.WarehouseError, match="leads to")
+    with answering(elsewhere) as other, answering(script) as url, etq.open(url) as warehouse, leads:
+        warehouse.rows("SELECT 1")
     assert "authorization: bearer secret\r\n" in headers[0]
     assert reached == []

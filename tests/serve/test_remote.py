@@ -135,8 +135,8 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
         mlp = CAPTURES / "mlp"
         record, program = mlp / "mlp.etrecord", mlp / "mlp.pte"
         warehouse.ingest(mlp / "mlp_100runs.etdp", name="run", etrecord=record, pte=program)
-        for name, file in (("values", "mlp_debug"), ("progout", "mlp_debug5")):
-            path_of = mlp / file
+        for name, stem in (("values", "mlp_debug"), ("progout", "mlp_debug5")):
+            path_of = mlp / stem
             given: dict[str, Any] = {"debug_buffer": path_of.with_suffix(".bin"), "keep_values": True}
             warehouse.ingest(path_of.with_suffix(".etdp"), name=name, etrecord=record, **given)
         xnn = CAPTURES / "mlp_xnn"
