@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Any, Final, NoReturn
 
@@ -78,7 +79,9 @@ class _Group(click.Group):
                 message = f"No such command {error.command_name!r}; {name} is a view: etq show {name}"
                 raise click.UsageError(message, context) from None
             # click lists only commands that it knows, so names of modules not yet imported are added.
-            possible = [*(name for name in _COMMANDS if name not in DELETING), *ALIASES]
+            known = [*_COMMANDS, *ALIASES]
+            is_deleting = any(name in DELETING for name in get_close_matches(error.command_name, known, 1))
+            possible = [] if is_deleting else [name for name in known if name not in DELETING]
             raise click.exceptions.NoSuchCommand(error.command_name, possibilities=possible, ctx=context) from None
 
     def invoke(self, context: click.Context) -> Any:

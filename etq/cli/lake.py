@@ -49,7 +49,10 @@ def export(folder: str, db: str, replace: bool) -> None:
 
 
 @lake.command(
-    params=[click.Argument(["folder"], metavar="DIR"), *(each for each in ingest.params if each.name != "db")]
+    params=[
+        click.Argument(["folder"], metavar="DIR"),
+        *(each for each in ingest.params if each.name not in ("db", "to")),
+    ]
 )
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.

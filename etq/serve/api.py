@@ -16,7 +16,7 @@ from starlette.routing import Route
 from etq import catalog
 from etq.errors import EtqError
 from etq.sandbox.formats import TYPES, check_format
-from etq.serve.endpoints import error, needs
+from etq.serve.endpoints import error, needs, note
 from etq.serve.openapi import document
 from etq.serve.pages import digest
 from etq.serve.parameters import call_of
@@ -114,6 +114,7 @@ class _Api:
             asked = msgspec.json.decode(body, type=_Asked)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return error('not a query; send {"query": "SELECT ...", "parameters": {...}, "format": "json"}', 400)
+        await note(self._site, request, "sql", {"query": asked.query})
         return await self._answer(request, asked.query, asked.parameters, asked.format, is_kept=False)
 
     async def _answer(

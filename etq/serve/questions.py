@@ -12,7 +12,9 @@ import msgspec
 from etq import catalog
 from etq.analysis.series import check_keys, order_of
 from etq.analysis.watched import ITEMS, MOST_SERIES, Watched
+from etq.database.connection import is_lake_path
 from etq.database.functions import register_for
+from etq.database.rollups import PRUNED
 from etq.errors import EtqError, QueryError, message_of
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
@@ -257,6 +259,20 @@ def _schema(_: str, __: Arguments) -> Payload:
     )
 
 
+def _stored(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    """Those of files that the warehouse has, by SHA-256: captures with their events, and, of a file, what is linked."""
+    links = "UNION ALL FROM records SELECT sha256 UNION ALL FROM programs SELECT sha256"
+    of_file = "" if is_lake_path(warehouse.path or "") else links
+    query = f"""
+        SELECT DISTINCT h.sha256 FROM (SELECT unnest($hashes::VARCHAR[]) AS sha256) AS h JOIN (
+            SELECT c.sha256 FROM captures AS c
+            WHERE c.capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
+            {of_file}
+        ) USING (sha256)
+    """
+    return of_data([sha256 for (sha256,) in warehouse.rows(query, hashes=arguments["hashes"])[1]])
+
+
 def _sql(path: str, arguments: Arguments) -> Payload:
     from etq.sandbox.client import ask
 
@@ -282,6 +298,7 @@ QUESTIONS: Final[dict[str, Question]] = {
     "watched": Question(_watched),
     "edit": Question(_edit, writes=True),
     "schema": Question(_schema, needs_warehouse=False),
+    "stored": Question(_stored),
     "sql": Question(_sql, needs_warehouse=False),
     "query": Question(_query),
     "types": Question(_types),

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -34,6 +34,7 @@ class Reply:
 class Server:
     port: int
     path: Path | str
+    token: str | None = field(default=None, repr=False)
 
     @property
     def url(self) -> str:
@@ -74,11 +75,14 @@ class Server:
 
 
 @contextmanager
-def serving(path: Path | str, token: str | None = None, **settings: Any) -> Iterator[Server]:
-    """A server of a warehouse, or of the address of a lake, with `Settings`, until the block ends."""
+def serving(path: Path | str, *, has_link: bool = False, **settings: Any) -> Iterator[Server]:
+    """A server of a warehouse, or of the address of a lake, with `Settings`, until the block ends.
+
+    has_link   whether only those may ask who have the link's token, as on another host than the loopback
+    """
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
-    from etq.serve.guard import Access
+    from etq.serve.access import Access
     from etq.serve.pool import QuestionPool
     from etq.serve.running import config_of
     from etq.serve.settings import Settings
@@ -87,7 +91,10 @@ def serving(path: Path | str, token: str | None = None, **settings: Any) -> Iter
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         site = Site(str(path), QuestionPool(str(path)), Settings(**settings))
-        server = uvicorn.Server(config_of(site, Access("127.0.0.1", port, token, edits=site.settings.edits)))
+        access = Access("127.0.0.1", port, site.settings)
+        if has_link:
+            access.add_link()
+        server = uvicorn.Server(config_of(site, access))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
         end = time.monotonic() + 30
@@ -95,7 +102,7 @@ def serving(path: Path | str, token: str | None = None, **settings: Any) -> Iter
             time.sleep(0.01)
         assert server.started
         try:
-            yield Server(port, path)
+            yield Server(port, path, access.token)
         finally:
             server.should_exit = True
             thread.join(20)
