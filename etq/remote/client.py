@@ -189,8 +189,7 @@ class Client:
         return reply
 
     def _read(self, connection: http.client.HTTPConnection) -> Reply:
-        with _ended(connection.sock):
-            response = connection.getresponse()
+        with _ended(connection.sock), connection.getresponse() as response:
             headers = {name.lower(): value for name, value in response.getheaders()}
             received = bytearray()
             while part := response.read(AT_ONCE):
