@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from etq.serve.access import Access
+from etq.serve.api import reading
 from etq.serve.endpoints import Endpoint, needs, note
 from etq.serve.guard import EDITS, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
@@ -127,7 +128,7 @@ def pages(site: Site) -> Part:
     return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes, reading)
 
 
 class _Served:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 EDITS: Final = "/data/edit"
 # Paths for programs.
 API: Final = "/api/"
+# What only reads, although it is sent.
+QUERIES: Final = "/api/v1/sql"
 # Where pages sign in.
 LOGIN: Final = "/login"
 # The header with the half of a session that is no cookie.

@@ -7,16 +7,23 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from etq import catalog
 from etq.analysis.series import check_keys, order_of
 from etq.analysis.watched import ITEMS, MOST_SERIES, Watched
 from etq.database.connection import is_lake_path
+from etq.database.functions import register_for
 from etq.database.rollups import PRUNED
-from etq.errors import EtqError, QueryError, WarehouseError
+from etq.errors import EtqError, QueryError, message_of
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.serve.payloads import Payload, of_data
+from etq.sandbox.formats import TYPES, written
+from etq.sandbox.results import parameters_of
+from etq.sandbox.statements import check_is_select
+from etq.serve.openapi import views
+from etq.serve.payloads import JSON, MOST_OF_ANSWER, Payload, of_data
 from etq.serve.results import check_format, result_of
 from etq.warehouse.warehouse import Warehouse
 
@@ -30,14 +37,6 @@ class Question:
     of: Callable[[Any, Arguments], Payload]
     needs_warehouse: bool = True
     writes: bool = False
-
-
-def status_of(error: EtqError) -> int:
-    """Return the HTTP status of an error."""
-    if isinstance(error, WarehouseError):
-        return 503
-    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
-    return 404 if is_unknown else 400
 
 
 # The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
@@ -203,6 +202,36 @@ def _edit(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data({"number": warehouse.watch(overview, selector, what=what, **given)})
 
 
+def _types(warehouse: Warehouse, _: Arguments) -> Payload:
+    """The types of the columns of each view."""
+    found = {}
+    for view in views():
+        given = ", ".join("NULL" for parameter in view.parameters if parameter.default is None)
+        relation = warehouse.relation(f"FROM {view.name}{'' if view.kind == 'view' else f'({given})'}")
+        found[view.name] = [str(each) for each in relation.types]
+    return Payload(200, JSON, msgspec.json.encode(found))
+
+
+def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
+    """The rows of a SELECT about a lake, which only reads the lake's files, without leave to write any."""
+    import duckdb
+
+    format, query = arguments["format"], arguments["query"]
+    try:
+        with warehouse.locked() as connection:
+            check_is_select(query)
+            register_for(connection, query)
+            connection.execute("SET max_temp_directory_size = '0KiB'")
+            connection.execute(f"SET arrow_lossless_conversion = {format == 'exact'}")
+            try:
+                parts = written(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
+            finally:
+                connection.execute("RESET arrow_lossless_conversion")
+    except duckdb.Error as error:
+        raise QueryError(message_of(error)) from error
+    return Payload(200, TYPES[format], b"".join(parts))
+
+
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for name in names:
@@ -271,4 +300,6 @@ QUESTIONS: Final[dict[str, Question]] = {
     "schema": Question(_schema, needs_warehouse=False),
     "stored": Question(_stored),
     "sql": Question(_sql, needs_warehouse=False),
+    "query": Question(_query),
+    "types": Question(_types),
 }

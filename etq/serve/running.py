@@ -43,6 +43,8 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     from etq.serve.site import Site
 
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        raise EtqError(f"{path}: a server, which has pages: open it in a browser")
     if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import duckdb
 
@@ -60,6 +60,9 @@ def open(
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
 
+    An address such as http://lab:8650 is that of a server (`etq serve`), whose warehouse is only read: the server
+    answers queries, and the token of a user is that in $ETQ_TOKEN.
+
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
                      other process can have it open. A lake is always read-only, and stays as it is when it is opened
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
@@ -82,6 +85,12 @@ def open(
     if path in ("", ":memory:"):
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        if external_access or version is not None or storage_options is not None:
+            raise WarehouseError(f"{path}: a server, whose queries read its warehouse as it is now and no other files")
+        from etq.remote.warehouse import open_remote
+
+        return open_remote(path, wait=wait)
     if is_lake_path(path):
         return _open_lake(path, version, storage_options, external_access=external_access)
     if version is not None or storage_options is not None:
@@ -176,6 +185,9 @@ class Warehouse(Views):
     `.fetchall()`, `.df()`, `.to_arrow_table()`. `dir(warehouse.views)` lists them, and `help(warehouse.op_totals)` is
     the documentation of one.
     """
+
+    # Whether queries are answered by a server.
+    is_remote: ClassVar[bool] = False
 
     def __init__(self, database: Database) -> None:
         self._database = database
