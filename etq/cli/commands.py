@@ -361,6 +361,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     },
     "A warehouse": {
         "ingest": "files",
+        "push": "push",
         "link": "files",
         "captures": "labels",
         "label": "labels",
@@ -379,6 +380,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
     "Anything else": {
         "serve": "serve",
         "users": "users",
+        "login": "push",
         "open": "opening",
         "show": "show",
         "sql": "sql",
@@ -403,7 +405,7 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "decode_trend": ("position", "execute", "slope", "tau"),
     "delegate_totals": ("instruction_id", "per_execute", "share_percent", "ops", "copies", "layout", "unaccounted"),
     "framework_tax": ("run_index", "execute", "tax", "tax_percent", "note"),
-    "inspector_events": ("event_name", "instruction_id", "p50", "p90", "occurrence", "p10", "avg"),
+    "inspector_events": ("event_name", "instruction_id", "p50", "p90", "avg"),
     "kernel_sequences": ("op", "sequence", "calls", "device_time", "host_time", "length"),
     "kernel_launches": ("call", "event", "delay", "start"),
     "launch_totals": ("call", "calls", "mean_call", "mean_delay", "p50_delay", "max_delay"),
@@ -413,7 +415,7 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
         *("device", "stream", "launches", "mean_length", "max_length", "empty_percent", "unit", "empty_time"),
     ),
     "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
-    "regressions": ("series", "item", "change_percent", "first_bad", "last_good", "verdict", "unit", "cost"),
+    "regressions": ("series", "item", "change_percent", "first_bad", "unit", "cost", "last_good", "verdict"),
     "op_efficiency": ("op", "family", "inputs", "per_step", "roof_percent", "bound", "share_percent", "tb_s"),
     "roofline": ("op", "instruction", "per_execute", "bound", "roof_percent", "gflop_s", "gb_s", "intensity"),
     "slow_runs": ("op", "instruction_id", "typical", "slow", "excess", "excess_percent"),

@@ -64,20 +64,52 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def receiving_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the limits of what is pushed."""
+    for option in (
+        click.option(
+            "--max-waiting-gigabytes",
+            "waiting_gigabytes",
+            type=click.FloatRange(0),
+            default=50,
+            help="Limit of all files that wait to be stored.  [default: 50]",
+        ),
+        click.option(
+            "--max-day-gigabytes",
+            "day_gigabytes",
+            type=click.FloatRange(0),
+            default=20,
+            help="Limit of what a user pushes on a day.  [default: 20]",
+        ),
+        click.option(
+            "--max-file-megabytes",
+            "file_megabytes",
+            type=click.IntRange(1),
+            default=2048,
+            help="Limit of a file that is pushed.  [default: 2048]",
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 @main.command()
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
-@click.option("--edit", "edits", is_flag=True, help="Without users: let pages change what overviews watch.")
+@click.option(
+    "--edit", "edits", is_flag=True, help="Without users: let pages change what overviews watch, and programs push."
+)
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
 @access_options
+@receiving_options
 @keeping_options
 @warehouse_option
 def serve(host: str, port: int, opens: bool, db: str, team: str | None, **given: Any) -> None:
     """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends, overviews and SQL.
 
-    Pages only read, but for overviews with --edit; other processes can write meanwhile. Any page's link shows others
-    the same. With a --host other than this machine, a link with a token is printed, by which browsers sign in. A server
-    with users (etq users add) answers only them.
+    Pages only read, but for overviews with --edit, which also lets etq push send captures; other processes can write
+    meanwhile. Any page's link shows others the same. With a --host other than this machine, a link with a token is
+    printed, by which browsers sign in. A server with users (etq users add) answers only them.
 
     \b
     etq serve --db lab.duckdb --open

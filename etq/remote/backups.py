@@ -15,13 +15,12 @@ from urllib.parse import urlsplit
 
 from etq.database.publishing import new_file
 from etq.errors import EtqError
+from etq.remote.servers import token_of
 from etq.team.copying import check_output, new_folder
 
 PATH: Final = "/api/v1/backup"
 # Seconds between two parts of the answer: the copy of a large warehouse takes minutes.
 WAIT: Final = 3600.0
-# The environment variable that has the user's token.
-TOKEN: Final = "ETQ_TOKEN"
 # What an archive may have: a warehouse, and its server's folder.
 _WAREHOUSE: Final = re.compile(r"[^/]+")
 _TEAM: Final = re.compile(r"[^/]+\.team/(server\.sqlite|files/[0-9a-f]{64})")
@@ -52,7 +51,7 @@ def _asked(url: str, token: str | None, stack: ExitStack) -> http.client.HTTPRes
     kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     connection = kind(parts.hostname, parts.port, timeout=WAIT)
     stack.callback(connection.close)
-    given = token if token is not None else os.environ.get(TOKEN)
+    given = token_of(url, token)
     connection.request(
         "GET", parts.path.rstrip("/") + PATH, headers={"Authorization": f"Bearer {given}"} if given else {}
     )

@@ -7,6 +7,7 @@ import socket
 from dataclasses import dataclass, field
 from typing import Final
 
+from etq.errors import EtqError
 from etq.listening import host_of, is_address
 from etq.serve.settings import Settings
 from etq.team.folder import InMemory, TeamFolder
@@ -35,6 +36,8 @@ class Access:
     _has_users: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
+        if self.settings.user_header is not None and self.settings.folder is None:
+            raise EtqError("users of a proxy need a folder; give one with --team DIR")
         if self.folder() is None and self.host not in LOOPBACK:
             self.add_link()
 

@@ -19,6 +19,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from etq.serve.access import Access
+from etq.serve.api import reading
 from etq.serve.backups import backups
 from etq.serve.endpoints import Endpoint, needs, note
 from etq.serve.guard import EDITS, AccessGuard
@@ -29,6 +30,7 @@ from etq.serve.observed import Observed
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pruning import pruning
+from etq.serve.pushes import pushes
 from etq.serve.refusals import Refusals
 from etq.serve.signing import signing
 from etq.serve.site import Part, Site
@@ -139,13 +141,7 @@ def pages(site: Site) -> Part:
     return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
-    pages,
-    health,
-    metrics,
-    backups,
-    pruning,
-)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes, reading, health, metrics, backups, pruning)
 
 
 class _Served:

@@ -56,6 +56,11 @@ class Connection(H11Protocol):  # type: ignore[misc]
         self._is_measuring_answer = True
         self._clock = self.loop.call_later(seconds, self.end)
 
+    def extend(self) -> None:
+        """Begin the time of the present request again, of which a large part has come."""
+        self._stop()
+        self._measure()
+
     @property
     def is_answering(self) -> bool:
         """Whether a request is being answered."""

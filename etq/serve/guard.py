@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from etq.errors import EtqError
 from etq.serve.access import Access
 from etq.serve.payloads import of_error
 from etq.serve.rates import Rates
-from etq.serve.refusals import Refusals, RefusedError, too_many
+from etq.serve.refusals import Refusals, RefusedError, too_many, unreadable
+from etq.serve.turns import client_of
 from etq.team.folder import TeamFolder
 from etq.team.tokens import user_of_session, user_of_token
 from etq.team.users import User, find_user
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 EDITS: Final = "/data/edit"
 # Paths for programs.
 API: Final = "/api/"
+# What only reads, although it is sent.
+QUERIES: Final = "/api/v1/sql"
 # Where pages sign in.
 LOGIN: Final = "/login"
 # The header with the half of a session that is no cookie.
@@ -81,7 +85,7 @@ class AccessGuard:
                     connection.trust()
             await self._app(scope, receive, sending)
             if user is not None and status == HTTPStatus.FORBIDDEN:
-                await self._note_refusal(scope, user.name)
+                await self._note(_address(scope), user.name, f"{scope['method']} {scope['path'][:200]}")
         except RefusedError as refusal:
             await _answer(refusal, scope, sending)
 
@@ -93,38 +97,43 @@ class AccessGuard:
         if not self._access.is_host(host):
             wanted = ", ".join(dict.fromkeys([self._access.host, "localhost"]))
             raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, f"Host {host[:200]!r} is not this server; use {wanted}")
-        peer = scope["client"][0] if scope.get("client") else ""
-        name = self._named_user(headers, counts, peer)
-        if name is not None or "authorization" not in headers:
+        peer = _address(scope)
+        name = await self._named_user(headers, counts, peer)
+        scheme, token = _credentials(headers)
+        # Pages of other sites can't have a browser send a token.
+        if name is not None or scheme != "bearer":
             self._check_page(scope, headers, host)
         if self._access.is_proxy(peer):
             scope["client"] = (_forwarded(headers, peer, self._access.is_proxy), 0)
+        address = _address(scope)
+        if scope["path"] == LOGIN:
+            self._count(f"sign-in {client_of(address)}", "too many sign-ins")
         if self._is_shown(scope):
             return None
         try:
-            return await self._known(scope, headers, name)
+            return await self._known(scope, headers, name, token, address)
         except EtqError as error:
-            retry = ((b"retry-after", b"2"),)
-            raise RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), retry) from error
+            raise unreadable(error) from error
 
-    async def _known(self, scope: Scope, headers: Mapping[str, str], name: str | None) -> User:
+    async def _known(
+        self, scope: Scope, headers: Mapping[str, str], name: str | None, token: str | None, address: str
+    ) -> User:
         """Return the user. Raises `RefusedError`, and `EtqError` if that can't be known."""
         folder = self._access.folder()
         if folder is None:
-            if "authorization" not in headers or not _is_change(scope):
-                return self._access.anyone
-            raise RefusedError(HTTPStatus.FORBIDDEN, "this server has no users; leave out Authorization")
-        address = scope["client"][0] if scope.get("client") else ""
-        token = _bearer(headers)
+            return self._access.anyone
         user = await asyncio.to_thread(self._found, folder, headers, token, name)
         if user is None:
             await self._refuse(folder, address, token, name)
-            raise AssertionError
-        seconds = self._requests.wait(user.name if self._access.link is not folder else address)
-        if seconds:
-            most = self._access.settings.requests_per_minute
-            raise too_many(f"{user.name} asks more than {most} times a minute", seconds)
+        most = self._access.settings.requests_per_minute
+        counted = user.name if folder is self._access.settings.folder else client_of(address)
+        self._count(f"user {counted}", f"{user.name} asks more than {most} times a minute")
         return user
+
+    def _count(self, name: str, text: str) -> None:
+        """Count a request. Raises `RefusedError` if it is too early."""
+        if seconds := self._requests.wait(name):
+            raise too_many(text, seconds)
 
     def _found(
         self, folder: TeamFolder, headers: Mapping[str, str], token: str | None, name: str | None
@@ -132,25 +141,25 @@ class AccessGuard:
         if name is not None:
             return find_user(folder, name, self._access.settings.default_role)
         if "authorization" in headers:
-            return None if token is None else user_of_token(folder, token)
+            return None if not token else user_of_token(folder, token)
         session = session_of(headers, self._access)
         return None if session is None else user_of_session(folder, *session)
 
-    async def _refuse(self, folder: TeamFolder, address: str, token: str | None, name: str | None) -> None:
+    async def _refuse(self, folder: TeamFolder, address: str, token: str | None, name: str | None) -> NoReturn:
         if name is not None:
             await self._refusals.note(folder, name[:100], address, "unknown user, or revoked")
             text = f"{name[:100]!r} is no user here; ask for: etq users add NAME --no-token"
             raise RefusedError(HTTPStatus.FORBIDDEN, text)
-        if token is not None:
+        if token:
             await self._refusals.note_wrong(folder, address)
         text = "sign in: pages by the link or a token, programs by Authorization: Bearer TOKEN"
         raise RefusedError(HTTPStatus.UNAUTHORIZED, text, ((b"www-authenticate", b"Bearer"),))
 
-    async def _note_refusal(self, scope: Scope, name: str) -> None:
+    async def _note(self, address: str, name: str, why: str) -> None:
+        """Note a refusal, if that is possible: nobody waits for it to be told."""
         if (folder := self._access.settings.folder) is not None and folder.exists:
-            address = scope["client"][0] if scope.get("client") else ""
-            with suppress(EtqError):  # the answer is sent already
-                await self._refusals.note(folder, name, address, f"{scope['method']} {scope['path'][:200]}")
+            with suppress(EtqError):
+                await self._refusals.note(folder, name, address, why)
 
     def _check_page(self, scope: Scope, headers: Mapping[str, str], host: str) -> None:
         """Raise `RefusedError` for what pages of other sites, and of other ports here, have a browser send.
@@ -168,12 +177,13 @@ class AccessGuard:
             # Another site must not have this one work, even if it can't read the answer.
             raise RefusedError(HTTPStatus.FORBIDDEN, "data are for this server's own pages")
 
-    def _named_user(self, headers: Mapping[str, str], counts: Sequence[bytes], peer: str) -> str | None:
+    async def _named_user(self, headers: Mapping[str, str], counts: Sequence[bytes], peer: str) -> str | None:
         """Return the user whom a proxy names. Raises `RefusedError` if anyone else does."""
         header = self._access.settings.user_header
         if header is None or (name := headers.get(header.lower())) is None:
             return None
         if not self._access.is_proxy(peer):
+            await self._note(peer, "", f"{header} from no proxy")
             raise RefusedError(HTTPStatus.FORBIDDEN, f"{header} comes from {peer}, which is no --proxy; leave it out")
         if counts.count(header.lower().encode()) != 1:
             raise RefusedError(HTTPStatus.BAD_REQUEST, f"{header} comes twice; let the proxy drop what clients send")
@@ -197,13 +207,27 @@ def session_of(headers: Mapping[str, str], access: Access) -> tuple[str, str] | 
     return None if not key or not session else (session, key)
 
 
+def _address(scope: Scope) -> str:
+    return scope["client"][0] if scope.get("client") else ""
+
+
 def _is_change(scope: Scope) -> bool:
     return scope["method"] not in ("GET", "HEAD")
 
 
-def _bearer(headers: Mapping[str, str]) -> str | None:
-    scheme, _, token = headers.get("authorization", "").partition(" ")
-    return token.strip() if scheme.lower() == "bearer" else None
+def _credentials(headers: Mapping[str, str]) -> tuple[str, str | None]:
+    """Return the scheme of the header `Authorization`, in small letters, and the token in it; None without one.
+
+    Readers of feeds send names with passwords (Basic): the token is the password.
+    """
+    scheme, _, text = headers.get("authorization", "").partition(" ")
+    scheme = scheme.lower()
+    if scheme == "bearer":
+        return scheme, text.strip()
+    if scheme == "basic":
+        with suppress(ValueError):
+            return scheme, base64.b64decode(text, validate=True).decode().partition(":")[2]
+    return scheme, None
 
 
 def _forwarded(headers: Mapping[str, str], peer: str, is_proxy: Callable[[str], bool]) -> str:

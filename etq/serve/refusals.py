@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final
 
+from etq.errors import EtqError
 from etq.serve.rates import Rates
 from etq.serve.turns import client_of
 from etq.team import audit
@@ -31,6 +33,13 @@ def too_many(text: str, seconds: float) -> RefusedError:
     wait = str(math.ceil(seconds))
     text = f"{text}; ask again in {wait} s"
     return RefusedError(HTTPStatus.TOO_MANY_REQUESTS, text, ((b"retry-after", wait.encode()),))
+
+
+def unreadable(error: EtqError) -> RefusedError:
+    """Return the refusal of everyone while a server can't read its users. Only its log says why."""
+    logging.getLogger(__name__).error("%s", error)
+    text = "the server can't read who may ask; ask again, or see its log"
+    return RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, text, ((b"retry-after", b"2"),))
 
 
 class Refusals:

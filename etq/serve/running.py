@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from etq.serve.site import Site
 
-_MISSING = "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'"
+_MISSING = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
 
 
 def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, report: Callable[[str], None]) -> None:
@@ -36,6 +36,7 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     warehouse that can be read.
     """
     try:
+        import python_multipart  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError:
@@ -45,6 +46,8 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     from etq.serve.stopping import StoppableServer
 
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        raise EtqError(f"{path}: a server, which has pages: open it in a browser")
     if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)

@@ -17,9 +17,9 @@ from etq.serve.access import Access
 from etq.serve.endpoints import address_of, error, needs, note, user_of
 from etq.serve.guard import LOGIN, session_of
 from etq.serve.payloads import of_data
-from etq.serve.refusals import Refusals, RefusedError
+from etq.serve.refusals import Refusals, RefusedError, unreadable
 from etq.serve.site import Part, Site
-from etq.team.tokens import sign_in, sign_out
+from etq.team.tokens import SHOWN, sign_in, sign_out
 from etq.team.users import ANYONE, Role, User
 
 # Bytes of what is sent to sign in.
@@ -51,23 +51,26 @@ class _Doors:
         one.
         """
         try:
-            folder = self._access.folder()
-            if folder is None:
-                return error("this server has no users; reload the page", HTTPStatus.NOT_FOUND)
-            token = await _token_of(request)
-            signed_in = await asyncio.to_thread(sign_in, folder, token)
-            address = address_of(request)
-            if signed_in is None:
-                await self._refusals.note_wrong(folder, address)
-                return error("the token is wrong, revoked or expired; ask for another one", HTTPStatus.UNAUTHORIZED)
-            await note(self._site, request, "signed in", user=signed_in.user)
-        except RefusedError as refusal:
-            headers = {name.decode(): value.decode() for name, value in refusal.headers}
-            return error(refusal.text, refusal.status, **headers)
+            return await self._login(request)
         except EtqError as failure:
-            return error(str(failure), HTTPStatus.SERVICE_UNAVAILABLE, retry_after="2")
-        answer = self._me(signed_in.user) | {"key": signed_in.key}
-        response = Response(msgspec.json.encode(answer), 200, {"cache-control": "no-store"}, "application/json")
+            refused = unreadable(failure)
+        except RefusedError as failure:
+            refused = failure
+        headers = {name.decode(): value.decode() for name, value in refused.headers}
+        return error(refused.text, refused.status, **headers)
+
+    async def _login(self, request: Request) -> Response:
+        folder = self._access.folder()
+        if folder is None:
+            raise RefusedError(HTTPStatus.NOT_FOUND, "this server has no users; leave the token out")
+        token = await _token_of(request)
+        signed_in = await asyncio.to_thread(sign_in, folder, token)
+        if signed_in is None:
+            await self._refusals.note_wrong(folder, address_of(request))
+            raise RefusedError(HTTPStatus.UNAUTHORIZED, "the token is wrong, revoked or expired; ask for another one")
+        await note(self._site, request, "signed in", {"token": token[:SHOWN]}, user=signed_in.user)
+        answer = of_data(self._me(signed_in.user) | {"key": signed_in.key})
+        response = Response(answer.body, 200, {"cache-control": "no-store"}, answer.type)
         self._set_cookie(request, response, signed_in.session)
         return response
 

@@ -29,6 +29,8 @@ SHOWN: Final = len(PREFIX) + 8
 # Seconds after which a session ends that isn't used, or that was begun.
 IDLE: Final = 7 * 86400.0
 LONGEST: Final = 30 * 86400.0
+# Sessions of one token; the oldest ones end.
+MOST: Final = 100
 # How exact the time of the last use is, in seconds: not each request writes.
 EXACT: Final = 60.0
 
@@ -110,6 +112,14 @@ def sign_in(folder: TeamFolder, token: str) -> SignedIn | None:
         connection.execute("DELETE FROM sessions WHERE last_used_at < ? OR created_at < ?", [now - IDLE, now - LONGEST])
         connection.execute(
             "INSERT INTO sessions VALUES (?, ?, ?, ?, ?)", [digest(session), digest(key), digest(token), now, now]
+        )
+        connection.execute(
+            """
+            DELETE FROM sessions WHERE session_sha256 IN (
+                SELECT session_sha256 FROM sessions WHERE token_sha256 = ? ORDER BY last_used_at DESC LIMIT -1 OFFSET ?
+            )
+            """,
+            [digest(token), MOST],
         )
     return SignedIn(user, session, key)
 

@@ -160,7 +160,7 @@ def test_a_link_without_users(browser: WebDriver, lab: Path) -> None:
 
 def test_this_machine_needs_no_token(browser: WebDriver, lab: Path) -> None:
     with serving(lab) as server:
-        browser.get(f"{server.url}/")
+        browser.get(f"{server.url}/#token=etq_of_another_server")
         settled(browser, series=True)
         assert text(browser, "#who") == "" and text(browser, "#source") == "secret-lab.duckdb"
 
@@ -169,7 +169,10 @@ def test_the_form_is_accessible(browser: WebDriver, team: tuple[Server, str]) ->
     pytest.importorskip("axe_core_python", reason="pages are checked by axe-core, of the package axe-core-python")
     from tests.browser.test_accessible import found
 
-    server, _ = team
+    server, token = team
     browser.get(f"{server.url}/")
     asks_to_sign_in(browser)
+    assert found(browser) == []
+    fill_in(browser, token)
+    settled(browser, series=True)
     assert found(browser) == []

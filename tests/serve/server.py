@@ -6,7 +6,6 @@ import asyncio
 import gzip
 import http.client
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -17,6 +16,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+
+from etq.listening import bound
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,7 @@ def serving(path: Path | str, *, has_link: bool = False, **settings: Any) -> Ite
     from etq.serve.settings import Settings
     from etq.serve.site import Site
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with bound("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         site = Site(str(path), QuestionPool(str(path)), Settings(**settings))
         access = Access("127.0.0.1", port, site.settings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import http.client
 import json
 import re
@@ -80,6 +81,10 @@ def as_user(token: str) -> dict[str, Any]:
     return {"authorization": f"Bearer {token}"}
 
 
+def as_password(text: str) -> dict[str, Any]:
+    return {"authorization": f"Basic {base64.b64encode(text.encode()).decode()}"}
+
+
 def signed_in(server: Server, token: str, **headers: str) -> tuple[Reply, dict[str, Any]]:
     """The answer to a page that signs in, and the headers that it then sends."""
     reply = server.post("/login", json.dumps({"token": token}).encode(), **headers)
@@ -136,18 +141,24 @@ def test_without_a_role_there_is_nothing(lab: Path, folder: TeamFolder) -> None:
     with serving(lab, folder=folder) as server:
         tried: list[dict[str, Any]] = [{}, {"cookie": f"etq_{server.port}={admin}", "x_etq_key": admin}]
         tried += [as_user(each) for each in ("", "etq_wrong", revoked, gone, expired, admin[:-1], f"{admin}x")]
-        tried += [{"authorization": f"Basic {admin}"}, {HEADER.lower().replace("-", "_"): "root"}]
+        tried += [
+            as_password(f"root:{admin}x"),
+            as_password(admin),
+            {"authorization": f"Basic {admin}"},
+            {HEADER.lower().replace("-", "_"): "root"},
+        ]
         for method, path, role in routes():
             for headers in tried:
                 reply = asked(server, method, path, headers)
                 assert b"secret" not in reply.body, (path, headers)
                 if role is not None:
                     assert reply.status in (401, 429), (path, headers)
-                    assert reply.data.keys() == {"error"}
+                    assert path == "/metrics" or reply.data.keys() == {"error"}
             if role is not None and method == "GET":
                 address = re.sub(r"\{[^}]*\}", "x", path)
                 assert server.get(f"{address}?token={admin}").status == 401
         assert server.get("/unknown").status == 401
+        assert server.get("/data/captures", **as_password(f"root:{admin}")).status == 200
         assert server.get("/data/captures", **as_user(admin)).status == 200
 
 
@@ -164,7 +175,7 @@ def test_a_role_is_enough_or_not(lab: Path, folder: TeamFolder, name: str) -> No
             assert (reply.status == 403) == (ROLES[name] < role), (method, path, reply)
             assert reply.status != 401
             refused += reply.status == 403
-        assert bool(refused) == (ROLES[name] < Role.LABEL)
+        assert bool(refused) == (ROLES[name] < Role.ADMIN)
     assert (("ada", "refused", {"why": "POST /data/edit"}) in noted(folder)) == bool(refused)
 
 
@@ -258,6 +269,8 @@ def test_other_sites_cannot_sign_in_or_change(lab: Path, folder: TeamFolder) -> 
             assert signed_in(server, token, **headers)[0].status == 403
             assert server.post("/data/edit", body, **session, **headers).status == 403
             assert server.post("/logout", b"", **session, **headers).status == 403
+            # Browsers send a password again that an address had.
+            assert server.post("/data/edit", body, **as_password(f":{token}"), **headers).status == 403
         assert server.post("/data/edit", body, **session).status == 200
         assert server.post("/data/edit", body, origin="", **as_user(token)).status == 200
         for sent in (b"", b"[]", b"{}", b'{"token": 7}', b"\xff", b'{"token": "\\ud800"}', b" " * 5000):
@@ -288,6 +301,16 @@ def test_a_user_has_a_number_of_requests(lab: Path, folder: TeamFolder) -> None:
         refused = server.get("/data/me", **as_user(ada))
         assert 1 <= int(refused.headers["retry-after"]) <= 12 and "ada asks more than 5 times" in refused.data["error"]
         assert server.get("/data/me", **as_user(bob)).status == 200
+
+
+def test_a_token_has_a_number_of_sessions(lab: Path, folder: TeamFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etq.team.tokens.MOST", 3)
+    token = added(folder, "ada", Role.READ)
+    with serving(lab, folder=folder) as server:
+        sessions = [signed_in(server, token)[1] for _ in range(5)]
+        assert [server.get("/data/me", **each).status for each in sessions] == [401] * 2 + [200] * 3
+    with serving(lab, folder=folder, requests_per_minute=3) as server:
+        assert [signed_in(server, token)[0].status for _ in range(4)] == [200] * 3 + [429]
 
 
 def test_only_a_proxy_names_users(lab: Path, folder: TeamFolder) -> None:
@@ -333,6 +356,7 @@ def test_only_a_proxy_names_users(lab: Path, folder: TeamFolder) -> None:
     with serving(lab, folder=folder) as server:
         assert as_named("ada").status == 401
     assert ("gone", "refused", {"why": "unknown user, or revoked"}) in noted(folder)
+    assert ("", "refused", {"why": f"{HEADER} from no proxy"}) in noted(folder)
 
 
 def test_a_proxy_tells_addresses(lab: Path, folder: TeamFolder) -> None:

@@ -42,7 +42,9 @@ def test_what_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             "--db", str(path), "--port", port
         )
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'" in refused("--db", str(path))
+    assert "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'" in refused(
+        "--db", str(path)
+    )
 
 
 def is_running(process: int) -> bool:

@@ -39,6 +39,7 @@ async function signIn(token) {
   const answer = await fetch("/login", { method: "POST", body: JSON.stringify({ token }), headers: { "content-type": "application/json" } }).catch(() => null);
   if (answer === null) return "The server does not answer; start it again with: etq serve";
   const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
+  if (answer.status === 404) return null; // nobody needs a token here
   if (!answer.ok) return found.error;
   keep(found.key);
   showKnown({ ...found, signs_out: true });
