@@ -170,9 +170,10 @@ def _limit(seconds: float, megabytes: int) -> None:
     """Limits that the system enforces: the process writes to no file, and ends when its time is over."""
     if sys.platform == "linux":
         most = _pages() * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # that of opening, which can't be raised
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard == resource.RLIM_INFINITY:  # of this and all later queries
+            hard = most + 2 * HEADROOM * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (min(most, hard), hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
