@@ -14,6 +14,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -35,6 +36,9 @@ from etq.sandbox.statements import check_is_select
 HEADROOM: Final = 256
 # How long after the query was interrupted the process ends, in seconds.
 GRACE: Final = 1.0
+# For how long a connection waits for the next query, and is used at most, in seconds.
+NEXT: Final = 0.05
+LONGEST_HELD: Final = 1.0
 _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -55,8 +59,9 @@ def main() -> None:
     The process ends by itself when a query has taken much memory, or was stopped at a limit.
     """
     first = 0
-    for request, reply in requests():
-        head, parts, goes_on = _answered(*pickle.loads(request))
+    held = _Held()
+    for request, reply in requests(held.close, NEXT):
+        head, parts, goes_on = _answered(held, *pickle.loads(request))
         reply(json.dumps(head).encode() + b"\n", *parts)
         first = first or _pages()
         if not goes_on or (_pages() - first) * resource.getpagesize() > HEADROOM * 2**19:
@@ -64,8 +69,33 @@ def main() -> None:
     os._exit(0)
 
 
+class _Held:
+    """The connection of the last query, for the next one that comes at once: programs ask many, one after the other.
+
+    While it is open, nobody can write to the file.
+    """
+
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._of: tuple[Any, ...] = ()
+        self._until = 0.0
+
+    def opened(self, path: str, megabytes: int, wait: float, *, is_exact: bool) -> duckdb.DuckDBPyConnection:
+        of = path, megabytes, is_exact
+        if self._connection is None or self._of != of or time.monotonic() > self._until or is_lake_path(path):
+            self.close()
+            self._connection = _opened(path, megabytes, wait, is_exact=is_exact)
+            self._of, self._until = of, time.monotonic() + LONGEST_HELD
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
 def _answered(
-    path: str, query: str, parameters: Any, seconds: float, megabytes: int, wait: float, format: str | None
+    held: _Held, path: str, query: str, parameters: Any, seconds: float, megabytes: int, wait: float, format: str | None
 ) -> tuple[list[Any], list[bytes], bool]:
     """The first line of an answer, its other parts, and whether the process can answer another request."""
     with ExitStack() as stack:
@@ -74,8 +104,7 @@ def _answered(
                 import pyarrow.parquet  # noqa: F401 - before its memory is limited
             # To open a file takes memory and time, too: more of both than what is left for the query then.
             _limit(wait + seconds, megabytes + HEADROOM)
-            connection = _opened(path, megabytes, wait, is_exact=format == "exact")
-            stack.callback(connection.close)
+            connection = held.opened(path, megabytes, wait, is_exact=format == "exact")
             register_for(connection, query)
             # The thread is started before: there must be room for its stack.
             clock = threading.Timer(seconds, connection.interrupt)
@@ -141,9 +170,10 @@ def _limit(seconds: float, megabytes: int) -> None:
     """Limits that the system enforces: the process writes to no file, and ends when its time is over."""
     if sys.platform == "linux":
         most = _pages() * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # that of opening, which can't be raised
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard == resource.RLIM_INFINITY:  # of this and all later queries
+            hard = most + 2 * HEADROOM * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (min(most, hard), hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
