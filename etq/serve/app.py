@@ -18,7 +18,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from etq.serve.endpoints import Endpoint, needs
+from etq.serve.endpoints import Endpoint, needs, user_of
+from etq.serve.feeds import feeds
 from etq.serve.guard import EDITS, Access, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
@@ -26,7 +27,8 @@ from etq.serve.pool import QuestionPool
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
-from etq.team.users import Role
+from etq.serve.webhook import webhook
+from etq.team.users import ANYONE, Role
 from etq.version import VERSION
 
 # Bytes of answers that are kept, of all and of one.
@@ -37,7 +39,7 @@ OVERHEAD: Final = 1000
 # Data by path, which are answers to the questions of that name.
 DATA: Final = (
     *("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql"),
-    *("overviews", "watched"),
+    *("overviews", "watched", "changes", "compared"),
 )
 # The questions of the first page, in its order.
 FIRST: Final = ("captures", "series", "counts")
@@ -121,7 +123,7 @@ def pages(site: Site) -> Part:
     return Part(routes, running)
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages,)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, feeds, webhook)
 
 
 class _Served:
@@ -218,6 +220,9 @@ class _Served:
             arguments = msgspec.json.decode(body, type=dict[str, str])
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _response(request, of_error("not a change to an overview; reload the page", 400), None)
+        # Who writes is known to the server, if anyone is.
+        user = user_of(request)
+        arguments["author"] = "" if user.name == ANYONE else user.name
         answer = await self._asked(request, f"edit {id(request)}", "edit", arguments, None)
         return Response(status_code=499) if answer is None else _response(request, answer, None)
 

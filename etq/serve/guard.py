@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from etq.listening import host_of, is_address
 from etq.serve.payloads import of_error
-from etq.team.users import Role, User
+from etq.team.users import ANYONE, Role, User
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -110,13 +110,15 @@ class AccessGuard:
 
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                given = [*message.get("headers", ())]
+                named = {name for name, _ in given}
+                message["headers"] = [*given, *(each for each in HEADERS if each[0] not in named)]
             await send(message)
 
         refused = self._refused(scope)
         if refused is None:
             state = scope.setdefault("state", {})
-            state["user"] = User("anyone", Role.LABEL if self._access.edits else Role.READ)
+            state["user"] = User(ANYONE, Role.LABEL if self._access.edits else Role.READ)
             if (connection := state.get("connection")) is not None:
                 connection.trust()
             await self._app(scope, receive, sending)

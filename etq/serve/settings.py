@@ -22,6 +22,7 @@ class Settings:
     waiting_gigabytes      limit of all files that wait to be stored
     webhook                address that is told of changes
     webhook_secret         key of the signature of what is told
+    public_url             address at which people reach the server, for links in what is told
     keep                   rules of the captures that are kept, as `etq prune --keep` takes them
     logs_json              whether logs are lines of JSON
     """
@@ -38,5 +39,6 @@ class Settings:
     waiting_gigabytes: float = 50
     webhook: str | None = None
     webhook_secret: str | None = field(default=None, repr=False)
+    public_url: str | None = None
     keep: tuple[str, ...] = ()
     logs_json: bool = False

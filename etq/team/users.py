@@ -21,6 +21,8 @@ class Role(IntEnum):
         return self.name.lower()
 
 
+# Who asks a server without users.
+ANYONE: Final = "anyone"
 ROLES: Final = {role.label: role for role in Role}
 
 
