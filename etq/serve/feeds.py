@@ -52,7 +52,7 @@ def feeds(site: Site) -> Part:
         key = ""
         if folder is not None and await asyncio.to_thread(has_users, folder):
             key = "?" + urlencode({"key": await asyncio.to_thread(key_of, folder, name)})
-        found = {begin.strip("/"): f"{begin}{quote(name, safe='')}{end}{key}" for begin, end in PATHS.items()}
+        found = {kind: f"{_path(kind, name)}{key}" for kind in ("badge", "feed")}
         return JSONResponse(found, headers={"cache-control": "no-store"})
 
     routes = [
@@ -108,7 +108,7 @@ def _of_overview(
             return error(data_of(answer)["error"], status, **({"retry_after": "2"} if status == 503 else {}))
         base = (site.settings.public_url or str(request.base_url)).rstrip("/")
         key = request.query_params.get("key")
-        own = f"{base}{quote(path)}{'?' + urlencode({'key': key}) if key else ''}"
+        own = f"{base}{_path(path.split('/')[1], name)}{'?' + urlencode({'key': key}) if key else ''}"
         body, type = drawn(name, data_of(answer)[name], base, own)
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         # Pages of other sites show badges.
@@ -118,6 +118,11 @@ def _of_overview(
         return Response(body, media_type=f"{type}; charset=utf-8", headers=headers)
 
     return endpoint
+
+
+def _path(kind: str, name: str) -> str:
+    """Return the path of the badge or feed of an overview."""
+    return f"/{kind}/{quote(name, safe='', errors='replace')}{PATHS[f'/{kind}/']}"
 
 
 def standing(found: Mapping[str, Any]) -> str:
@@ -159,7 +164,7 @@ def feed_of(name: str, found: Mapping[str, Any], base: str, own: str) -> bytes:
     base  the server's address, without a slash at its end
     own   the feed's
     """
-    page = f"{base}/overview?{urlencode({'name': name})}"
+    page = f"{base}/overview?{urlencode({'name': name}, errors='replace')}"
     ElementTree.register_namespace("", ATOM)
     feed = ElementTree.Element(f"{{{ATOM}}}feed")
     changes: Sequence[Mapping[str, Any]] = found["changes"][:MOST_ENTRIES]
