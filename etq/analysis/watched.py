@@ -198,18 +198,10 @@ def _changes_of(warehouse: Warehouse, number: int, watched: Watched) -> Iterator
     changes = [WatchedChange(number, watched.over, **dict(zip(columns, row, strict=True))) for row in rows]
     for _, group in groupby(sorted(changes, key=lambda each: (each.of, each.position)), key=lambda each: each.of):
         of_item = list(group)
-        kept = [each for each in of_item if not each.is_accepted]
-        # An accepted change begins a new level: what was before it is no regression of that.
-        last = max((each.position for each in of_item if each.is_accepted), default=0)
-        kept = [each for each in kept if each.position >= last]
-        worse = [each.verdict in (words.SLOWER, words.WORSE) for each in kept]
-        stand = {
-            each.position
-            for each, stands in zip(kept, that_stand([k.change_percent for k in kept], worse), strict=True)
-            if stands
-        }
-        for each in of_item:
-            yield replace(each, stands=not each.is_accepted and each.position in stand)
+        worse = [not each.is_accepted and each.verdict in (words.SLOWER, words.WORSE) for each in of_item]
+        stand = that_stand([each.change_percent for each in of_item], worse)
+        for each, stands in zip(of_item, stand, strict=True):
+            yield replace(each, stands=stands)
 
 
 def verdict_of(

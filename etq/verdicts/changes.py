@@ -392,8 +392,8 @@ def adjusted(p: Sequence[float], tests: Sequence[int], families: Sequence[bool])
 def that_stand(percents: Sequence[float], is_worse: Sequence[bool], min_effect: float = 0.03) -> list[bool]:
     """Return which of the changes of a series, in order, are for the worse and not yet undone.
 
-    percents    sizes of the changes, of those that nobody has accepted
-    is_worse    whether each is for the worse
+    percents    sizes of the changes
+    is_worse    whether each is for the worse, and nobody has accepted it
     min_effect  the smallest change that counts, as a fraction
 
     A change is undone once later ones have brought the level to less than `min_effect` from that before it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -205,7 +206,7 @@ def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: 
     ends = [0, *sorted({place for place in places if place > 0}), 80]
     expected = [
         (first + change.place, change.step, change.p, change.is_creep)
-        for first, end in zip(ends, ends[1:], strict=False)
+        for first, end in pairwise(ends)
         for change in changes_of([values[first:end]], 0.03)[0]
     ]
     assert [(each.place, each.step, each.p, each.is_creep) for each in found if not each.is_accepted] == expected
