@@ -58,9 +58,11 @@ def removed_comments(page: WebDriver, server: Server) -> None:
 def test_from_an_overview_to_the_accepted_change(browser: WebDriver, server: Server) -> None:
     visit(browser, server, PAGE)
     assert [row[1] for row in cells(browser, "changes")] == ["addmm", "heat"]
-    assert "addmm @0 +2" in text(browser, "#comparisons li") and "slower" in text(browser, "#comparisons li")
-    until(browser, "document.querySelector('#comparisons a')")
-    assert "/compare?base=" in str(browser.find_element(By.CSS_SELECTOR, "#comparisons a").get_attribute("href"))
+    with etq.open(server.path, read_only=True, wait=10) as warehouse:
+        [line] = warehouse.compare("device=pixel8,build<18", "device=pixel8,build>=18").verdicts
+    assert line in text(browser, "#comparisons li")
+    link = browser.find_element(By.CSS_SELECTOR, "#comparisons a").get_attribute("href")
+    assert link == f"{server.url}/compare?base=device%3Dpixel8%2Cbuild%3C18&new=device%3Dpixel8%2Cbuild%3E%3D18"
     before = server.get("/badge/kernels.svg").body
     commented(browser, "button[aria-label='Comment on addmm@0 at 18']", "new tokenizer, see 12")
     assert [row[1] for row in cells(browser, "changes")] == ["heat"]
@@ -190,6 +192,8 @@ def test_axe_finds_nothing(look: WebDriver, server: Server, request: pytest.Fixt
         visit(look, server, PAGE)
         look.find_element(By.CSS_SELECTOR, "button[aria-label^='Comment on heat']").click()
         until(look, "document.querySelector('dialog[open]')")
+        inside = "const { left, right, bottom } = arguments[0].getBoundingClientRect(); return left > 0 && right < innerWidth && bottom < innerHeight"
+        assert look.execute_script(inside, look.find_element(By.CSS_SELECTOR, "dialog"))
         assert found(look) == []
         shot(look, f"{request.node.callspec.id}-dialog")
     finally:
