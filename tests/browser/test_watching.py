@@ -187,12 +187,14 @@ def test_axe_finds_nothing(look: WebDriver, server: Server, request: pytest.Fixt
         for place, path in enumerate((PAGE, f"{PAGE}&group=week", "/trends?over=build")):
             visit(look, server, path)
             assert found(look) == [], path
-            assert look.execute_script("return document.documentElement.scrollWidth <= innerWidth"), path
+            assert look.execute_script(
+                "return document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+            ), path
             shot(look, f"{request.node.callspec.id}-{place}")
         visit(look, server, PAGE)
         look.find_element(By.CSS_SELECTOR, "button[aria-label^='Comment on heat']").click()
         until(look, "document.querySelector('dialog[open]')")
-        inside = "const { left, right, bottom } = arguments[0].getBoundingClientRect(); return left > 0 && right < innerWidth && bottom < innerHeight"
+        inside = "const { left, right, bottom } = arguments[0].getBoundingClientRect(); return left > 0 && right < document.documentElement.clientWidth && bottom < document.documentElement.clientHeight"
         assert look.execute_script(inside, look.find_element(By.CSS_SELECTOR, "dialog"))
         assert found(look) == []
         shot(look, f"{request.node.callspec.id}-dialog")
