@@ -42,7 +42,10 @@ CREATE MACRO regressions(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
-comments AS MATERIALIZED (FROM _series_comments(selector, over, "by")),
+comments AS MATERIALIZED (
+    SELECT d.series, d.position, unnest(d.comments, recursive := true)
+    FROM ordered AS d
+),
 -- The place of `since` in the order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
     SELECT

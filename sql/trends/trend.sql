@@ -29,7 +29,10 @@ CREATE MACRO trend(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
-comments AS MATERIALIZED (FROM _series_comments(selector, over, "by")),
+comments AS MATERIALIZED (
+    SELECT d.series, d.position, unnest(d.comments, recursive := true)
+    FROM ordered AS d
+),
 found AS (
     SELECT
         s.capture_id,
@@ -80,7 +83,7 @@ found AS (
 ),
 values_of AS MATERIALIZED (
     SELECT
-        s.*,
+        s.* EXCLUDE (comments),
         f.*,
         row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
         dense_rank() OVER (ORDER BY s.series) AS number,
@@ -97,7 +100,7 @@ values_of AS MATERIALIZED (
             sum(d.slow_ticks) AS slow_ticks,
             any_value(d.value_unit) AS value_unit,
             any_value(d.has_factor) AS has_factor,
-            CASE WHEN count(DISTINCT d.identity) = 1 THEN any_value(d.identity) END
+            CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END
                 AS identity
         FROM found AS d
         GROUP BY d.capture_id
@@ -107,7 +110,7 @@ identities AS (
     SELECT
         v.number,
         any_value(v.series) AS series,
-        CASE WHEN count(DISTINCT v.identity) = 1 THEN any_value(v.identity) END
+        CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END
             AS identity
     FROM values_of AS v
     GROUP BY v.number
