@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @main.command()
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
-@click.option("--edit", "edits", is_flag=True, help="Let pages change what overviews watch.")
+@click.option("--edit", "edits", is_flag=True, help="Let pages change overviews, and write comments.")
 @click.option(
     "--webhook", metavar="URL", help="Tell this address, in JSON, when a regression in an overview begins or ends."
 )
@@ -46,8 +46,9 @@ def serve(
 ) -> None:
     """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends, overviews and SQL.
 
-    Pages only read, but for overviews with --edit; other processes can write meanwhile. Any page's link shows others
-    the same. With a --host other than this machine, a link with a token is printed, which each browser opens once.
+    Pages only read, but for overviews and comments with --edit; other processes can write meanwhile. Any page's link
+    shows others the same. With a --host other than this machine, a link with a token is printed, which each browser
+    opens once.
 
     \b
     etq serve --db lab.duckdb --open

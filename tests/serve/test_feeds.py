@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -152,6 +153,45 @@ def test_a_key_reads_its_own_badge_and_feed_and_nothing_else(tmp_path: Path) -> 
     other = TeamFolder(tmp_path / "other")
     other.make()
     assert not may_read_by_key(other, "/badge/ours.svg", f"key={key}".encode()), "each server has its own secret"
+
+
+def answered(app: Any, path: str, query: bytes) -> int:
+    """The status for a request that the guard has let through without a user."""
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": query, "headers": [],
+        "http_version": "1.1", "scheme": "http", "server": ("h", 80), "client": ("127.0.0.1", 1), "state": {},
+        "root_path": "",
+    }  # fmt: skip
+    asyncio.run(app(scope, receive, send))
+    return int(sent[0]["status"])
+
+
+def test_who_is_nobody_needs_the_key(lab: Path, server: Server, tmp_path: Path) -> None:  # noqa: F811
+    from starlette.applications import Starlette
+
+    from etq.serve.feeds import feeds
+    from etq.serve.pool import QuestionPool
+    from etq.serve.settings import Settings
+    from etq.serve.site import Site
+
+    folder = folder_with_users(tmp_path)
+    pool = QuestionPool(str(lab))
+    try:
+        app = Starlette(routes=feeds(Site(str(lab), pool, Settings(folder=folder))).routes)
+        calm, other = (f"key={key_of(folder, name)}".encode() for name in ("calm", NAME))
+        for path in ("/badge/calm.svg", "/feed/calm.atom"):
+            assert [answered(app, path, query) for query in (b"", b"key=x", other, calm)] == [403, 403, 403, 200]
+        assert answered(app, "/badge/none.svg", calm) == 403, "nor is it said which overviews there are"
+    finally:
+        pool.close()
 
 
 def test_names_in_paths() -> None:

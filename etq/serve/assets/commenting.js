@@ -12,7 +12,7 @@ const nameOf = (change) => (change.what === "total" ? `total of ${change.op ?? "
 // A dialog that asks for a comment, and sends it.
 function askFor(change, { selector, over, by, after }) {
   const text = etq.element("textarea", { required: true, maxlength: 1000, rows: 3 });
-  const verdict = etq.choice("verdict", ["accepted", "note"], "accepted", () => {}, { accepted: "accept: it is no regression, the level starts anew", note: "note: it stays what it is" });
+  const verdict = etq.choice("verdict", ["accepted", "note"], "accepted", () => {}, { accepted: "accept: it is no regression", note: "note: it stays what it is" });
   const all = etq.element("input", { type: "checkbox" });
   const state = etq.element("p", { role: "status", class: "missing" });
   const title = `Comment on ${etq.printable(etq.short(nameOf(change), 60))} at ${etq.printable(etq.short(change.first_bad, 40))}`;
