@@ -116,18 +116,28 @@ async def _send(folder: TeamFolder, receiver: Receiver) -> None:
         try:
             message, at = await asyncio.to_thread(told.next_message, folder, time.time())
             if message is not None:
-                status = await asyncio.to_thread(post, receiver, message)
-                if status is not None and 200 <= status < 300:
-                    await asyncio.to_thread(told.was_taken, folder, message)
+                at = await asyncio.to_thread(_deliver, folder, receiver, message)
+                if at is None:
                     continue
-                at = await asyncio.to_thread(told.was_refused, folder, message, time.time())
-                what = "no answer" if status is None else f"status {status}"
-                _log.warning("webhook at %s: %s to message %d", receiver.host, what, message.number)
             if at is not None:
                 wait = min(LOOK_SECONDS, max(0.05, at - time.time()))
         except EtqError as error:
             _log.warning("messages of the webhook: %s", printable(str(error)))
         await asyncio.sleep(wait)
+
+
+def _deliver(folder: TeamFolder, receiver: Receiver, message: told.Message) -> float | None:
+    """Send a message, and note whether it was taken: also when the server stops meanwhile, which waits for threads.
+
+    Returns when it is to be sent again; None if it was taken.
+    """
+    status = post(receiver, message)
+    if status is not None and 200 <= status < 300:
+        told.was_taken(folder, message)
+        return None
+    what = "no answer" if status is None else f"status {status}"
+    _log.warning("webhook at %s: %s to message %d", receiver.host, what, message.number)
+    return told.was_refused(folder, message, time.time())
 
 
 def post(receiver: Receiver, message: told.Message) -> int | None:

@@ -38,6 +38,18 @@ class Hooks:
         return [each["text"] for each in self.taken]
 
 
+class Held(list[int]):
+    """A first answer that waits for an event."""
+
+    def __init__(self, event: threading.Event) -> None:
+        super().__init__([200])
+        self.event = event
+
+    def pop(self, index: Any = 0) -> int:
+        self.event.wait(60)
+        return super().pop(index)
+
+
 @contextmanager
 def receiving(hooks: Hooks) -> Iterator[str]:
     class Handler(BaseHTTPRequestHandler):
@@ -146,21 +158,8 @@ def test_what_begins_and_ends_is_told_once(lab: Path, folder: TeamFolder) -> Non
 def test_a_receiver_that_hangs_blocks_no_reader(lab: Path, folder: TeamFolder) -> None:
     release = threading.Event()
 
-    class Hanging(Hooks):
-        def __init__(self) -> None:
-            super().__init__()
-            self.statuses = Held(release)
-
-    class Held(list[int]):
-        def __init__(self, event: threading.Event) -> None:
-            super().__init__([200])
-            self.event = event
-
-        def pop(self, index: Any = 0) -> int:
-            self.event.wait(60)
-            return super().pop(index)
-
-    hooks = Hanging()
+    hooks = Hooks()
+    hooks.statuses = Held(release)
     with receiving(hooks) as url, serving(lab, folder=folder, webhook=url) as server:
         until(lambda: noted(folder) == 1)
         add(lab, 31, 45, 1.7)
@@ -171,6 +170,21 @@ def test_a_receiver_that_hangs_blocks_no_reader(lab: Path, folder: TeamFolder) -
         release.set()
         until(lambda: len(hooks.taken) == 1)
         assert "x-etq-signature-256" not in hooks.requests[0][0], "there is no secret"
+
+
+def test_a_server_that_stops_while_it_sends_does_not_repeat(lab: Path, folder: TeamFolder) -> None:
+    release = threading.Event()
+    hooks = Hooks()
+    hooks.statuses = Held(release)
+    with receiving(hooks) as url:
+        with serving(lab, folder=folder, webhook=url):
+            until(lambda: noted(folder) == 1)
+            add(lab, 31, 45, 1.7)
+            until(lambda: len(hooks.requests) == 1)
+            threading.Timer(1, release.set).start()
+        with serving(lab, folder=folder, webhook=url):
+            time.sleep(4)
+    assert len(hooks.requests) == len(hooks.taken) == 1
 
 
 @pytest.mark.parametrize(
