@@ -38,6 +38,7 @@ LAYERS = (
     "etq.report",
     "etq.mcp",
     "etq.spark",
+    "etq.team",
     "etq.serve",
     "etq.demo",
     *("etq.bench.hosts", "etq.bench"),
@@ -122,7 +123,7 @@ LARGE = {
     "jsonschema": ("etq.mcp.handlers",),
     "pyspark": ("etq.spark",),
     "setuptools": ("etq.building",),
-    "starlette": ("etq.serve.app", "etq.serve.running"),
+    "starlette": ("etq.serve",),
     "uvicorn": ("etq.mcp.serving", "etq.serve.connections", "etq.serve.running"),
     "torch": (
         "etq.bench.execute",

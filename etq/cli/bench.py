@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 GRACE: Final = 6
 MOST_ROUNDS: Final = 20
 _TIME: Final = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|)")
+# How to see all columns of the result: by a command that has the option.
+_HINT: Final = "etq compare, as below, has --wide and --columns"
 _SECONDS: Final = {"": 1, "s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -121,6 +123,7 @@ _OPTIONS: Final = (
         envvar="ETQ_DB",
         help="The warehouse.  [default: $ETQ_DB, or bench.duckdb in its folder]",
     ),
+    click.option("--to", metavar="URL", help="Send the captures to that team's server, too, as etq push does."),
     click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, callback=parsed_labels, help="A label."),
     click.option("--etrecord", metavar="FILE", help="The ETRecord of both.  [default: PROGRAM.etrecord, if it exists]"),
     click.option("--base-etrecord", metavar="FILE", help="The ETRecord of base, if it has its own."),
@@ -197,6 +200,7 @@ def bench(programs: tuple[str, ...], **options: Any) -> None:
             measured.keep()
             raise
         status = measured.report()
+        measured.send()
     sys.exit(status)
 
 
@@ -353,6 +357,25 @@ class _Measured:
             self._say_next(has_summary=is_summary)
         return status
 
+    def send(self) -> None:
+        """Send the captures to the server of `--to`, each side with its program and record."""
+        url: str | None = self._options["to"]
+        if url is None:
+            return
+        from etq.cli.push import push_files
+
+        taken = [each for round in range(1, self._round + 1) for each in self._bench.slots(round) if each.is_taken]
+        for side in self._bench.sides:
+            files = [each.path for each in taken if each.side is side]
+            try:
+                push_files(
+                    url, files, pte=side.program, etrecord=side.etrecord, time_scale=self._bench.time_scale,
+                    quiet=self._options["quiet"],
+                )  # fmt: skip
+            except EtqError as error:
+                resuming = f"etq push {shlex.quote(url)} {shlex.quote(self._bench.folder)}"
+                raise EtqError(f"{error}; the captures are kept, send them by {resuming}") from error
+
     def _report_one(self, warehouse: Warehouse) -> None:
         from etq.verdicts.sequential import precision
 
@@ -399,7 +422,7 @@ class _Measured:
                 line = "; ".join(lines or [text for text, _ in comparison.lines()])
                 text = f"{printable(line)}\n"
             else:
-                text = whole(comparison, form, 10, output is not None, found.worse)
+                text = whole(comparison, form, 10, output is not None, found.worse, _HINT)
                 if lines and form == "table":
                     text = "".join(f"{printable(line)}\n" for line in lines) + f"\n{text}"
             write_text(text, output, force=self._options["force"], is_printable=form in ("table", "line"))

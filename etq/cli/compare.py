@@ -24,7 +24,7 @@ from etq.cli.options import Command, output_options, percentage, warehouse_optio
 from etq.cli.targets import check_path, is_file, is_there, looks_like_path, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
-from etq.render.table import VERDICT_STYLES, Rows, table
+from etq.render.table import HINT, VERDICT_STYLES, Rows, table
 from etq.render.terminal import PLAIN, TerminalStyle, style_of, wrapped
 from etq.render.writers import format_of, write_rows, write_text
 from etq.verdicts import words
@@ -86,7 +86,11 @@ def judging_options(command: Command) -> Command:
             help="Compare in spite of other profiling levels and conditions.",
         ),
         click.option(
-            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest difference that counts, such as 3%."
+            "--min-effect",
+            metavar="PERCENT",
+            callback=percentage,
+            help="Smallest difference that counts.  [default: 2%; of totals not measured in turns 3%, of single "
+            "captures 10%]",
         ),
         click.option(
             "--alpha",
@@ -249,8 +253,11 @@ def _files(side: str, db: str) -> list[str]:
     return []
 
 
-def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str]) -> str:
-    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse."""
+def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: Sequence[str], hint: str = HINT) -> str:
+    """The whole comparison as text for people, as Markdown or as JSON. Markdown has what is worse.
+
+    hint  how to see the columns for which a terminal has no room
+    """
     if form == "json":
         import json
 
@@ -292,8 +299,8 @@ def whole(comparison: Comparison, form: str, limit: int, to_file: bool, worse: S
             ]
             shown = [[row[at] for at in kept] for row in rows]
             names = [columns[at] for at in kept]
-            drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part)
-            meaning = "".join(f"\n{text}\n" for text in _meanings(comparison, part))
+            drawn = markdown(names, shown) if form == "markdown" else _table(names, shown, style, part, hint)
+            meaning = "".join(f"\n{wrapped(text, style)}\n" for text in _meanings(comparison, part))
             parts.append(f"{heading}\n{drawn}{meaning if form == 'markdown' else meaning[1:]}")
             cells.update(cell for row in shown for cell in row if isinstance(cell, str))
     meant = [f"{word}: {text}" for word, text in words.MEANING.items() if word in cells]
@@ -319,8 +326,8 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     return []
 
 
-def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str) -> str:
-    return table(columns, rows, style, foremost=ANSWERS[f"compare_{part}"])
+def _table(columns: Sequence[str], rows: Rows, style: TerminalStyle, part: str, hint: str) -> str:
+    return table(columns, rows, style, hint, foremost=ANSWERS[f"compare_{part}"])
 
 
 def _is_of_devices(comparison: Comparison) -> bool:

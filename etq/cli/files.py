@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import click
+from click.core import ParameterSource
 
 from etq.choices import UNITS
 from etq.cli import main
+from etq.cli.commands import ANSWERS
 from etq.cli.found_files import found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
@@ -90,7 +92,10 @@ def inspect(
     if file is None:
         raise click.MissingParameter(ctx=context, param=context.command.params[0])
     read_options = pop_file_options(options)
-    unit = "cycles" if read_options.time_scale == "cycles" else unit
+    # The Inspector's unit is milliseconds, in which people would read zeros.
+    is_given = context.get_parameter_source("unit") is not ParameterSource.DEFAULT
+    scales = not is_given and output is None and sys.stdout.isatty()
+    unit = "cycles" if read_options.time_scale == "cycles" else "us" if scales else unit
     schedule = {name: value for name, value in {"repeats": repeats, **options}.items() if value is not None}
     arguments = "".join(f", {name} := ${name}" for name in schedule)
     symbols, joined = ("", "")
@@ -111,7 +116,10 @@ def inspect(
         ORDER BY i.block_index, i.slot, i.occurrence
         """
         parameters = {"capture": capture, "unit": unit, "everything": everything, **schedule}
-        if not write(warehouse, query, format, output, force=force, **parameters):
+        foremost = ANSWERS["inspector_events"]
+        if not write(
+            warehouse, query, format, output, force=force, foremost=foremost, chooses_unit=scales, **parameters
+        ):
             note_no_rows(warehouse, "inspector_events", file, capture, schedule)
 
 
@@ -142,6 +150,7 @@ def inspect(
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @classes_option
+@click.option("--to", metavar="URL", help="Send them to that team's server instead, as etq push does.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -159,6 +168,7 @@ def ingest(
     values: bool,
     verbose: bool,
     quiet: bool,
+    to: str | None,
     db: str,
     **label_options: Any,
 ) -> None:
@@ -179,6 +189,12 @@ def ingest(
     """
     from etq.warehouse.warehouse import open
 
+    if to is not None:
+        from etq.cli.push import push_files
+
+        given = {**click.get_current_context().params}
+        push_files(to, given.pop("files"), **{key: value for key, value in given.items() if key not in ("to", "db")})
+        return
     of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
     for option, value in of_one.items():
         if value is not None and len(files) > 1:

@@ -10,6 +10,7 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
+from etq.cli.targets import check_is_here
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -43,11 +44,15 @@ def export(folder: str, db: str, replace: bool) -> None:
     """
     from etq.lake import export
 
+    check_is_here(db)
     _print_added(folder, export(folder, db, replace=replace))
 
 
 @lake.command(
-    params=[click.Argument(["folder"], metavar="DIR"), *(each for each in ingest.params if each.name != "db")]
+    params=[
+        click.Argument(["folder"], metavar="DIR"),
+        *(each for each in ingest.params if each.name not in ("db", "to")),
+    ]
 )
 def add(folder: str, **options: Any) -> None:
     """Read profiling files into a lake, which is created if it doesn't exist. Options are those of etq ingest.

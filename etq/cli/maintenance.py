@@ -10,7 +10,7 @@ import click
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
-from etq.cli.targets import open_existing, report_unmatched
+from etq.cli.targets import check_is_here, open_existing, report_unmatched
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def backup(db: str, output: str, force: bool) -> None:
     """
     from etq.maintenance.copying import backup
 
+    check_is_here(db)
     size = backup(db, output, overwrite=force)
     say(f"{output}: {size / 1e6:.1f} MB")
 
@@ -78,6 +79,7 @@ def check(db: str, files: str) -> None:
     """
     from etq.maintenance.checking import check
 
+    check_is_here(db)
     problems = 0
     for part in check(db, folder=files):
         problems += len(part.problems)
@@ -105,6 +107,7 @@ def upgrade(db: str, no_backup: bool) -> None:
     from etq.maintenance.upgrading import upgrade
     from etq.version import SCHEMA_VERSION
 
+    check_is_here(db)
     if is_lake_path(db):
         from etq.lake.writing.upgrading import upgrade as upgrade_lake
 

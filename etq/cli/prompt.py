@@ -43,28 +43,30 @@ def run_prompt(answer: Callable[[str], None], show_views: Callable[[str | None],
     names       names of captures, for completion
     """
     say("Statements end with ;  .help lists what else there is.")
+    text: str | None = ""
     with _lines(names), cancelling():
-        text = ""
-        while True:
+        while text is not None:
             try:
-                line = input(CONTINUED if text else PROMPT)
-            except EOFError:
-                click.echo()
-                return
-            except KeyboardInterrupt:
+                text = _after_line(text, answer, show_views)
+            except KeyboardInterrupt:  # at any time, also while an error is printed
                 click.echo()
                 text = ""
-                continue
-            if not text and line.strip().startswith("."):
-                if not _directive(line.split(), show_views):
-                    return
-                continue
-            text = f"{text}\n{line}" if text else line
-            if not text.strip():
-                text = ""
-            elif is_whole(text):
-                _answered(lambda text=text: answer(text))  # type: ignore[misc]  # mypy doesn't infer the default
-                text = ""
+
+
+def _after_line(text: str, answer: Callable[[str], None], show_views: Callable[[str | None], None]) -> str | None:
+    """Read a line after the text of a begun statement; return the text that is begun then, None at the end."""
+    try:
+        line = input(CONTINUED if text else PROMPT)
+    except EOFError:
+        click.echo()
+        return None
+    if not text and line.strip().startswith("."):
+        return "" if _directive(line.split(), show_views) else None
+    text = f"{text}\n{line}" if text else line
+    if is_whole(text):
+        _answered(lambda: answer(text))
+        return ""
+    return text if text.strip() else ""
 
 
 def is_whole(text: str) -> bool:

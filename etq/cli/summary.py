@@ -6,7 +6,6 @@ import glob
 import os
 import shlex
 import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -22,7 +21,7 @@ from etq.cli.targets import FileOptions, file_options, is_file, open_target, pop
 from etq.cli.warehouse_summary import of_warehouse
 from etq.errors import EtqError, printable
 from etq.render.table import VERDICT_STYLES, fitted
-from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of
+from etq.render.terminal import PAGE, TerminalStyle, bar, style_of, width_of, wrap
 from etq.render.times import quantities
 from etq.warehouse.formats import TRACE, narrowed
 
@@ -354,4 +353,4 @@ def _counted(number: int, noun: str) -> str:
 
 def _wrapped(text: str, indent: str, style: TerminalStyle) -> list[str]:
     width = min(style.width or PAGE, PAGE)
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ")
+    return wrap(text, width, initial_indent=indent, subsequent_indent=indent + "    ")

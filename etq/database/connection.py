@@ -59,7 +59,7 @@ NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
-_WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
+WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
 # Of commands that free space. To change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
@@ -115,12 +115,24 @@ def connect(
         raise WarehouseError(f"{path}: a folder; a warehouse is a file")
     if os.path.exists(path) and not Path(path).is_file():
         raise WarehouseError(f"{path}: a pipe or device; a warehouse is a file")  # opening a pipe may block forever
+    if _is_other_file(path):  # such as JSON, which DuckDB would open as a view in memory
+        raise WarehouseError(f"{path}: not a DuckDB database; name another file")
     try:
         if not read_only and is_shared:
             check_locks(path)
         return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, yields=yields)
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
+
+
+def _is_other_file(path: str) -> bool:
+    """Whether a file has other content than a database; False for one that is empty, missing or can't be read."""
+    try:
+        with Path(path).open("rb") as file:
+            start = file.read(12)
+    except OSError:
+        return False
+    return bool(start) and start[8:] != b"DUCK"
 
 
 def expanded(path: str | os.PathLike[str]) -> str:
@@ -287,7 +299,7 @@ def is_lake_path(path: str) -> bool:
     return "://" in path or os.path.isdir(path)
 
 
-def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> str:
+def explained(path: str, error: duckdb.Error, when_full: str = WHEN_FULL) -> str:
     """Return DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {

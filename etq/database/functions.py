@@ -285,11 +285,23 @@ def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
         elif kind == "VARCHAR":
             columns[name] = np.array(values.to_pylist(), np.object_)
         elif kind == "BOOLEAN":
-            columns[name] = _bits(values, 1)
+            columns[name] = _flags(values)
         else:
             numbers = as_numpy(values, np.dtype(_KINDS[kind]).type)
             columns[name] = np.where(_bits(values, 0), numbers, np.nan) if values.null_count else numbers
     return columns
+
+
+def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return booleans, which are bits, or bytes on a connection whose types Arrow is to keep."""
+    import numpy as np
+    import pyarrow as pa
+
+    from etq.ingest.arrow import as_numpy
+
+    if pa.types.is_boolean(values.type):
+        return _bits(values, 1)
+    return as_numpy(getattr(values, "storage", values), np.int8).astype(np.bool_)
 
 
 def _bits(values: pa.Array, buffer: int) -> npt.NDArray[np.bool_]:

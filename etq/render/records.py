@@ -4,11 +4,10 @@ paragraphs.
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Collection, Sequence
 from typing import Any, Final
 
-from etq.render.terminal import PAGE, TerminalStyle
+from etq.render.terminal import PAGE, TerminalStyle, wrap
 
 _INDENT: Final = "    "
 
@@ -28,10 +27,10 @@ def paragraphs(
     for row, texts in zip(rows, cells, strict=True):
         heads = _heads([short for short in zip(columns, row, texts, strict=True) if short[2] and short[0] not in long])
         width = style.width or PAGE
-        lines = [style.styled(line, "bold") for line in textwrap.wrap("  ".join(heads), width)]
+        lines = [style.styled(line, "bold") for line in wrap("  ".join(heads), width)]
         for name, text in zip(columns, texts, strict=True):
             if text and name in long:
-                lines += textwrap.wrap(
+                lines += wrap(
                     f"{name}: {text}",
                     width,
                     initial_indent=_INDENT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
@@ -13,14 +12,15 @@ from typing import Any, Final
 
 from etq.errors import printable
 from etq.render.kernel_names import cut, full_names, short_names
-from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of
+from etq.render.terminal import PLAIN, TerminalStyle, bar, width_of, wrap
 from etq.verdicts import words
 
 # Texts on a terminal are shortened to so many letters before a column is left out, those of the first and the foremost
-# columns to more; and to fewer where no more columns can be left out.
+# columns to more, but for a part of the terminal; and to fewer where no more columns can be left out.
 _READABLE: Final = 16
 _READABLE_LONG: Final = 30
 _READABLE_LABELS: Final = 56
+_PART_OF_LONG: Final = 0.4
 _SHORTEST: Final = 8
 _LONGEST_LIST: Final = 12
 # A git commit's hash: its first digits are enough for git, too.
@@ -96,9 +96,8 @@ def table_parts(
         yield layout.lines(_of(kept, rows))
     if first and (others := [title(name) for at, name in enumerate(columns) if at not in kept]):
         assert style.width is not None
-        text = f"Not shown: {', '.join(others)}; {hint}".replace(" %", "\xa0%")
-        lines = textwrap.wrap(text, style.width)
-        yield "".join(style.styled(line.replace("\xa0", " "), "dim") + "\n" for line in lines)
+        lines = wrap(f"Not shown: {', '.join(others)}; {hint}", style.width)
+        yield "".join(style.styled(line, "dim") + "\n" for line in lines)
 
 
 def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
@@ -154,7 +153,7 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
     the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all
     rows, and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their
-    texts are as short as those of others.
+    texts, but for the very first, are as short as those of others.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():
@@ -168,7 +167,7 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
         return not is_empty, is_foremost, varies or is_foremost, -foremost.index(columns[at]) if is_foremost else -at
 
     for at in sorted(kept, key=place):
-        long = () if columns[at] in foremost else foremost
+        long = foremost[:1] if columns[at] in foremost else foremost
         if _Layout([columns[at] for at in kept], _of(kept, rows), style, long).fits:
             break
         if at in kept and at > 0 and (columns[at] != "unit" or "unit" in foremost):
@@ -208,7 +207,9 @@ class _Layout:
         texts = self._texts(rows) or [[] for _ in columns]
         self.widths = [_widest([head, *cells]) for head, cells in zip(self._heads, texts, strict=True)]
         if style.width is not None and not wide.get():
-            shortest = [_SHORTEST if long is None else _least(at, name, long) for at, name in enumerate(columns)]
+            shortest = [
+                _SHORTEST if long is None else _least(at, name, long, style.width) for at, name in enumerate(columns)
+            ]
             least = [
                 width if _is_fixed(values) else max(width_of(head), short)
                 for width, values, head, short in zip(self.widths, by_column, self._heads, shortest, strict=True)
@@ -384,11 +385,12 @@ def _styled(padded: str, style: TerminalStyle, name: str | None) -> str:
     return padded.replace(text, style.styled(text, name), 1) if text and name else padded
 
 
-def _least(at: int, column: str, long: Collection[str]) -> int:
+def _least(at: int, column: str, long: Collection[str], room: int) -> int:
     """Return how many letters of a column can be read well; labels have their keys, which are needed to select."""
     if column in long and column == "labels":
         return _READABLE_LABELS
-    return _READABLE_LONG if at == 0 or column in long else _READABLE
+    is_long = at == 0 or column in long
+    return max(min(_READABLE_LONG, int(_PART_OF_LONG * room)), _SHORTEST) if is_long else _READABLE
 
 
 def _narrow(widths: list[int], least: Sequence[int], room: int) -> None:

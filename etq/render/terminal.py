@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import textwrap
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ _ASCII_BARS: Final = "_.-:=+*#"
 # The most bars that fit into a line without other text.
 WIDTH: Final = 72
 _NARROWEST: Final = 20
+_BEFORE_UNIT: Final = re.compile(r"(?<=\d) (?=%|(?:[num]?s|[KMG]iB)\b)|(?<=\w) (?=%)")
 # Columns of texts that are not written to a terminal.
 PAGE: Final = 120
 STYLES: Final = {
@@ -70,10 +72,16 @@ def wrapped(text: str, style: TerminalStyle) -> str:
     if style.width is None:
         return text
     lines = (
-        textwrap.wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        wrap(line, style.width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         for line in text.splitlines()
     )
     return "\n".join("\n".join(parts) for parts in lines)
+
+
+def wrap(text: str, width: int, **options: Any) -> list[str]:
+    """Return the lines of a text as `textwrap.wrap` does; a number and its unit stay in one line."""
+    lines = textwrap.wrap(_BEFORE_UNIT.sub("\xa0", text), width, **options)
+    return [line.replace("\xa0", " ") for line in lines]
 
 
 def style_of(stream: IO[Any]) -> TerminalStyle:

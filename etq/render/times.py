@@ -16,6 +16,7 @@ COLUMNS: Final = (
     *("per_execute", "per_step", "self_device_per_step", "self_cpu_per_step", "total", "self_time", "self_device_time"),
     *("self_cpu_time", "self_per_execute", "cpu_per_step", "device_per_step", "cpu_time_total", "device_time_total"),
     *("cpu_time_avg", "device_time_avg", "per_call", "avg", "mean", "min", "max"),
+    *("p10", "p50", "p90"),
     *("ops", "copies", "layout", "unaccounted", "above_roof_per_execute"),
 )
 

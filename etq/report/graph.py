@@ -113,20 +113,20 @@ MODULES: Final = """
 # Costs and calls of modules: sums over their nodes, with how many of these are unknown.
 SUMS: Final = """
     WITH
+    linked AS (SELECT c.capture_id, c.record_id FROM captures AS c WHERE c.sha256 = $capture),
     members AS (
         SELECT DISTINCT m.record_id, m.graph_id, m.node_index, m.module_path
-        FROM captures AS c
-        JOIN node_modules AS m ON m.record_id = c.record_id
-        WHERE c.sha256 = $capture
-    )
+        FROM linked AS l
+        JOIN node_modules AS m ON m.record_id = l.record_id
+    ),
+    shown AS ({shown})
     SELECT
         m.graph_id, m.module_path, count(*) AS nodes, nullif(sum(n.calls), 0)::BIGINT AS calls,
         sum(c.flops)::DOUBLE AS flops, (count(*) - count(c.flops)) AS without_flops,
         sum(c.bytes_read + c.bytes_written)::DOUBLE AS bytes,
         (count(*) - count(c.bytes_read + c.bytes_written)) AS without_bytes
     FROM members AS m
-    JOIN node_totals($capture, unit := $unit, method := $method, runs := $basis) AS n
-        ON n.graph_id = m.graph_id AND n.node_index = m.node_index
+    JOIN shown AS n ON n.graph_id = m.graph_id AND n.node_index = m.node_index
     LEFT JOIN node_costs($record) AS c ON c.graph_id = m.graph_id AND c.node_index = m.node_index
     GROUP BY ALL
 """
@@ -178,10 +178,8 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
         return {}
     record, stage = found[0]
     is_timed = stage == EDGE and target.format != WITHOUT_RUNS
-    if is_timed:
-        names, nodes = rows_of(target, NODES.format(shown=TIMED), record=record)
-    else:
-        names, nodes = rows_of(target, NODES.format(shown=UNTIMED), record=record, stage=stage)
+    shown, given = (TIMED, {}) if is_timed else (UNTIMED, {"stage": stage})
+    names, nodes = rows_of(target, NODES.format(shown=shown), record=record, **given)
     if not nodes:
         return {}
     levels = rows_of(target, LEVELS, stage=stage)[1]
@@ -204,7 +202,7 @@ def graph_rows(target: Target, more: GraphExtras = NOTHING_MORE, *, with_delegat
     places, bends = tree.placed(edges)
 
     times = {row[:2]: row[2:] for row in rows_of(target, MODULES)[1]} if is_timed else {}
-    sums = {row[:2]: row[2:] for row in rows_of(target, SUMS, record=record)[1]} if is_timed else {}
+    sums = {row[:2]: row[2:] for row in rows_of(target, SUMS.format(shown=shown), record=record, **given)[1]}
     groups = _group_rows(tree, methods, places[len(keys) :], times | inner.times, sums | inner.sums)
     rows = [(*row, tree.parents[at], *places[at]) for at, row in enumerate(nodes)]
     node_names, group_names = [*names, "parent", "rank", "order"], [*GROUP_NAMES]

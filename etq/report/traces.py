@@ -19,16 +19,22 @@ MOST_ROWS: Final = 500
 
 def top_tables(target: Target) -> dict[str, Table]:
     """Return the ops, and the kernels and copies, that take most time: ops by device time, if devices ran anything."""
-    query = "FROM work_totals($capture, unit := $unit) AS w ORDER BY w.total DESC, w.event LIMIT $most"
+    query = """
+        SELECT w.event, w.total / _step_count(_capture_id($capture), NULL, NULL) AS per_step, w.total, w.calls, w.unit
+        FROM work_totals($capture, unit := $unit) AS w
+        ORDER BY w.total DESC, w.event
+        LIMIT $most
+    """
     kernels = target.table(query, most=TOP) if target.has_devices else None
     on_devices = kernels is not None and kernels.length > 0
-    time = "self_device_time" if on_devices else "self_cpu_time"
+    of = "device" if on_devices else "cpu"
     ops = target.table(
         f"""
-        SELECT k.name, k.self_device_time, k.self_cpu_time, k.calls, k.unit
+        SELECT
+            k.name, k.self_device_time, k.self_cpu_time, k.self_device_per_step, k.self_cpu_per_step, k.calls, k.unit
         FROM key_averages($capture, unit := $unit) AS k
-        WHERE NOT k.is_device AND k.{time} > 0
-        ORDER BY k.{time} DESC, k.name
+        WHERE NOT k.is_device AND coalesce(k.self_{of}_per_step, k.self_{of}_time) > 0
+        ORDER BY coalesce(k.self_{of}_per_step, k.self_{of}_time) DESC, k.name
         LIMIT $most
         """,
         most=TOP,

@@ -18,12 +18,16 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from etq.serve.endpoints import Endpoint, needs, user_of
+from etq.serve.access import Access
+from etq.serve.api import reading
+from etq.serve.endpoints import Endpoint, needs, note, user_of
 from etq.serve.feeds import feeds
-from etq.serve.guard import EDITS, Access, AccessGuard
+from etq.serve.guard import EDITS, AccessGuard
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
-from etq.serve.pool import QuestionPool
+from etq.serve.pushes import pushes
+from etq.serve.refusals import Refusals
+from etq.serve.signing import signing
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
@@ -86,7 +90,8 @@ class Kept:
 
 def application(site: Site, access: Access) -> ASGIApp:
     """Return the application of a site, for those who have access."""
-    parts = [make(site) for make in PARTS]
+    refusals = Refusals()
+    parts = [signing(site, access, refusals), *(make(site) for make in PARTS)]
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -96,12 +101,13 @@ def application(site: Site, access: Access) -> ASGIApp:
             yield
 
     routes = [route for part in parts for route in part.routes]
-    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access)
+    shown = [path for part in parts for path in part.shown]
+    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access, refusals, shown)
 
 
 def pages(site: Site) -> Part:
     """The pages and their data."""
-    served = _Served(site.path, site.pool, edits=site.settings.edits)
+    served = _Served(site)
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
@@ -111,29 +117,29 @@ def pages(site: Site) -> Part:
         preparing.cancel()
         served.pool.close()
 
+    names = [name for name in PAGES if name != "captures"]
     routes = [
         Route("/", served.page("captures")),
         Route("/capture/{name:any}", served.page("capture")),
-        *(Route(f"/{name}", served.page(name)) for name in PAGES if name != "captures"),
+        *(Route(f"/{name}", served.page(name)) for name in names),
         Route("/assets/{name}", served.asset),
-        Route("/data/state", served.state),
-        *(Route(f"/data/{name}", served.data(name)) for name in DATA),
+        Route("/data/state", needs(Role.READ, served.state)),
+        *(Route(f"/data/{name}", needs(Role.READ, served.data(name))) for name in DATA),
         Route(EDITS, needs(Role.LABEL, served.edit), methods=["POST"]),
     ]
-    return Part(routes, running)
+    return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, feeds, webhook)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes, reading, feeds, webhook)
 
 
 class _Served:
     """The endpoints of one warehouse."""
 
-    def __init__(self, path: str, pool: QuestionPool, *, edits: bool) -> None:
-        self.pool = pool
-        self._edits = edits
-        self._path = path
-        self._state = WarehouseState(path)
+    def __init__(self, site: Site) -> None:
+        self.pool = site.pool
+        self._site = site
+        self._state = WarehouseState(site.path)
         self._kept = Kept()
         # Questions that are being answered, and how many wait for the answer.
         self._running: dict[str, asyncio.Task[Payload]] = {}
@@ -157,7 +163,7 @@ class _Served:
                     self._kept.put(key, answer)
 
     def page(self, name: str) -> Endpoint:
-        text = shell(name, self._path, edits=self._edits)
+        text = shell(name)
         tag = f'"{digest(text)}"'
 
         async def endpoint(request: Request) -> Response:
@@ -193,6 +199,8 @@ class _Served:
 
     async def _data(self, question: str, request: Request) -> Response:
         arguments = dict(request.query_params)
+        if question == "sql":
+            await note(self._site, request, "sql", arguments)
         state = await self._current()
         key = f"{state} {question}?{urlencode(sorted(arguments.items()))}"
         # A query may ask for the time, or for random numbers.
@@ -220,6 +228,7 @@ class _Served:
             arguments = msgspec.json.decode(body, type=dict[str, str])
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _response(request, of_error("not a change to an overview; reload the page", 400), None)
+        await note(self._site, request, "overview", dict(arguments))
         # Who writes is known to the server, if anyone is.
         user = user_of(request)
         arguments["author"] = "" if user.name == ANYONE else user.name

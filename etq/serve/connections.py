@@ -50,6 +50,11 @@ class Connection(H11Protocol):  # type: ignore[misc]
         self._measure()
         _make_room(self, [each for each in self.connections if isinstance(each, Connection)])
 
+    def extend(self) -> None:
+        """Begin the time of the present request again, of which a large part has come."""
+        self._stop()
+        self._measure()
+
     @property
     def is_answering(self) -> bool:
         """Whether a request is being answered."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from etq.serve.payloads import of_error
-from etq.team.users import Role, User
+from etq.team import audit
+from etq.team.users import ANYONE, Role, User
+
+if TYPE_CHECKING:
+    from etq.serve.site import Site
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
@@ -20,16 +25,36 @@ def user_of(request: Request) -> User:
     return user
 
 
+def address_of(request: Request) -> str:
+    """Return the address from which a request comes, before proxies."""
+    return request.client.host if request.client is not None else ""
+
+
 def needs(role: Role, endpoint: Endpoint) -> Endpoint:
     """Return an endpoint for those who have at least a role."""
 
     async def checked(request: Request) -> Response:
         user = user_of(request)
-        if user.role < role:
-            return error(f"{user.name} has the role {user.role.label}; this takes the role {role.label}", 403)
-        return await endpoint(request)
+        if user.role >= role:
+            return await endpoint(request)
+        if user.name == ANYONE:
+            return error("this server only reads; start it with --edit, or add users: etq users add NAME", 403)
+        return error(f"{user.name} has the role {user.role.label}; this takes the role {role.label}", 403)
 
+    checked.role = role  # type: ignore[attr-defined]
     return checked
+
+
+async def note(
+    site: Site, request: Request, action: str, details: dict[str, Any] | None = None, *, user: User | None = None
+) -> None:
+    """Note in the audit log what is done by who asks, or by a user; without a folder, nothing is noted. Arguments are
+    those of `audit.note`. Raises `EtqError`.
+    """
+    folder = site.settings.folder
+    if folder is not None and folder.exists:
+        name = (user_of(request) if user is None else user).name
+        await asyncio.to_thread(audit.note, folder, name, address_of(request), action, details or {})
 
 
 def error(message: str, status: int, **headers: str) -> Response:

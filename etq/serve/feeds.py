@@ -17,12 +17,13 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from etq.database.connection import is_lake_path
-from etq.serve.endpoints import Endpoint, error
+from etq.serve.endpoints import Endpoint, error, needs
 from etq.serve.payloads import Payload, data_of, of_error
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
-from etq.team.keys import PATHS, has_users, key_of, may_read_by_key, overview_of
+from etq.team.keys import PATHS, key_of, may_read_by_key, overview_of
+from etq.team.users import Role, has_users
 from etq.verdicts import words
 
 ATOM: Final = "http://www.w3.org/2005/Atom"
@@ -58,7 +59,7 @@ def feeds(site: Site) -> Part:
     routes = [
         Route("/badge/{name:any}", badge),
         Route("/feed/{name:any}", feed),
-        Route("/data/links", links),
+        Route("/data/links", needs(Role.READ, links)),
     ]
     return Part(routes)
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import html
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Final
 
-from etq.errors import printable
 from etq.report.page import STYLES, script_of, style_of
 
 # The pages by path, with their titles.
 PAGES: Final = {"captures": "Captures", "trends": "Trends", "overview": "Overviews", "compare": "Compare", "sql": "SQL"}
 # The order matters: a file comes after those that it uses.
 SCRIPTS: Final = (
+    "signing.js",
     "fetching.js",
     "selectors.js",
     "series.js",
@@ -43,12 +42,13 @@ _SHELL: Final = """<!DOCTYPE html>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="/assets/{style}">
 </head>
-<body class="served" data-page="{page}" data-source="{source}"{edits}>
+<body class="served" data-page="{page}">
 <a class="skip" href="#main">Skip to content</a>
 <noscript>This page draws itself with JavaScript, which is turned off.</noscript>
 <header class="top">
 <nav class="pages" aria-label="Pages">{links}</nav>
-<span class="source muted" title="{source}">{name}</span>
+<span id="who" class="muted"></span>
+<span id="source" class="source muted"></span>
 </header>
 <main id="main" tabindex="-1">
 <div id="head"></div>
@@ -89,19 +89,14 @@ def assets() -> dict[str, Asset]:
     }
 
 
-def shell(page: str, source: str, *, edits: bool = False) -> str:
-    """Return the HTML of a page of a warehouse at `source`, which may have controls that change overviews."""
+def shell(page: str) -> str:
+    """Return the HTML of a page. It says nothing about the warehouse: who may not read that gets it, too."""
     links = "".join(_link(name, title, name == page) for name, title in PAGES.items())
     used = ["editor.js", "pages.js"] if page == "sql" else ["pages.js"]
-    source = printable(source)
-    name = source.rstrip("/").rsplit("/", 1)[-1]
     return _SHELL.format(
-        title=html.escape(f"{PAGES.get(page, 'Capture')} · {name}"),
+        title=PAGES.get(page, "Capture"),
         style=assets()["pages.css"].name,
         page=page,
-        source=html.escape(source),
-        edits=" data-edits" if edits else "",
-        name=html.escape(name),
         links=links,
         scripts="\n".join(f'<script defer src="/assets/{assets()[each].name}"></script>' for each in used),
     )

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from etq import catalog
 from etq.analysis.series import check_keys, order_of
 from etq.analysis.watched import (
@@ -21,11 +23,18 @@ from etq.analysis.watched import (
     verdict_of,
 )
 from etq.annotations.comments import ACCEPTED
-from etq.errors import EtqError, QueryError, WarehouseError
+from etq.database.connection import is_lake_path
+from etq.database.functions import register_for
+from etq.database.rollups import PRUNED
+from etq.errors import EtqError, QueryError, message_of
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.serve.payloads import Payload, of_data
+from etq.sandbox.formats import TYPES, written
+from etq.sandbox.results import parameters_of
+from etq.sandbox.statements import check_is_select
+from etq.serve.openapi import views
+from etq.serve.payloads import JSON, MOST_OF_ANSWER, Payload, of_data
 from etq.serve.results import check_format, result_of
 from etq.warehouse.warehouse import Warehouse
 
@@ -39,14 +48,6 @@ class Question:
     of: Callable[[Any, Arguments], Payload]
     needs_warehouse: bool = True
     writes: bool = False
-
-
-def status_of(error: EtqError) -> int:
-    """Return the HTTP status of an error."""
-    if isinstance(error, WarehouseError):
-        return 503
-    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
-    return 404 if is_unknown else 400
 
 
 # The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
@@ -256,6 +257,36 @@ def _comment(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data({"number": number})
 
 
+def _types(warehouse: Warehouse, _: Arguments) -> Payload:
+    """The types of the columns of each view."""
+    found = {}
+    for view in views():
+        given = ", ".join("NULL" for parameter in view.parameters if parameter.default is None)
+        relation = warehouse.relation(f"FROM {view.name}{'' if view.kind == 'view' else f'({given})'}")
+        found[view.name] = [str(each) for each in relation.types]
+    return Payload(200, JSON, msgspec.json.encode(found))
+
+
+def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
+    """The rows of a SELECT about a lake, which only reads the lake's files, without leave to write any."""
+    import duckdb
+
+    format, query = arguments["format"], arguments["query"]
+    try:
+        with warehouse.locked() as connection:
+            check_is_select(query)
+            register_for(connection, query)
+            connection.execute("SET max_temp_directory_size = '0KiB'")
+            connection.execute(f"SET arrow_lossless_conversion = {format == 'exact'}")
+            try:
+                parts = written(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
+            finally:
+                connection.execute("RESET arrow_lossless_conversion")
+    except duckdb.Error as error:
+        raise QueryError(message_of(error)) from error
+    return Payload(200, TYPES[format], b"".join(parts))
+
+
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     found = {}
     for name in names:
@@ -281,6 +312,20 @@ def _schema(_: str, __: Arguments) -> Payload:
             for each in catalog.public_objects()
         ]
     )
+
+
+def _stored(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    """Those of files that the warehouse has, by SHA-256: captures with their events, and, of a file, what is linked."""
+    links = "UNION ALL FROM records SELECT sha256 UNION ALL FROM programs SELECT sha256"
+    of_file = "" if is_lake_path(warehouse.path or "") else links
+    query = f"""
+        SELECT DISTINCT h.sha256 FROM (SELECT unnest($hashes::VARCHAR[]) AS sha256) AS h JOIN (
+            SELECT c.sha256 FROM captures AS c
+            WHERE c.capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
+            {of_file}
+        ) USING (sha256)
+    """
+    return of_data([sha256 for (sha256,) in warehouse.rows(query, hashes=arguments["hashes"])[1]])
 
 
 def _sql(path: str, arguments: Arguments) -> Payload:
@@ -310,5 +355,8 @@ QUESTIONS: Final[dict[str, Question]] = {
     "compared": Question(_compared),
     "edit": Question(_edit, writes=True),
     "schema": Question(_schema, needs_warehouse=False),
+    "stored": Question(_stored),
     "sql": Question(_sql, needs_warehouse=False),
+    "query": Question(_query),
+    "types": Question(_types),
 }

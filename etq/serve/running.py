@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import webbrowser
 from collections.abc import Callable
 from contextlib import closing
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 from etq.database.connection import check_path, expanded, is_lake_path
 from etq.errors import EtqError
 from etq.listening import bound
+from etq.serve.access import Access
 from etq.serve.freed_memory import give_back
-from etq.serve.guard import Access
 from etq.serve.pool import QuestionPool
 from etq.serve.settings import Settings
 from etq.warehouse.warehouse import open as open_warehouse
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from etq.serve.site import Site
 
-_MISSING = "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'"
+_MISSING = "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'"
 
 
 def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, report: Callable[[str], None]) -> None:
@@ -34,6 +35,7 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     warehouse that can be read.
     """
     try:
+        import python_multipart  # noqa: F401
         import starlette  # noqa: F401
         import uvicorn
     except ImportError:
@@ -41,36 +43,55 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     from etq.serve.site import Site
 
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        raise EtqError(f"{path}: a server, which has pages: open it in a browser")
     if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)
     pool.start()  # its processes import what they need while this one checks the warehouse
     with closing(pool):
         _check(path)
+        if settings.user_header is not None and settings.folder is not None:
+            settings.folder.make()
         with bound(host, port) as listener:
-            access = Access.of(host, listener.getsockname()[1], edits=settings.edits)
+            access = Access(host, listener.getsockname()[1], settings)
             site = Site(path, pool, settings)
+            config = config_of(site, access)
             report(f"{path}: pages at {access.url}")
             if access.token is not None:
                 may = "read the warehouse and change its overviews" if settings.edits else "read the warehouse"
                 report(f"The link has a token; anyone who has it can {may}. It is valid until the server ends.")
+            elif access.folder() is not None and settings.folder is not None:
+                report(f"It answers the users of {settings.folder.path}, whom etq users lists.")
             if opens:
                 webbrowser.open(access.url)
-            uvicorn.Server(config_of(site, access)).run(sockets=[listener])
+            uvicorn.Server(config).run(sockets=[listener])
 
 
 def config_of(site: Site, access: Access) -> Config:
-    """Return the configuration of the server of a site, for those who have access."""
+    """Return the configuration of the server of a site, for those who have access.
+
+    Raises `EtqError` for a certificate that can't be used.
+    """
     import uvicorn
 
     from etq.serve.app import application
     from etq.serve.connections import Connection
 
-    return uvicorn.Config(
+    certificate, key = site.settings.certificate, site.settings.key
+    # Headers of proxies are the guard's business, which knows whose are to be believed.
+    config = uvicorn.Config(
         application(site, access), log_level="warning", access_log=False, server_header=False, date_header=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none",
-        http=Connection,
+        timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none", proxy_headers=False,
+        http=Connection, ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
+    try:
+        config.load()
+    except (ssl.SSLError, OSError) as error:
+        files = " and ".join(each for each in (certificate, key) if each is not None)
+        what = (error.strerror or str(error)).lower()
+        raise EtqError(f"{files}: {what}; give a certificate and its key in PEM") from error
+    return config
 
 
 def _check(path: str) -> None:

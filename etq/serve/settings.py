@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from etq.team.folder import TeamFolder
+from etq.team.users import Role
 
 
 @dataclass(frozen=True)
@@ -12,11 +13,13 @@ class Settings:
     """Settings of a server.
 
     folder                 the team's folder; None without one: whoever may ask may only read, or as `edits` says
+    names                  other names of the server, as a proxy or a DNS has them
     edits                  without users: whether pages may change overviews
     certificate, key       files in PEM of a server that speaks TLS itself
     user_header            the header in which a proxy names the user
-    proxies                addresses of the proxies that may send it
-    requests_per_minute    limit of one user's or one address's requests
+    proxies                addresses or networks of the proxies that may send it, and tell whose requests they hand on
+    default_role           the role of users whom only the proxy knows; None: they are refused
+    requests_per_minute    limit of one user's requests
     file_megabytes         limit of one file that is pushed
     day_gigabytes          limit of what one user pushes on a day
     waiting_gigabytes      limit of all files that wait to be stored
@@ -28,12 +31,14 @@ class Settings:
     """
 
     folder: TeamFolder | None = None
+    names: tuple[str, ...] = ()
     edits: bool = False
     certificate: str | None = None
     key: str | None = None
     user_header: str | None = None
-    proxies: tuple[str, ...] = ("127.0.0.1", "::1")
-    requests_per_minute: int = 600
+    proxies: tuple[str, ...] = ()
+    default_role: Role | None = None
+    requests_per_minute: int = 1200
     file_megabytes: int = 2048
     day_gigabytes: float = 20
     waiting_gigabytes: float = 50

@@ -23,7 +23,12 @@ class Site:
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a server: its routes, and what runs beside them while the server does."""
+    """A part of a server: its routes, and what runs beside them while the server does.
+
+    shown   paths that anyone may read who names the right host, as they have nothing secret; those that end with / are
+            the beginnings of paths
+    """
 
     routes: Sequence[BaseRoute] = ()
     running: Callable[[], AbstractAsyncContextManager[object]] = nullcontext
+    shown: Sequence[str] = ()

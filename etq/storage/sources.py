@@ -38,6 +38,19 @@ class Source:
         self._digest: str | None = None
         self._hashing: Thread | None = None
 
+    @classmethod
+    def known(cls, sha256: str, path: str) -> Source:
+        """Return a file of which only the hash is there: of content that the warehouse has."""
+        source = cls(b"", path)
+        source._digest = sha256
+        return source
+
+    def named(self, path: str) -> Source:
+        """Return this source with another path, which it has where it comes from."""
+        self.path = path
+        self.uri = displayed(path)
+        return self
+
     @property
     def place(self) -> str:
         """Where the file is, as stored: below the present folder, else its name. A warehouse that is handed on doesn't

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.resources import files
@@ -48,11 +49,7 @@ class TeamFolder:
             raise EtqError(f"{self.path}: {(error.strerror or str(error)).lower()}; choose another folder") from error
         with closing(self._connected()) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            with _transaction(connection):
-                if connection.execute("PRAGMA user_version").fetchone() == (0,):
-                    for statement in (files("etq.team") / "schema.sql").read_text(encoding="utf-8").split(";\n"):
-                        connection.execute(statement)
-                    connection.execute(f"PRAGMA user_version = {VERSION}")
+            _create_tables(connection)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -79,6 +76,32 @@ class TeamFolder:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
+
+
+class InMemory(TeamFolder):
+    """What a server without a folder keeps until it ends. Threads use its one connection one after the other."""
+
+    exists = True
+
+    def __init__(self) -> None:
+        super().__init__(Path(":memory:"))
+        self._lock = threading.Lock()
+        self._connection = sqlite3.connect(":memory:", check_same_thread=False, isolation_level=None)
+        _create_tables(self._connection)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Provide the connection, to one thread."""
+        with self._lock:
+            yield self._connection
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    with _transaction(connection):
+        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+            for statement in (files("etq.team") / "schema.sql").read_text(encoding="utf-8").split(";\n"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 @contextmanager

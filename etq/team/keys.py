@@ -45,14 +45,6 @@ def may_read_by_key(folder: TeamFolder | None, path: str, query: bytes | str) ->
     return hmac.compare_digest(given.encode("utf-8", "replace"), key_of(folder, overview).encode())
 
 
-def has_users(folder: TeamFolder | None) -> bool:
-    """Whether a server has users, so that links need keys."""
-    if folder is None or not folder.exists:
-        return False
-    with folder.reading() as connection:
-        return connection.execute("SELECT 1 FROM users LIMIT 1").fetchone() is not None
-
-
 def _secret(folder: TeamFolder) -> bytes:
     query = "SELECT secret FROM secrets WHERE name = 'links'"
     with folder.reading() as connection:

@@ -1,13 +1,15 @@
 -- Users; those without a token come through a proxy that knows them.
 CREATE TABLE users (
     name TEXT PRIMARY KEY,
-    role TEXT NOT NULL,  -- read, push, label or admin
-    created_at REAL NOT NULL  -- seconds since 1970, as all times here
+    role TEXT NOT NULL CHECK (role IN ('read', 'push', 'label', 'admin')),
+    created_at REAL NOT NULL,  -- seconds since 1970, as all times here
+    revoked_at REAL
 ) STRICT;
 
 -- Tokens, of which only the hash is kept.
 CREATE TABLE tokens (
     token_sha256 TEXT PRIMARY KEY,
+    prefix TEXT NOT NULL,  -- its first characters, by which people name it
     user TEXT NOT NULL REFERENCES users (name),
     note TEXT NOT NULL,  -- where it is used
     created_at REAL NOT NULL,
@@ -53,8 +55,23 @@ CREATE TABLE pushes (
     request TEXT NOT NULL,  -- JSON
     state TEXT NOT NULL,  -- waiting, stored or failed
     result TEXT,  -- JSON
-    ended_at REAL
+    ended_at REAL,
+    is_begun INTEGER NOT NULL DEFAULT 0,  -- whether the writer is storing it
+    crashes INTEGER NOT NULL DEFAULT 0  -- how often the writer's process ended while it did
 ) STRICT;
+
+CREATE UNIQUE INDEX pushes_in_order ON pushes (place);
+
+CREATE INDEX pushes_by_state ON pushes (state, place);
+
+-- Files that captures that wait need.
+CREATE TABLE wanted (
+    sha256 TEXT NOT NULL REFERENCES files (sha256),
+    push_id TEXT NOT NULL REFERENCES pushes (push_id),
+    PRIMARY KEY (sha256, push_id)
+) STRICT;
+
+CREATE INDEX wanted_by_push ON wanted (push_id);
 
 -- Bytes that a user sent on a day (of UTC).
 CREATE TABLE sent (

@@ -31,6 +31,8 @@ MATTERS = 0.03
 EXPLAINS = 0.25
 # Further rounds than these are not named.
 MOST_ROUNDS = 100
+# With fewer rounds, the spread of one program's captures says nothing about how many more are needed.
+FORECAST = 5
 # More captures change nothing about these.
 _CLOSED = {
     *(words.SLOWER, words.FASTER, words.BETTER, words.WORSE, words.DIFFERS, words.ADDED, words.REMOVED),
@@ -212,7 +214,7 @@ def precision(latencies: Sequence[float], *, width: float = 0.01, rounds: int | 
     needed = math.ceil(measured * (half / width) ** 2)
     more = needed - measured if needed <= MOST_ROUNDS else None
     is_beyond = rounds is not None and needed > rounds
-    return Standing(False, more, words.imprecise(half, width, more, is_beyond), (), *ends)
+    return Standing(False, more, words.imprecise(half, width, more, is_beyond, is_early=measured < FORECAST), (), *ends)
 
 
 def _following(values: Numbers) -> float:

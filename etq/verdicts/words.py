@@ -288,16 +288,24 @@ def two_groups(shift: float, other: float, is_interleaved: bool) -> str:
     )
 
 
+# Numbers of rounds in a forecast.
+_STEPS = (1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100)
+
+
 def rounds(count: int) -> str:
     """So many rounds of a benchmark."""
     return f"{count} round{'' if count == 1 else 's'}"
 
 
 def _more(count: int | None, is_beyond: bool) -> str:
-    """How many more rounds are likely needed; None if more than 100 in all."""
+    """About how many more rounds are needed; None if more than 100 in all.
+
+    The estimate is as rough as the spread that it is made from: steps of about 1.5 don't claim more.
+    """
     if count is None:
         return "it likely takes more than 100 rounds"
-    return f"likely {rounds(count)} more{', beyond the last one' if is_beyond else ''}"
+    step = min(_STEPS, key=lambda step: abs(math.log(step / count)))
+    return f"about {rounds(step)} more{', beyond the last one' if is_beyond else ''}"
 
 
 def decided(round: int) -> str:
@@ -321,9 +329,10 @@ def precise(round: int, half: float) -> str:
     return f"known to ±{100 * half:.2g} % after {rounds(round)}"
 
 
-def imprecise(half: float, width: float, more: int | None, is_beyond: bool) -> str:
-    """That the latency of one program is not known well enough."""
-    return f"known to ±{100 * half:.2g} %, not ±{100 * width:.2g} %; {_more(more, is_beyond)}"
+def imprecise(half: float, width: float, more: int | None, is_beyond: bool, *, is_early: bool = False) -> str:
+    """That the latency of one program is not known well enough; `is_early`: too few captures for a forecast."""
+    needed = "too early to say how many rounds more" if is_early else _more(more, is_beyond)
+    return f"known to ±{100 * half:.2g} %, not ±{100 * width:.2g} %; {needed}"
 
 
 def _length(ticks: float) -> str:

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import duckdb
 
@@ -37,7 +37,8 @@ from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
-    from etq.storage.bulk import Outcome
+    from etq.storage.bulk import FileToStore, Outcome
+    from etq.storage.capture import Links
     from etq.storage.sources import Source
     from etq.warehouse.metadata_decoder import Decoder
 
@@ -58,6 +59,9 @@ def open(
     storage_options: Mapping[str, str] | None = None,
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
+
+    An address such as http://lab:8650 is that of a server (`etq serve`), whose warehouse is only read: the server
+    answers queries, and the token of a user is that in $ETQ_TOKEN.
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
                      other process can have it open. A lake is always read-only, and stays as it is when it is opened
@@ -81,6 +85,12 @@ def open(
     if path in ("", ":memory:"):
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        if external_access or version is not None or storage_options is not None:
+            raise WarehouseError(f"{path}: a server, whose queries read its warehouse as it is now and no other files")
+        from etq.remote.warehouse import open_remote
+
+        return open_remote(path, wait=wait)
     if is_lake_path(path):
         return _open_lake(path, version, storage_options, external_access=external_access)
     if version is not None or storage_options is not None:
@@ -175,6 +185,9 @@ class Warehouse(Views):
     `.fetchall()`, `.df()`, `.to_arrow_table()`. `dir(warehouse.views)` lists them, and `help(warehouse.op_totals)` is
     the documentation of one.
     """
+
+    # Whether queries are answered by a server.
+    is_remote: ClassVar[bool] = False
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -469,7 +482,7 @@ class Warehouse(Views):
         record, and `EtqError` for a folder without git; then nothing is ingested.
         """
         from etq.annotations.discovery import discover, labels_of_git
-        from etq.storage.bulk import files_of, store_many
+        from etq.storage.bulk import files_of
         from etq.storage.capture import Options
 
         if isinstance(sources, str | bytes | os.PathLike):
@@ -480,14 +493,38 @@ class Warehouse(Views):
         links = [self._link(each) for each in link_to]
         listed = list(sources)
         find = partial(discover, pattern=label_from, of_git=of_git, sidecar=sidecar)
-        stored = store_many(self.connection, files_of(listed, options, find), links, on_read)
         results: list[Capture | EtqError] = []
-        while (outcomes := self._next(stored)) is not None:
-            for each in self._captures(outcomes):
-                if progress is not None:
-                    progress(listed[len(results)], each)
-                results.append(each)
+        for each in self._ingested(files_of(listed, options, find), links, on_read):
+            if progress is not None:
+                progress(listed[len(results)], each)
+            results.append(each)
         return results
+
+    def ingest_opened(
+        self, files: Iterable[FileToStore], *, program: Source | None = None, record: Source | None = None
+    ) -> list[Capture | EtqError]:
+        """Ingest files that are open already, each with options of its own, and link them: what a server was sent.
+
+        The results are those of `ingest_many`, in whose transactions only the first of several files can be given a
+        name. Raises `FormatError` for a program or record that can't be read; then nothing is ingested.
+        """
+        from etq.storage.records import store_program, store_record
+
+        self._database.check_writable()
+        links = []
+        for column, store, source in (("program_id", store_program, program), ("record_id", store_record, record)):
+            if source is not None:
+                links.append((column, self._write(partial(store, self.connection, source, None))[0]))
+        return [*self._ingested(files, links)]
+
+    def _ingested(
+        self, files: Iterable[FileToStore | EtqError], links: Links, on_read: Callable[[], None] = lambda: None
+    ) -> Iterator[Capture | EtqError]:
+        from etq.storage.bulk import store_many
+
+        stored = store_many(self.connection, files, links, on_read)
+        while (outcomes := self._next(stored)) is not None:
+            yield from self._captures(outcomes)
 
     def ingest_record(self, source: str | os.PathLike[str] | bytes, *, name: str | None = None) -> Record:
         """Ingest an ETRecord (or its bytes): all of it, or, at an error, nothing. Known content adds nothing.
@@ -914,13 +951,17 @@ class Warehouse(Views):
         self, source: str | os.PathLike[str] | bytes, store: Callable[[Source], tuple[int, bool]]
     ) -> tuple[int, bool]:
         """Store a file in a transaction of its own and return the result."""
-        from etq.storage.capture import in_little_memory
         from etq.storage.sources import source_of
 
         self._database.check_writable()
         file = source_of(source)
+        return self._write(lambda: store(file))
+
+    def _write(self, store: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
+        from etq.storage.capture import in_little_memory
+
         with self._database.writing(), in_little_memory(self.connection) if self.path else nullcontext():
-            return self._database.write(lambda: store(file))
+            return self._database.write(store)
 
     def _key(self, capture: str | Capture) -> int:
         return (self.capture(capture) if isinstance(capture, str) else capture).capture_id

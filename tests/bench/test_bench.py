@@ -16,10 +16,13 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+import etq
+from etq.team.folder import TeamFolder
 from tests import builders
 from tests.bench.conftest import OPS, RUNNER, Lab
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
+from tests.serve.server import serving
 
 
 def etq_bench(*arguments: str) -> Result:
@@ -329,3 +332,23 @@ def test_the_stand_in_writes_what_it_is_told(lab: Lab) -> None:
     subprocess.run(words, check=True, capture_output=True)
     assert out.read_bytes()[8:12] == b"ED00"
     assert RUNNER.exists() and builders.NO_INSTRUCTION == -1
+
+
+@pytest.mark.long
+def test_captures_are_sent_to_a_server(lab: Lab) -> None:
+    """They are there as they are here, with their labels, programs and metrics."""
+    path = lab.folder / "team.duckdb"
+    with etq.open(path):
+        pass
+    with serving(path, edits=True, folder=TeamFolder(lab.folder / "team")) as server:
+        result = etq_bench("--until", "2", "--label", "device=pc", "--to", server.url)
+    assert result.exit_code == 0, result.stderr
+    same = """
+        SELECT c.name, c.sha256, p.sha256, list((l.key, l.value) ORDER BY l.key)
+        FROM captures AS c JOIN programs AS p USING (program_id) JOIN labels AS l USING (capture_id)
+        GROUP BY ALL ORDER BY c.name
+    """
+    assert len(lab.rows(same, "team.duckdb")) == 8
+    assert lab.rows(same, "team.duckdb") == lab.rows(same)
+    metrics = "SELECT c.sha256, m.name, m.value FROM metrics AS m JOIN captures AS c USING (capture_id) ORDER BY ALL"
+    assert lab.rows(metrics, "team.duckdb") == lab.rows(metrics)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from importlib.resources import files
 from itertools import pairwise
 
 import pytest
@@ -354,12 +356,14 @@ def test_pages_fit(page: WebDriver, server: Server, width: int, theme: str) -> N
         page.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-# Answers to questions come once `held.QUESTION()` is called.
+# Answers to questions come once `held.QUESTION()` is called, but for that of who asks.
 HELD = """
     window.held = {};
     const ask = window.fetch;
     window.fetch = (address, options) => new Promise((go) => {
-      window.held[String(address).split("/data/")[1].split("?")[0]] = () => go(ask(address, options));
+      const question = String(address).split("/data/")[1].split("?")[0];
+      if (question === "me") go(ask(address, options));
+      else window.held[question] = () => go(ask(address, options));
     });
 """
 
@@ -422,6 +426,43 @@ def test_a_phone_shows_times_and_changes_without_scrolling(page: WebDriver, serv
         assert page.execute_script("return document.documentElement.scrollWidth <= innerWidth")
     finally:
         page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+def test_a_phone_that_is_turned_needs_no_reload(page: WebDriver, server: Server) -> None:
+    shown = """
+        [document.querySelector("details.side").open,
+            [...document.querySelectorAll(".grid th")].map((each) => each.dataset.column),
+            [...document.querySelectorAll(".grid a")].map((each) => each.textContent).slice(0, 10)]
+    """
+    order = "[...document.querySelectorAll('table[data-name=compared_ops] th')].map((each) => each.dataset.column)"
+    sizes = {
+        width: {"width": width, "height": 1234 - width, "deviceScaleFactor": 1, "mobile": True} for width in (390, 844)
+    }
+    found: dict[tuple[int, bool], list[object]] = {}
+    try:
+        for width, is_turned in ((844, False), (390, False), (844, True), (390, True)):
+            page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[width])
+            for path, script in (("/", shown), ("/compare?base=build%3D24&new=build%3D27", order)):
+                if is_turned:
+                    page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[1234 - width])
+                visit(page, server, path, series=path == "/")
+                page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", sizes[width])
+                drawn = "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done("
+                found.setdefault((width, is_turned), []).append(page.execute_async_script(f"{drawn}{script})))"))
+    finally:
+        page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert found[390, True] == found[390, False] != found[844, False] == found[844, True]
+
+
+def test_the_documentation_begins_with_what_most_people_ask(page: WebDriver, server: Server) -> None:
+    visit(page, server, "/sql")
+    until(page, "document.querySelectorAll('.docs [data-view]').length > 100")
+    names = page.execute_script(
+        "return [...document.querySelectorAll('.docs [data-view]')].map((each) => each.dataset.view)"
+    )
+    script = (files("etq.serve") / "assets/sql.js").read_text(encoding="utf-8")
+    wanted = re.findall(r'"(\w+)"', script.partition("const WANTED = [")[2].partition("]")[0])
+    assert names[: len(wanted)] == wanted and wanted[:2] == ["op_totals", "module_totals"]
 
 
 def test_columns_are_of_labels_that_divide_captures(page: WebDriver, server: Server) -> None:

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 import etq
 from etq.cli import main
+from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.warehouses import empty_warehouse
 
@@ -109,6 +110,16 @@ def test_a_page_has_no_rows_to_select(options: tuple[str, ...]) -> None:
 def test_options_of_the_server_that_go_together() -> None:
     result = CliRunner().invoke(main, ["mcp", "--port", "1"])
     assert result.exit_code == 2 and "--host and --port go with --http" in result.output
+
+
+def test_modules_of_a_graph_without_a_run_have_the_costs_of_their_ops() -> None:
+    graph = json.loads(run_etq("graph", MLP, "--format", "json").stdout)
+    for cost in ("flops", "bytes"):
+        whole = next(group for group in graph["groups"] if group["parent"] is None)
+        assert whole[cost] == sum(node[cost] or 0 for node in graph["nodes"]) > 0
+        ops = [node for node in graph["nodes"] if node["module_path"] == "block1.up.linear"]
+        module = next(group for group in graph["groups"] if group["module_path"] == "block1.up.linear")
+        assert ops and module[cost] == sum(node[cost] or 0 for node in ops)
 
 
 def test_files_that_are_not_records(lab: str, tmp_path: Path) -> None:

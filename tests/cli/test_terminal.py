@@ -105,7 +105,7 @@ def test_a_narrow_terminal_shows_the_columns_that_fit(command: str) -> None:
     rows, note = shown.split("Not shown:")
     columns = rows.splitlines()[0].split()
     assert len(rows.splitlines()) == 2 + len(whole) and columns[0] == next(iter(whole[0]))
-    assert "unit" in columns
+    assert {"per_execute", "unit"} <= {*columns}
     assert [name for name in whole[0] if name not in columns and name in note] != []
     assert "Not shown" not in on_terminal(command, CONVNET, width=200)
 
@@ -125,6 +125,18 @@ def test_tables_have_bars_and_bold_heads_on_a_terminal() -> None:
 
 
 @pytest.mark.long
+def test_inspect_has_a_unit_that_people_read() -> None:
+    """The Inspector's unit is milliseconds, in which an op of some microseconds has one digit or two."""
+    exact = {row["event_name"]: float(row["p50"]) for row in csv_rows(piped("inspect", CONVNET, "--format", "csv"))}
+    head, _, *lines = plain(on_terminal("inspect", CONVNET, width=80)).splitlines()
+    columns = head.split()
+    name = "DELEGATE_CALL"
+    shown = dict(zip(columns, next(line for line in lines if name in line).split(), strict=True))
+    assert is_rounded(1000 * exact[name], shown["p50"]) and shown["unit"] == "us"
+    assert {"p50", "p90", "avg"} <= {*columns}
+    assert " ms\n" in on_terminal("inspect", CONVNET, "--unit", "ms", width=80)
+
+
 def test_a_pipe_gets_the_same_text_and_nothing_else() -> None:
     table = piped("ops", CONVNET)
     assert "\x1b" not in table and not BLOCKS & set(table)
@@ -247,6 +259,8 @@ def test_trends_and_regressions(trends_lab: str) -> None:  # noqa: F811
     assert head.startswith("\x1b[1mmodel=net: 30 captures") and len(drawn) == 30
     assert change.startswith("\x1b[31m+") and change.endswith("\x1b[0m")
     assert len(on_terminal("trend", "--op", "addmm", "--db", trends_lab, width=24).splitlines()[1]) == 24
+    narrow = plain(on_terminal("regressions", "--db", trends_lab, width=80)).splitlines()[0]
+    assert {"item", "first_bad", "cost", "unit"} <= {*narrow.split()}
     found = on_terminal("regressions", "--db", trends_lab, width=250)
     assert "\x1b[31mslower\x1b[0m" in found
     assert on_terminal("trend", "--op", "addmm", "--db", trends_lab, LC_ALL="C").splitlines()[1].isascii()
@@ -324,10 +338,25 @@ def test_commits_are_short_unless_they_look_the_same() -> None:
     assert commits[0] in table(["commit"], [[text] for text in alike], TerminalStyle(width=60))
 
 
+def test_a_number_stays_with_its_unit() -> None:
+    text = "Note: it takes 12.5 us of 39 % in all"
+    for width in range(20, 40):
+        lines = wrapped(text, TerminalStyle(width=width)).split("\n")
+        assert not any(line.strip().startswith(("us", "%")) for line in lines)
+        assert " ".join(line.strip() for line in lines) == text
+
+
 def test_notes_fit_the_terminal() -> None:
     text = "Note: " + "a word " * 30
     assert max(map(len, wrapped(text, TerminalStyle(width=40)).split("\n"))) <= 40
     assert wrapped(text, PLAIN) == text
+
+
+def test_a_name_is_shortened_before_the_number_beside_it_goes() -> None:
+    rows = [["a_very_long_name_of_an_operator_" + at, "kernel", 1.5, "us"] for at in ("one", "two")]
+    head, _, one, two, *_ = table(["op", "kind", "per_execute", "unit"], rows, TerminalStyle(width=40)).splitlines()
+    assert head.split() == ["op", "per_execute", "unit"]
+    assert one.split()[0].endswith("one") and two.split()[0].endswith("two")
 
 
 @pytest.mark.parametrize("width", range(30, 80, 5))

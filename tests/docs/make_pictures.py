@@ -73,6 +73,8 @@ def keep(browser: WebDriver, name: str, names: Sequence[str]) -> None:
     """Write what the browser shows into `docs/pictures`."""
     if not names or name in names:
         browser.execute_script("document.documentElement.style.scrollbarWidth = 'none'")
+        # What was scrolled into view is painted within two frames.
+        browser.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
         browser.save_screenshot(str(FOLDER / f"{name}.png"))
 
 

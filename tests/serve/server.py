@@ -6,17 +6,18 @@ import asyncio
 import gzip
 import http.client
 import json
-import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+
+from etq.listening import bound
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Reply:
 class Server:
     port: int
     path: Path | str
+    token: str | None = field(default=None, repr=False)
 
     @property
     def url(self) -> str:
@@ -74,20 +76,26 @@ class Server:
 
 
 @contextmanager
-def serving(path: Path | str, token: str | None = None, **settings: Any) -> Iterator[Server]:
-    """A server of a warehouse, or of the address of a lake, with `Settings`, until the block ends."""
+def serving(path: Path | str, *, has_link: bool = False, **settings: Any) -> Iterator[Server]:
+    """A server of a warehouse, or of the address of a lake, with `Settings`, until the block ends.
+
+    has_link   whether only those may ask who have the link's token, as on another host than the loopback
+    """
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
     uvicorn = pytest.importorskip("uvicorn", reason="pages in a browser need uvicorn")
-    from etq.serve.guard import Access
+    from etq.serve.access import Access
     from etq.serve.pool import QuestionPool
     from etq.serve.running import config_of
     from etq.serve.settings import Settings
     from etq.serve.site import Site
 
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with bound("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
         site = Site(str(path), QuestionPool(str(path)), Settings(**settings))
-        server = uvicorn.Server(config_of(site, Access("127.0.0.1", port, token, edits=site.settings.edits)))
+        access = Access("127.0.0.1", port, site.settings)
+        if has_link:
+            access.add_link()
+        server = uvicorn.Server(config_of(site, access))
         thread = threading.Thread(target=lambda: asyncio.run(server.serve(sockets=[listener])), daemon=True)
         thread.start()
         end = time.monotonic() + 30
@@ -95,7 +103,7 @@ def serving(path: Path | str, token: str | None = None, **settings: Any) -> Iter
             time.sleep(0.01)
         assert server.started
         try:
-            yield Server(port, path)
+            yield Server(port, path, access.token)
         finally:
             server.should_exit = True
             thread.join(20)

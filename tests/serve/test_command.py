@@ -42,7 +42,9 @@ def test_what_is_refused(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
             "--db", str(path), "--port", port
         )
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    assert "pages in a browser need starlette and uvicorn: pip install 'etq[serve]'" in refused("--db", str(path))
+    assert "pages in a browser need starlette, uvicorn and python-multipart: pip install 'etq[serve]'" in refused(
+        "--db", str(path)
+    )
 
 
 def is_running(process: int) -> bool:
@@ -62,7 +64,7 @@ def test_it_ends_with_its_processes(path: Path, end: signal.Signals) -> None:
         assert process.stderr is not None
         first = process.stderr.readline()
         found = re.search(
-            rf"^{re.escape(str(path))}: pages at http://{socket.gethostname()}:(\d+)/\?token=(\S{{32,}})\n$", first
+            rf"^{re.escape(str(path))}: pages at http://{socket.gethostname()}:(\d+)/#token=(etq_\S{{32,}})\n$", first
         )
         assert found is not None, first
         port, token = found.groups()
@@ -76,7 +78,7 @@ def test_it_ends_with_its_processes(path: Path, end: signal.Signals) -> None:
             except OSError:
                 connection.close()
                 time.sleep(0.05)
-        connection.request("GET", "/data/captures", headers={"cookie": f"etq_{port}={token}"})
+        connection.request("GET", "/data/captures", headers={"authorization": f"Bearer {token}"})
         reply = connection.getresponse()
         assert reply.status == 200 and b'"a"' in reply.read()
         connection.close()

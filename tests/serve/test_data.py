@@ -244,8 +244,8 @@ class Counted:
 def test_equal_requests_share_one_answer(server: Server) -> None:
     """The first page's questions are asked at the start. One that nobody waits for any more is given up."""
     pytest.importorskip("starlette", reason="pages in a browser need starlette")
+    from etq.serve.access import Access
     from etq.serve.app import application
-    from etq.serve.guard import Access
     from etq.serve.site import Site
 
     async def ask(app: Any, path: str, leaves: asyncio.Event | None = None) -> tuple[int, bytes]:
@@ -269,7 +269,7 @@ def test_equal_requests_share_one_answer(server: Server) -> None:
 
     async def run() -> None:
         pool: Any = Counted()
-        app: Any = application(Site(str(server.path), pool), Access.of("127.0.0.1", 1))
+        app: Any = application(Site(str(server.path), pool), Access("127.0.0.1", 1))
         started, ends = asyncio.Event(), asyncio.Event()
 
         async def receive() -> dict[str, str]:

@@ -17,7 +17,6 @@ from etq.serve.turns import BusyError, Turns, client_of
 from tests.serve.server import Server, serving
 from tests.sql.test_trends import capture
 
-TOKEN = "s3cret"
 SLOW = "SELECT count(*) FROM range(1000000) AS a, range(1000000) AS b WHERE a.range * b.range = {}"
 
 
@@ -26,15 +25,15 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     path = tmp_path_factory.mktemp("fair") / "lab.duckdb"
     with etq.open(path) as lab:
         lab.ingest(capture(1), name="a", labels={"build": "1"})
-    with serving(path, TOKEN) as started:
+    with serving(path, has_link=True) as started:
         yield started
 
 
-def get(server: Server, client: str, path: str, cookie: str = f"etq_{{}}={TOKEN}") -> tuple[int, bytes]:
+def get(server: Server, client: str, path: str) -> tuple[int, bytes]:
     """What the server answers to a client with an address of its own."""
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120, source_address=(client, 0))
     try:
-        connection.request("GET", path, headers={"cookie": cookie.format(server.port)})
+        connection.request("GET", path, headers={"authorization": f"Bearer {server.token}"})
         reply = connection.getresponse()
         return reply.status, reply.read()
     finally:
@@ -65,7 +64,7 @@ def test_slow_questions_of_one_client_leave_a_process_to_others(server: Server) 
         slow = []
         for number in range(6):
             query = urlencode({"query": SLOW.format(number + 7)})
-            head = f"GET /data/sql?{query} HTTP/1.1\r\nHost: localhost\r\nCookie: etq_{server.port}={TOKEN}\r\n\r\n"
+            head = f"GET /data/sql?{query} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n\r\n"
             slow.append(opened.enter_context(sent(server, "127.0.0.2", head)))
         # A question that comes after these is the last one of this client.
         assert get(server, "127.0.0.2", "/data/state")[0] == 200
@@ -86,7 +85,7 @@ def test_half_of_requests_keep_out_nobody(server: Server, clients: list[str], te
 
 def test_a_client_with_a_token_keeps_out_nobody(server: Server) -> None:
     """Its connections are limited, those that wait for a request end first."""
-    head = f"GET /data/state HTTP/1.1\r\nHost: localhost\r\nCookie: etq_{server.port}={TOKEN}\r\n\r\n"
+    head = f"GET /data/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.token}\r\n\r\n"
     with ExitStack() as opened:
         for number in range(300):
             each = opened.enter_context(sent(server, f"127.0.0.{2 + number % 4}", head))

@@ -15,7 +15,9 @@ import pytest
 import etq
 from etq.errors import EtqError
 from etq.team.folder import TeamFolder
-from etq.team.keys import has_users, key_of, may_read_by_key, overview_of
+from etq.team.keys import key_of, may_read_by_key, overview_of
+from etq.team.tokens import add_token
+from etq.team.users import Role, add_user, has_users
 from tests.serve.server import Server, serving
 from tests.serve.test_overviews import day, lab  # noqa: F401 - a fixture
 
@@ -111,16 +113,21 @@ def test_entries_keep_their_ids_and_say_what_was_accepted(server: Server) -> Non
 def test_links(server: Server, lab: Path, tmp_path: Path) -> None:  # noqa: F811
     assert server.data("links", overview=NAME) == {"badge": of("badge", NAME), "feed": of("feed", NAME)}
     folder = folder_with_users(tmp_path)
+    with folder.writing() as connection:
+        token = add_token(connection, "ann")
     with serving(lab, folder=folder) as of_users:
-        links = of_users.data("links", overview=NAME)
+        reply = of_users.get("/data/links", {"overview": NAME}, authorization=f"Bearer {token}")
+        links = reply.data
         assert links["feed"] == f"{of('feed', NAME)}?key={key_of(folder, NAME)}"
         reply = of_users.get(links["feed"])
-        [own] = [
-            link.get("href")
-            for link in ElementTree.fromstring(reply.body).findall(f"{ATOM}link")
-            if link.get("rel") == "self"
-        ]
-        assert own == f"{of_users.url}{links['feed']}"
+        found = ElementTree.fromstring(reply.body).findall(f"{ATOM}link")
+        assert [each.get("href") for each in found if each.get("rel") == "self"] == [f"{of_users.url}{links['feed']}"]
+        assert of_users.get(of("feed", NAME), authorization=f"Bearer {token}").status == 200
+        key = links["badge"].split("?")[1]
+        assert of_users.get(links["badge"]).status == 200
+        for path in (of("badge", NAME), f"{of('badge', 'calm')}?{key}", f"/data/captures?{key}", f"/data/links?{key}"):
+            assert of_users.get(path).status == 401, path
+        assert of_users.post(links["badge"], b"").status in (401, 403)
 
 
 def folder_with_users(path: Path) -> TeamFolder:
@@ -128,7 +135,7 @@ def folder_with_users(path: Path) -> TeamFolder:
     folder.make()
     assert not has_users(folder)
     with folder.writing() as connection:
-        connection.execute("INSERT INTO users VALUES ('ann', 'read', 0)")
+        add_user(connection, "ann", Role.READ)
     assert has_users(folder)
     return folder
 

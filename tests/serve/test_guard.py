@@ -12,18 +12,24 @@ from typing import Any
 import pytest
 
 import etq
-from etq.serve.guard import Access, AccessGuard
+from etq.serve.access import Access
+from etq.serve.guard import AccessGuard
 from etq.serve.pool import QuestionPool
+from etq.serve.refusals import Refusals
+from etq.serve.settings import Settings
 from etq.serve.turns import BusyError
 from tests.serve.server import Server, serving
 from tests.sql.test_trends import capture
 
-LOOPBACK = Access.of("127.0.0.1", 8650)
-OTHER = Access("192.0.2.7", 8650, "s3cret")
-ALL = Access("0.0.0.0", 8650, "s3cret")
+LOOPBACK = Access("127.0.0.1", 8650)
+OTHER = Access("192.0.2.7", 8650)
+ALL = Access("0.0.0.0", 8650)
+NAMED = Access("127.0.0.1", 8650, Settings(names=("Etq.lab.example",)))
+# Where an application has pages, beside its data.
+SHOWN = ("/", "/capture/")
 
 
-def asked(access: Access, path: str = "/", method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
+def asked(access: Access, path: str = "/data/state", method: str = "GET", **headers: str) -> tuple[int, dict[str, str]]:
     """The status and headers of a request to an application that answers 200."""
     sent: list[dict[str, Any]] = []
 
@@ -38,7 +44,7 @@ def asked(access: Access, path: str = "/", method: str = "GET", **headers: str) 
     named = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "raw_path": path.encode(), "query_string": query.encode(),
              "headers": named}  # fmt: skip
-    asyncio.run(AccessGuard(app, access)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(AccessGuard(app, access, Refusals(), SHOWN)(scope, None, send))  # type: ignore[arg-type]
     return sent[0]["status"], {name.decode(): value.decode() for name, value in sent[0]["headers"]}
 
 
@@ -78,6 +84,8 @@ def asked(access: Access, path: str = "/", method: str = "GET", **headers: str) 
         (OTHER, "evil.example", 421),
         (ALL, "198.51.100.1:8650", 401),
         (ALL, "evil.example", 421),
+        (NAMED, "etq.lab.example", 200),
+        (NAMED, "etq.lab.example.evil.example", 421),
     ],
 )
 def test_other_names_are_refused(access: Access, host: str, status: int) -> None:
@@ -95,14 +103,24 @@ def test_two_hosts_are_none() -> None:
 
     scope = {"type": "http", "method": "GET", "path": "/", "raw_path": b"/", "query_string": b"",
              "headers": [(b"host", b"evil.example"), (b"host", b"localhost")]}  # fmt: skip
-    asyncio.run(AccessGuard(app, LOOPBACK)(scope, None, send))  # type: ignore[arg-type]
+    asyncio.run(AccessGuard(app, LOOPBACK, Refusals())(scope, None, send))  # type: ignore[arg-type]
     assert sent[0]["status"] == 421
 
 
-def test_pages_are_only_read() -> None:
-    assert asked(LOOPBACK, method="POST", host="localhost")[0] == 405
-    assert asked(LOOPBACK, method="OPTIONS", host="localhost")[0] == 405
+def test_other_pages_change_nothing() -> None:
+    here = {"host": "localhost:8650", "origin": "http://localhost:8650"}
+    assert asked(LOOPBACK, method="POST", **here)[0] == 200
+    assert asked(LOOPBACK, method="POST", **here, sec_fetch_site="same-origin")[0] == 200
+    for method in ("POST", "PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert asked(LOOPBACK, method=method, host="localhost")[0] == 403
+        assert asked(LOOPBACK, method=method, host="localhost", origin="null")[0] == 403
+        assert asked(LOOPBACK, method=method, host="localhost:8650", origin="http://localhost:8651")[0] == 403
+        assert asked(LOOPBACK, method=method, **here, sec_fetch_site="same-site")[0] == 403
+    # Programs name no page, and a browser always does.
+    assert asked(LOOPBACK, "/api/v1/pushes", "POST", host="localhost")[0] == 200
+    assert asked(LOOPBACK, "/api/v1/pushes", "POST", host="localhost", origin="http://evil.example")[0] == 403
     assert asked(LOOPBACK, "/data/sql?query=SELECT+1", host="localhost", sec_fetch_site="cross-site")[0] == 403
+    assert asked(LOOPBACK, "/api/v1/sql?query=SELECT+1", host="localhost", sec_fetch_site="cross-site")[0] == 403
     assert asked(LOOPBACK, "/compare?base=a&new=b", host="localhost", sec_fetch_site="cross-site")[0] == 200
     status, headers = asked(LOOPBACK, host="localhost")
     assert status == 200
@@ -113,22 +131,21 @@ def test_pages_are_only_read() -> None:
 
 
 def test_a_token_is_needed_on_other_hosts() -> None:
-    assert Access.of("127.0.0.1", 1).token is None
-    made = Access.of("0.0.0.0", 8650)
-    assert made.token is not None and len(made.token) >= 32 and made.token in made.url and made.token not in repr(made)
+    assert LOOPBACK.token is None and LOOPBACK.url == "http://127.0.0.1:8650/"
+    assert OTHER.token is not None and len(OTHER.token) >= 32 and OTHER.token not in repr(OTHER)
+    assert OTHER.url == f"http://192.0.2.7:8650/#token={OTHER.token}"
     host = "192.0.2.7:8650"
-    assert asked(OTHER, host=host)[0] == 401
-    assert asked(OTHER, "/?token=wrong", host=host)[0] == 401
-    status, headers = asked(OTHER, "/capture/a%2Fb?runs=all&token=s3cret", host=host)
-    assert (status, headers["location"]) == (303, "/capture/a%2Fb?runs=all")
-    assert headers["set-cookie"].startswith("etq_8650=s3cret; HttpOnly; SameSite=Strict; Path=/")
-    # A redirect never leaves the server.
-    assert asked(OTHER, "//evil.example?token=s3cret", host=host)[1]["location"] == "/evil.example"
-    # Browsers take \\ for /.
-    assert asked(OTHER, "/\\evil.example?token=s3cret", host=host)[1]["location"] == "/evil.example"
-    assert asked(OTHER, host=host, cookie="a=b; etq_8650=s3cret")[0] == 200
-    assert asked(OTHER, host=host, cookie="etq_8650=s3cre")[0] == 401
-    assert asked(OTHER, host=host, cookie="etq_8651=s3cret")[0] == 401
+    status, headers = asked(OTHER, host=host)
+    assert (status, headers["www-authenticate"]) == (401, "Bearer")
+    assert asked(OTHER, host=host, authorization=f"Bearer {OTHER.token}")[0] == 200
+    for wrong in ("Bearer", "Bearer ", f"Bearer {OTHER.token[:-1]}", f"Bearer {OTHER.token}x", f"Basic {OTHER.token}"):
+        assert asked(OTHER, host=host, authorization=wrong)[0] == 401
+    assert asked(OTHER, f"/data/state?token={OTHER.token}", host=host)[0] == 401
+    assert asked(OTHER, host=host, cookie=f"etq_8650={OTHER.token}", x_etq_key=OTHER.token)[0] == 401
+    # Pages say nothing of the warehouse.
+    assert [asked(OTHER, path, host=host)[0] for path in ("/", "/capture/a", "/captures", "/x/../capture/a")] == [
+        200, 200, 401, 401]  # fmt: skip
+    assert asked(OTHER, "/capture/a", "POST", host=host, origin=f"http://{host}")[0] == 401
 
 
 def connected(server: Server) -> socket.socket:

@@ -156,15 +156,17 @@ def test_only_pages_of_the_server_may_change_it(server: Server, lab: Path) -> No
     ):
         assert server.post("/data/edit", body, **headers).status == 403, headers
     assert server.post("/data/captures", body).status == 405
-    assert server.get("/data/edit", method="DELETE").status == 405
+    assert server.get("/data/edit", method="DELETE").status == 403
+    assert server.get("/data/edit", method="DELETE", origin=server.url).status == 405
     assert server.get("/data/edit").status == 405
     assert server.post("/data/edit", b"[]").status == 400
     assert server.post("/data/edit", b'{"overview": 7}').status == 400
     assert server.post("/data/edit", b" " * 30_000).status == 413
     with serving(lab) as reading:
-        assert reading.post("/data/edit", body).status == 405
-        assert b"data-edits" not in reading.get("/trends").body
-    with serving(lab, "s3cret", edits=True) as guarded:
+        refused = reading.post("/data/edit", body)
+        assert refused.status == 403 and "start it with --edit" in refused.data["error"]
+        assert reading.data("me")["edits"] is False
+    with serving(lab, has_link=True, edits=True) as guarded:
         assert guarded.post("/data/edit", body).status == 401
-        assert b"data-edits" in guarded.get("/trends", cookie=f"etq_{guarded.port}=s3cret").body
+        assert guarded.get("/data/me", authorization=f"Bearer {guarded.token}").data["edits"] is True
     assert server.data("overviews")["items"]["length"] == 0

@@ -124,10 +124,10 @@ def test_rounds_that_show_that_there_is_no_difference() -> None:
     assert [within(5, 0.005, half), within(7, 0.005, half)] == [False, True]
     found = stands([total("not decided", 0, half)], 20)
     assert (found.is_decided, found.rounds_needed) == (False, 5)
-    assert found.sentence == "not decided after 2 rounds: total; likely 5 rounds more"
+    assert found.sentence == "not decided after 2 rounds: total; about 5 rounds more"
     assert [within(3, 0.05 / 3, half), within(5, 0.02, half)] == [False, True]
     sentence = stands([total("not decided", 0, half)], 3).sentence
-    assert sentence == "not decided after 2 rounds: total; likely 3 rounds more, beyond the last one"
+    assert sentence == "not decided after 2 rounds: total; about 3 rounds more, beyond the last one"
 
 
 def test_rounds_that_show_a_difference() -> None:
@@ -187,4 +187,12 @@ def test_one_program_is_measured_until_its_latency_is_known() -> None:
     # Half of the interval is 2.02 % of 99.98: 4.08 times as many rounds make it half as wide, 13.
     wide = precision([98, 102, 98, 102, 98, 102], rounds=11)
     assert (wide.is_decided, wide.rounds_needed) == (False, 10)
-    assert wide.sentence == "known to ±2 %, not ±1 %; likely 10 rounds more, beyond the last one"
+    assert wide.sentence == "known to ±2 %, not ±1 %; too early to say how many rounds more"
+
+
+def test_a_forecast_is_round() -> None:
+    """Of 10 captures in two groups, half of the interval is 2 %: 4.08 times as many rounds, 20.4, are 16 more."""
+    found = precision([98, 102] * 5, rounds=20)
+    assert found.low is not None and found.typical is not None
+    assert found.rounds_needed == 16
+    assert found.sentence == "known to ±2 %, not ±1 %; about 15 rounds more, beyond the last one"

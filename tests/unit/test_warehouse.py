@@ -241,6 +241,10 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
     path.write_text("no database")
     with pytest.raises(WarehouseError, match=r"lab.duckdb: not a DuckDB database; name another file"):
         etq.open(path)
+    for name, content in (("some.json", '{"a": 1}'), ("short.json", "[1]"), ("some.csv", "a,b\n1,2\n")):
+        (tmp_path / name).write_text(content)
+        with pytest.raises(WarehouseError, match=f"{name}: not a DuckDB database; name another file"):
+            etq.open(tmp_path / name)
     path.unlink()
     with duckdb.connect(str(path)) as plain:
         plain.execute("CREATE TABLE mine AS SELECT 1 AS one")

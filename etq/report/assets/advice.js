@@ -18,9 +18,9 @@ etq.section("advice", (parent, { advice }) => {
           etq.element("strong", { text: get("rule") }),
           etq.element("span", { class: "muted", text: cost }),
         ),
-        etq.element("p", { text: etq.sentence(get("finding")) }),
-        get("evidence") === null ? null : etq.element("p", { class: "muted", text: etq.sentence(`Evidence: ${get("evidence")}`) }),
-        get("remedy") === null ? null : etq.element("p", { text: get("remedy") }),
+        etq.prose(etq.sentence(get("finding"))),
+        get("evidence") === null ? null : etq.prose(etq.sentence(`Evidence: ${get("evidence")}`), "muted"),
+        get("remedy") === null ? null : etq.prose(get("remedy")),
       ),
     );
   }

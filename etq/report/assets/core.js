@@ -4,6 +4,7 @@
 globalThis.etq = {
   drawers: new Map(),
   redraws: new Set(),
+  narrow: matchMedia("(max-width: 40rem)"), // a phone, as in page.css
 
   // Registers the function that draws the sections of a kind: draw(parent, tables, facts, section).
   section(kind, draw) {
@@ -46,6 +47,13 @@ globalThis.etq = {
     return text.length > most ? `${text.slice(0, most - 1 - half)}…${text.slice(-half)}` : text;
   },
 
+  // A paragraph; a number and its unit, and the name of an option, stay in one line.
+  prose(text, kind = null) {
+    const kept = /((?<!\S)--[a-z][\w-]*|\d (?:%|[µmn]?s\b))/;
+    const parts = etq.printable(etq.short(text, 2000)).split(kept);
+    return etq.element("p", { class: kind }, ...parts.map((part, at) => (at % 2 ? etq.element("span", { class: "unbroken", text: part }) : part)));
+  },
+
   // A button; its title is the name of one that has only a sign.
   button(text, title, act, id = null) {
     return etq.element("button", { type: "button", id, text, title, "aria-label": /[A-Za-z]/.test(text) ? null : title, onclick: act });
@@ -56,7 +64,7 @@ globalThis.etq = {
     return etq.linkOf && name !== null ? etq.element("a", { href: etq.linkOf(name), text: name }) : (name ?? "");
   },
 
-  // Draws again when the theme changes, and for paper.
+  // Draws again when the theme changes, a phone is turned, and for paper.
   onRedraw(draw) {
     etq.redraws.add(draw);
   },

@@ -127,7 +127,7 @@ etq.section("graph", (parent, tables, facts) => {
     : [
       ["op", get(item, "op_type")],
       ["module", get(item, "module_path")],
-      ["self time in an execute", times(item, "per_execute") || "no event is its own"],
+      ["self time in an execute", times(item, "per_execute") || (unit === null ? "" : "no event is its own")],
       ["calls", etq.number(get(item, "calls"))],
       ["output", [get(item, "output_shape"), get(item, "dtype")].filter(Boolean).join(" ")],
       ["FLOPs", ofCost(item, "flops", etq.number)],

@@ -56,9 +56,11 @@ etq.section("headline", (parent, tables, facts) => {
 // The ops and the device events that take most time, next to each other.
 function topTables({ top_ops: ops, top_kernels: kernels }) {
   const pair = etq.element("div", { class: "pair" });
-  const column = (rows, name, title, isFirst) => {
+  // Times are those of a step, or of the whole trace if it has no steps.
+  const column = (rows, whole, inStep, title, isFirst) => {
+    const name = rows.list(inStep).some((time) => time !== null) ? inStep : whole;
     const most = Math.max(...rows.list(name));
-    return { name, title, unit: rows.get(0, "unit"), numeric: true, ...(isFirst ? { share: true, full: most } : {}) };
+    return { name, title: name === inStep ? `${title} per step` : title, unit: rows.get(0, "unit"), numeric: true, ...(isFirst ? { share: true, full: most } : {}) };
   };
   const box = (title, rows, columns, name) => {
     const made = etq.element("div", {}, etq.element("h3", { text: title }));
@@ -67,11 +69,11 @@ function topTables({ top_ops: ops, top_kernels: kernels }) {
   };
   const calls = { name: "calls", numeric: true };
   if (ops) {
-    const host = column(ops, "self_cpu_time", kernels ? "self, host" : "self", !kernels);
-    const columns = kernels ? [column(ops, "self_device_time", "self, device", true), host] : [host];
+    const host = column(ops, "self_cpu_time", "self_cpu_per_step", kernels ? "self, host" : "self", !kernels);
+    const columns = kernels ? [column(ops, "self_device_time", "self_device_per_step", "self, device", true), host] : [host];
     box(kernels ? "Top ops, by device time" : "Top ops, by host time", ops, [{ name: "name", title: "op", as: etq.clamped }, ...columns, calls], "top_ops");
   }
-  if (kernels) box("Top kernels and copies", kernels, [{ name: "event", title: "kernel or copy", as: etq.clamped }, column(kernels, "total", "total", true), calls], "top_kernels");
+  if (kernels) box("Top kernels and copies", kernels, [{ name: "event", title: "kernel or copy", as: etq.clamped }, column(kernels, "total", "per_step", "time", true), calls], "top_kernels");
   return pair;
 }
 

@@ -4,9 +4,9 @@ const titles = { capture: "Capture", graph: "Graph", graphs: "Graphs", differenc
 
 function drawn(section) {
   const body = etq.element("div");
-  if (section.note) body.append(etq.element("p", { class: "note", text: etq.sentence(section.note) }));
+  if (section.note) body.append(etq.prose(etq.sentence(section.note), "note"));
   if (section.missing) {
-    body.append(etq.element("p", { class: "missing", text: section.missing }));
+    body.append(etq.prose(section.missing, "missing"));
   }
   const tables = Object.fromEntries(Object.entries(section.tables).map(([name, each]) => [name, new etq.Table(each)]));
   const box = etq.element("section", { id: section.kind, "aria-labelledby": `${section.kind}-title` },

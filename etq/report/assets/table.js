@@ -8,7 +8,8 @@ const AT_MOST = 1000;
 
 etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST, keep = null } = {}) => {
   const kept = keep ? table.rows().filter((row) => keep(row)) : table.rows();
-  const shown = placed(columns.filter((column) => column.always || table.has(column.name)));
+  const known = columns.filter((column) => column.always || table.has(column.name));
+  let shown = placed(known);
   const state = { sort: sort?.[0] ?? null, down: sort?.[1] !== "up", text: "", all: false, chosen: null };
   const texts = searchable(table, shown);
   const body = etq.element("tbody");
@@ -16,7 +17,8 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
   const count = etq.element("span", { class: "muted count" });
   const cut = etq.element("p", { class: "muted paper" });
   const head = etq.element("tr");
-  for (const column of shown) head.append(heading(column, state, () => draw()));
+  const drawHead = () => head.replaceChildren(...shown.map((column) => heading(column, state, () => draw())));
+  drawHead();
   const grid = etq.element("table", { "data-name": name }, etq.element("thead", {}, head), body);
 
   function toggle() {
@@ -79,13 +81,21 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
     bar.append(input, count);
   }
   parent.append(bar, etq.element("div", { class: "wide" }, grid), more, cut);
+  // A phone that is turned is as wide as a small tablet.
+  etq.onRedraw(() => {
+    const order = placed(known);
+    if (order.every((column, at) => column === shown[at])) return;
+    shown = order;
+    drawHead();
+    draw();
+  });
   state.chosen = choose && kept.length ? (chosenRows().find((row) => !chosen || chosen(row)) ?? chosenRows()[0]) : null;
   draw();
   if (choose && state.chosen !== null) choose(state.chosen, true);
 };
 
 function placed([first, ...others]) {
-  if (!matchMedia("(max-width: 40rem)").matches || etq.paper) return [first, ...others];
+  if (!etq.narrow.matches || etq.paper) return [first, ...others];
   return [first, ...others.filter(({ early }) => early), ...others.filter(({ early }) => !early)];
 }
 

@@ -28,6 +28,7 @@ etq.themeButton = () => {
 };
 
 dark.addEventListener("change", () => apply(chosen));
+etq.narrow.addEventListener("change", () => etq.redraw());
 // The width of paper is unknown before the page's layout for print: a sheet of A4 or Letter has this many pixels.
 const PAPER = 680;
 addEventListener("beforeprint", () => {

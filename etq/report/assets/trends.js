@@ -243,6 +243,8 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
     return etq.printable(etq.short(first === last ? first : `${first} … ${last}`, 40));
   };
   const label = (position) => (Number.isInteger(position) && position >= 1 && at.length && position <= at.at(-1) ? labelText(table.get(near(position), "first_label")) : "");
+  // Captures of a label are next to each other: it stands at the first of them that the axis has a place for.
+  const labels = (_, splits) => splits.map(label).map((text, index, all) => (text === all[index - 1] ? "" : text));
   const title = etq.printable(etq.short(over, 40));
   // Times and numbers are where they are, so that gaps between captures are seen; other labels have their position.
   const places = points.map((row) => (over === "captured_at" ? momentOf : numberOf)(table.get(row, "first_label")));
@@ -258,7 +260,7 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
       return index > 0 ? (places[index - 1] + places[index]) / 2 : places.at(index);
     },
     time: isTime,
-    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS }),
+    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS, ...(isScaled ? {} : { values: labels }) }),
     series: { label: title, value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
   };
 }

@@ -4,7 +4,7 @@ const pages = { captures: etq.pageOfCaptures, capture: etq.pageOfCapture, compar
 
 etq.linkOf = (name) => etq.captureLink(name);
 etq.state("");
-pages[etq.page]().catch((error) => {
+etq.known.then(() => pages[etq.page]()).catch((error) => {
   etq.state(`This page could not be drawn: ${error.message}`, true);
   document.documentElement.dataset.ready = "failed";
   throw error;

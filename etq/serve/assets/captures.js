@@ -24,6 +24,9 @@ const LABELS_SHOWN = 5;
 // A label with a value of its own for each capture names them, as the first column does.
 const MOST_NAMES = 8;
 const POLL = 5000;
+// The letters of a capture's name that are shown, and those of a phone's column.
+const LONGEST_NAME = 44;
+const NARROW_NAME = 16;
 
 const isHash = (text) => /^[0-9a-f]{16,}$/.test(text ?? "");
 const time = (text) => (text === null ? "" : text.slice(0, 16));
@@ -102,7 +105,8 @@ etq.pageOfCaptures = async () => {
     const shown = SHOWN.filter((name) => !isEmpty(name));
     return isNarrow() ? [...shown, ...labels] : [...labels, ...shown];
   }
-  const isNarrow = () => matchMedia("(max-width: 50rem)").matches;
+  const narrow = matchMedia("(max-width: 50rem)");
+  const isNarrow = () => narrow.matches;
 
   // Whether a label is worth a column: most captures have it, and it tells groups of them apart.
   function divides(key) {
@@ -135,9 +139,9 @@ etq.pageOfCaptures = async () => {
         box.checked = picked.includes(place);
         return box;
       } },
-      { name: "name", title: "capture", width: isNarrow() ? 140 : Math.min(340, Math.max(150, 40 + 7.5 * longest())), cell: (place) => etq.element("span", {},
+      { name: "name", title: "capture", width: isNarrow() ? 150 : Math.min(340, Math.max(150, 40 + 7.5 * longest())), cell: (place) => etq.element("span", {},
         page.since !== null && page.captures.table.get(place, "ingested") > page.since ? etq.element("span", { class: "fresh", title: "new since your last visit", text: "new" }) : null,
-        etq.element("a", { href: link(place), tabindex: -1, text: etq.middle(name(place), isNarrow() ? 40 : 44), title: etq.printable(name(place)) })) },
+        etq.element("a", { href: link(place), tabindex: -1, text: etq.middle(name(place), isNarrow() ? NARROW_NAME : LONGEST_NAME), title: etq.printable(name(place)) })) },
     ];
     for (const each of chosenColumns()) {
       if (each.startsWith("label ")) {
@@ -298,7 +302,7 @@ etq.pageOfCaptures = async () => {
     if (page.captures.length) show({ keeps: true });
   }
 
-  const facets = etq.element("details", { class: "side", open: matchMedia("(min-width: 50rem)").matches }, etq.element("summary", { text: "Labels" }), parts.facets);
+  const facets = etq.element("details", { class: "side", open: !isNarrow() }, etq.element("summary", { text: "Labels" }), parts.facets);
   const main = document.getElementById("sections");
   main.classList.add("captures");
   document.getElementById("head").append(etq.element("h1", { text: "Captures" }), etq.themeButton());
@@ -308,6 +312,10 @@ etq.pageOfCaptures = async () => {
   // Keys of the table work before it has the focus.
   addEventListener("keydown", (event) => {
     if (document.activeElement === document.body && !event.ctrlKey) grid.press(event);
+  });
+  narrow.addEventListener("change", () => {
+    facets.open = !isNarrow();
+    if (page.kept) show({ keeps: true });
   });
   etq.onStep(() => filter());
   await etq.work("Reading captures…", async (signal) => {

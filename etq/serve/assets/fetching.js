@@ -3,7 +3,6 @@
 const page = document.body.dataset.page;
 const state = document.getElementById("state");
 etq.page = page;
-etq.source = document.body.dataset.source;
 
 // The first of a series of waits when all of the server's processes are busy, in seconds, and how often it asks again.
 const BUSY = { waits: [1, 2, 4] };
@@ -22,7 +21,7 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
   for (let attempt = 0; ; attempt += 1) {
     let answer;
     try {
-      answer = await fetch(address, { signal, cache: "no-cache", headers: { accept: "application/json" } });
+      answer = await etq.fetch(address, { signal, cache: "no-cache", headers: { accept: "application/json" } });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Failure("the server does not answer; start it again with: etq serve", 0);
@@ -36,13 +35,25 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
 };
 
 // Sends a change to an overview, to servers whose pages may make changes. Raises an error with the server's message.
-etq.edits = "edits" in document.body.dataset;
 etq.edit = async (change) => {
-  const answer = await fetch("/data/edit", { method: "POST", body: JSON.stringify(change), headers: { "content-type": "application/json" } })
+  const answer = await etq.fetch("/data/edit", { method: "POST", body: JSON.stringify(change), headers: { "content-type": "application/json" } })
     .catch(() => { throw new Failure("the server does not answer; start it again with: etq serve", 0); });
   const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
   if (!answer.ok) throw new Failure(found.error, answer.status);
   return found;
+};
+
+// Saves an answer as a file. A link couldn't: it sends no key.
+etq.download = async (address, name) => {
+  try {
+    const answer = await etq.fetch(address);
+    if (!answer.ok) throw new Failure((await answer.json()).error, answer.status);
+    const link = etq.element("a", { href: URL.createObjectURL(await answer.blob()), download: name });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  } catch (error) {
+    etq.state(error instanceof Failure ? error.message : "the server does not answer; start it again with: etq serve", true);
+  }
 };
 
 // Work of a page: shows that it goes on, and what it failed by. One at a time: a new one gives the last one up.

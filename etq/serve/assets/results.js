@@ -9,7 +9,7 @@ etq.results = (parent, { rows, kinds, count }, query, { chart, setChart }) => {
   const head = etq.element("div", { class: "bar" }, etq.element("strong", { id: "count", text: `${etq.number(count)} ${count === 1 ? "row" : "rows"}` }));
   if (count > table.length) head.append(etq.element("span", { class: "muted", text: `the first ${etq.number(table.length)} are here; files have all` }));
   for (const [format, title] of [["csv", "CSV"], ["parquet", "Parquet"], ["arrow", "Arrow"]]) {
-    head.append(etq.element("a", { class: "button", id: `as-${format}`, download: `result.${format}`, href: `/data/sql?${new URLSearchParams({ query, format })}`, text: title }));
+    head.append(etq.element("button", { type: "button", id: `as-${format}`, text: title, onclick: () => etq.download(`/data/sql?${new URLSearchParams({ query, format })}`, `result.${format}`) }));
   }
   parent.append(head);
   const numbers = names.filter((_, at) => kinds[at] === "number");

@@ -12,6 +12,12 @@ const EXAMPLES = [
   ["Where does the framework's time go?", (name) => `FROM framework_tax(${name})`],
   ["Which labels do captures have?", () => "SELECT key, count(DISTINCT value) AS n, count(*) AS captures\nFROM labels\nGROUP BY key\nORDER BY key"],
 ];
+// The views that answer what most people ask; others follow, tables last.
+const WANTED = [
+  "op_totals", "module_totals", "source_totals", "advice", "run_times", "event_times", "slow_runs", "execute_breakdown", "delegate_totals",
+  "compare_captures", "compare_ops", "trend", "regressions", "capture_summary", "capture_groups", "events", "key_averages", "step_breakdown", "kernel_table",
+];
+const placeOf = ({ name, kind }) => (WANTED.includes(name) ? WANTED.indexOf(name) : WANTED.length + (kind === "table"));
 const quoted = (text) => `'${text.replaceAll("'", "''")}'`;
 
 etq.pageOfSql = async () => {
@@ -101,7 +107,7 @@ etq.pageOfSql = async () => {
 
   etq.onStep(follow);
   const known = etq.ask("schema").then((found) => {
-    schema = found.toSorted((one, other) => (one.kind === "table") - (other.kind === "table")); // views first
+    schema = found.toSorted((one, other) => placeOf(one) - placeOf(other));
     for (const each of found) objects.set(each.name, each);
     listViews();
   }).catch((error) => docs.replaceChildren(etq.element("p", { class: "missing", text: error.message })));

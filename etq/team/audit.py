@@ -1,0 +1,42 @@
+"""The audit log: who did what, from where, and when."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    import sqlite3
+
+    from etq.team.folder import TeamFolder
+
+# Characters of a detail, such as a query.
+LONGEST: Final = 4000
+
+
+def note(folder: TeamFolder, user: str, address: str, action: str, details: Mapping[str, Any]) -> None:
+    """Note what a user did; long texts are cut. Raises `EtqError`.
+
+    action    a word: signed in, signed out, refused, sql, pushed, labelled, removed, …
+    details   what JSON can have
+    """
+    with folder.writing() as connection:
+        add_note(connection, user, address, action, details)
+
+
+def add_note(connection: sqlite3.Connection, user: str, address: str, action: str, details: Mapping[str, Any]) -> None:
+    """Note what a user did, within a transaction; as `note`."""
+    shortened = {
+        name: f"{value[:LONGEST]}…" if isinstance(value, str) and len(value) > LONGEST else value
+        for name, value in details.items()
+    }
+    row = [time.time(), user, address, action, json.dumps(shortened, default=str)]
+    connection.execute("INSERT INTO audit (at, user, address, action, details) VALUES (?, ?, ?, ?, ?)", row)
+
+
+def noted(connection: sqlite3.Connection) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the columns and rows of the log, the latest first; times are seconds since 1970."""
+    found = connection.execute("SELECT at, user, address, action, details FROM audit ORDER BY audit_id DESC")
+    return [name for name, *_ in found.description], found.fetchall()
