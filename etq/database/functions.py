@@ -157,7 +157,17 @@ FUNCTIONS: Final = (
         "needs_etq_to_find_changes",
         "changes",
         "level_changes",
-        ({"series": "BIGINT", "is_total": "BOOLEAN", "positions": "BIGINT[]", "values": "DOUBLE[]"}, "DOUBLE"),
+        (
+            {
+                "series": "BIGINT",
+                "is_total": "BOOLEAN",
+                "positions": "BIGINT[]",
+                "values": "DOUBLE[]",
+                "steps": "BIGINT[]",
+                "creeps": "BIGINT[]",
+            },
+            "DOUBLE",
+        ),
         {
             "series": "BIGINT",
             "kind": "VARCHAR",
@@ -172,6 +182,7 @@ FUNCTIONS: Final = (
             "q": "DOUBLE",
             "captures_before": "BIGINT",
             "captures_after": "BIGINT",
+            "is_accepted": "BOOLEAN",
         },
     ),
 )

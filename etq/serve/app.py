@@ -21,7 +21,8 @@ from starlette.types import ASGIApp
 from etq.serve.access import Access
 from etq.serve.api import reading
 from etq.serve.backups import backups
-from etq.serve.endpoints import Endpoint, needs, note
+from etq.serve.endpoints import Endpoint, needs, note, user_of
+from etq.serve.feeds import feeds
 from etq.serve.guard import EDITS, AccessGuard
 from etq.serve.health import health
 from etq.serve.meters import Family, gauge
@@ -36,7 +37,8 @@ from etq.serve.signing import signing
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
-from etq.team.users import Role
+from etq.serve.webhook import webhook
+from etq.team.users import ANYONE, Role
 from etq.version import VERSION
 
 # Bytes of answers that are kept, of all and of one.
@@ -47,7 +49,7 @@ OVERHEAD: Final = 1000
 # Data by path, which are answers to the questions of that name.
 DATA: Final = (
     *("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql"),
-    *("overviews", "watched"),
+    *("overviews", "watched", "changes", "compared"),
 )
 # The questions of the first page, in its order.
 FIRST: Final = ("captures", "series", "counts")
@@ -141,7 +143,9 @@ def pages(site: Site) -> Part:
     return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes, reading, health, metrics, backups, pruning)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
+    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning,
+)  # fmt: skip
 
 
 class _Served:
@@ -244,6 +248,9 @@ class _Served:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _response(request, of_error("not a change to an overview; reload the page", 400), None)
         await note(self._site, request, "overview", dict(arguments))
+        # Who writes is known to the server, if anyone is.
+        user = user_of(request)
+        arguments["author"] = "" if user.name == ANYONE else user.name
         answer = await self._asked(request, f"edit {id(request)}", "edit", arguments, None)
         return Response(status_code=499) if answer is None else _response(request, answer, None)
 

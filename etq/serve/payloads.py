@@ -39,6 +39,11 @@ def of_data(data: Any, status: int = 200) -> Payload:
     return Payload(status, JSON, gzip.compress(text, 4, mtime=0), True)
 
 
+def data_of(answer: Payload) -> Any:
+    """Return the data of an answer of JSON."""
+    return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
+
+
 def of_error(message: str, status: int) -> Payload:
     """Return an answer that has only an error message, which pages show."""
     return of_data({"error": message}, status)

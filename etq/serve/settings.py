@@ -30,6 +30,7 @@ class Settings:
     prune_at               when, in the server's time
     logs                   whether requests are logged, as they are anyway with a folder
     logs_json              whether they are, as lines of JSON
+    public_url             address at which people reach the server, for links in what is told
     """
 
     folder: TeamFolder | None = None
@@ -49,4 +50,5 @@ class Settings:
     prune: tuple[str, ...] = ()
     prune_at: time = time(3, 0)
     logs: bool = False
+    public_url: str | None = None
     logs_json: bool = False
