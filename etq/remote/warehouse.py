@@ -57,7 +57,10 @@ def open_remote(url: str, *, wait: float | None = None, token: str | None = None
 class RemoteWarehouse(Warehouse):
     """A server's warehouse, for reading. Its results are read at once, and stay as they were."""
 
-    is_remote = True
+    @property
+    def is_remote(self) -> bool:
+        """Whether queries are answered by a server."""
+        return True
 
     def _connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
         return self.connection

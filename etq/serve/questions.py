@@ -27,13 +27,13 @@ from etq.database.connection import is_lake_path
 from etq.database.functions import register_for
 from etq.database.locking import HeldError
 from etq.database.rollups import PRUNED
-from etq.errors import EtqError, QueryError, message_of
+from etq.errors import EtqError, QueryError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.sandbox.formats import TYPES, written
+from etq.sandbox.formats import TYPES
 from etq.sandbox.results import parameters_of
-from etq.sandbox.statements import check_is_select
+from etq.sandbox.statements import selected
 from etq.serve.openapi import views
 from etq.serve.payloads import JSON, MOST_OF_ANSWER, Payload, of_data
 from etq.serve.results import check_format, result_of
@@ -279,22 +279,11 @@ def _types(warehouse: Warehouse, _: Arguments) -> Payload:
 
 
 def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
-    """The rows of a SELECT about a lake, which only reads the lake's files, without leave to write any."""
-    import duckdb
-
-    format, query = arguments["format"], arguments["query"]
-    try:
-        with warehouse.locked() as connection:
-            check_is_select(query)
-            register_for(connection, query)
-            connection.execute("SET max_temp_directory_size = '0KiB'")
-            connection.execute(f"SET arrow_lossless_conversion = {format == 'exact'}")
-            try:
-                parts = written(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
-            finally:
-                connection.execute("RESET arrow_lossless_conversion")
-    except duckdb.Error as error:
-        raise QueryError(message_of(error)) from error
+    """The rows of a SELECT about a lake."""
+    query, format = arguments["query"], arguments["format"]
+    with warehouse.locked() as connection:
+        register_for(connection, query)
+        parts = selected(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
     return Payload(200, TYPES[format], b"".join(parts))
 
 

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
@@ -88,9 +88,8 @@ def open(
     if path.startswith(("http://", "https://")):
         if external_access or version is not None or storage_options is not None:
             raise WarehouseError(f"{path}: a server, whose queries read its warehouse as it is now and no other files")
-        from etq.remote.warehouse import open_remote
-
-        return open_remote(path, wait=wait)
+        opened: Warehouse = _later("etq.remote.warehouse").open_remote(path, wait=wait)
+        return opened
     if is_lake_path(path):
         return _open_lake(path, version, storage_options, external_access=external_access)
     if version is not None or storage_options is not None:
@@ -186,9 +185,6 @@ class Warehouse(Views):
     the documentation of one.
     """
 
-    # Whether queries are answered by a server.
-    is_remote: ClassVar[bool] = False
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -212,6 +208,11 @@ class Warehouse(Views):
     def read_only(self) -> bool:
         """Whether the warehouse was opened only for reading."""
         return self._database.read_only
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether queries are answered by a server."""
+        return False
 
     @property
     def is_open(self) -> bool:

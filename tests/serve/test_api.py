@@ -19,6 +19,9 @@ import etq
 from etq import catalog
 from etq.serve.openapi import document, views
 from etq.serve.parameters import call_of
+from etq.team.folder import TeamFolder
+from etq.team.tokens import add_token
+from etq.team.users import Role, add_user
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
 from tests.serve.server import Reply, Server, serving
@@ -280,3 +283,28 @@ def test_booleans_are_those_of_the_file(opened: Warehouse) -> None:
         found = opened.rows(query)[1]
         connection.execute("RESET arrow_lossless_conversion")
     assert found == expected
+
+
+def test_a_reader_needs_a_token_and_queries_are_noted(
+    lab: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = TeamFolder(tmp_path / "team")
+    folder.make()
+    with folder.writing() as connection:
+        add_user(connection, "ann", Role.READ)
+        token = add_token(connection, "ann")
+    with serving(lab, folder=folder) as started:
+        for path in ("/api/v1/", "/api/v1/captures", "/api/v1/views/known_metrics", "/api/v1/openapi.json"):
+            assert started.get(path).status == 401
+            assert started.get(path, authorization="Bearer etq_wrong").status == 401
+            assert started.get(path, authorization=f"Bearer {token}").status == 200
+        assert ask(started, "SELECT 1").status == 401
+        monkeypatch.setenv("ETQ_TOKEN", token)
+        with etq.open(started.url) as warehouse:
+            assert warehouse.rows("SELECT 41 + 1")[1] == [(42,)]
+        monkeypatch.setenv("ETQ_TOKEN", "etq_wrong")
+        with pytest.raises(etq.WarehouseError, match="ETQ_TOKEN"):
+            etq.open(started.url)
+    with folder.reading() as connection:
+        noted = connection.execute("SELECT user, action, details FROM audit WHERE action = 'sql'").fetchall()
+    assert noted == [("ann", "sql", '{"query": "SELECT 41 + 1"}')]
