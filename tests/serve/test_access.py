@@ -176,7 +176,7 @@ def test_a_role_is_enough_or_not(lab: Path, folder: TeamFolder, name: str) -> No
             assert reply.status != 401
             refused += reply.status == 403
         assert bool(refused) == (ROLES[name] < Role.ADMIN)
-    assert (("ada", "refused", {"why": "POST /data/edit"}) in noted(folder)) == bool(refused)
+    assert (("ada", "refused", {"why": "POST /data/edit"}) in noted(folder)) == (ROLES[name] < Role.LABEL)
 
 
 def test_a_change_of_users_holds_at_once(lab: Path, folder: TeamFolder) -> None:
