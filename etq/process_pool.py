@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 
 from etq.processes import EndedError, Worker, environment
 
 
 class ProcessPool:
-    """As many workers of a module as are asked at once. Of those, `idle` are kept; an answer has up to `most` bytes."""
+    """As many workers of a module as are asked at once. Of those, `idle` are kept; an answer has up to `most` bytes.
 
-    def __init__(self, module: str, *arguments: str, idle: int, most: int) -> None:
+    variables, is_silent  as of `Worker`
+    """
+
+    def __init__(
+        self,
+        module: str,
+        *arguments: str,
+        idle: int,
+        most: int,
+        variables: Mapping[str, str] | None = None,
+        is_silent: bool = False,
+    ) -> None:
         self._command = module, *arguments
+        self._variables = variables
+        self._is_silent = is_silent
         self._most_idle = idle
         self._most = most
         self._idle: list[Worker] = []
@@ -21,7 +35,7 @@ class ProcessPool:
         return len(self._idle) + len(self._busy)
 
     async def ask(self, request: bytes, seconds: float) -> bytearray:
-        """Return a worker's answer to a request. Raises the errors of `Worker.ask`."""
+        """Return a worker's answer to a request, within so many seconds. Raises the errors of `Worker.ask`."""
         while True:
             is_new = not self._idle
             worker = self._started() if is_new else self._idle.pop()
@@ -51,9 +65,14 @@ class ProcessPool:
         """End all workers."""
         for worker in self._busy:
             worker.kill()
+        self.end_idle()
+
+    def end_idle(self) -> None:
+        """End the workers that nobody asks now."""
         while self._idle:
             self._idle.pop().end()
 
     def _started(self) -> Worker:
         # Each arena of the allocator keeps memory.
-        return Worker(*self._command, variables=environment(MALLOC_ARENA_MAX="2"))
+        variables = environment(MALLOC_ARENA_MAX="2") if self._variables is None else self._variables
+        return Worker(*self._command, variables=variables, is_silent=self._is_silent)

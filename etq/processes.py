@@ -6,6 +6,7 @@ A request is its length, the seconds that it may take, and its bytes; an answer 
 from __future__ import annotations
 
 import os
+import select
 import selectors
 import signal
 import struct
@@ -152,10 +153,13 @@ def _written(pipe: int, data: memoryview) -> int:
         return len(data)
 
 
-def requests() -> Iterator[tuple[bytes, Callable[..., None]]]:
+def requests(
+    rest: Callable[[], None] = lambda: None, after: float = 0.0
+) -> Iterator[tuple[bytes, Callable[..., None]]]:
     """Yield the requests to this process until there are no more, each with the function that sends its answer.
 
-    That takes the answer in parts of bytes. What libraries read or print doesn't get in between.
+    That takes the answer in parts of bytes. What libraries read or print doesn't get in between. `rest` is called when
+    no request came for so many seconds.
     """
     if sys.platform == "linux":
         import ctypes
@@ -171,7 +175,12 @@ def requests() -> Iterator[tuple[bytes, Callable[..., None]]]:
         target.flush()
         signal.setitimer(signal.ITIMER_REAL, 0)
 
-    while len(head := source.read(_REQUEST.size)) == _REQUEST.size:
+    def head_of_next() -> bytes:
+        if after and not select.select([source], [], [], after)[0]:
+            rest()
+        return source.read(_REQUEST.size)
+
+    while len(head := head_of_next()) == _REQUEST.size:
         size, seconds = _REQUEST.unpack(head)
         signal.setitimer(signal.ITIMER_REAL, seconds + _GRACE)
         yield source.read(size), reply

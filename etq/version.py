@@ -6,7 +6,7 @@ from typing import Final
 
 VERSION: Final = "0.1.0"
 # The version of a warehouse's tables, and the earliest that can be upgraded to it.
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 OLDEST_SCHEMA: Final = 4
 # The earliest of lakes that can be upgraded.
 OLDEST_LAKE: Final = 5

@@ -16,6 +16,7 @@ from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
+from etq.remote import asked
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
@@ -123,7 +124,7 @@ def show_failure(error: BaseException, message: str) -> None:
         click.echo(shortened(printable_lines(error.place)), err=True)
 
 
-def expected_message(error: BaseException) -> str | None:
+def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a kind of error a line
     """Return the message of an expected failure in one line, None for other errors."""
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit
@@ -131,6 +132,8 @@ def expected_message(error: BaseException) -> str | None:
         return _about_file(error)
     if isinstance(error, MemoryError):
         return "not enough memory"
+    if isinstance(error, ValueError | TypeError | LookupError | AttributeError) and (url := asked.get()) is not None:
+        return f"{url}: answers with other rows than were asked for; is it a server of etq? See the place with --debug"
     if isinstance(error, OSError):
         what = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return f"{error.filename or 'output'}: {what}"
@@ -211,6 +214,7 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     """
     lock_timeout.set(wait)
     pager.allowed.set(not no_pager)
+    asked.set(None)
     query_seconds.set(None)
     query_megabytes.set(None)
     on_notice.set(lambda text: say(f"Note: {text}"))

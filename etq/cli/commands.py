@@ -356,6 +356,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "trend": "trends",
         "regressions": "trends",
         "overview": "overview",
+        "comment": "comment",
         "bench": "bench",
         "plan": "plan",
     },

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,10 +12,11 @@ import click
 from etq.cli import main
 from etq.cli.messages import say
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
-from etq.cli.targets import open_existing, report_unmatched
+from etq.cli.targets import check_is_here, open_existing, report_unmatched
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
+    from etq.team.folder import TeamFolder
     from etq.warehouse.warehouse import Capture, Warehouse
 
 
@@ -39,21 +42,60 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
 
 @main.command()
-@warehouse_argument
+@partial(warehouse_argument, metavar="[WAREHOUSE|URL]")
 @click.option("-o", "--output", metavar="FILE", required=True, help="The copy.")
 @click.option("--force", is_flag=True, help="Overwrite an existing copy.")
-def backup(db: str, output: str, force: bool) -> None:
+@click.option("--team", metavar="DIR", help="The folder of the server, if it isn't beside the warehouse.")
+@click.option("--without-team", is_flag=True, help="Leave out the folder of the server.")
+def backup(db: str, output: str, force: bool, team: str | None, without_team: bool) -> None:
     """Copy a warehouse as it is at one moment. Other processes may use it meanwhile: those that write wait.
 
-    The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
+    The copy is at its place when it is whole. It has no free space, and is a warehouse like any other. The folder of a
+    server of etq serve, such as lab.duckdb.team, is copied with it, for users, tokens and captures that wait. By the
+    address of a server, an administrator gets both from there; the token is that of $ETQ_TOKEN.
 
     \b
     etq backup lab.duckdb -o copy.duckdb
+    etq backup http://lab:8650 -o lab-2026-11-25.duckdb
     """
+    if db.startswith(("http://", "https://")):
+        from etq.remote.backups import fetch_backup
+
+        paths = fetch_backup(db, output, overwrite=force)
+    else:
+        paths = _backup(db, output, force, None if without_team else _folder_of(db, team))
+    for path in paths:
+        say(f"{path}: {_size_of(path) / 1e6:.1f} MB")
+
+
+def _folder_of(db: str, team: str | None) -> TeamFolder | None:
+    from etq.team.folder import TeamFolder, folder_of
+
+    path = folder_of(db, team)
+    folder = None if path is None else TeamFolder(path)
+    if folder is not None and folder.exists:
+        return folder
+    if team is not None:
+        raise EtqError(f"{team}: not the folder of a server; leave out --team, or name another one")
+    return None
+
+
+def _backup(db: str, output: str, force: bool, folder: TeamFolder | None) -> list[str]:
     from etq.maintenance.copying import backup
 
-    size = backup(db, output, overwrite=force)
-    say(f"{output}: {size / 1e6:.1f} MB")
+    if folder is None:
+        backup(db, output, overwrite=force)
+        return [output]
+    from etq.team.copying import copied
+
+    copy = f"{output}.team"
+    backup(db, output, overwrite=force, beside=copied(folder, Path(copy), overwrite=force))
+    return [output, copy]
+
+
+def _size_of(path: str) -> int:
+    found = Path(path)
+    return found.stat().st_size if found.is_file() else sum(each.stat().st_size for each in found.rglob("*"))
 
 
 @main.command()
@@ -78,6 +120,7 @@ def check(db: str, files: str) -> None:
     """
     from etq.maintenance.checking import check
 
+    check_is_here(db)
     problems = 0
     for part in check(db, folder=files):
         problems += len(part.problems)
@@ -105,6 +148,7 @@ def upgrade(db: str, no_backup: bool) -> None:
     from etq.maintenance.upgrading import upgrade
     from etq.version import SCHEMA_VERSION
 
+    check_is_here(db)
     if is_lake_path(db):
         from etq.lake.writing.upgrading import upgrade as upgrade_lake
 

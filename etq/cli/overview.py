@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from etq.analysis.series import check_keys
-from etq.analysis.watched import ITEMS, Watched
+from etq.analysis.watched import COMPARISONS, ITEMS, Watched, changes_of_overview, verdict_of
 from etq.cli import main
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
@@ -22,26 +23,54 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 _ALL: Final = """
-    SELECT o.overview, count(*) AS watched FROM overview_items AS o GROUP BY o.overview ORDER BY o.overview
+    SELECT
+        o.overview, count(*) FILTER (WHERE o.is_item) AS watched,
+        count(*) FILTER (WHERE NOT o.is_item) AS comparisons
+    FROM (
+        SELECT i.overview, true AS is_item FROM overview_items AS i
+        UNION ALL SELECT c.overview, false FROM overview_comparisons AS c
+    ) AS o
+    GROUP BY o.overview ORDER BY o.overview
 """
 _PERIOD: Final = re.compile(r"(\d{1,6})([hdw])", re.ASCII)
 _UNITS: Final = {"h": "hours", "d": "days", "w": "weeks"}
 
 
-def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | None:
-    """Return a time, or one so long ago, in milliseconds since 1970."""
+def _moment(text: str | None) -> float | None:
+    """Return a time, one so long ago, or the beginning of this week, in milliseconds since 1970; None for a label.
+
+    Raises `click.BadParameter` for a period that is too long.
+    """
     from etq.annotations.labels import moment_of
 
-    if text is None:
-        return None
     try:
-        if found := _PERIOD.fullmatch(text):
-            moment = datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})
-        else:
-            moment = moment_of(text).replace(tzinfo=UTC)
-    except (EtqError, OverflowError):
-        raise click.BadParameter(f"{text!r} is not a time; write 7d, 12h, 2w or 2026-11-15") from None
-    return moment.timestamp() * 1000
+        if text == "week":
+            today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+            return (today - timedelta(days=today.weekday())).timestamp() * 1000
+        if found := _PERIOD.fullmatch(text or ""):
+            return (datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])})).timestamp() * 1000
+        return moment_of(text or "").replace(tzinfo=UTC).timestamp() * 1000
+    except OverflowError:
+        raise click.BadParameter(f"{text!r} is too long ago; write 7d, 12h, 2w or 2026-11-15") from None
+    except EtqError:
+        return None
+
+
+def _since(warehouse: Warehouse, text: str) -> float:
+    """Return when changes since a text began: a time, or the first capture with a label of that value."""
+    moment = _moment(text)
+    if moment is None:
+        query = """
+            SELECT epoch_ms(min(_recorded_at(c.captured_at, c.ingested_at)))
+            FROM captures AS c
+            JOIN labels AS l USING (capture_id)
+            WHERE l.value = $text OR l.key = 'commit' AND starts_with(l.value, $text)
+        """
+        [(moment,)] = warehouse.rows(query, text=text)[1]
+    if moment is None:
+        what = f"{printable(text)!r} is neither a time nor a label of captures"
+        raise EtqError(f"--since: {what}; write week, 7d, 12h, 2w, 2026-11-15, a build or a commit")
+    return float(moment)
 
 
 @main.command()
@@ -56,7 +85,10 @@ def _moment(_: click.Context, __: click.Parameter, text: str | None) -> float | 
 @item_options
 @order_options
 @click.option("--remove", metavar="NUMBER", type=int, multiple=True, help="Watch that no more; may be repeated.")
-@click.option("--since", metavar="TIME", callback=_moment, help="Show what changed since then: 7d, 12h, 2026-11-15.")
+@click.option("--add-comparison", metavar="BASE NEW", nargs=2, help="Show the verdict on these two sides, too.")
+@click.option("--remove-comparison", metavar="NUMBER", type=int, multiple=True, help="Show that no more.")
+@click.option("--since", metavar="WHEN", help="Show what changed since then: week, 7d, 2026-11-15, a build or commit.")
+@click.option("--comparisons", "compares", is_flag=True, help="Show the verdicts on its comparisons.")
 @warehouse_option
 @output_options
 def overview(
@@ -68,7 +100,10 @@ def overview(
     over: str | None,
     by: str | None,
     remove: tuple[int, ...],
-    since: float | None,
+    add_comparison: tuple[str, str] | None,
+    remove_comparison: tuple[int, ...],
+    since: str | None,
+    compares: bool,
     db: str,
     format: str | None,
     output: str | None,
@@ -82,14 +117,19 @@ def overview(
     \b
     etq overview kernels --add device=pixel8 --op linear --over build --db lab.duckdb
     etq overview kernels --since 7d
+    etq overview kernels --add-comparison branch=main branch=next
+    etq overview kernels --comparisons
     etq overview kernels --remove 1
     """
     what, item = item_of(op, module, metric)
     if add is None and (item or over or by):
         raise click.UsageError("--op, --module, --metric, --over and --by go with --add")
-    if name is None and (add is not None or remove or since is not None):
-        raise click.UsageError("--add, --remove and --since go with the name of an overview")
-    with open_existing(db, read_only=add is None and not remove) as warehouse:
+    changes = add is not None or remove or add_comparison or remove_comparison
+    if name is None and (changes or since is not None or compares):
+        raise click.UsageError("--add, --remove, --since and --comparisons go with the name of an overview")
+    if since is not None and compares:
+        raise click.UsageError("give one of --since and --comparisons")
+    with open_existing(db, read_only=not changes) as warehouse:
         if name is None:
             write(warehouse, _ALL, format, output, force=force)
             return
@@ -97,15 +137,22 @@ def overview(
             check_keys(warehouse, {"over": over, "by": by})
             number = warehouse.watch(name, add or None, what=what, item=item, over=over, by=by)
             click.echo(f"{printable(name)}: watches it, number {number}", err=True)
+        if add_comparison:
+            number = warehouse.watch_comparison(name, *add_comparison)
+            click.echo(f"{printable(name)}: shows that comparison, number {number}", err=True)
         for number in remove:
             warehouse.unwatch(name, number)
             click.echo(f"{printable(name)}: number {number} removed", err=True)
-        if add is None and not remove:
-            columns, rows = (_last if since is None else _changed)(warehouse, name, since or 0)
+        for number in remove_comparison:
+            warehouse.unwatch_comparison(name, number)
+            click.echo(f"{printable(name)}: comparison {number} removed", err=True)
+        if not changes:
+            show = _compared if compares else _last if since is None else partial(_changed, since=since)
+            columns, rows = show(warehouse, name)
             write_rows(columns, rows, format, output, force=force)
 
 
-def _last(warehouse: Warehouse, name: str, _: float) -> tuple[list[str], list[Sequence[Any]]]:
+def _last(warehouse: Warehouse, name: str) -> tuple[list[str], list[Sequence[Any]]]:
     """Return a row for each series, with its last value."""
     rows: list[Sequence[Any]] = []
     for number, watched in _watched(warehouse, name):
@@ -120,41 +167,52 @@ def _last(warehouse: Warehouse, name: str, _: float) -> tuple[list[str], list[Se
     return ["number", "series", "of", "value", "unit", "label", "captures"], rows
 
 
-def _changed(warehouse: Warehouse, name: str, since: float) -> tuple[list[str], list[Sequence[Any]]]:
-    """Return a row for each change since a time."""
+def _changed(warehouse: Warehouse, name: str, since: str) -> tuple[list[str], list[Sequence[Any]]]:
+    """Return a row for each change since a time or label."""
+    begin = _since(warehouse, since)
+    changes, problems = changes_of_overview(warehouse, name)
+    for number, problem in problems.items():
+        _note(number, problem)
+    columns = ("number", "series", "what", "op", "module_path", "instruction_id", "verdict", "change_percent",
+               "last_good", "first_bad", "recorded_at", "is_accepted", "comment", "author")  # fmt: skip
     rows: list[Sequence[Any]] = []
-    for number, watched in _watched(warehouse, name):
-        query, given = watched.changes()
-        chosen = f"""
-            SELECT
-                c.series, c.what, c.op, c.module_path, c.instruction_id, c.change_percent, c.last_good, c.first_bad,
-                strftime(make_timestamp_ms(c.recorded), '%Y-%m-%d %H:%M:%S')
-            FROM ({query}) AS c WHERE c.recorded >= $since
-        """
-        rows += [(number, *row) for row in _rows(warehouse, number, chosen, {**given, "since": since})]
-    columns = ["number", "series", "what", "op", "module_path", "instruction_id", "change_percent", "last_good"]
-    return [*columns, "first_bad", "recorded_at"], rows
+    for change in changes:
+        if change.recorded >= begin:
+            recorded = datetime.fromtimestamp(change.recorded / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+            rows.append([recorded if each == "recorded_at" else getattr(change, each) for each in columns])
+    return [*columns], rows
+
+
+def _compared(warehouse: Warehouse, name: str) -> tuple[list[str], list[Sequence[Any]]]:
+    """Return a row for each comparison, with the verdict on the total."""
+    rows: list[Sequence[Any]] = []
+    for _, number, base, new, *options in (row for row in warehouse.rows(COMPARISONS)[1] if row[0] == name):
+        try:
+            rows.append((number, base, new, *verdict_of(warehouse, base, new, *options)))
+        except EtqError as error:
+            _note(number, str(error))
+    return ["number", "base", "new", "verdict", "line"], rows
 
 
 def _watched(warehouse: Warehouse, name: str) -> Iterator[tuple[int, Watched]]:
     """Yield what an overview watches, by number; what there is no trend of any more is said, and left out."""
     items = [row for row in warehouse.rows(ITEMS)[1] if row[0] == name]
-    if not items:
+    if not items and not any(row[0] == name for row in warehouse.rows(COMPARISONS)[1]):
         raise EtqError(f"overview {printable(name)}: there is none; add what it watches: etq overview NAME --add")
     for _, number, *watched in items:
         try:
             yield number, Watched.of(warehouse, *watched)
         except EtqError as error:
-            _note(number, error)
+            _note(number, str(error))
 
 
 def _rows(warehouse: Warehouse, number: int, query: str, given: dict[str, Any]) -> list[tuple[Any, ...]]:
     try:
         return warehouse.rows(query, **given)[1]
     except EtqError as error:
-        _note(number, error)
+        _note(number, str(error))
         return []
 
 
-def _note(number: int, error: EtqError) -> None:
-    click.echo(f"Note: number {number}: {printable(str(error))}", err=True)
+def _note(number: int, problem: str) -> None:
+    click.echo(f"Note: number {number}: {printable(problem)}", err=True)

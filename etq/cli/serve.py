@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from etq.cli import main
+from etq.cli.keeping import keeping_options
 from etq.cli.messages import say
 from etq.cli.options import warehouse_option
 from etq.errors import EtqError
@@ -63,6 +64,24 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def webhook_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options about what is told elsewhere."""
+    for option in (
+        click.option("--public-url", metavar="URL", help="The address at which people reach the server, for links."),
+        click.option(
+            "--webhook-secret",
+            metavar="SECRET",
+            envvar="ETQ_WEBHOOK_SECRET",
+            help="Key of the signature of what is told; better in the environment, as ETQ_WEBHOOK_SECRET.",
+        ),
+        click.option(
+            "--webhook", metavar="URL", help="Tell this address when a regression in an overview begins or ends."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 def receiving_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the limits of what is pushed."""
     for option in (
@@ -96,23 +115,30 @@ def receiving_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
 @click.option(
-    "--edit", "edits", is_flag=True, help="Without users: let pages change what overviews watch, and programs push."
+    "--edit",
+    "edits",
+    is_flag=True,
+    help="Without users: let pages change overviews and write comments, and programs push.",
 )
+@webhook_options
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
 @access_options
 @receiving_options
+@keeping_options
 @warehouse_option
 def serve(host: str, port: int, opens: bool, db: str, team: str | None, **given: Any) -> None:
     """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends, overviews and SQL.
 
-    Pages only read, but for overviews with --edit, which also lets etq push send captures; other processes can write
-    meanwhile. Any page's link shows others the same. With a --host other than this machine, a link with a token is
-    printed, by which browsers sign in. A server with users (etq users add) answers only them.
+    Pages only read, but for overviews and comments with --edit, which also lets etq push send captures; other processes
+    can write meanwhile. Any page's link shows others the same. With a --host other than this machine, a link with a
+    token is printed, by which browsers sign in. A server with users (etq users add) answers only them.
 
     \b
     etq serve --db lab.duckdb --open
     etq serve --db s3://lab/fleet --port 9000
+    etq serve --db lab.duckdb --webhook https://chat.example.com/hooks/abc
     etq serve --host 0.0.0.0 --cert lab.pem --key lab.key
+    etq serve --db lab.duckdb --prune "--keep-last 10 --by model,device --keep-rollups"
     """
     from etq.serve.running import run
     from etq.serve.settings import Settings
@@ -128,7 +154,12 @@ def serve(host: str, port: int, opens: bool, db: str, team: str | None, **given:
             raise EtqError(f"{db}: a lake has no folder for users beside it; give one with --team DIR")
         given["proxies"] = given["proxies"] or ("127.0.0.1", "::1")
     role = given.pop("default_role")
-    settings = Settings(
-        folder=None if path is None else TeamFolder(path), default_role=None if role is None else ROLES[role], **given
-    )
+    folder = None if path is None else TeamFolder(path)
+    if given["webhook"] is not None:
+        from etq.serve.webhook import check_webhook
+
+        check_webhook(given["webhook"], db, folder)
+        if folder is not None:
+            folder.make()
+    settings = Settings(folder=folder, default_role=None if role is None else ROLES[role], **given)
     run(db, host, port, settings, opens=opens, report=say)

@@ -12,6 +12,7 @@ import click
 from etq.cli import main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import output_options, warehouse_option
+from etq.cli.targets import check_is_here
 from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError
 from etq.render.terminal import style_of
@@ -84,12 +85,14 @@ def sql(
     if lake is not None and safe:
         raise click.UsageError("--safe can't be used with --engine spark")
 
+    from etq.remote.servers import is_url
+
     def answer(statements: str) -> None:
         if lake is not None:
             from etq.spark.local import rows_of
 
             write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
-        elif safe:
+        elif safe and not is_url(db):
             from etq.sandbox.client import MEGABYTES, SECONDS, ask
 
             limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
@@ -222,4 +225,6 @@ def demo(db: str | None) -> None:
     """
     from etq.demo import run
 
+    if db is not None:
+        check_is_here(db)
     run(db)

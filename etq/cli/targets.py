@@ -111,8 +111,18 @@ def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
 
     if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
+    if not read_only:
+        check_is_here(db)
     with open(db, read_only=read_only) as warehouse:
         yield warehouse
+
+
+def check_is_here(db: str) -> None:
+    """Raise `EtqError` for the address of a server, for a command that needs the warehouse itself."""
+    from etq.remote.servers import is_url
+
+    if is_url(db):
+        raise EtqError(f"{db}: a server; this needs its warehouse: do it on the server's machine, with --db FILE")
 
 
 def is_there(db: str) -> bool:
@@ -200,21 +210,21 @@ def report_findings(warehouse: Warehouse, capture_id: int) -> None:
 
 def findings_of(warehouse: Warehouse, capture_id: int) -> list[tuple[str, str]]:
     """Return the rule and detail of each finding about a capture."""
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
-    return warehouse.connection.execute(query, [capture_id]).fetchall()
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $key"
+    return [(rule, detail) for rule, detail in warehouse.rows(query, key=capture_id)[1]]
 
 
 def report_warnings(warehouse: Warehouse, capture: Capture) -> None:
     """Print a warning if a capture's record or program belongs to another program."""
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ? AND starts_with(f.rule, 'foreign ')"
-    for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall():
+    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = $key AND starts_with(f.rule, 'foreign ')"
+    for rule, detail in warehouse.rows(query, key=capture.capture_id)[1]:
         _report(rule, detail, capture.name)
 
 
 def report_record_findings(warehouse: Warehouse, record: Record) -> None:
     """Print the findings about a record."""
-    query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = ?"
-    for rule, detail in warehouse.connection.execute(query, [record.record_id]).fetchall():
+    query = "SELECT f.rule, f.detail FROM record_findings AS f WHERE f.record_id = $key"
+    for rule, detail in warehouse.rows(query, key=record.record_id)[1]:
         _report(rule, detail, record.name)
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = """series, what,
     CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item,
     verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
-    per_capture_percent, captures_before, captures_after, p, q, position"""
+    per_capture_percent, captures_before, captures_after, p, q, position, comment, author"""
 
 
 def order_options(command: Any) -> Any:
@@ -125,6 +125,9 @@ def trend(
 @click.argument("selector", required=False)
 @click.option("--since", metavar="LABEL", help="Only changes there or later.")
 @click.option(
+    "--accepted", "with_accepted", is_flag=True, help="List changes that were accepted, too: see etq comment."
+)
+@click.option(
     "--alpha",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Probability of reporting a change where none is.  [default: 0.05]",
@@ -143,6 +146,8 @@ def regressions(
     """
     from etq.warehouse.warehouse import open
 
+    if not options["with_accepted"]:
+        del options["with_accepted"]
     arguments = {name: value for name, value in {"selector": selector, **options}.items() if value is not None}
     with open(db, read_only=True) as warehouse:
         check_keys(warehouse, options)
@@ -153,7 +158,11 @@ def regressions(
         if (format or format_of(output)) not in TO_READ:
             has_rows = write(warehouse, query, format, output, force=force, **arguments)
         else:
-            shown = _SHOWN if selection.get().columns is None else "*"
+            shown = (
+                f"{_SHOWN}{', is_accepted' if 'with_accepted' in arguments else ''}"
+                if selection.get().columns is None
+                else "*"
+            )
             columns, rows = warehouse.rows(f"SELECT {shown} {query}", **arguments)
             write_rows(columns, rows, format, output, force=force, foremost=foremost)
             has_rows = bool(rows)
@@ -211,7 +220,8 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
     too.
     """
     _, rows = warehouse.rows(
-        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs {query}", **arguments
+        f"SELECT series, label, normalized, unit, change_percent, p, capture, runs, is_accepted, comment {query}",
+        **arguments,
     )
     style = style_of(sys.stdout)
     parts = []
@@ -230,15 +240,16 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
             title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         # Neighbours, as captures may have equal labels.
-        for (_, last_good, *_), (_, label, _, _, change, p, capture, _) in pairwise(captures):
+        for (_, last_good, *_), (_, label, _, _, change, p, capture, _, accepted, comment) in pairwise(captures):
             if change is not None:
                 line = f"{change:+.1f} % at {_short(label)} ({capture}), last good {_short(last_good)}; p {p_value(p)}"
+                line += f"; {'accepted: ' if accepted else ''}{comment}" if comment else ""
                 # For times, more is worse; for a metric, its direction decides.
-                colours = [] if arguments["what"] == "metric" else ["red" if change > 0 else "green"]
+                colours = [] if accepted or arguments["what"] == "metric" else ["red" if change > 0 else "green"]
                 lines.append(style.styled(printable(line), *colours))
         parts.append("\n".join(lines) + "\n")
         if len(captures) <= 20:
-            shown = [(label, value, unit, runs, capture) for _, label, value, unit, _, _, capture, runs in captures]
+            shown = [(label, value, unit, runs, capture) for _, label, value, unit, _, _, capture, runs, *_ in captures]
             parts.append(table(["label", "value", "unit", "runs", "capture"], shown, style))
     return "\n".join(parts)
 

@@ -157,7 +157,17 @@ FUNCTIONS: Final = (
         "needs_etq_to_find_changes",
         "changes",
         "level_changes",
-        ({"series": "BIGINT", "is_total": "BOOLEAN", "positions": "BIGINT[]", "values": "DOUBLE[]"}, "DOUBLE"),
+        (
+            {
+                "series": "BIGINT",
+                "is_total": "BOOLEAN",
+                "positions": "BIGINT[]",
+                "values": "DOUBLE[]",
+                "steps": "BIGINT[]",
+                "creeps": "BIGINT[]",
+            },
+            "DOUBLE",
+        ),
         {
             "series": "BIGINT",
             "kind": "VARCHAR",
@@ -172,6 +182,7 @@ FUNCTIONS: Final = (
             "q": "DOUBLE",
             "captures_before": "BIGINT",
             "captures_after": "BIGINT",
+            "is_accepted": "BOOLEAN",
         },
     ),
 )
@@ -274,11 +285,23 @@ def _columns(rows: pa.StructArray | None, row: Row) -> dict[str, Any]:
         elif kind == "VARCHAR":
             columns[name] = np.array(values.to_pylist(), np.object_)
         elif kind == "BOOLEAN":
-            columns[name] = _bits(values, 1)
+            columns[name] = _flags(values)
         else:
             numbers = as_numpy(values, np.dtype(_KINDS[kind]).type)
             columns[name] = np.where(_bits(values, 0), numbers, np.nan) if values.null_count else numbers
     return columns
+
+
+def _flags(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Return booleans, which are bits, or bytes on a connection whose types Arrow is to keep."""
+    import numpy as np
+    import pyarrow as pa
+
+    from etq.ingest.arrow import as_numpy
+
+    if pa.types.is_boolean(values.type):
+        return _bits(values, 1)
+    return as_numpy(getattr(values, "storage", values), np.int8).astype(np.bool_)
 
 
 def _bits(values: pa.Array, buffer: int) -> npt.NDArray[np.bool_]:

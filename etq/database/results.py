@@ -31,10 +31,10 @@ class QueryResult:
         self._result = connection.execute(query, parameters)
         description = (self._result.description or ()) if self._result else ()
         self.columns = [column[0] for column in description]
-        types = [str(column[1]) for column in description]
-        self._zoned = [at for at, each in enumerate(types) if each == _ZONED]
-        if any(_ZONED in each for each in types):
-            cells = [f"#{at}::VARCHAR" if _ZONED in each else f"#{at}" for at, each in enumerate(types, 1)]
+        self.types = [str(column[1]) for column in description]
+        self._zoned = [at for at, each in enumerate(self.types) if each == _ZONED]
+        if any(_ZONED in each for each in self.types):
+            cells = [f"#{at}::VARCHAR" if _ZONED in each else f"#{at}" for at, each in enumerate(self.types, 1)]
             self._result = connection.execute(f"SELECT {', '.join(cells)} FROM {subquery(query)}", parameters)
 
     def all(self) -> list[tuple[Any, ...]]:

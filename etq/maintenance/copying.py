@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -28,8 +29,16 @@ from etq.database.publishing import new_file
 from etq.errors import WarehouseError
 
 
-def backup(path: str | os.PathLike[str], output: str | os.PathLike[str], *, overwrite: bool = False) -> int:
+def backup(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    overwrite: bool = False,
+    beside: AbstractContextManager[object] | None = None,
+) -> int:
     """Copy a warehouse to another file, without the free space in it; return the copy's bytes.
+
+    beside  copies what belongs to it: entered before the warehouse is copied, left when the copy is whole
 
     The copy is of one moment: writers wait until it is made, readers don't. All that is in the file is read and
     written again, so that a damaged file is noticed. The copy is at its place when it is whole and on the disk.
@@ -43,7 +52,7 @@ def backup(path: str | os.PathLike[str], output: str | os.PathLike[str], *, over
     check_warehouse(source)
     _check_output(source, target, overwrite)
     try:
-        with new_file(target, overwrite=overwrite) as written:
+        with new_file(target, overwrite=overwrite) as written, beside or nullcontext():
             copy_whole(source, Path(written))
             Path(written).chmod(Path(source).stat().st_mode & 0o777)
         return Path(target).stat().st_size

@@ -220,10 +220,32 @@ _REFILLED: Final = f"""
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
 _UNITED: Final = (
     """
+    INSERT INTO overview_comparisons
+    SELECT s.* FROM _source.overview_comparisons AS s
+    WHERE s.overview NOT IN (
+        SELECT o.overview FROM overview_items AS o UNION ALL SELECT c.overview FROM overview_comparisons AS c
+    )
+    ORDER BY s.overview, s.comparison_index
+    """,
+    """
     INSERT INTO overview_items
     SELECT s.* FROM _source.overview_items AS s
     WHERE s.overview NOT IN (SELECT o.overview FROM overview_items AS o)
     ORDER BY s.overview, s.item_index
+    """,
+    """
+    INSERT INTO change_comments
+    SELECT s.* REPLACE (
+        row_number() OVER (ORDER BY s.comment_id)
+        + (SELECT coalesce(max(c.comment_id), 0) FROM change_comments AS c) AS comment_id
+    )
+    FROM _source.change_comments AS s
+    WHERE NOT EXISTS (
+        FROM change_comments AS c
+        WHERE (c.series, c.what, c.ordered_by, c.first_bad, c.verdict, c.text, c.written_at)
+            = (s.series, s.what, s.ordered_by, s.first_bad, s.verdict, s.text, s.written_at)
+            AND c.item IS NOT DISTINCT FROM s.item
+    )
     """,
     f"""
     UPDATE captures SET captured_at = s.captured_at

@@ -22,13 +22,19 @@ from etq.database.locking import WriteLock
 from etq.database.publishing import private_folder, publish_new
 from etq.database.rollups import fill_rollups
 from etq.errors import EtqError, WarehouseError
-from etq.maintenance import schema_5, schema_6, schema_7, schema_8
+from etq.maintenance import schema_5, schema_6, schema_7, schema_8, schema_9
 from etq.maintenance.file_copy import copy_file
 from etq.maintenance.migration import Migration
 from etq.version import SCHEMA_VERSION, VERSION
 
 # What leads from a schema to the next, by the schema that it begins with.
-_MIGRATIONS: Final = {4: schema_5.MIGRATION, 5: schema_6.MIGRATION, 6: schema_7.MIGRATION, 7: schema_8.MIGRATION}
+_MIGRATIONS: Final = {
+    4: schema_5.MIGRATION,
+    5: schema_6.MIGRATION,
+    6: schema_7.MIGRATION,
+    7: schema_8.MIGRATION,
+    8: schema_9.MIGRATION,
+}
 _UPGRADED_WHEN_FULL: Final = (
     "the warehouse was upgraded, but the disk is full: part of it is still in its .wal file; keep both files, and free "
     "space before you open it again"

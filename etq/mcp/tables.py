@@ -35,7 +35,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "compare_metrics": ("name", "verdict", "change_percent", "base", "new", "unit", "better", "note"),
     "regressions": (
         "series", "what", "op", "module_path", "instruction_id", "verdict", "last_good", "first_bad",
-        "change_percent", "cost", "unit", "share_percent", "q", "kind", "captures_before", "captures_after",
+        "change_percent", "cost", "unit", "share_percent", "q", "kind", "captures_before", "captures_after", "comment",
     ),
 }  # fmt: skip
 # Sums over a whole trace; results have the times of a step instead, where it has steps.

@@ -1,1 +1,9 @@
 """The client of a team's server: captures are pushed to it, and its warehouse is read by its API."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+# The address of the server that was asked last, whose answers may be other rows than a program expects.
+asked: Final[ContextVar[str | None]] = ContextVar("asked", default=None)

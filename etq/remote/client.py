@@ -5,10 +5,12 @@ from __future__ import annotations
 import http.client
 import json
 import random
+import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -28,6 +30,8 @@ LONGEST_PAUSE: Final = 60.0
 PATIENCE: Final = 120.0
 # Bytes that are sent at once.
 AT_ONCE: Final = 2**18
+# Bytes of an answer: a server may be anyone's.
+MOST: Final = 128 * 2**20
 _AGAIN: Final = (429, 502, 503, 504, 507)
 
 Answer = TypeVar("Answer")
@@ -185,9 +189,14 @@ class Client:
         return reply
 
     def _read(self, connection: http.client.HTTPConnection) -> Reply:
-        response = connection.getresponse()
-        headers = {name.lower(): value for name, value in response.getheaders()}
-        return Reply(response.status, headers, response.read())
+        with _ended(connection.sock), connection.getresponse() as response:
+            headers = {name.lower(): value for name, value in response.getheaders()}
+            received = bytearray()
+            while part := response.read(AT_ONCE):
+                received += part
+                if len(received) > MOST:
+                    raise ServerError(f"{self.origin}: answers with more than {MOST >> 20} MB; ask for less of it")
+        return Reply(response.status, headers, bytes(received))
 
     def _connected(self) -> http.client.HTTPConnection:
         self.connections += 1
@@ -207,6 +216,31 @@ class Client:
         if reply.status in (404, 405) and b"error" not in reply.body:
             text = "takes no captures; start it as a team's server, see etq serve --help"
         return ServerError(f"{self.origin}: {text or f'status {reply.status}'}", reply.status, reply.body)
+
+
+@contextmanager
+def _ended(opened: socket.socket | None) -> Iterator[None]:
+    """End the wait for an answer after `SECONDS`, however slowly it comes. Raises `TimeoutError` then."""
+    is_over = threading.Event()
+
+    def end() -> None:
+        is_over.set()
+        with suppress(OSError):
+            opened.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+
+    timer = threading.Timer(SECONDS, end)
+    timer.daemon = True
+    if opened is not None:
+        timer.start()
+    try:
+        yield
+    except (OSError, http.client.HTTPException):
+        if not is_over.is_set():
+            raise
+    finally:
+        timer.cancel()
+    if is_over.is_set():
+        raise TimeoutError(f"no whole answer within {SECONDS:g} s")
 
 
 def _reason(error: BaseException) -> str:

@@ -66,9 +66,10 @@ SERIES: Final = """
     SELECT
         t.series, count(*) AS captures, arg_min(t.label, t.position) AS first_label,
         arg_max(t.label, t.position) AS last_label, arg_min(t.p25, t.position) AS first,
-        arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit, count(t.change_percent) AS changes,
-        arg_max(t.change_percent, t.position) AS last_change,
-        arg_max(t.label, t.position) FILTER (WHERE t.change_percent IS NOT NULL) AS changed_at
+        arg_max(t.p25, t.position) AS last, any_value(t.unit) AS unit,
+        count(t.change_percent) FILTER (WHERE NOT t.is_accepted) AS changes,
+        arg_max(t.change_percent, t.position) FILTER (WHERE NOT t.is_accepted) AS last_change,
+        arg_max(t.label, t.position) FILTER (WHERE NOT t.is_accepted) AS changed_at
     FROM {call} AS t
     GROUP BY t.series
     ORDER BY changes DESC, t.series
@@ -114,13 +115,16 @@ def trends_of(warehouse: Warehouse, selector: str | None, options: Mapping[str, 
     """
     trends = _Trends(warehouse, selector, options)
     with _found_changes(trends):
-        changes = ask(warehouse, "FROM temp._found_changes LIMIT $most", most=MOST_CHANGES)
+        changes, accepted = (
+            ask(warehouse, f"FROM temp._found_changes WHERE {chosen} LIMIT $most", most=MOST_CHANGES)
+            for chosen in ("NOT is_accepted", "is_accepted")
+        )
         series = trends.table(SERIES, "trend")
         points, ops = _ops(trends)
         sections = [
             _overview(trends, series, changes),
             _totals(trends, series, changes),
-            _regressions(trends, changes, points),
+            _regressions(trends, changes, accepted, points),
         ]
     return Report("trends", selector or "All captures", [*sections, *([ops] if ops is not None else [])])
 
@@ -130,7 +134,8 @@ def _found_changes(trends: _Trends) -> Iterator[None]:
     """Provide the changes as a temporary table: finding them takes longest. Other threads wait until the block ends."""
     with trends.warehouse.locked() as connection:
         try:
-            query = f"CREATE TEMP TABLE _found_changes AS FROM {trends.call('regressions')}"
+            call = trends.call("regressions", with_accepted="true")
+            query = f"CREATE TEMP TABLE _found_changes AS FROM {call}"
             trends.warehouse.rows(query, **trends.arguments("regressions"))
             yield
         finally:
@@ -148,9 +153,9 @@ class _Trends:
     def arguments(self, view: str) -> dict[str, Any]:
         return {name: self.options[name] for name in TAKEN[view] if self.options[name] is not None}
 
-    def call(self, view: str, **more: int) -> str:
+    def call(self, view: str, **more: int | str) -> str:
         arguments = [f'"{name}" := ${name}' for name in self.arguments(view)]
-        return f"{view}({', '.join([*arguments, *(f'{name} := {value:d}' for name, value in more.items())])})"
+        return f"{view}({', '.join([*arguments, *(f'{name} := {value}' for name, value in more.items())])})"
 
     @property
     def min_effect(self) -> float:
@@ -186,7 +191,7 @@ def _totals(trends: _Trends, series: Table, changes: Table) -> Section:
     return Section("totals", "Totals", {"rows": rows, "series": series, "changes": changes}, facts, note)
 
 
-def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
+def _regressions(trends: _Trends, changes: Table, accepted: Table, points: Table) -> Section:
     missing = note = None
     if not changes.length:
         missing = (
@@ -196,7 +201,7 @@ def _regressions(trends: _Trends, changes: Table, points: Table) -> Section:
         )
     elif changes.length == MOST_CHANGES:
         note = f"The {MOST_CHANGES:,} costliest."
-    tables = {"rows": changes, "points": points}
+    tables = {"rows": changes, "points": points, "accepted": accepted}
     facts = {"over": trends.options["over"]}
     return Section("regressions", "Lasting changes", tables, facts, note, missing)
 

@@ -15,10 +15,13 @@ from uuid import UUID
 
 import msgspec
 
-from etq.errors import EtqError
+from etq.errors import EtqError, QueryError
 
 # Whole numbers that readers of JSON take.
 _MOST: Final = 2**63 - 1
+_FORM: Final = (
+    'each is a number, a text, true, false, null, a list, or of another type: {"datetime": "2026-11-25T10:00"}'
+)
 _TEXTS: Final[dict[type, Callable[[Any], Any]]] = {
     bytes: bytes.hex,
     Decimal: str,
@@ -57,14 +60,23 @@ def decoded(line: bytes) -> list[tuple[Any, ...]]:
 
 def _encoded_column(values: Sequence[Any]) -> Sequence[Any]:
     is_plain = set(map(type, values)) <= {str, bool, type(None)}
-    return values if is_plain else [_plain(value) for value in values]
+    return values if is_plain else [plain(value) for value in values]
 
 
 def _decoded_column(values: list[Any]) -> list[Any]:
     return [_value(value) for value in values] if {dict, list} & set(map(type, values)) else values
 
 
-def _plain(value: Any) -> Any:  # noqa: PLR0911 - a case a line
+def parameters_of(given: dict[str, Any] | list[Any] | None) -> dict[str, Any] | list[Any] | None:
+    """Return a query's parameters, whose values are as `plain` makes them. Raises `QueryError` for others."""
+    try:
+        return [*map(_value, given)] if isinstance(given, list) else {k: _value(v) for k, v in (given or {}).items()}
+    except Exception as error:  # anybody's JSON: any error may come of it
+        raise QueryError(f"parameters: {_FORM}") from error
+
+
+def plain(value: Any) -> Any:  # noqa: PLR0911 - a case a line
+    """Return a value as JSON has it. Raises `EtqError` for a value of another type."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, int) and abs(value) <= _MOST:
@@ -72,11 +84,11 @@ def _plain(value: Any) -> Any:  # noqa: PLR0911 - a case a line
     if isinstance(value, float) and math.isfinite(value):
         return value
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     if isinstance(value, tuple):
-        return {"tuple": [_plain(each) for each in value]}
+        return {"tuple": [plain(each) for each in value]}
     if isinstance(value, dict):
-        return {"dict": [[_plain(key), _plain(each)] for key, each in value.items()]}
+        return {"dict": [[plain(key), plain(each)] for key, each in value.items()]}
     kind = type(value)
     if kind not in _TEXTS:
         raise EtqError(f"the query's result has a {kind.__module__}.{kind.__qualname__}; cast it to a text")

@@ -1,4 +1,5 @@
-"""The process that answers one untrusted query: it first gives up all other access.
+"""The process that answers untrusted queries, one after the other: each of its connections first gives up all other
+access.
 
 The database is opened for reading, without any other file, extension or setting, and that can't be changed any more.
 The system's limits hold where the database's don't: for single large values, for what can't be interrupted, for files.
@@ -13,7 +14,9 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,13 +27,18 @@ from etq.database.functions import register_for
 from etq.database.results import QueryResult
 from etq.errors import EtqError, WarehouseError, message_of
 from etq.processes import requests
+from etq.sandbox.formats import ROWS_AT_ONCE, written
 from etq.sandbox.results import encoded
+from etq.sandbox.statements import check_is_select
 
-# Memory of the process itself, without the query, in megabytes.
+# Memory of the process itself, without the query, in megabytes. A process that grows by more than half of that after
+# its first answer ends.
 HEADROOM: Final = 256
 # How long after the query was interrupted the process ends, in seconds.
 GRACE: Final = 1.0
-ROWS_AT_ONCE: Final = 2_000
+# For how long a connection waits for the next query, and is used at most, in seconds.
+NEXT: Final = 0.05
+LONGEST_HELD: Final = 1.0
 _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -45,49 +53,100 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 
 def main() -> None:
-    """Answer one request in lines of JSON: the columns' names and then rows, some in each line; or an error's kind and
-    text.
+    """Answer requests, each in lines: the columns' names, or an error's kind and text, as JSON; then the rows, some in
+    each line of JSON, or, if a format is asked for, in that.
+
+    The process ends by itself when a query has taken much memory, or was stopped at a limit.
     """
-    request, reply = next(requests())
-    path, query, parameters, seconds, megabytes, wait = pickle.loads(request)
-    parts: list[bytes] = []
-    try:
-        # To open a file takes memory and time, too: more of both than what is left for the query then.
-        _limit(wait + seconds, megabytes + HEADROOM)
-        connection = _lake(path, megabytes) if is_lake_path(path) else _file(path, megabytes, wait)
-        register_for(connection, query)
-        # The thread is started before: there must be room for its stack.
-        clock = threading.Timer(seconds, connection.interrupt)
-        clock.daemon = True
-        clock.start()
-        _limit(seconds, megabytes)
-        columns, parts = _answer(connection, query, parameters, megabytes)
-        kind, texts = "rows", columns
-    except duckdb.InterruptException:
-        kind, texts = "QueryError", [f"the query took longer than {seconds:g} s"]
-    except (duckdb.OutOfMemoryException, MemoryError):
-        kind, texts = "QueryError", [f"the query took more than {megabytes} MB of memory"]
-    except duckdb.Error as error:
-        # Where a module is missing, the database quotes Python.
-        kind, texts = "QueryError", [message_of(error).split(" Traceback ")[0]]
-    except EtqError as error:
-        # The names that the one that asks knows.
-        kind, texts = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError", [str(error)]
-    first = json.dumps([kind, texts]).encode()
-    reply(first, *(b"\n" + part for part in parts if kind == "rows"))
+    first = 0
+    held = _Held()
+    for request, reply in requests(held.close, NEXT):
+        head, parts, goes_on = _answered(held, *pickle.loads(request))
+        reply(json.dumps(head).encode() + b"\n", *parts)
+        first = first or _pages()
+        if not goes_on or (_pages() - first) * resource.getpagesize() > HEADROOM * 2**19:
+            break
     os._exit(0)
 
 
-def _file(path: str, megabytes: int, wait: float) -> duckdb.DuckDBPyConnection:
+class _Held:
+    """The connection of the last query, for the next one that comes at once: programs ask many, one after the other.
+
+    While it is open, nobody can write to the file.
+    """
+
+    def __init__(self) -> None:
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._of: tuple[Any, ...] = ()
+        self._until = 0.0
+
+    def opened(self, path: str, megabytes: int, wait: float, *, is_exact: bool) -> duckdb.DuckDBPyConnection:
+        of = path, megabytes, is_exact
+        if self._connection is None or self._of != of or time.monotonic() > self._until or is_lake_path(path):
+            self.close()
+            self._connection = _opened(path, megabytes, wait, is_exact=is_exact)
+            self._of, self._until = of, time.monotonic() + LONGEST_HELD
+        return self._connection
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _answered(
+    held: _Held, path: str, query: str, parameters: Any, seconds: float, megabytes: int, wait: float, format: str | None
+) -> tuple[list[Any], list[bytes], bool]:
+    """The first line of an answer, its other parts, and whether the process can answer another request."""
+    with ExitStack() as stack:
+        try:
+            if format not in (None, "json", "csv"):
+                import pyarrow.parquet  # noqa: F401 - before its memory is limited
+            # To open a file takes memory and time, too: more of both than what is left for the query then.
+            _limit(wait + seconds, megabytes + HEADROOM)
+            connection = held.opened(path, megabytes, wait, is_exact=format == "exact")
+            register_for(connection, query)
+            # The thread is started before: there must be room for its stack.
+            clock = threading.Timer(seconds, connection.interrupt)
+            clock.daemon = True
+            clock.start()
+            stack.callback(clock.cancel)
+            _limit(seconds, megabytes)
+            columns, parts = _answer(connection, query, parameters, megabytes, format)
+            return ["rows", columns], parts, True
+        except duckdb.InterruptException:
+            return ["QueryError", [f"the query took longer than {seconds:g} s"]], [], False
+        except (duckdb.OutOfMemoryException, MemoryError):
+            return ["QueryError", [f"the query took more than {megabytes} MB of memory"]], [], False
+        except duckdb.Error as error:
+            # Where a module is missing, the database quotes Python.
+            return ["QueryError", [message_of(error).split(" Traceback ")[0]]], [], True
+        except EtqError as error:
+            # The names that the one that asks knows.
+            kind = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError"
+            return [kind, [str(error)]], [], True
+
+
+def _opened(path: str, megabytes: int, wait: float, *, is_exact: bool) -> duckdb.DuckDBPyConnection:
+    settings = {**_SETTINGS, "memory_limit": f"{megabytes}MiB"}
+    connection = _lake(path, settings) if is_lake_path(path) else _file(path, settings, wait)
+    if is_exact:
+        connection.execute("SET arrow_lossless_conversion = true")
+    for setting, value in _LOCK.items():
+        connection.execute(f"SET {setting} = {value}")
+    return connection
+
+
+def _file(path: str, settings: Mapping[str, str], wait: float) -> duckdb.DuckDBPyConnection:
     from etq.database.connection import connect
     from etq.database.schema import update_definitions
 
-    connection = connect(path, True, wait, {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK})
+    connection = connect(path, True, wait, settings)
     update_definitions(connection, path, read_only=True)
     return connection
 
 
-def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
+def _lake(path: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     """A lake, with access only to the files that its log names."""
     from etq.catalog import quoted
     from etq.lake.reading.connection import allow_only_files, connect
@@ -102,7 +161,7 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
     state = read(lake)
     connection = connect(lake, state)
     allow_only_files(connection, state)
-    for setting, value in {**_SETTINGS, "memory_limit": f"{megabytes}MiB", **_LOCK}.items():
+    for setting, value in settings.items():
         connection.execute(f"SET {setting} = {quoted(value)}")
     return connection
 
@@ -110,44 +169,41 @@ def _lake(path: str, megabytes: int) -> duckdb.DuckDBPyConnection:
 def _limit(seconds: float, megabytes: int) -> None:
     """Limits that the system enforces: the process writes to no file, and ends when its time is over."""
     if sys.platform == "linux":
-        pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]  # that of opening, which can't be raised
-        most = most if hard == resource.RLIM_INFINITY else min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+        most = _pages() * resource.getpagesize() + (megabytes + HEADROOM) * 2**20
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        if hard == resource.RLIM_INFINITY:  # of this and all later queries
+            hard = most + 2 * HEADROOM * 2**20
+        resource.setrlimit(resource.RLIMIT_AS, (min(most, hard), hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.setitimer(signal.ITIMER_REAL, seconds + GRACE)
 
 
+def _pages() -> int:
+    """Pages of the process's address space; 0 where they aren't told."""
+    return int(Path("/proc/self/statm").read_text().split()[0]) if sys.platform == "linux" else 0
+
+
 def _answer(
-    connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None, megabytes: int
+    connection: duckdb.DuckDBPyConnection, query: str, parameters: Any, megabytes: int, format: str | None
 ) -> tuple[list[str], list[bytes]]:
-    """The columns of a query that is one SELECT, and its rows, in lines of JSON.
+    """The columns of a query that is one SELECT, and its rows, in lines of JSON or in a format without the columns.
 
     Raises `EtqError` for any other query, and for more rows than the limit of memory takes.
     """
-    statements = duckdb.extract_statements(query)
-    kinds = [_kind(each) for each in statements]
-    if kinds != ["SELECT"]:
-        raise EtqError(f"a safe query is one SELECT, not {', '.join(kinds) or 'nothing'}")
+    check_is_select(query)
+    if format is not None:
+        return [], written(connection, query, parameters, format, megabytes * 2**20)
     answer = QueryResult(connection, query, parameters)
     parts: list[bytes] = []
     size = 0
     while rows := answer.next(ROWS_AT_ONCE):
-        parts.append(encoded(rows))
+        parts.append(encoded(rows) + b"\n")
         size += len(parts[-1])
         if size > megabytes * 2**20:
             raise EtqError(f"the query's result took more than {megabytes} MB of memory")
     return answer.columns, parts
-
-
-def _kind(statement: duckdb.Statement) -> str:
-    try:
-        return str(statement.type.name)
-    except ValueError:  # Of a kind that the database's Python knows no name of.
-        return "another statement"
 
 
 if __name__ == "__main__":

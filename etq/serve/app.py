@@ -19,17 +19,26 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from etq.serve.access import Access
-from etq.serve.endpoints import Endpoint, needs, note
+from etq.serve.api import reading
+from etq.serve.backups import backups
+from etq.serve.endpoints import Endpoint, needs, note, user_of
+from etq.serve.feeds import feeds
 from etq.serve.guard import EDITS, AccessGuard
+from etq.serve.health import health
+from etq.serve.meters import Family, gauge
+from etq.serve.metrics import metrics
+from etq.serve.observed import Observed
 from etq.serve.pages import PAGES, assets, digest, shell
 from etq.serve.payloads import Payload, of_data, of_error
+from etq.serve.pruning import pruning
 from etq.serve.pushes import pushes
 from etq.serve.refusals import Refusals
 from etq.serve.signing import signing
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
-from etq.team.users import Role
+from etq.serve.webhook import webhook
+from etq.team.users import ANYONE, Role
 from etq.version import VERSION
 
 # Bytes of answers that are kept, of all and of one.
@@ -40,7 +49,7 @@ OVERHEAD: Final = 1000
 # Data by path, which are answers to the questions of that name.
 DATA: Final = (
     *("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql"),
-    *("overviews", "watched"),
+    *("overviews", "watched", "changes", "compared"),
 )
 # The questions of the first page, in its order.
 FIRST: Final = ("captures", "series", "counts")
@@ -64,6 +73,11 @@ class Kept:
     def __init__(self) -> None:
         self._answers: OrderedDict[str, Payload] = OrderedDict()
         self._size = 0
+
+    @property
+    def size(self) -> int:
+        """The bytes that are kept."""
+        return self._size
 
     def get(self, key: str) -> Payload | None:
         """Return an answer; None if it isn't kept."""
@@ -99,12 +113,14 @@ def application(site: Site, access: Access) -> ASGIApp:
 
     routes = [route for part in parts for route in part.routes]
     shown = [path for part in parts for path in part.shown]
-    return AccessGuard(Starlette(routes=routes, lifespan=lifespan), access, refusals, shown)
+    guarded = AccessGuard(Starlette(routes=routes, lifespan=lifespan), access, refusals, shown)
+    return Observed(guarded, routes, site.meters, site.log)
 
 
 def pages(site: Site) -> Part:
     """The pages and their data."""
     served = _Served(site)
+    site.meters.add(served.families)
 
     @asynccontextmanager
     async def running() -> AsyncIterator[None]:
@@ -127,7 +143,9 @@ def pages(site: Site) -> Part:
     return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
 
 
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (pages, pushes)
+PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
+    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning,
+)  # fmt: skip
 
 
 class _Served:
@@ -158,6 +176,10 @@ class _Served:
                 answer = await work
                 if state is not None and answer.status == 200:
                     self._kept.put(key, answer)
+
+    async def families(self) -> list[Family]:
+        """Return what is known as values of metrics."""
+        return [gauge("etq_kept_answers_bytes", "Bytes of answers that are kept in memory.", self._kept.size)]
 
     def page(self, name: str) -> Endpoint:
         text = shell(name)
@@ -226,6 +248,9 @@ class _Served:
         except (msgspec.DecodeError, UnicodeDecodeError):
             return _response(request, of_error("not a change to an overview; reload the page", 400), None)
         await note(self._site, request, "overview", dict(arguments))
+        # Who writes is known to the server, if anyone is.
+        user = user_of(request)
+        arguments["author"] = "" if user.name == ANYONE else user.name
         answer = await self._asked(request, f"edit {id(request)}", "edit", arguments, None)
         return Response(status_code=499) if answer is None else _response(request, answer, None)
 

@@ -50,6 +50,12 @@ class Connection(H11Protocol):  # type: ignore[misc]
         self._measure()
         _make_room(self, [each for each in self.connections if isinstance(each, Connection)])
 
+    def allow(self, seconds: float) -> None:
+        """Give the client so many seconds from now to take the answer that is being made."""
+        self._stop()
+        self._is_measuring_answer = True
+        self._clock = self.loop.call_later(seconds, self.end)
+
     def extend(self) -> None:
         """Begin the time of the present request again, of which a large part has come."""
         self._stop()

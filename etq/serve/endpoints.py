@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from etq.serve.payloads import of_error
+from etq.serve.payloads import Payload, of_error
 from etq.team import audit
 from etq.team.users import ANYONE, Role, User
 
@@ -59,6 +59,10 @@ async def note(
 
 def error(message: str, status: int, **headers: str) -> Response:
     """Return an error as JSON; underscores in names of headers are dashes."""
-    answer = of_error(message, status)
+    return answered(of_error(message, status), **headers)
+
+
+def answered(answer: Payload, **headers: str) -> Response:
+    """Return an answer that nobody keeps; underscores in names of headers are dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(answer.body, status, {"cache-control": "no-store", **named}, answer.type)
+    return Response(answer.body, answer.status, {"cache-control": "no-store", **named}, answer.type)

@@ -16,6 +16,7 @@ from etq.serve.rates import Rates
 from etq.serve.refusals import Refusals, RefusedError, too_many, unreadable
 from etq.serve.turns import client_of
 from etq.team.folder import TeamFolder
+from etq.team.keys import may_read_by_key
 from etq.team.tokens import user_of_session, user_of_token
 from etq.team.users import User, find_user
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 EDITS: Final = "/data/edit"
 # Paths for programs.
 API: Final = "/api/"
+# What only reads, although it is sent.
+QUERIES: Final = "/api/v1/sql"
 # Where pages sign in.
 LOGIN: Final = "/login"
 # The header with the half of a session that is no cookie.
@@ -53,7 +56,8 @@ class AccessGuard:
         self._app = app
         self._access = access
         self._refusals = refusals
-        self._shown = frozenset(shown)
+        self._shown = frozenset(path for path in shown if not path.endswith("?"))
+        self._shown_without_query = frozenset(path[:-1] for path in shown if path.endswith("?"))
         self._beginnings = tuple(path for path in shown if path.endswith("/") and path != "/")
         self._requests = Rates(access.settings.requests_per_minute)
 
@@ -71,7 +75,9 @@ class AccessGuard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = [*message.get("headers", ()), *HEADERS]
+                given = [*message.get("headers", ())]
+                named = {name for name, _ in given}
+                message["headers"] = [*given, *(each for each in HEADERS if each[0] not in named)]
             await send(message)
 
         try:
@@ -108,6 +114,8 @@ class AccessGuard:
         if self._is_shown(scope):
             return None
         try:
+            if await asyncio.to_thread(self._has_key, scope):
+                return None
             return await self._known(scope, headers, name, token, address)
         except EtqError as error:
             raise unreadable(error) from error
@@ -186,9 +194,15 @@ class AccessGuard:
             raise RefusedError(HTTPStatus.BAD_REQUEST, f"{header} comes twice; let the proxy drop what clients send")
         return name
 
+    def _has_key(self, scope: Scope) -> bool:
+        """Whether a request reads a badge or a feed by the key in its link."""
+        folder = self._access.settings.folder
+        return not _is_change(scope) and may_read_by_key(folder, scope["path"], scope["query_string"])
+
     def _is_shown(self, scope: Scope) -> bool:
         path = scope["path"]
-        return (not _is_change(scope) and (path in self._shown or path.startswith(self._beginnings))) or (
+        is_shown = path in self._shown or (not scope["query_string"] and path in self._shown_without_query)
+        return (not _is_change(scope) and (is_shown or path.startswith(self._beginnings))) or (
             path == LOGIN and scope["method"] == "POST"
         )
 

@@ -24,6 +24,7 @@ SCRIPTS: Final = (
     "capture.js",
     "compare.js",
     "watching.js",
+    "commenting.js",
     "trends.js",
     "overview.js",
     "results.js",

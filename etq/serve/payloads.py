@@ -8,9 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
+from etq.errors import EtqError, QueryError, WarehouseError
+
 JSON: Final = "application/json"
 # Compression saves nothing for shorter answers.
 LEAST_COMPRESSED: Final = 1000
+# Bytes of an answer to a program's query, which is in the server's memory until it is sent.
+MOST_OF_ANSWER: Final = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,27 @@ def of_data(data: Any, status: int = 200) -> Payload:
     return Payload(status, JSON, gzip.compress(text, 4, mtime=0), True)
 
 
+def data_of(answer: Payload) -> Any:
+    """Return the data of an answer of JSON."""
+    return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
+
+
 def of_error(message: str, status: int) -> Payload:
     """Return an answer that has only an error message, which pages show."""
     return of_data({"error": message}, status)
+
+
+def content_of(answer: Payload) -> Any:
+    """Return the data of an answer of JSON."""
+    return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
+
+
+def status_of(error: EtqError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, WarehouseError):
+        return 503
+    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
+    return 404 if is_unknown else 400
 
 
 def _encodable(data: Any) -> Any:

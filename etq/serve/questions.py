@@ -5,20 +5,40 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from etq import catalog
 from etq.analysis.series import check_keys, order_of
-from etq.analysis.watched import ITEMS, MOST_SERIES, Watched
+from etq.analysis.watched import (
+    COMMENTS,
+    COMPARISONS,
+    ITEMS,
+    MOST_SERIES,
+    Watched,
+    as_data,
+    changes_of_overview,
+    verdict_of,
+)
+from etq.annotations.comments import ACCEPTED
 from etq.database.connection import is_lake_path
+from etq.database.functions import register_for
+from etq.database.locking import HeldError
 from etq.database.rollups import PRUNED
-from etq.errors import EtqError, QueryError, WarehouseError
+from etq.errors import EtqError, QueryError, message_of
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.serve.payloads import Payload, of_data
+from etq.sandbox.formats import TYPES, written
+from etq.sandbox.results import parameters_of
+from etq.sandbox.statements import check_is_select
+from etq.serve.openapi import views
+from etq.serve.payloads import JSON, MOST_OF_ANSWER, Payload, of_data
 from etq.serve.results import check_format, result_of
 from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.warehouse import open as open_warehouse
 
 Arguments = Mapping[str, str]
 
@@ -30,14 +50,6 @@ class Question:
     of: Callable[[Any, Arguments], Payload]
     needs_warehouse: bool = True
     writes: bool = False
-
-
-def status_of(error: EtqError) -> int:
-    """Return the HTTP status of an error."""
-    if isinstance(error, WarehouseError):
-        return 503
-    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
-    return 404 if is_unknown else 400
 
 
 # The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
@@ -175,7 +187,32 @@ def _trends(warehouse: Warehouse, arguments: Arguments) -> Payload:
 
 def _overviews(warehouse: Warehouse, _: Arguments) -> Payload:
     """What all overviews watch."""
-    return of_data({"items": columns_of(warehouse, ITEMS).as_data()})
+    tables = {"items": ITEMS, "comparisons": COMPARISONS, "comments": COMMENTS}
+    return of_data({name: columns_of(warehouse, query).as_data() for name, query in tables.items()})
+
+
+def _changes(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    """What changed in the series of an overview, or of all, by its name: each change, and problems of items."""
+    names = [arguments["overview"]] if "overview" in arguments else [row[0] for row in warehouse.rows(ITEMS)[1]]
+    found = {}
+    for name in dict.fromkeys(names):
+        changes, problems = changes_of_overview(warehouse, name)
+        numbers = [number for overview, number, *_ in warehouse.rows(ITEMS)[1] if overview == name]
+        found[name] = {
+            "changes": [as_data(each) for each in changes],
+            "items": numbers,
+            "problems": {str(number): problem for number, problem in problems.items()},
+        }
+    return of_data(found)
+
+
+def _compared(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    """What is decided about a comparison of an overview, in a line."""
+    for overview, number, base, new, *options in warehouse.rows(COMPARISONS)[1]:
+        if overview == arguments.get("overview") and str(number) == arguments.get("number"):
+            verdict, line = verdict_of(warehouse, base, new, *options)
+            return of_data({"verdict": verdict, "line": line})
+    raise EtqError("overview: it has no such comparison any more; reload the page")
 
 
 def _watched(warehouse: Warehouse, arguments: Arguments) -> Payload:
@@ -190,17 +227,75 @@ def _watched(warehouse: Warehouse, arguments: Arguments) -> Payload:
 
 
 def _edit(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    """Add to an overview what it is to watch, or remove what has a number there."""
+    """Add to an overview what it is to watch, or remove what has a number there; write or remove a comment."""
     overview = arguments.get("overview", "")
-    if (number := arguments.get("remove")) is not None:
-        if not number.isdecimal():
-            raise EtqError(f"overview: {number!r} is not the number of what it watches; reload the page")
-        warehouse.unwatch(overview, int(number))
-        return of_data({"number": None})
+    for name, remove in (
+        ("remove", partial(warehouse.unwatch, overview)),
+        ("remove_comparison", partial(warehouse.unwatch_comparison, overview)),
+        ("remove_comment", warehouse.remove_comment),
+    ):
+        if (number := arguments.get(name)) is not None:
+            if not (number.isascii() and number.isdecimal() and len(number) < 10):
+                raise EtqError(f"overview: {number!r} is not the number of what it has; reload the page")
+            remove(int(number))
+            return of_data({"number": None})
+    if "first_bad" in arguments:
+        return _comment(warehouse, arguments)
+    if "base" in arguments:
+        return of_data({"number": warehouse.watch_comparison(overview, arguments["base"], arguments.get("new", ""))})
     given = {name: arguments.get(name) or None for name in ("item", "over", "by")}
     check_keys(warehouse, given)
     what, selector = arguments.get("what") or "total", arguments.get("selector") or None
     return of_data({"number": warehouse.watch(overview, selector, what=what, **given)})
+
+
+def _health(path: str, _: Arguments) -> Payload:
+    """The number of captures, or who holds the file: a writer is no failure."""
+    try:
+        with open_warehouse(path, read_only=True, wait=HEALTH_SECONDS) as warehouse:
+            return of_data({"captures": warehouse.rows("SELECT count(*) FROM captures")[1][0][0]})
+    except HeldError as error:
+        return of_data({"held": str(error)})
+
+
+def _comment(warehouse: Warehouse, arguments: Arguments) -> Payload:
+    given = {name: arguments.get(name) or None for name in ("item", "over", "by", "author")}
+    check_keys(warehouse, given)
+    number = warehouse.comment(
+        arguments["first_bad"], arguments.get("text", ""), arguments.get("selector") or None,
+        what=arguments.get("what") or "total", accepted=arguments.get("verdict") == ACCEPTED, **given,
+    )  # fmt: skip
+    return of_data({"number": number})
+
+
+def _types(warehouse: Warehouse, _: Arguments) -> Payload:
+    """The types of the columns of each view."""
+    found = {}
+    for view in views():
+        given = ", ".join("NULL" for parameter in view.parameters if parameter.default is None)
+        relation = warehouse.relation(f"FROM {view.name}{'' if view.kind == 'view' else f'({given})'}")
+        found[view.name] = [str(each) for each in relation.types]
+    return Payload(200, JSON, msgspec.json.encode(found))
+
+
+def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
+    """The rows of a SELECT about a lake, which only reads the lake's files, without leave to write any."""
+    import duckdb
+
+    format, query = arguments["format"], arguments["query"]
+    try:
+        with warehouse.locked() as connection:
+            check_is_select(query)
+            register_for(connection, query)
+            connection.execute("SET max_temp_directory_size = '0KiB'")
+            connection.execute(f"SET arrow_lossless_conversion = {format == 'exact'}")
+            try:
+                parts = written(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
+            finally:
+                connection.execute("RESET arrow_lossless_conversion")
+    except duckdb.Error as error:
+        raise QueryError(message_of(error)) from error
+    return Payload(200, TYPES[format], b"".join(parts))
 
 
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
@@ -256,6 +351,8 @@ def _sql(path: str, arguments: Arguments) -> Payload:
 # Limits of queries that users write.
 SQL_SECONDS: Final = 30.0
 SQL_MEGABYTES: Final = 512
+# How long a check of the server's health waits for a writer.
+HEALTH_SECONDS: Final = 2.0
 
 QUESTIONS: Final[dict[str, Question]] = {
     "captures": Question(_captures),
@@ -267,8 +364,13 @@ QUESTIONS: Final[dict[str, Question]] = {
     "trends": Question(_trends),
     "overviews": Question(_overviews),
     "watched": Question(_watched),
+    "changes": Question(_changes),
+    "compared": Question(_compared),
     "edit": Question(_edit, writes=True),
     "schema": Question(_schema, needs_warehouse=False),
     "stored": Question(_stored),
     "sql": Question(_sql, needs_warehouse=False),
+    "health": Question(_health, needs_warehouse=False),
+    "query": Question(_query),
+    "types": Question(_types),
 }

@@ -15,6 +15,7 @@ from etq.serve.access import Access
 from etq.serve.freed_memory import give_back
 from etq.serve.pool import QuestionPool
 from etq.serve.settings import Settings
+from etq.version import VERSION
 from etq.warehouse.warehouse import open as open_warehouse
 
 if TYPE_CHECKING:
@@ -37,23 +38,30 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     try:
         import python_multipart  # noqa: F401
         import starlette  # noqa: F401
-        import uvicorn
+        import uvicorn  # noqa: F401
     except ImportError:
         raise EtqError(_MISSING) from None
+    from etq.serve.logs import Log, to_stderr
     from etq.serve.site import Site
+    from etq.serve.stopping import StoppableServer
 
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        raise EtqError(f"{path}: a server, which has pages: open it in a browser")
     if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)
     pool.start()  # its processes import what they need while this one checks the warehouse
-    with closing(pool):
+    has_team = settings.folder is not None and settings.folder.exists
+    is_logged = settings.logs or settings.logs_json or has_team
+    log = to_stderr(as_json=settings.logs_json) if is_logged else Log()
+    with closing(log), closing(pool):
         _check(path)
         if settings.user_header is not None and settings.folder is not None:
             settings.folder.make()
         with bound(host, port) as listener:
             access = Access(host, listener.getsockname()[1], settings)
-            site = Site(path, pool, settings)
+            site = Site(path, pool, settings, log=log)
             config = config_of(site, access)
             report(f"{path}: pages at {access.url}")
             if access.token is not None:
@@ -63,7 +71,11 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
                 report(f"It answers the users of {settings.folder.path}, whom etq users lists.")
             if opens:
                 webbrowser.open(access.url)
-            uvicorn.Server(config).run(sockets=[listener])
+            if is_logged:
+                log.take_errors()
+            log.note("start", version=VERSION, warehouse=path, port=access.port)
+            StoppableServer(config, report).run(sockets=[listener])
+            log.note("stop")
 
 
 def config_of(site: Site, access: Access) -> Config:
@@ -72,15 +84,18 @@ def config_of(site: Site, access: Access) -> Config:
     Raises `EtqError` for a certificate that can't be used.
     """
     import uvicorn
+    from uvicorn.config import LOGGING_CONFIG
 
     from etq.serve.app import application
     from etq.serve.connections import Connection
+    from etq.serve.stopping import GRACE
 
     certificate, key = site.settings.certificate, site.settings.key
     # Headers of proxies are the guard's business, which knows whose are to be believed.
     config = uvicorn.Config(
-        application(site, access), log_level="warning", access_log=False, server_header=False, date_header=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=2, lifespan="on", ws="none", proxy_headers=False,
+        application(site, access), log_config=None if site.log.is_on else LOGGING_CONFIG, log_level="warning",
+        access_log=False, server_header=False, date_header=False, timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE, lifespan="on", ws="none", proxy_headers=False,
         http=Connection, ssl_certfile=certificate, ssl_keyfile=key,
     )  # fmt: skip
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import time
 
 from etq.team.folder import TeamFolder
 from etq.team.users import Role
@@ -25,8 +26,11 @@ class Settings:
     waiting_gigabytes      limit of all files that wait to be stored
     webhook                address that is told of changes
     webhook_secret         key of the signature of what is told
-    keep                   rules of the captures that are kept, as `etq prune --keep` takes them
-    logs_json              whether logs are lines of JSON
+    prune                  rules of what is removed each day, as `etq prune` takes them
+    prune_at               when, in the server's time
+    logs                   whether requests are logged, as they are anyway with a folder
+    logs_json              whether they are, as lines of JSON
+    public_url             address at which people reach the server, for links in what is told
     """
 
     folder: TeamFolder | None = None
@@ -43,5 +47,8 @@ class Settings:
     waiting_gigabytes: float = 50
     webhook: str | None = None
     webhook_secret: str | None = field(default=None, repr=False)
-    keep: tuple[str, ...] = ()
+    prune: tuple[str, ...] = ()
+    prune_at: time = time(3, 0)
+    logs: bool = False
+    public_url: str | None = None
     logs_json: bool = False

@@ -30,8 +30,19 @@ class Turns:
         self._most_of_one = max(1, slots - 1)
         self._most_waiting = most_waiting
         self._used = Counter[str]()
+        self.refused = 0
         # The client that had a turn last comes last.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def running(self) -> int:
+        """How many slots are used."""
+        return self._used.total()
+
+    @property
+    def waiting(self) -> int:
+        """How many questions wait for their turn."""
+        return sum(map(len, self._waiting.values()))
 
     @asynccontextmanager
     async def of(self, client: str) -> AsyncIterator[None]:
@@ -43,6 +54,7 @@ class Turns:
             async with asyncio.timeout(SECONDS):
                 await self._turn(client)
         except TimeoutError:
+            self.refused += 1
             raise BusyError(
                 f"other questions took longer than {SECONDS:g} s; ask again, or close pages that are still working"
             ) from None
@@ -59,6 +71,7 @@ class Turns:
         # Clients share the places of those who wait, as they do the slots.
         if not turn.done() and len(mine) > self._most_waiting // len(self._waiting):
             self._remove(client, turn)
+            self.refused += 1
             raise BusyError(f"{len(mine)} questions wait already; ask again in a few seconds")
         try:
             await turn

@@ -19,8 +19,8 @@ from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.processes import requests
 from etq.serve.freed_memory import give_back, keep_little
-from etq.serve.payloads import Payload, of_error
-from etq.serve.questions import QUESTIONS, status_of
+from etq.serve.payloads import Payload, of_error, status_of
+from etq.serve.questions import QUESTIONS
 from etq.warehouse.warehouse import Warehouse, open
 
 # Seconds to wait for a file that a writer holds.

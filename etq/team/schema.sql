@@ -81,7 +81,7 @@ CREATE TABLE sent (
     PRIMARY KEY (user, day)
 ) STRICT;
 
--- Changes of series that were told to a webhook.
+-- Changes of series that a webhook was told of, or that were there when it was set.
 CREATE TABLE told (
     overview TEXT NOT NULL,
     change_key TEXT NOT NULL,
@@ -89,4 +89,26 @@ CREATE TABLE told (
     ended_at REAL,
     details TEXT NOT NULL,  -- JSON
     PRIMARY KEY (overview, change_key)
+) STRICT;
+
+-- Items of overviews of which the changes were compared with `told` before: of others, what has changed is only noted.
+CREATE TABLE told_items (
+    overview TEXT NOT NULL,
+    item INTEGER NOT NULL,
+    PRIMARY KEY (overview, item)
+) STRICT;
+
+-- What is to be sent to the webhook, the oldest first, until it is taken.
+CREATE TABLE messages (
+    message_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    body TEXT NOT NULL,  -- JSON
+    made_at REAL NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0,
+    next_at REAL NOT NULL
+) STRICT;
+
+-- Secrets that were made at random, by what they are for.
+CREATE TABLE secrets (
+    name TEXT PRIMARY KEY,
+    secret BLOB NOT NULL
 ) STRICT;

@@ -10,15 +10,17 @@ not independent: captures near each other are alike, as the machine changes, and
    differ by themselves; other cuts are undone, the least clear first (`steps_of`);
 4. a stretch between steps that grows steadily creeps (`creep_of`);
 5. p-values are corrected for the number of series (`adjusted`).
+
+Where somebody has accepted a change, a series begins anew: what is before is no longer looked at (`changes_of`).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -68,6 +70,7 @@ class Change:
     captures_before: int
     captures_after: int
     is_creep: bool = False
+    is_accepted: bool = False
 
     @property
     def last_good(self) -> int:
@@ -78,6 +81,14 @@ class Change:
     def first_bad(self) -> int:
         """The first capture after a step, or the last of a creep."""
         return self.place + self.captures_after - 1 if self.is_creep else self.place
+
+
+@dataclass(frozen=True)
+class Reset:
+    """The first capture after a change that was accepted, from 0; of a creep, its last one."""
+
+    place: int
+    is_creep: bool = False
 
 
 @dataclass(frozen=True)
@@ -95,17 +106,21 @@ class Noise:
 def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[Any]]:
     """Return the changes of series, a row each.
 
-    series    columns series, is_total, and, with an array for each, positions (by which its captures are ordered) and
-              values
+    series    columns series, is_total, and, with an array for each, positions (by which its captures are ordered),
+              values, and steps and creeps: positions of the first captures after those that were accepted
     min_step  the smallest change that counts
     """
     orders = [np.argsort(positions) for positions in series["positions"]]
     all_values = [values[order] for values, order in zip(series["values"], orders, strict=True)]
     positions = [each[order] for each, order in zip(series["positions"], orders, strict=True)]
-    found = [(at, change) for at, changes in enumerate(changes_of(all_values, min_step)) for change in changes]
+    resets = [_resets(*given) for given in zip(positions, series["steps"], series["creeps"], strict=True)]
+    found = [(at, change) for at, changes in enumerate(changes_of(all_values, min_step, resets)) for change in changes]
+    found.sort(key=lambda each: each[1].is_accepted)
+    tested = [each for each in found if not each[1].is_accepted]
     is_total = series["is_total"]
-    tests = [int(np.sum(is_total == is_total[at])) for at, _ in found]
-    q = adjusted([change.p for _, change in found], tests, [bool(is_total[at]) for at, _ in found])
+    tests = [int(np.sum(is_total == is_total[at])) for at, _ in tested]
+    q = adjusted([change.p for _, change in tested], tests, [bool(is_total[at]) for at, _ in tested])
+    q += [change.p for _, change in found[len(tested) :]]
     return {
         "series": [int(series["series"][at]) for at, _ in found],
         "kind": ["creep" if each.is_creep else "step" for _, each in found],
@@ -116,11 +131,68 @@ def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[
         **{name: [getattr(each, name) for _, each in found] for name in ("before", "after", "step", "p")},
         "q": q,
         **{name: [getattr(each, name) for _, each in found] for name in ("captures_before", "captures_after")},
+        "is_accepted": [each.is_accepted for _, each in found],
     }
 
 
-def changes_of(all_values: Sequence[Floats], min_step: float) -> list[list[Change]]:
-    """Return the changes of each series."""
+def _resets(positions: Floats, steps: Floats, creeps: Floats) -> list[Reset]:
+    """Return the resets at these positions, which have a place among the captures of a series that have the op."""
+    places = [(np.searchsorted(positions, given), is_creep) for given, is_creep in ((steps, False), (creeps, True))]
+    return [Reset(int(place), is_creep) for found, is_creep in places for place in found]
+
+
+def changes_of(
+    all_values: Sequence[Floats], min_step: float, resets: Sequence[Sequence[Reset]] | None = None
+) -> list[list[Change]]:
+    """Return the changes of each series, in order, and where a change was accepted, that one.
+
+    A series is as many series as it has levels that somebody has accepted: neither a step nor a creep is across one.
+    """
+    bounds = [[0, len(values)] for values in all_values]
+    for ends, given, values in zip(bounds, resets or [], all_values, strict=False):
+        ends[1:1] = sorted({each.place for each in given if 0 < each.place < len(values)})
+    parts = [
+        values[first:end] for ends, values in zip(bounds, all_values, strict=True) for first, end in pairwise(ends)
+    ]
+    of_parts = iter(_changes_of_parts(parts, min_step))
+    found = []
+    for at, (ends, values) in enumerate(zip(bounds, all_values, strict=True)):
+        of_series = [
+            [replace(change, place=first + change.place) for change in changes]
+            for first, changes in zip(ends, islice(of_parts, len(ends) - 1), strict=False)
+        ]
+        given = resets[at] if resets is not None else ()
+        found.append(_with_accepted(values, ends, of_series, given, min_step))
+    return found
+
+
+def _with_accepted(
+    values: Floats, ends: Sequence[int], parts: list[list[Change]], resets: Sequence[Reset], min_step: float
+) -> list[Change]:
+    """Return the changes of the parts of a series, which meet where changes were accepted, with these.
+
+    An accepted step has the size that it would have: from the level before it, up to the one after it. An accepted
+    creep is one that lasts up to there.
+    """
+    found = [change for changes in parts for change in changes]
+    creeps = {each.place for each in resets if each.is_creep}
+    for cut, before, after in zip(ends[1:], parts, parts[1:], strict=False):
+        if cut in creeps:
+            found = [replace(each, is_accepted=True) if _lasts_to(each, cut) else each for each in found]
+            continue
+        first = max([ends[ends.index(cut) - 1], *(each.place for each in before if not each.is_creep)])
+        end = min([ends[ends.index(cut) + 1], *(each.place for each in after if not each.is_creep)])
+        step, _ = _tested(values, min_step, first, cut, end)
+        if step.p < CHANCE and _is_material(step, min_step):
+            found.append(replace(step, is_accepted=True))
+    return sorted(found, key=lambda each: each.place)
+
+
+def _lasts_to(change: Change, cut: int) -> bool:
+    return change.is_creep and change.place + change.captures_after == cut
+
+
+def _changes_of_parts(all_values: Sequence[Floats], min_step: float) -> list[list[Change]]:
     found: list[list[Change]] = [[] for _ in all_values]
     long = [at for at, values in enumerate(all_values) if len(values) >= 2 * LEAST]
     noises = [noise_of(all_values[at], min_step) for at in long]
@@ -314,4 +386,21 @@ def adjusted(p: Sequence[float], tests: Sequence[int], families: Sequence[bool])
         for rank, at in reversed([*enumerate(ranked, 1)]):
             smallest = min(smallest, p[at] * tests[at] / min(rank, tests[at]))
             found[at] = smallest
+    return found
+
+
+def that_stand(percents: Sequence[float], is_worse: Sequence[bool], min_effect: float = 0.03) -> list[bool]:
+    """Return which of the changes of a series, in order, are for the worse and not yet undone.
+
+    percents    sizes of the changes
+    is_worse    whether each is for the worse, and nobody has accepted it
+    min_effect  the smallest change that counts, as a fraction
+
+    A change is undone once later ones have brought the level to less than `min_effect` from that before it.
+    """
+    found = []
+    for at, (percent, worse) in enumerate(zip(percents, is_worse, strict=True)):
+        ratio = math.prod(1 + each / 100 for each in percents[at:])
+        shift = ratio - 1 if percent > 0 else 1 / ratio - 1 if ratio > 0 else 0.0
+        found.append(worse and shift >= min_effect * (1 - 1e-9))
     return found

@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
 
 import duckdb
 
@@ -60,6 +60,9 @@ def open(
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
 
+    An address such as http://lab:8650 is that of a server (`etq serve`), whose warehouse is only read: the server
+    answers queries, and the token of a user is that in $ETQ_TOKEN.
+
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
                      other process can have it open. A lake is always read-only, and stays as it is when it is opened
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
@@ -82,6 +85,12 @@ def open(
     if path in ("", ":memory:"):
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
+    if path.startswith(("http://", "https://")):
+        if external_access or version is not None or storage_options is not None:
+            raise WarehouseError(f"{path}: a server, whose queries read its warehouse as it is now and no other files")
+        from etq.remote.warehouse import open_remote
+
+        return open_remote(path, wait=wait)
     if is_lake_path(path):
         return _open_lake(path, version, storage_options, external_access=external_access)
     if version is not None or storage_options is not None:
@@ -176,6 +185,9 @@ class Warehouse(Views):
     `.fetchall()`, `.df()`, `.to_arrow_table()`. `dir(warehouse.views)` lists them, and `help(warehouse.op_totals)` is
     the documentation of one.
     """
+
+    # Whether queries are answered by a server.
+    is_remote: ClassVar[bool] = False
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -741,6 +753,89 @@ class Warehouse(Views):
         from etq.annotations.overviews import remove_item
 
         self._database.write(lambda: remove_item(self.connection, overview, number))
+
+    def watch_comparison(
+        self,
+        overview: str,
+        base: str,
+        new: str,
+        *,
+        phase: str | None = None,
+        min_effect: float | None = None,
+        allow_mismatch: bool = False,
+    ) -> int:
+        """Add a comparison to an overview, which is created if it doesn't exist. Returns its number there.
+
+        The captures of the sides are found when it is shown: `@latest` is the latest one then. The other parameters are
+        those of `compare`. Raises `QueryError` if a side has no captures now, `EtqError` for an invalid name or number,
+        and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.overviews import add_comparison
+
+        self._database.check_writable()
+        for side in (base, new):
+            self.rows("SELECT 1 FROM _several_captures($side) LIMIT 1", side=side)
+        return self._database.write(
+            lambda: add_comparison(
+                self.connection, overview, base, new, phase=phase, min_effect=min_effect, allow_mismatch=allow_mismatch
+            )
+        )
+
+    def unwatch_comparison(self, overview: str, number: int) -> None:
+        """Remove the comparison that has that number from an overview. Raises as `unwatch`."""
+        from etq.annotations.overviews import remove_comparison
+
+        self._database.write(lambda: remove_comparison(self.connection, overview, number))
+
+    def comment(
+        self,
+        first_bad: str,
+        text: str,
+        selector: str | None = None,
+        *,
+        what: str = "total",
+        item: str | None = None,
+        over: str | None = None,
+        by: str | None = None,
+        author: str | None = None,
+        accepted: bool = False,
+    ) -> int:
+        """Write a comment on a change of series. Returns its number.
+
+        first_bad  label of the first capture after the change, as `regressions` has it; captures have it
+        selector   labels of the series' captures, as key=value,key=value; by default all captures
+        what, item as in `trend`: what changed; `all` is the total with all ops, modules and metrics
+        over       key of the label by which captures are ordered, or captured_at; by default as in `trend`
+        by         keys of the labels that separate series, by default as in `trend`
+        accepted   whether the change is accepted: the series' level starts anew there, see `accept`
+
+        Raises `QueryError` if no capture has that label, `EtqError` for an invalid text or selector, and
+        `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.analysis.commenting import commented
+        from etq.annotations.comments import ACCEPTED, NOTE, add_comment
+
+        self._database.check_writable()
+        verdict = ACCEPTED if accepted else NOTE
+        made = commented(self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author)
+        return self._database.write(lambda: add_comment(self.connection, made))
+
+    def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
+        """Accept a change of series, for a reason. Returns the number of the comment.
+
+        It is no regression any more, and the level of the series starts anew there: later changes are measured against
+        the level after it. Options, and errors, are those of `comment`.
+        """
+        return self.comment(first_bad, text, selector, accepted=True, **options)
+
+    def remove_comment(self, number: int) -> None:
+        """Remove a comment; a change that it accepted is a regression again.
+
+        Raises `EtqError` for an unknown number, and `WarehouseError` for a warehouse that can't be written.
+        """
+        from etq.annotations.comments import remove_comment
+
+        self._database.write(lambda: remove_comment(self.connection, number))
 
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.

@@ -145,7 +145,10 @@ CREATE MACRO _series_keys("by") AS (
 -- the series' ops of the ratio of their times to those in the median capture; over the
 -- 20 largest ops with a precise clock that at least half of the captures have; 0 with
 -- fewer than three such ops; of traces those on the host. Median and largest ops are
--- determined from about 100 captures, evenly spaced in the series.
+-- determined from about 100 captures, evenly spaced in the series. The capture at which a
+-- change begins has the comments on it, as a list: a series whose captures all have the
+-- labels of a comment has it, in the order that it names. A commit is found as it is,
+-- other labels at their place, also if no capture has them any more.
 CREATE MACRO _series_factors(selector, over, "by", phase) AS TABLE
 WITH
 ordered AS MATERIALIZED (
@@ -194,10 +197,56 @@ factors AS (
     FROM large AS l
     JOIN typical AS y USING (item, series)
     GROUP BY l.capture_id
+),
+-- The labels that all captures of a series have.
+shared AS (
+    SELECT
+        d.series,
+        l.key || '=' || _selector_value(any_value(l.value)) AS part
+    FROM ordered AS d
+    JOIN labels AS l USING (capture_id)
+    WHERE EXISTS (FROM change_comments)
+    GROUP BY d.series, l.key
+    HAVING count(*) = any_value(d.captures) AND min(l.value) = max(l.value)
+),
+series_parts AS (
+    SELECT s.series, list(h.part) FILTER (WHERE h.part IS NOT NULL) AS parts
+    FROM (SELECT DISTINCT d.series FROM ordered AS d) AS s
+    LEFT JOIN shared AS h ON h.series = s.series
+    GROUP BY s.series
+),
+commented AS (
+    SELECT
+        c.comment_id, d.series, min(d.position) AS position, c.what, c.item,
+        c.identity, c.kind, c.verdict, c.text, c.author, c.written_at
+    FROM change_comments AS c
+    JOIN series_parts AS s
+        ON list_has_all(coalesce(s.parts, []), _selector_parts(c.series))
+    JOIN ordered AS d
+        ON d.series = s.series
+        AND d.ordered_by = c.ordered_by
+        AND CASE
+            WHEN c.ordered_by = 'commit' THEN d.label = c.first_bad
+            ELSE d.label_key >= _version_key(c.first_bad)
+        END
+    GROUP BY ALL
+),
+lists AS (
+    SELECT
+        c.series,
+        c.position,
+        list({
+            'comment_id': c.comment_id, 'what': c.what, 'item': c.item,
+            'identity': c.identity, 'kind': c.kind, 'verdict': c.verdict,
+            'text': c.text, 'author': c.author, 'written_at': c.written_at
+        }) AS comments
+    FROM commented AS c
+    GROUP BY c.series, c.position
 )
-SELECT d.*, coalesce(f.factor, 0) AS factor
+SELECT d.*, coalesce(f.factor, 0) AS factor, k.comments
 FROM ordered AS d
-LEFT JOIN factors AS f USING (capture_id);
+LEFT JOIN factors AS f USING (capture_id)
+LEFT JOIN lists AS k ON k.series = d.series AND k.position = d.position;
 
 -- The unit in which times of a series are shown.
 CREATE MACRO _series_unit(unit, is_cycles) AS (

@@ -3,6 +3,8 @@
 -- more.
 -- The change of an op is without the common shift of all ops. It counts if it is at
 -- least 3 %, at least 0.05 % of the total, and not by chance among so many series.
+-- Where somebody has accepted a change (`change_comments`), the level starts anew: it is
+-- not listed any more, and later changes are measured against the level after it.
 -- Columns:
 --   series: labels of the series, as key=value,key=value
 --   what: total or op
@@ -24,6 +26,10 @@
 --   kind: step or creep
 --   per_capture_percent: mean change from one capture of a creep to the next; NULL for a step
 --   recorded_at: when the capture of first_bad was recorded, in UTC: captured_at, or, where unknown, when it was read
+--   is_accepted: whether somebody has accepted it
+--   comment: the latest comment on it; NULL without one
+--   author: who wrote that
+--   ordered_by: the label by which captures are ordered, or captured_at
 CREATE MACRO regressions(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
@@ -31,10 +37,15 @@ CREATE MACRO regressions(
     unit := NULL,  -- ns, us, ms, s; NULL: us (cycles where ticks are cycles)
     phase := NULL,
     alpha := 0.05,  -- accepted share of false positives
-    min_effect := 0.03  -- smallest change that counts, as a fraction
+    min_effect := 0.03,  -- smallest change that counts, as a fraction
+    with_accepted := false  -- whether changes that were accepted are listed, too
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+comments AS MATERIALIZED (
+    SELECT d.series, d.position, unnest(d.comments, recursive := true)
+    FROM ordered AS d
+),
 -- The place of `since` in the order of labels; of a commit that of its first capture.
 from_label AS MATERIALIZED (
     SELECT
@@ -83,25 +94,69 @@ described AS MATERIALIZED (
         END
     GROUP BY d.series, is_total, o.scope, o.item
 ),
+named AS MATERIALIZED (
+    SELECT
+        s.*,
+        CASE WHEN s.is_total THEN 'total' ELSE 'op' END AS what,
+        CASE WHEN s.is_total THEN s.scope ELSE s.op END AS named_op,
+        named_op || CASE
+            WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id
+        END AS name
+    FROM described AS s
+),
+commented AS MATERIALIZED (
+    SELECT d.number, c.*
+    FROM comments AS c
+    JOIN named AS d
+        ON d.series = c.series AND _is_comment_on(c, d.what, d.name, d.item)
+),
+resets AS (
+    SELECT
+        c.number,
+        list(c.position) FILTER (WHERE c.kind <> 'creep') AS steps,
+        list(c.position) FILTER (WHERE c.kind = 'creep') AS creeps
+    FROM commented AS c
+    WHERE c.verdict = 'accepted'
+    GROUP BY c.number
+),
 changes AS MATERIALIZED (
     SELECT unnest(
         needs_etq_to_find_changes(
             (
                 SELECT list({
                     'series': s.number, 'is_total': s.is_total,
-                    'positions': s.positions, 'values': s.values
+                    'positions': s.positions, 'values': s.values,
+                    'steps': coalesce(r.steps, []), 'creeps': coalesce(r.creeps, [])
                 })
                 FROM described AS s
+                LEFT JOIN resets AS r ON r.number = s.number
             ),
             ln(1 + min_effect)
         ),
         recursive := true
     )
+),
+-- Of each change the latest comment, of a step within 2 captures: with more captures, it
+-- may be found a bit earlier or later.
+texts AS (
+    SELECT
+        c.series,
+        c.place,
+        c.kind,
+        arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
+        arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
+    FROM changes AS c
+    JOIN commented AS k
+        ON k.number = c.series
+        AND k.position BETWEEN
+            CASE c.kind WHEN 'creep' THEN c.last_good ELSE c.first_bad - 2 END
+            AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
+    GROUP BY c.series, c.place, c.kind
 )
 SELECT
     d.series,
-    CASE WHEN d.is_total THEN 'total' ELSE 'op' END AS what,
-    CASE WHEN d.is_total THEN d.scope ELSE d.op END AS op,
+    d.what,
+    d.named_op AS op,
     d.module_path,
     d.instruction_id,
     c.verdict,
@@ -119,14 +174,21 @@ SELECT
     c.kind,
     CASE c.kind WHEN 'creep' THEN 100 * (exp(c.step / (c.captures_after - 1)) - 1) END
         AS per_capture_percent,
-    _recorded_at(w.captured_at, w.ingested_at) AS recorded_at
+    _recorded_at(w.captured_at, w.ingested_at) AS recorded_at,
+    c.is_accepted,
+    m.comment,
+    nullif(m.author, '') AS author,
+    a.ordered_by
 FROM changes AS c
-JOIN described AS d ON d.number = c.series
+JOIN named AS d ON d.number = c.series
+LEFT JOIN texts AS m
+    ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
 JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
 JOIN ordered AS a ON a.series = d.series AND a.position = c.first_bad
 JOIN captures AS w ON w.capture_id = a.capture_id
 JOIN ordered AS b ON b.series = d.series AND b.position = c.last_good
 WHERE c.q < alpha
+    AND (with_accepted OR NOT c.is_accepted)
     AND (
         d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005
     )

@@ -15,6 +15,9 @@
 --   normalized: p25 without the common shift; for totals and metrics equal to p25 or median
 --   change_percent: lasting change of normalized at this capture, in percent; NULL if there is none
 --   p: probability of a change this clear in a series without changes; NULL if there is none
+--   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
+--   comment: the latest comment on a change at this capture; NULL without one
+--   author: who wrote that
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
     item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or what the steps of traces are; of traces followed by ` on devices` for times there, but for kernels
@@ -26,6 +29,10 @@ CREATE MACRO trend(
 ) AS TABLE
 WITH
 ordered AS MATERIALIZED (FROM _series_factors(selector, over, "by", phase)),
+comments AS MATERIALIZED (
+    SELECT d.series, d.position, unnest(d.comments, recursive := true)
+    FROM ordered AS d
+),
 found AS (
     SELECT
         s.capture_id,
@@ -34,7 +41,8 @@ found AS (
         o.p50 * s.scale AS median_ticks,
         o.p90 * s.scale AS slow_ticks,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
-        NOT _is_device_time(o.kind) AS has_factor
+        NOT _is_device_time(o.kind) AS has_factor,
+        o.item AS identity
     FROM ordered AS s
     JOIN op_times AS o USING (capture_id)
     WHERE o.phase IS NOT DISTINCT FROM _checked_phase(phase) AND CASE what
@@ -57,7 +65,7 @@ found AS (
     UNION ALL
     SELECT
         s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale,
-        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true
+        CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true, NULL
     FROM ordered AS s
     JOIN module_times AS m USING (capture_id)
     WHERE what = 'module'
@@ -68,14 +76,14 @@ found AS (
     UNION ALL
     SELECT
         m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL,
-        coalesce(m.unit, ''), false
+        coalesce(m.unit, ''), false, NULL
     FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
 ),
 values_of AS MATERIALIZED (
     SELECT
-        s.*,
+        s.* EXCLUDE (comments),
         f.*,
         row_number() OVER (PARTITION BY s.series ORDER BY s.position) AS place,
         dense_rank() OVER (ORDER BY s.series) AS number,
@@ -91,18 +99,50 @@ values_of AS MATERIALIZED (
             sum(d.median_ticks) AS median_ticks,
             sum(d.slow_ticks) AS slow_ticks,
             any_value(d.value_unit) AS value_unit,
-            any_value(d.has_factor) AS has_factor
+            any_value(d.has_factor) AS has_factor,
+            CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END
+                AS identity
         FROM found AS d
         GROUP BY d.capture_id
     ) AS f ON f.of_capture = s.capture_id
+),
+identities AS (
+    SELECT
+        v.number,
+        any_value(v.series) AS series,
+        CASE WHEN min(v.identity) = max(v.identity) THEN min(v.identity) END
+            AS identity
+    FROM values_of AS v
+    GROUP BY v.number
+),
+-- The place of a comment is that of the first capture there or later that has the item.
+commented AS MATERIALIZED (
+    SELECT d.number, c.* EXCLUDE (position), min(v.place) AS place
+    FROM comments AS c
+    JOIN identities AS d
+        ON d.series = c.series AND _is_comment_on(c, what, item, d.identity)
+    JOIN values_of AS v ON v.number = d.number AND v.position >= c.position
+    GROUP BY ALL
+),
+resets AS (
+    SELECT
+        c.number,
+        list(c.place) FILTER (WHERE c.kind <> 'creep') AS steps,
+        list(c.place) FILTER (WHERE c.kind = 'creep') AS creeps
+    FROM commented AS c
+    WHERE c.verdict = 'accepted'
+    GROUP BY c.number
 ),
 series_of AS (
     SELECT
         v.number AS series,
         what = 'total' AS is_total,
         list(v.place) AS positions,
-        list(ln(v.normalized)) AS values
+        list(ln(v.normalized)) AS values,
+        coalesce(any_value(r.steps), []) AS steps,
+        coalesce(any_value(r.creeps), []) AS creeps
     FROM values_of AS v
+    LEFT JOIN resets AS r ON r.number = v.number
     WHERE v.ticks > 0 AND _is_valid_effect(min_effect)
     GROUP BY v.number
 ),
@@ -113,6 +153,18 @@ changes AS (
         ),
         recursive := true
     )
+),
+texts AS (
+    SELECT
+        g.series AS number,
+        g.first_bad AS place,
+        arg_max(k.text, (k.written_at, k.comment_id)) AS comment,
+        arg_max(coalesce(k.author, ''), (k.written_at, k.comment_id)) AS author
+    FROM changes AS g
+    JOIN commented AS k
+        ON k.number = g.series AND k.place BETWEEN g.first_bad - 2 AND g.first_bad + 2
+    WHERE g.kind = 'step'
+    GROUP BY g.series, g.first_bad
 ),
 shown AS (
     SELECT
@@ -140,12 +192,16 @@ SELECT
     CASE WHEN what <> 'metric' THEN 100 * (exp(v.common) - 1) END AS common_percent,
     v.normalized / v.divisor AS normalized,
     100 * (exp(g.step) - 1) AS change_percent,
-    g.p
+    g.p,
+    g.is_accepted,
+    m.comment,
+    nullif(m.author, '') AS author
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
 LEFT JOIN changes AS g
     ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place
 WHERE CASE WHEN k.captures > 0 THEN true ELSE error(
     CASE
         WHEN what <> 'total' AND item IS NULL

@@ -43,20 +43,17 @@ def test_the_command(lab: str) -> None:
     added = run_etq("overview", "it's ours", "--add", "model=net", "--op", "addmm@0", "--over", "build", "--db", lab)
     assert (added.exit_code, added.stderr) == (0, "it's ours: watches it, number 1\n")
     assert run_etq("overview", "it's ours", "--add", "--db", lab).stderr == "it's ours: watches it, number 2\n"
-    assert shown(lab) == [{"overview": "it's ours", "watched": 2}]
+    assert shown(lab) == [{"overview": "it's ours", "watched": 2, "comparisons": 0}]
     with etq.open(lab, read_only=True) as warehouse:
         [(last,)] = warehouse.rows("SELECT normalized FROM trend('op', 'addmm@0') WHERE label = '30'")[1]
     first, second = shown(lab, "it's ours")
     assert first == {"number": 1, "series": "model=net", "of": "addmm@0", "value": pytest.approx(last), "unit": "us",
                      "label": "30", "captures": 30}  # fmt: skip
     assert (second["number"], second["of"]) == (2, "total")
-    changes = [row for row in shown(lab, "it's ours", "--since", "13d") if row["what"] == "op"]
-    assert [
-        (row["number"], row["op"], row["instruction_id"], row["last_good"], row["first_bad"]) for row in changes
-    ] == [
-        (1, "addmm", 0, "17", "18"),
-        (2, "addmm", 0, "17", "18"),
-    ]
+    [change] = [row for row in shown(lab, "it's ours", "--since", "13d") if row["what"] == "op"]
+    found = [change[name] for name in ("number", "op", "instruction_id", "verdict", "last_good", "first_bad")]
+    assert found == [1, "addmm", 0, "slower", "17", "18"], "once, though it is watched twice"
+    assert shown(lab, "it's ours", "--since", "18") == [change] and shown(lab, "it's ours", "--since", "19") == []
     assert shown(lab, "it's ours", "--since", "11d") == []
     removed = run_etq("overview", "it's ours", "--remove", "1", "--remove", "2", "--db", lab)
     assert removed.stderr == "it's ours: number 1 removed\nit's ours: number 2 removed\n"
@@ -73,8 +70,8 @@ def test_the_command(lab: str) -> None:
         (["team", "--op", "addmm"], "go with --add"),
         (["--add"], "go with the name of an overview"),
         (["team", "--add", "--op", "addmm", "--metric", "heat"], "give one of --op, --module and --metric"),
-        (["team", "--since", "yesterday"], "'yesterday' is not a time; write 7d, 12h, 2w or 2026-11-15"),
-        (["team", "--since", "999999w"], "is not a time"),
+        (["team", "--since", "yesterday"], "'yesterday' is neither a time nor a label of captures; write week, 7d,"),
+        (["team", "--since", "999999w"], "is too long ago"),
     ],
 )
 def test_errors(lab: str, arguments: list[str], error: str) -> None:

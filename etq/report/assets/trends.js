@@ -111,7 +111,32 @@ function compared(rows, row, over) {
 }
 etq.compared = compared;
 
-etq.section("regressions", (parent, { rows, points }, facts) => {
+// A change of a table as an object, as what is said about it takes it.
+const changeOf = (rows, row) => Object.fromEntries([...rows.columns.keys()].map((column) => [column, rows.get(row, column)]));
+const said = (rows, facts) => ({ name: "comment", title: "said", always: Boolean(etq.edits), as: (text, row) => (etq.commentCell ? etq.commentCell(changeOf(rows, row), { ...etq.parameters(), over: facts.over, after: etq.reload }) : [text, rows.get(row, "author")].filter(Boolean).join(", ")) });
+
+// Changes that somebody has accepted, and why.
+function acceptedTable(parent, rows, facts) {
+  if (!rows?.length) return;
+  parent.append(etq.element("h3", { text: "Accepted" }));
+  etq.table(parent, rows, [
+    { name: "op", as: (value, row) => (rows.get(row, "what") === "total" ? `total of ${value}` : value) },
+    { name: "module_path", title: "module" },
+    { name: "instruction_id", title: "instruction", numeric: true },
+    { name: "verdict", as: etq.verdict },
+    { name: "change_percent", title: "change", numeric: true, as: etq.change },
+    { name: "first_bad", title: "first bad" },
+    { name: "series" },
+    said(rows, facts),
+  ], { name: "accepted" });
+}
+
+etq.section("regressions", (parent, { rows, points, accepted }, facts) => {
+  drawRegressions(parent, rows, points, facts);
+  acceptedTable(parent, accepted, facts);
+});
+
+function drawRegressions(parent, rows, points, facts) {
   const groups = grouped(points, (row) => key(points, row));
   etq.opTrends = { points, groups, changes: rows };
   if (!rows.length) return;
@@ -132,8 +157,9 @@ etq.section("regressions", (parent, { rows, points }, facts) => {
     { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
     { name: "captures_after", title: "after", numeric: true },
+    said(rows, facts),
   ], { name: "regressions", choose: (row) => chart(rows, row) });
-});
+}
 
 etq.section("op_trends", (parent, { rows }, facts) => {
   const chart = opChart(parent, facts.over);

@@ -60,6 +60,7 @@ etq.pageOfTrends = async () => {
   }
 
   tools.append(form);
+  etq.reload = load;
   etq.onStep(load);
   const known = etq.captures().then((found) => {
     document.body.append(etq.suggestions(found));

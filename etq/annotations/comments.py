@@ -1,0 +1,91 @@
+"""Comments on changes of series, in the table `change_comments`: those that are accepted reset the series' level."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import duckdb
+
+from etq.choices import TREND_KINDS
+from etq.errors import EtqError, printable
+
+ACCEPTED: Final = "accepted"
+NOTE: Final = "note"
+# A comment on the total, the ops and all else that changed there.
+ALL: Final = "all"
+# The most characters of a comment, and of who wrote it.
+LONGEST: Final = 1000
+LONGEST_AUTHOR: Final = 120
+_PART: Final = re.compile(r"([^,=\"<>!@]+)=(.*)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Comment:
+    """A comment on a change: the columns of `change_comments` that its writer gives."""
+
+    series: str
+    what: str
+    item: str | None
+    identity: str | None
+    ordered_by: str
+    first_bad: str
+    kind: str
+    verdict: str
+    text: str
+    author: str | None
+
+
+def labels_of_series(connection: duckdb.DuckDBPyConnection, selector: str | None) -> str:
+    """Return a selector of labels as series are named: each label once, in order. Raises `EtqError` for others."""
+    [(parts,)] = connection.execute("SELECT _selector_parts($s)", {"s": selector or ""}).fetchall()
+    pairs = {}
+    for part in parts:
+        if (found := _PART.fullmatch(part)) is None:
+            raise EtqError(f"{printable(part)}: a comment is on the captures with some labels: KEY=VALUE,KEY=VALUE")
+        value = found[2]
+        is_quoted = len(value) > 1 and value[0] == value[-1] == '"'
+        pairs[found[1]] = value[1:-1].replace('""', '"') if is_quoted else value
+    query = """
+        SELECT coalesce(string_agg(p.key || '=' || _selector_value(p.value), ',' ORDER BY p.key, p.value), '')
+        FROM (SELECT unnest($keys::VARCHAR[]) AS key, unnest($values::VARCHAR[]) AS value) AS p
+    """
+    [(text,)] = connection.execute(query, {"keys": [*pairs], "values": [*pairs.values()]}).fetchall()
+    return str(text)
+
+
+def check(comment: Comment) -> None:
+    """Raise `EtqError` for an invalid comment."""
+    if comment.what not in (*TREND_KINDS, ALL):
+        raise EtqError(f"{comment.what!r} is not {', '.join((*TREND_KINDS, ALL))}")
+    if comment.what in TREND_KINDS and comment.what != "total" and comment.item is None:
+        raise EtqError(f"name the {comment.what} that changed")
+    for name, text, longest in (("text", comment.text, LONGEST), ("author", comment.author, LONGEST_AUTHOR)):
+        if text is None:
+            continue
+        if not text.strip() or len(text) > longest:
+            raise EtqError(f"the {name} of a comment has 1 to {longest:,} characters; shorten it, or write one")
+        if printable(text) != text:
+            raise EtqError(f"the {name} of a comment has a character that can't be displayed; leave it out")
+
+
+def add_comment(connection: duckdb.DuckDBPyConnection, comment: Comment) -> int:
+    """Add a comment, and return its number. Raises `EtqError` for an invalid one."""
+    check(comment)
+    [(number,)] = connection.execute("SELECT coalesce(max(c.comment_id), 0) + 1 FROM change_comments AS c").fetchall()
+    columns = vars(comment)
+    connection.execute(
+        f"INSERT INTO change_comments BY NAME SELECT $comment_id AS comment_id, "
+        f"{', '.join(f'${name} AS {name}' for name in columns)}, $written_at AS written_at",
+        {**columns, "comment_id": number, "written_at": datetime.now(UTC).replace(tzinfo=None, microsecond=0)},
+    )
+    return int(number)
+
+
+def remove_comment(connection: duckdb.DuckDBPyConnection, number: int) -> None:
+    """Remove a comment. Raises `EtqError` for an unknown one."""
+    query = "DELETE FROM change_comments WHERE comment_id = ? RETURNING comment_id"
+    if not connection.execute(query, [number]).fetchall():
+        raise EtqError(f"no comment has the number {number}; etq comment lists them")

@@ -1,0 +1,220 @@
+"""What a server answers is not trusted: whatever it is, a reader gets an error that says so, in bounded time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pytest
+
+import etq
+from etq import catalog
+from etq.remote import client
+from etq.remote.warehouse import open_remote
+from etq.version import SCHEMA_VERSION, VERSION
+from tests.command_line import run_etq
+
+ABOUT = {
+    "etq_version": VERSION,
+    "sql_sha256": catalog.definitions_hash(),
+    "schema_version": SCHEMA_VERSION,
+    "warehouse": "lab",
+}
+ARROW = "application/vnd.apache.arrow.stream"
+
+# Takes a request's first line and its headers, and sends what it likes.
+Script = Callable[[socket.socket, str, str], None]
+
+
+def reply(body: bytes, type: str = "application/json", status: str = "200 OK", more: str = "") -> bytes:
+    head = f"HTTP/1.1 {status}\r\ncontent-type: {type}\r\ncontent-length: {len(body)}\r\n{more}\r\n"
+    return head.encode() + body
+
+
+def stream(table: pa.Table) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+@contextmanager
+def answering(script: Script, about: bytes | None = None) -> Iterator[str]:
+    """A server that says what it is, and answers queries by a script."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        told = about or reply(json.dumps(ABOUT).encode())
+
+        def serve(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError), connection, connection.makefile("rb") as file:
+                while first := file.readline().decode():
+                    headers = "".join(iter(lambda: file.readline().decode().lower(), "\r\n"))
+                    size = next((line for line in headers.splitlines() if line.startswith("content-length:")), ": 0")
+                    file.read(int(size.partition(":")[2]))
+                    if first.startswith("GET /api/v1/ "):
+                        connection.sendall(told)
+                    else:
+                        script(connection, first, headers)
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def sending(*parts: bytes) -> Script:
+    def script(connection: socket.socket, _: str, __: str) -> None:
+        for part in parts:
+            connection.sendall(part)
+
+    return script
+
+
+def endless(connection: socket.socket, _: str, __: str) -> None:
+    connection.sendall(f"HTTP/1.1 200 OK\r\ncontent-type: {ARROW}\r\n\r\n".encode())
+    while True:
+        connection.sendall(bytes(2**20))
+
+
+def slow_body(connection: socket.socket, _: str, __: str) -> None:
+    connection.sendall(f"HTTP/1.1 200 OK\r\ncontent-type: {ARROW}\r\ncontent-length: 1000\r\n\r\n".encode())
+    while True:
+        connection.sendall(b"x")
+        time.sleep(0.05)
+
+
+def slow_head(connection: socket.socket, _: str, __: str) -> None:
+    connection.sendall(b"HTTP/1.1 200 OK\r\n")
+    while True:
+        connection.sendall(b"x")
+        time.sleep(0.05)
+
+
+def damaged() -> bytes:
+    """Arrow of texts whose offsets are far behind their bytes."""
+    good = stream(pa.table({"a": ["x" * 30, "x" * 47]}))
+    offsets = struct.pack("<iii", 0, 30, 77)
+    assert good.count(offsets) == 1
+    return good.replace(offsets, struct.pack("<iii", 0, 30, 2**30))
+
+
+GOOD = stream(pa.table({"a": [1]}))
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (endless, "answers with more than 1 MB"),
+        (slow_body, "no whole answer within 1 s"),
+        (slow_head, "no whole answer within 1 s"),
+        (sending(reply(b"x", ARROW)), "Arrow that can't be read"),
+        (sending(reply(b"", ARROW)), "Arrow that can't be read"),
+        (sending(reply(GOOD[: len(GOOD) // 2], ARROW)), "Arrow that can't be read"),
+        (sending(reply(damaged(), ARROW)), "Arrow that can't be read"),
+        (sending(reply(GOOD, "application/python-pickle")), "not with Arrow"),
+        (sending(reply(GOOD, "text/html")), "not with Arrow"),
+        (sending(b"SSH-2.0-OpenSSH_9.6\r\n"), "can't be reached"),
+        (sending(b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 1000 + b"\r\n"), "can't be reached"),
+        (sending(reply(b"", status="302 Found", more="location: http://127.0.0.1:1/\r\n")), "leads to"),
+        (sending(reply(b'{"error": "\x1b[2Jgone"}', status="403 Forbidden")), "\\x1b"),
+        (sending(reply(b'{"error": "no"}', status="401 Unauthorized")), "token"),
+        (sending(reply(b"<html>", status="500 Error")), "html"),
+    ],
+)
+def test_each_answer_is_an_error(script: Script, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "SECONDS", 1.0)
+    monkeypatch.setattr(client, "MOST", 2**20)
+    with answering(script) as url, open_remote(url, wait=0) as warehouse:
+        with pytest.raises(etq.EtqError) as error:
+            warehouse.rows("SELECT 1")
+        assert text in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "about",
+    [b"", b"[]", b"{}", b'{"etq_version": 1}', b"\xff", b"[" * 100_000, json.dumps({**ABOUT, "schema_version": "8"}).encode()],
+)  # fmt: skip
+def test_another_server_is_no_server_of_etq(about: bytes) -> None:
+    with answering(endless, reply(about)) as url, pytest.raises(etq.WarehouseError, match="not a server of etq"):
+        etq.open(url)
+
+
+def test_nobody_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    began = time.monotonic()
+    with pytest.raises(etq.WarehouseError, match="can't be reached"):
+        etq.open(f"http://127.0.0.1:{port}")
+    assert time.monotonic() - began < 20  # a busy server is waited for, and none is not
+
+
+@pytest.mark.parametrize("command", [["ops", "run"], ["captures"], ["compare", "a", "b"], ["summary", "a"]])
+def test_other_columns_are_an_error_of_the_command(command: list[str]) -> None:
+    for table in (pa.table({"a": [1]}), pa.table({str(each): ["x"] for each in range(50)}), pa.table({"a": [None]})):
+        with answering(sending(reply(stream(table), ARROW))) as url:
+            found = run_etq(*command, "--db", url)
+        if command != ["captures"]:  # of which any columns are a table
+            assert found.exit_code == 1
+            assert found.stderr.startswith("Error: ")
+        assert found.exception is None or isinstance(found.exception, SystemExit)
+
+
+def test_a_server_of_another_version() -> None:
+    asked: list[str] = []
+
+    def script(connection: socket.socket, first: str, _: str) -> None:
+        asked.append(first)
+        connection.sendall(reply(GOOD, ARROW))
+
+    about = reply(json.dumps({**ABOUT, "etq_version": "9.9", "sql_sha256": "0" * 64}).encode())
+    with answering(script, about) as url, etq.open(url) as warehouse:
+        assert warehouse.rows("FROM capture_summary")[1] == [(1,)]
+        assert warehouse.rows("FROM op_totals($capture)", capture="run")[1] == [(1,)]
+        assert len(asked) == 2
+        with pytest.raises(etq.WarehouseError, match=r"runs etq 9\.9, this is .*; install that one"):
+            warehouse.rows("SELECT _capture_id('run')")
+        assert len(asked) == 2
+    about = reply(json.dumps({**ABOUT, "schema_version": SCHEMA_VERSION + 1, "sql_sha256": "0" * 64}).encode())
+    with answering(script, about) as url, etq.open(url) as warehouse, pytest.raises(etq.WarehouseError):
+        warehouse.rows("FROM capture_summary")
+
+
+def test_a_busy_server_is_asked_again() -> None:
+    answers = [reply(b'{"error": "busy"}', status="503 Busy", more="retry-after: 0\r\n")] * 2 + [reply(GOOD, ARROW)]
+
+    def script(connection: socket.socket, _: str, __: str) -> None:
+        connection.sendall(answers.pop(0))
+
+    with answering(script) as url, etq.open(url) as warehouse:
+        assert warehouse.rows("SELECT 1") == (["a"], [(1,)])
+
+
+def test_the_token_is_sent_to_the_server_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers: list[str] = []
+
+    def script(connection: socket.socket, _: str, given: str) -> None:
+        headers.append(given)
+        connection.sendall(reply(b"", status="307 Temporary", more=f"location: {other}/api/v1/sql\r\n"))
+
+    monkeypatch.setenv("ETQ_TOKEN", "secret")
+    reached: list[str] = []
+
+    def elsewhere(connection: socket.socket, first: str, _: str) -> None:
+        reached.append(first)
+        connection.sendall(reply(GOOD, ARROW))
+
+    leads = pytest.raises(etq.WarehouseError, match="leads to")
+    with answering(elsewhere) as other, answering(script) as url, etq.open(url) as warehouse, leads:
+        warehouse.rows("SELECT 1")
+    assert "authorization: bearer secret\r\n" in headers[0]
+    assert reached == []

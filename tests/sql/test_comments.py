@@ -1,0 +1,231 @@
+"""Comments on changes: what is accepted is no regression any more, and the level of the series starts anew there."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from etq.errors import EtqError, QueryError, WarehouseError
+from etq.verdicts.changes import Reset, changes_of, that_stand
+from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
+from tests.builders import dump, execute, kernel, run
+from tests.sql.test_trends import capture
+
+LISTED = "SELECT what, op, verdict, last_good, first_bad, round(change_percent) FROM regressions()"
+ALL = "SELECT op, first_bad, is_accepted, comment, author FROM regressions(with_accepted := true) ORDER BY position, op"
+
+
+def stored(warehouse: Warehouse, scales: list[float], **labels: str) -> None:
+    """A build for each scale of the op addmm, of 10 of 100 us."""
+    made = [
+        Labelled(f"{''.join(labels.values())}b{build}", capture(build, {"addmm": scale}), {"build": str(build), **labels})
+        for build, scale in enumerate(scales, 1)
+    ]  # fmt: skip
+    ingest_all(warehouse, made)
+
+
+def test_an_accepted_step_is_no_regression_and_later_ones_are_measured_from_there(warehouse: Warehouse) -> None:
+    """Levels 1, 1.2 from build 16 on, and 1.5 from 31 on, a quarter above the second."""
+    stored(warehouse, [1.0] * 15 + [1.2] * 15 + [1.5] * 15, model="net")
+    steps = [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"]
+    assert steps == [("op", "addmm", "slower", "30", "31", 25.0), ("op", "addmm", "slower", "15", "16", 20.0)]
+    number = warehouse.accept("16", "new tokenizer", "model=net", what="op", item="addmm@0", author="ann")
+    assert number == 1
+    assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == steps[:1]
+    found = [row for row in warehouse.rows(ALL)[1] if row[0] == "addmm"]
+    assert found == [("addmm", "16", True, "new tokenizer", "ann"), ("addmm", "31", False, None, None)]
+    trend = warehouse.rows("SELECT label, is_accepted, comment FROM trend('op', 'addmm') WHERE p IS NOT NULL")[1]
+    assert trend == [("16", True, "new tokenizer"), ("31", False, None)]
+    warehouse.remove_comment(1)
+    assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == steps
+
+
+def test_a_step_back_after_an_accepted_one_is_a_change_of_its_own(warehouse: Warehouse) -> None:
+    """Without the comment, too: but then the first is still listed."""
+    stored(warehouse, [1.0] * 15 + [1.3] * 15 + [1.0] * 15)
+    warehouse.accept("16", "known", what="op", item="addmm@0")
+    assert [row for row in warehouse.rows(LISTED)[1] if row[0] == "op"] == [
+        ("op", "addmm", "faster", "30", "31", -23.0)
+    ]
+
+
+def test_what_is_accepted_before_it_is_found_is_never_listed(warehouse: Warehouse) -> None:
+    """A step is found once captures have followed it; who makes it knows before."""
+    stored(warehouse, [1.0] * 15 + [1.3] * 2)
+    warehouse.accept("16", "planned", what="all")
+    more = [Labelled(f"later{build}", capture(build, {"addmm": 1.3}), {"build": str(build)}) for build in range(18, 33)]
+    ingest_all(warehouse, more)
+    assert warehouse.rows(LISTED)[1] == []
+    assert [row[:3] for row in warehouse.rows(ALL)[1] if row[0] == "addmm"] == [("addmm", "16", True)]
+    assert {row[2] for row in warehouse.rows(ALL)[1]} == {True}, "ops that did not change have no change"
+
+
+def test_comments_are_on_their_own_series_and_op(warehouse: Warehouse) -> None:
+    for number, device in enumerate(("a", "b")):
+        made = []
+        for build in range(1, 31):
+            scale = {"addmm": 1.3, "add": 1.2} if build > 15 else None
+            labels = {"build": str(build), "device": device, "model": "net"}
+            made.append(Labelled(f"{device}{build}", capture(build + 100 * number, scale), labels))
+        ingest_all(warehouse, made)
+    query = "SELECT series, op FROM regressions() WHERE what = 'op' AND verdict = 'slower' ORDER BY ALL"
+    every = [(f"device={device},model=net", op) for device in "ab" for op in ("add", "addmm")]
+    assert warehouse.rows(query)[1] == every
+    warehouse.accept("16", "wanted", "model=net,device=a", what="op", item="addmm@0")
+    assert warehouse.rows("SELECT series FROM change_comments")[1] == [("device=a,model=net",)]
+    left = [each for each in every if each != ("device=a,model=net", "addmm")]
+    assert warehouse.rows(query)[1] == left
+    # However series are separated, these captures are of that device and model; those of all devices are not.
+    of_a = "SELECT op FROM regressions('device=a', \"by\" := 'device') WHERE what = 'op' AND verdict = 'slower'"
+    assert warehouse.rows(of_a)[1] == [("add",)]
+    of_both = (
+        "SELECT DISTINCT op FROM regressions(\"by\" := 'model') WHERE what = 'op' AND verdict = 'slower' ORDER BY ALL"
+    )
+    assert warehouse.rows(of_both)[1] == [("add",), ("addmm",)]
+    warehouse.accept("16", "wanted everywhere", "model=net", what="all")
+    assert warehouse.rows(query)[1] == []
+
+
+def test_a_comment_stays_on_its_op_when_instructions_are_numbered_anew(warehouse: Warehouse) -> None:
+    """From build 31 on, another op comes first."""
+
+    def made(build: int) -> bytes:
+        random = np.random.default_rng(build)
+        ops = ["other"] * (build > 30) + ["relu", "mm"]
+        runs = []
+        for _ in range(5):
+            at, events = 0, []
+            for number, op in enumerate(ops):
+                length = round(20_000 * (1.3 if op == "mm" and build > 15 else 1.0) * random.normal(1, 0.005))
+                events.append(kernel(op, at, at + length, number))
+                at += length
+            runs.append(run("Execute", *events, execute(0, at)))
+        return dump(*runs)
+
+    ingest_all(warehouse, [Labelled(f"b{build}", made(build), {"build": str(build)}) for build in range(1, 31)])
+    query = "SELECT op, instruction_id FROM regressions() WHERE what = 'op' AND op = 'mm'"
+    assert warehouse.rows(query)[1] == [("mm", 1)]
+    warehouse.accept("16", "wanted", what="op", item="mm@1")
+    assert warehouse.rows(query)[1] == []
+    ingest_all(warehouse, [Labelled(f"b{build}", made(build), {"build": str(build)}) for build in range(31, 46)])
+    assert warehouse.rows(query)[1] == []
+
+
+def test_a_note_changes_nothing_but_is_shown(warehouse: Warehouse) -> None:
+    stored(warehouse, [1.0] * 15 + [1.3] * 15)
+    before = warehouse.rows(LISTED)[1]
+    warehouse.comment("16", "looking into it", what="op", item="addmm@0", author="bo")
+    warehouse.comment("16", "found it", what="op", item="addmm@0", author="cy")
+    assert warehouse.rows(LISTED)[1] == before
+    found = warehouse.rows("SELECT comment, author, is_accepted FROM regressions() WHERE op = 'addmm'")[1]
+    assert found == [("found it", "cy", False)]
+
+
+def test_a_comment_is_found_at_its_place_when_its_capture_is_gone(warehouse: Warehouse) -> None:
+    stored(warehouse, [1.0] * 15 + [1.3] * 15)
+    warehouse.accept("16", "wanted", what="all")
+    warehouse.remove("b16")
+    assert warehouse.rows(LISTED)[1] == []
+
+
+def test_a_creep_is_accepted(warehouse: Warehouse) -> None:
+    """By 1 % each build, which is not listed again; a step after it is."""
+    growing = [1.0 + build / 100 for build in range(40)]
+    stored(warehouse, [*growing, *[1.39] * 15])
+    [(kind, first_bad)] = warehouse.rows("SELECT kind, first_bad FROM regressions() WHERE op = 'addmm'")[1]
+    assert kind == "creep"
+    warehouse.accept(first_bad, "more to do", what="op", item="addmm@0")
+    assert warehouse.rows("SELECT kind FROM change_comments")[1] == [("creep",)]
+    assert warehouse.rows("SELECT 1 FROM regressions() WHERE op = 'addmm'")[1] == []
+    accepted = warehouse.rows(
+        "SELECT kind, is_accepted, comment FROM regressions(with_accepted := true) WHERE op = 'addmm'"
+    )
+    assert accepted[1] == [("creep", True, "more to do")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "error", "message"),
+    [
+        (("99", "x"), {}, QueryError, "no capture has build 99; etq regressions has first_bad"),
+        (("3", ""), {}, EtqError, "the text of a comment has 1 to 1,000 characters"),
+        (("3", "x" * 1001), {}, EtqError, "the text of a comment has 1 to 1,000 characters"),
+        (("3", "a\x1b[31m"), {}, EtqError, "has a character that can't be displayed"),
+        (("3", "x"), {"author": "\u202e"}, EtqError, "the author of a comment has a character"),
+        (("3", "x"), {"what": "op"}, EtqError, "name the op that changed"),
+        (("3", "x"), {"what": "op", "item": "gone@7"}, QueryError, "no op gone@7 in these captures"),
+        (("3", "x"), {"what": "table"}, EtqError, "'table' is not total, op, module, metric, all"),
+        (("3", "x", "build>=3"), {}, EtqError, "a comment is on the captures with some labels: KEY=VALUE,KEY=VALUE"),
+        (("3", "x", "@latest"), {}, EtqError, "a comment is on the captures with some labels"),
+        (("3", "x", "b3"), {}, EtqError, "a comment is on the captures with some labels"),
+        (("3", "x", "model=none"), {}, QueryError, "none"),
+    ],
+)  # fmt: skip
+def test_errors(
+    warehouse: Warehouse, arguments: tuple[str, ...], options: dict[str, Any], error: type[Exception], message: str
+) -> None:
+    stored(warehouse, [1.0] * 3, model="net")
+    with pytest.raises(error, match=message):
+        warehouse.accept(*arguments, **options)
+    assert warehouse.rows("FROM change_comments")[1] == []
+    with pytest.raises(EtqError, match="no comment has the number 4; etq comment lists them"):
+        warehouse.remove_comment(4)
+
+
+def test_labels_with_commas_and_quotation_marks(warehouse: Warehouse) -> None:
+    stored(warehouse, [1.0] * 15 + [1.3] * 15, device='a, "b"', model="net")
+    [(series,)] = warehouse.rows("SELECT DISTINCT series FROM regressions() WHERE op = 'addmm'")[1]
+    warehouse.accept("16", "wanted", series, what="all")
+    assert warehouse.rows("SELECT series FROM change_comments")[1] == [(series,)]
+    assert warehouse.rows(LISTED)[1] == []
+
+
+def test_a_reader_cannot_comment(warehouse: Warehouse, tmp_path: Any) -> None:
+    import etq
+
+    with etq.open(tmp_path / "lab.duckdb") as made:
+        stored(made, [1.0] * 3)
+    with etq.open(tmp_path / "lab.duckdb", read_only=True) as reader, pytest.raises(WarehouseError, match="read-only"):
+        reader.accept("3", "x")
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 79), max_size=3), st.integers(0, 3))
+def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: int) -> None:
+    """What is found on each side of resets is what is found in these parts alone."""
+    random = np.random.default_rng(seed)
+    values = random.normal(0, 0.01, 80)
+    for _ in range(steps):
+        values[random.integers(5, 75) :] += random.choice([-0.3, 0.2, 0.1])
+    [found] = changes_of([values], 0.03, [[Reset(place) for place in places]])
+    ends = [0, *sorted({place for place in places if place > 0}), 80]
+    expected = [
+        (first + change.place, change.step, change.p, change.is_creep)
+        for first, end in pairwise(ends)
+        for change in changes_of([values[first:end]], 0.03)[0]
+    ]
+    assert [(each.place, each.step, each.p, each.is_creep) for each in found if not each.is_accepted] == expected
+    assert {each.place for each in found if each.is_accepted} <= {*ends[1:-1]}
+
+
+@pytest.mark.parametrize(
+    ("percents", "worse", "expected"),
+    [
+        ([], [], []),
+        ([20.0], [True], [True]),
+        ([-20.0], [False], [False]),
+        ([20.0, -100 / 6], [True, False], [False, False]),  # back to where it was
+        ([20.0, -5.0], [True, False], [True, False]),  # 14 % above
+        ([10.0, 10.0, -10.0], [True, True, False], [True, False, False]),  # 8.9 % above the first, 1 % below the second
+        ([-30.0, 20.0], [False, True], [False, True]),
+        ([-20.0], [True], [True]),  # of a metric that is better the higher it is
+        ([-20.0, 25.0], [True, False], [False, False]),
+    ],
+)
+def test_what_stands(percents: list[float], worse: list[bool], expected: list[bool]) -> None:
+    assert that_stand(percents, worse) == expected
