@@ -362,7 +362,7 @@ class _Measured:
         url: str | None = self._options["to"]
         if url is None:
             return
-        from etq.cli.push import push_files
+        from etq.cli.pushed import push_files
 
         taken = [each for round in range(1, self._round + 1) for each in self._bench.slots(round) if each.is_taken]
         for side in self._bench.sides:

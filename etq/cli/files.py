@@ -17,7 +17,7 @@ from click.core import ParameterSource
 from etq.choices import UNITS
 from etq.cli import main
 from etq.cli.commands import ANSWERS
-from etq.cli.found_files import found_files, note_left_out
+from etq.cli.found_files import LISTED, found_files, note_left_out
 from etq.cli.jobs import note_ranks
 from etq.cli.labels import check_pattern, found_options, parsed_labels
 from etq.cli.messages import say
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Capture, Program, Record, Warehouse
 
 
-# Up to this many files, a command prints a line for each.
-LISTED: Final = 20
 OPS_TO_READ: Final = """array_to_string(o.op_types[:3], ', ')
                 || CASE WHEN len(o.op_types) > 3 THEN ', ' || len(o.op_types) - 3 || ' more' ELSE '' END AS op_types"""
 
@@ -190,7 +188,7 @@ def ingest(
     from etq.warehouse.warehouse import open
 
     if to is not None:
-        from etq.cli.push import push_files
+        from etq.cli.pushed import push_files
 
         given = {**click.get_current_context().params}
         push_files(to, given.pop("files"), **{key: value for key, value in given.items() if key not in ("to", "db")})

@@ -12,6 +12,8 @@ from typing import Final
 from etq.cli.messages import say
 from etq.errors import EtqError
 
+# Up to this many files, a command prints a line for each.
+LISTED: Final = 20
 # How many names of files that were left out for one reason are printed.
 NAMED: Final = 3
 # A file that was left out, and why: a reason of `etq.ingest.recognition`.

@@ -31,7 +31,7 @@ from etq.remote.protocol import (
     is_identifier,
     is_sha256,
 )
-from etq.serve.endpoints import Endpoint, error, needs, user_of
+from etq.serve.endpoints import Endpoint, address_of, error, needs, user_of
 from etq.serve.forms import pushed_form
 from etq.serve.payloads import JSON
 from etq.serve.receiving import Receiver, RefusedError
@@ -165,7 +165,7 @@ class _Pushes:
         missing = await asyncio.to_thread(self._queue.needed, checked, set())
         known = await self._known(request, missing)
         try:
-            missing = await asyncio.to_thread(self._queue.add, user, checked, known)
+            missing = await asyncio.to_thread(self._queue.add, user, checked, known, address_of(request))
         except ConflictError as conflict:
             raise RefusedError(str(conflict), 422) from None
         except TooManyError as many:

@@ -22,6 +22,7 @@ import msgspec
 from etq.database.publishing import fsync_folder
 from etq.errors import EtqError
 from etq.remote.protocol import Push, Sent, State
+from etq.team.audit import add_note
 from etq.team.folder import TeamFolder
 
 # A push that ended the writer's process so often is given up.
@@ -159,9 +160,9 @@ class PushQueue:
         there = self.there([*wanted])
         return [each for each in wanted if each not in there]
 
-    def add(self, user: str, pushes: Sequence[Push], known: set[str]) -> list[str]:
+    def add(self, user: str, pushes: Sequence[Push], known: set[str], address: str = "") -> list[str]:
         """Take pushes: they are on the disk when this returns an empty list. If files are missing, none is taken, and
-        they are returned; `known` are those that the warehouse has.
+        they are returned; `known` are those that the warehouse has. Who sent them, from where, is noted for the audit.
 
         Raises `ConflictError` for an identifier of another push, `TooManyError` if too many wait.
         """
@@ -172,6 +173,7 @@ class PushQueue:
             count = "SELECT count(*) FROM pushes WHERE user = ? AND state = 'waiting'"
             if connection.execute(count, [user]).fetchone()[0] + len(pushes) > MOST_WAITING:
                 raise TooManyError(f"{MOST_WAITING:,} captures of {user} wait; send more when they are stored")
+            new = []
             for push in pushes:
                 text = msgspec.json.encode(push).decode()
                 same = "SELECT user, request FROM pushes WHERE push_id = ?"
@@ -179,6 +181,7 @@ class PushQueue:
                     if row != (user, text):
                         raise ConflictError(f"{push.id}: the identifier of another push; make a new one")
                     continue
+                new.append(push)
                 connection.execute(
                     """
                     INSERT INTO pushes (push_id, place, user, received_at, request, state)
@@ -195,6 +198,9 @@ class PushQueue:
                     """,
                     [push.id, _json(sorted(names))],
                 )
+            if new:
+                details = {"captures": [each.file.name for each in new], "ids": [each.id for each in new]}
+                add_note(connection, user, address, "pushed", details)
         return []
 
     def states(self, ids: Sequence[str], user: str | None = None) -> list[State]:

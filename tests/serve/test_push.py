@@ -26,6 +26,8 @@ from etq.remote.protocol import Push, Sent, State
 from etq.remote.pushing import LocalFile, Pusher, prepared
 from etq.team.folder import TeamFolder
 from etq.team.queue import PushQueue
+from etq.team.tokens import add_token
+from etq.team.users import Role, add_user
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
 from tests.serve.server import Server, serving
@@ -621,3 +623,35 @@ def test_an_interrupted_push_goes_on(server: Server, path: Path, tmp_path: Path)
     # Only the file that was being sent may have been sent twice.
     assert whole <= sent_bytes <= whole + max(Path(each).stat().st_size for each in files)
     assert rows(path, "SELECT count(*) FROM captures") == [(200,)]
+
+
+def test_users_and_their_tokens(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who may push does, and sees what it has pushed alone; the audit log has who it was."""
+    monkeypatch.chdir(path.parent)
+    folder = TeamFolder(path.with_name("team"))
+    folder.make()
+    with folder.writing() as connection:
+        for name, role in (("ci", Role.PUSH), ("desk", Role.PUSH), ("guest", Role.READ)):
+            add_user(connection, name, role)
+        ci, desk, guest = (add_token(connection, name) for name in ("ci", "desk", "guest"))
+    with serving(path, folder=folder) as server:
+        file = str(MLP / "mlp.etdp")
+        refused = run_etq("push", server.url, file)
+        assert (refused.exit_code, f"give a token: etq login {server.url}" in refused.stderr) == (1, True)
+        refused = run_etq("push", server.url, file, "--token", guest)
+        assert (refused.exit_code, "this takes the role push" in refused.stderr) == (1, True)
+        assert path.with_name("team").joinpath("files").exists()
+        assert list(path.with_name("team").glob("files/*")) == []
+        monkeypatch.setenv("ETQ_TOKEN", ci)
+        assert run_etq("push", server.url, file).stderr == "mlp: stored\n"
+        with folder.reading() as connection:
+            [(push_id, user)] = connection.execute("SELECT push_id, user FROM pushes").fetchall()
+            query = "SELECT user, address, details FROM audit WHERE action = 'pushed'"
+            [(who, address, details)] = connection.execute(query).fetchall()
+        assert (user, who, address) == ("ci", "ci", "127.0.0.1")
+        assert json.loads(details) == {"captures": ["mlp/mlp.etdp"], "ids": [push_id]}
+        statuses = {
+            name: sent(server, "GET", f"pushes/{push_id}", Authorization=f"Bearer {token}")[0]
+            for name, token in (("ci", ci), ("desk", desk), ("guest", guest), ("none", "etq_x"))
+        }
+        assert statuses == {"ci": 200, "desk": 404, "guest": 403, "none": 401}
