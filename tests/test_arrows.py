@@ -34,6 +34,7 @@ LAYERS = (
     "etq.export",
     *("etq.render.terminal", "etq.render.kernel_names", "etq.render.table"),
     "etq.warehouse",
+    "etq.remote.warehouse",
     *("etq.lake.writing", "etq.lake"),
     "etq.analysis",
     "etq.torch",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
-
-import duckdb
+from typing import TYPE_CHECKING, Final
 
 from etq.choices import TREND_KINDS
 from etq.errors import EtqError, printable
+
+if TYPE_CHECKING:
+    import duckdb
 
 ACCEPTED: Final = "accepted"
 NOTE: Final = "note"

@@ -49,7 +49,9 @@ def push(url: str, files: tuple[str, ...], **options: Any) -> None:
 @click.argument("url")
 @click.option("--forget", is_flag=True, help="Remove the token that is kept for the server.")
 def login(url: str, forget: bool) -> None:
-    """Keep the token for a server, which is asked for, in ~/.config/etq/servers.toml. Only you can read that file.
+    """Keep the token for a server.
+
+    It is asked for, and kept in ~/.config/etq/servers.toml, which only you can read.
 
     The token is sent to that server alone, by scheme, host and port.
 

@@ -78,8 +78,9 @@ expires_option: Final = click.option(
 @output_options
 @click.pass_context
 def users(context: click.Context, folder: TeamFolder, format: str | None, output: str | None, force: bool) -> None:
-    """List or change who may ask a team's server: users with a role, and their tokens. A server whose folder has users
-    answers nobody else.
+    """List or change the users of a server, and their tokens.
+
+    Each user has a role. A server whose folder has users answers nobody else.
 
     Roles: read; push: also send captures; label: also change labels and overviews; admin: also remove. A change holds
     from the next request on. A token is shown once, when it is made; later, its first characters name it.

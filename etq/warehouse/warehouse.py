@@ -813,12 +813,13 @@ class Warehouse(Views):
         Raises `QueryError` if no capture has that label, `EtqError` for an invalid text or selector, and
         `WarehouseError` for a warehouse that can't be written.
         """
-        from etq.analysis.commenting import commented
         from etq.annotations.comments import ACCEPTED, NOTE, add_comment
 
         self._database.check_writable()
         verdict = ACCEPTED if accepted else NOTE
-        made = commented(self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author)
+        made = _later("etq.analysis.commenting").commented(
+            self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author
+        )
         return self._database.write(lambda: add_comment(self.connection, made))
 
     def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
