@@ -51,10 +51,12 @@ let asking = null;
 function asked(wrong = "") {
   asking ??= new Promise((resolve) => {
     const input = etq.element("input", { type: "password", id: "token", autocomplete: "current-password", required: "" });
+    // Password managers keep a token under a name: that of the server.
+    const name = etq.element("input", { type: "text", autocomplete: "username", value: location.host, hidden: "" });
     const error = etq.element("p", { class: "missing", role: "alert", text: wrong });
     const button = etq.element("button", { class: "main", text: "Sign in" });
     const form = etq.element("form", { id: "sign-in", "aria-labelledby": "sign-in-title" }, etq.element("h1", { id: "sign-in-title", text: "Sign in" }),
-      etq.element("p", { text: "Open the link that you were given, or enter your token." }),
+      etq.element("p", { text: "Open the link that you were given, or enter your token." }), name,
       etq.element("div", { class: "bar" }, etq.element("label", { class: "field" }, etq.element("span", { class: "muted", text: "token" }), input), button), error);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
