@@ -145,6 +145,7 @@ EXECUTES: Final = """
         WHERE o.op_index = 0 AND o.kind <> 'device_total' AND o.phase IS NULL
         GROUP BY c.capture_id, c.name, c.time_scale
     ) AS e
+    ORDER BY e.capture
     """
 
 

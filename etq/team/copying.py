@@ -60,37 +60,39 @@ def new_folder(target: Path, *, overwrite: bool) -> Iterator[Path]:
 def copy_folder(source: TeamFolder, target: Path) -> None:
     """Copy a folder into an empty one. Raises `EtqError`, `OSError`.
 
-    Files come and go while it is copied: it is done when all that the copied database names are there.
+    Files come and go only while their rows may be changed. So most are copied while others write, and the few that came
+    meanwhile, with the database, while nobody does: it ends however much is sent.
     """
     (target / FILES).mkdir(mode=0o700)
-    while True:
-        for file in (source.path / FILES).glob("*"):
-            if not (target / FILES / file.name).exists():
-                with suppress(FileNotFoundError):  # stored since
-                    _copy(file, target / FILES / file.name)
+    for _ in range(2):
+        _copy_files(source.path / FILES, target / FILES)
+    with source.writing():
+        _copy_files(source.path / FILES, target / FILES)
         named = _copy_database(source, target / DATABASE)
-        if all((target / FILES / name).exists() for name in named):
-            break
     for file in (target / FILES).iterdir():
-        if file.name not in named:
+        if file.name in named:
+            fsync_file(file)
+        else:
             file.unlink()
     fsync_folder(target / FILES)
+    fsync_file(target / DATABASE)
 
 
-def _copy(file: Path, target: Path) -> None:
-    written = target.with_name(f"{target.name}.part")
-    shutil.copyfile(file, written)
-    fsync_file(written)
-    written.rename(target)
+def _copy_files(source: Path, target: Path) -> None:
+    """Copy the files that aren't there yet. They are named by their hashes: none is ever changed."""
+    for file in source.glob("*"):
+        copy = target / file.name
+        if not copy.exists():
+            with suppress(FileNotFoundError):  # stored since
+                shutil.copyfile(file, copy)
 
 
 def _copy_database(source: TeamFolder, target: Path) -> set[str]:
     """Copy the database as it is now; return the names of its files."""
-    target.unlink(missing_ok=True)
     with source.reading() as connection, closing(sqlite3.connect(target)) as copy:
+        copy.execute("PRAGMA synchronous = OFF")  # it is written to the disk by the caller, when others go on
         connection.backup(copy)
         copy.execute("PRAGMA journal_mode = DELETE")
         named = {sha256 for (sha256,) in copy.execute("SELECT sha256 FROM files")}
     target.chmod(0o600)
-    fsync_file(target)
     return named

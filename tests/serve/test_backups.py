@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import io
+import itertools
 import os
 import random
+import shutil
 import socket
 import sqlite3
 import tarfile
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from operator import methodcaller
 from pathlib import Path
 
@@ -23,8 +26,10 @@ import etq
 from etq.cli import main
 from etq.errors import EtqError
 from etq.remote.backups import fetch_backup
+from etq.remote.protocol import Push, Sent, State
 from etq.team import copying
 from etq.team.folder import TeamFolder
+from etq.team.queue import Ended, PushQueue
 from etq.team.users import Role
 from tests.serve.processes import wait_for, written
 from tests.serve.server import Reply, Server, serving
@@ -73,7 +78,7 @@ def receive(folder: TeamFolder, content: bytes) -> str:
     part.write_bytes(content)
     part.rename(folder.path / "files" / name)
     with folder.writing() as connection:
-        connection.execute("INSERT INTO files VALUES (?, ?, 'anna', 1)", [name, len(content)])
+        connection.execute("INSERT INTO files VALUES (?, ?, 'anna', ?)", [name, len(content), time.time()])
     return name
 
 
@@ -222,16 +227,27 @@ def test_copies_while_captures_are_stored(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_a_folder_in_which_files_come_and_go(path: Path, tmp_path: Path) -> None:
-    """All files that a copy names are there, and no others."""
+    """All files that a copy names are there, and no others; each push that waits in it has its file."""
     folder, ended = folder_of(path), threading.Event()
+    queue = PushQueue(folder)
+    queue.make()
+
+    def pushed(number: int, content: bytes) -> Push:
+        part, name = tmp_path / f"part{number}", hashlib.sha256(content).hexdigest()
+        part.write_bytes(content)
+        queue.receive("anna", name, part, len(content))
+        push = Push(name, Sent(name, "a.etdp"))
+        assert queue.add("anna", [push], set()) == []
+        return push
 
     def work(number: int) -> int:
-        draw, mine, count = random.Random(number), list[str](), 0
+        draw, mine, count = random.Random(number), list[Push](), 0
         while not ended.is_set():
-            mine.append(receive(folder, draw.randbytes(2000)))
+            mine.append(pushed(number, draw.randbytes(2000)))
             count += 1
-            if draw.random() < 0.7:
-                done_with(folder, mine.pop(draw.randrange(len(mine))))
+            if len(mine) > draw.randrange(10):
+                push = mine.pop(draw.randrange(len(mine)))
+                queue.end([Ended(State(push.id, "stored", push.file.name), (push.file,))])
         return count
 
     with ThreadPoolExecutor(2) as threads:
@@ -240,13 +256,35 @@ def test_a_folder_in_which_files_come_and_go(path: Path, tmp_path: Path) -> None
             for number in range(15):
                 with copying.copied(folder, target := tmp_path / f"copy{number}"):
                     assert not target.exists()
-                found = content_of(target)
-                named = {row[0] for row in found["files"]}  # type: ignore[attr-defined]
-                assert named == {file.name for file in (target / "files").iterdir()}
-                assert all(hashlib.sha256((target / "files" / name).read_bytes()).hexdigest() == name for name in named)
+                there = {file.name: file.read_bytes() for file in (target / "files").iterdir()}
+                assert all(hashlib.sha256(content).hexdigest() == name for name, content in there.items())
+                with closing(sqlite3.connect(target / "server.sqlite")) as connection:
+                    named = {name for (name,) in connection.execute("SELECT sha256 FROM files")}
+                    # Here the identifier of a push is the name of its file.
+                    waiting = connection.execute("SELECT push_id FROM pushes WHERE state = 'waiting'").fetchall()
+                assert named == there.keys() >= {name for (name,) in waiting}
         finally:
             ended.set()
         assert min(each.result() for each in working) > 20
+
+
+def test_a_copy_ends_however_fast_files_come(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that comes whenever one is copied doesn't keep the copy from ending."""
+    folder, copies, copyfile = folder_of(path), itertools.count(), shutil.copyfile
+    monkeypatch.setattr("etq.team.folder.WAIT", 0)
+
+    def and_another(source: Path, target: Path) -> None:
+        copyfile(source, target)
+        number = next(copies)
+        assert number < 100
+        with suppress(EtqError):  # the folder is locked: it comes later
+            receive(folder, b"%d" % number)
+
+    monkeypatch.setattr(shutil, "copyfile", and_another)
+    with copying.copied(folder, tmp_path / "copy"):
+        pass
+    named = [row[0] for row in content_of(tmp_path / "copy")["files"]]  # type: ignore[attr-defined]
+    assert sorted(named) == sorted(os.listdir(tmp_path / "copy" / "files")) and FIRST in named
 
 
 def test_a_folder_is_copied_before_its_warehouse(path: Path, tmp_path: Path) -> None:
