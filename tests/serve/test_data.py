@@ -265,7 +265,7 @@ def test_equal_requests_share_one_answer(server: Server) -> None:
 
     async def turns() -> None:
         for _ in range(100):
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.001)
 
     async def run() -> None:
         pool: Any = Counted()

@@ -27,6 +27,7 @@ READ = {
     "compare": ["build=1", "build=4", "--min-effect", "1%"],
     "copies": ["rank0"],
     "counters": ["trace"],
+    "comment": [],
     "coverage": ["run"],
     "critical-path": ["trace"],
     "decode": ["run"],
@@ -76,7 +77,7 @@ READ = {
 }
 # Those that need the warehouse itself, and what is said of a server.
 REFUSED = {
-    "backup": (["-o", "{file}"], "on the server's machine"),
+    "backup": (["-o", "{file}"], "this server only reads"),
     "bench": (["{file}"], ""),
     "check": ([], "on the server's machine"),
     "compact": ([], "on the server's machine"),
