@@ -208,16 +208,20 @@ def test_copies_while_captures_are_stored(tmp_path: Path, monkeypatch: pytest.Mo
             for line in lines:
                 stored.add(f"c{line.split()[0]}")
 
-        reader = threading.Thread(target=read)
+        reader = threading.Thread(target=read, daemon=True)
         reader.start()
         copies: list[tuple[Path, set[str]]] = []
-        while writer.poll() is None or not copies:
-            before = {*stored}
-            copy = tmp_path / f"copy{len(copies)}.duckdb"
-            fetch_backup(server.url, str(copy))
-            copies.append((copy, before))
-        reader.join(60)
-        assert writer.returncode == 0
+        try:
+            while writer.poll() is None or not copies:
+                before = {*stored}
+                copy = tmp_path / f"copy{len(copies)}.duckdb"
+                fetch_backup(server.url, str(copy))
+                copies.append((copy, before))
+            reader.join(60)
+            assert writer.returncode == 0
+        finally:
+            writer.kill()
+            reader.join(60)
     assert len(stored) == 60
     for copy, before in copies:
         with etq.open(copy, read_only=True) as lab:
