@@ -100,7 +100,8 @@ named AS MATERIALIZED (
         CASE WHEN s.is_total THEN 'total' ELSE 'op' END AS what,
         CASE WHEN s.is_total THEN s.scope ELSE s.op END AS named_op,
         named_op || CASE
-            WHEN s.is_total OR s.instruction_id IS NULL THEN '' ELSE '@' || s.instruction_id
+            WHEN s.is_total OR s.instruction_id IS NULL THEN ''
+            ELSE '@' || s.instruction_id
         END AS name
     FROM described AS s
 ),
@@ -196,7 +197,7 @@ WHERE c.q < alpha
 ORDER BY
     exp(c.before) * (exp(c.step) - 1) DESC,
     d.series,
-    what DESC,
+    d.what DESC,
     op,
     d.instruction_id,
     first_bad;

@@ -62,8 +62,8 @@ def test_captures_are_in_turns_and_know_what_they_are(lab: Lab) -> None:
     assert lab.rows(same, "again.duckdb") == lab.rows(same)
 
 
-def test_a_program_twice_as_slow_is_decided_in_two_rounds(lab: Lab) -> None:
-    lab.does("new", {name: 2 * units for name, units in OPS.items()})
+def test_a_program_four_times_as_slow_is_decided_in_two_rounds(lab: Lab) -> None:
+    lab.does("new", {name: 4 * units for name, units in OPS.items()})
     result = etq_bench("--runs", "20")
     assert result.exit_code == 3, result.stderr
     assert "Round 2: decided after 2 rounds" in result.stderr
