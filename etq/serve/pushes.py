@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import math
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -286,9 +287,12 @@ def _seconds(request: Request) -> float:
     """Return how long a request wants to wait."""
     text = request.query_params.get("wait", "0")
     try:
-        return min(max(float(text), 0.0), LONGEST_WAIT)
+        seconds = float(text)
     except ValueError:
-        raise RefusedError(f"wait={text[:40]!r} is not a number of seconds", 400) from None
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise RefusedError(f"wait={text[:40]!r} is not a number of seconds", 400)
+    return min(max(seconds, 0.0), LONGEST_WAIT)
 
 
 def _json(answer: msgspec.Struct, status: int = 200) -> Response:

@@ -113,10 +113,15 @@ class Receiver:
             raise RefusedError(_FULL, 507, retry_after=_SOON, connection="close")
 
     def offset(self, user: str, sha256: str) -> tuple[int, bool]:
-        """Return how many bytes of a file are there, and whether these are all."""
+        """Return how many bytes of a file are there, and whether these are all.
+
+        A file without its row (the disk was full, or it is about to be removed) isn't there: no capture could have it.
+        """
+        is_there = bool(self.queue.there([sha256]))
         for path, is_whole in ((self.queue.path(sha256), True), (self.queue.partial(user, sha256), False)):
-            with suppress(FileNotFoundError):
-                return path.stat().st_size, is_whole
+            if is_there or not is_whole:
+                with suppress(FileNotFoundError):
+                    return path.stat().st_size, is_whole
         return 0, False
 
     async def receive(self, request: Request, user: str, sha256: str) -> None:
@@ -138,11 +143,11 @@ class Receiver:
                 try:
                     async for block in blocks(request):
                         async with turn.lock:
-                            _check_owner(turn, mine)
+                            _check_owner(turn, mine, part)
                             await asyncio.to_thread(part.write, block)
                         room.left -= len(block)
                     async with turn.lock:
-                        _check_owner(turn, mine)
+                        _check_owner(turn, mine, part)
                         await asyncio.to_thread(part.finish, sha256)
                         await asyncio.to_thread(self.queue.receive, user, sha256, path, room.whole)
                         room.whole = room.left = 0
@@ -234,6 +239,8 @@ def length_of(request: Request) -> int:
     return int(given)
 
 
-def _check_owner(turn: _Turn, mine: object) -> None:
+def _check_owner(turn: _Turn, mine: object, part: Part) -> None:
     if turn.owner is not mine:
-        raise RefusedError("another request sends this file", 409, connection="close")
+        # Two programs of a user may send the same file: with the offset, this one goes on when it has looked for it.
+        offset = str(part.file.tell())
+        raise RefusedError("another request sends this file", 409, connection="close", upload_offset=offset)

@@ -21,6 +21,8 @@ STORED: Final = b"stored\n"
 LONGEST: Final = 1800.0
 # Seconds before it is started again, if it ends before it has stored anything; they double.
 PAUSES: Final = (0.1, 10.0)
+# Seconds between looks at what nobody needs any more.
+TIDY: Final = 3600.0
 # Seconds that it may go on when the server ends.
 GRACE: Final = 5.0
 
@@ -56,13 +58,22 @@ class Storing:
         await asyncio.to_thread(self._queue.make)
         await asyncio.to_thread(self._queue.tidy)
         self._wanted.set()
-        task = asyncio.create_task(self._run())
+        tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._tidy())]
         try:
             yield
         finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _tidy(self) -> None:
+        """Make room, also on a server that runs for months: files that no capture needs count as waiting ones."""
+        while True:
+            await asyncio.sleep(TIDY)
+            with suppress(EtqError, OSError):  # the folder can't be written; it is tried again
+                await asyncio.to_thread(self._queue.tidy)
 
     async def _run(self) -> None:
         pause = PAUSES[0]

@@ -24,6 +24,7 @@ from etq.processes import environment
 from etq.remote.client import Client
 from etq.remote.protocol import Push, Sent, State
 from etq.remote.pushing import LocalFile, Pusher, prepared
+from etq.serve import storing
 from etq.team.folder import TeamFolder
 from etq.team.queue import PushQueue
 from etq.team.tokens import add_token
@@ -215,6 +216,36 @@ def test_another_user_cannot_spoil_a_file(server: Server, path: Path) -> None:
     assert queue.partial("a", "x") != queue.partial("b", "x")
 
 
+def test_a_file_without_its_row_is_not_there(server: Server, path: Path) -> None:
+    """The disk was full when its row was to be written: a client that was told that it is there would never send it."""
+    content = small_capture(1)
+    put(server, content)
+    with TeamFolder(path.with_name("team")).writing() as connection:
+        connection.execute("DELETE FROM files")
+    headers = sent(server, "HEAD", f"files/{sha256(content)}")[1]
+    assert (headers["upload-offset"], headers["upload-complete"]) == ("0", "?0")
+    put(server, content)
+    assert pushed(server, push_of(1, content))[0] == 202
+    assert ended(server, "push-00000001")["state"] == "stored"
+
+
+def test_files_that_no_capture_needs_are_removed_while_the_server_runs(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They count as waiting ones: else whoever sends files, and never captures, would keep out all others in time."""
+    monkeypatch.setattr(storing, "TIDY", 0.1)
+    team = path.with_name("team")
+    with serving(path, edits=True, folder=TeamFolder(team)) as server:
+        put(server, b"needed by none")
+        recent = put(server, b"sent just now")
+        with TeamFolder(team).writing() as connection:
+            connection.execute("UPDATE files SET received_at = received_at - 90000 WHERE sha256 <> ?", [recent])
+        end = time.monotonic() + 30
+        while len([*(team / "files").iterdir()]) > 1 and time.monotonic() < end:
+            time.sleep(0.05)
+        assert [each.name for each in (team / "files").iterdir()] == [recent]
+
+
 def test_a_push_that_is_sent_again_is_the_same(server: Server, path: Path) -> None:
     content = small_capture(1)
     put(server, content)
@@ -361,7 +392,8 @@ def test_what_is_not_a_push(server: Server) -> None:
         assert sent(server, "POST", "pushes", body)[0] == 400
     assert sent(server, "POST", "pushes", b" " * 5_000_000)[0] == 413
     assert sent(server, "GET", "pushes/unknown00")[0] == 404
-    assert sent(server, "GET", "pushes/unknown00?wait=long")[0] == 400
+    for wait in ("long", "nan"):
+        assert sent(server, "GET", f"pushes/unknown00?wait={wait}")[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -595,7 +627,9 @@ def test_only_the_latest_of_two_uploads_of_a_file_writes(server: Server) -> None
         time.sleep(0.3)
         put(server, content)
         first.sendall(b"x" * (len(content) - 1_500_000))
-        assert first.recv(100).startswith(b"HTTP/1.1 409 ")
+        refused = first.recv(1000)
+        assert refused.startswith(b"HTTP/1.1 409 ")
+        assert b"upload-offset: " in refused  # by which the client tries again
     assert pushed(server, push_of(1, content))[0] == 202
     assert ended(server, "push-00000001")["state"] == "stored"
 
