@@ -82,7 +82,7 @@ def users(context: click.Context, folder: TeamFolder, format: str | None, output
 
     Each user has a role. A server whose folder has users answers nobody else.
 
-    Roles: read; push: also send captures; label: also change labels and overviews; admin: also remove. A change holds
+    Roles: read; push: also send captures; label: also change overviews and accept changes; admin: also fetch backups. A change holds
     from the next request on. A token is shown once, when it is made; later, its first characters name it.
 
     \b
@@ -120,7 +120,7 @@ def add(name: str, role: str, no_token: bool, note: str, expires: float | None, 
         add_user(connection, name, ROLES[role])
         token = None if no_token else add_token(connection, name, note, expires)
         _note(connection, "user added", name, role=role, token=None if token is None else token[:SHOWN])
-    say(f"{name}: may {role}")
+    say(f"{name}: has the role {role}")
     _show(token)
 
 
@@ -181,7 +181,7 @@ def role(name: str, role: str, folder: TeamFolder) -> None:
     with existing(folder).writing() as connection:
         set_role(connection, name, ROLES[role])
         _note(connection, "role changed", name, role=role)
-    say(f"{name}: may {role}")
+    say(f"{name}: has the role {role}")
 
 
 @users.command("audit")

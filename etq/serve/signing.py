@@ -19,7 +19,7 @@ from etq.serve.guard import LOGIN, session_of
 from etq.serve.payloads import of_data
 from etq.serve.refusals import Refusals, RefusedError, unreadable
 from etq.serve.site import Part, Site
-from etq.team.tokens import SHOWN, sign_in, sign_out
+from etq.team.tokens import LONGEST, SHOWN, sign_in, sign_out
 from etq.team.users import ANYONE, Role, User
 
 # Bytes of what is sent to sign in.
@@ -98,7 +98,7 @@ class _Doors:
     def _set_cookie(self, request: Request, response: Response, session: str) -> None:
         # Behind a proxy with TLS, only the page knows that it has it.
         is_secure = request.headers.get("origin", "").lower().startswith("https:")
-        name, age = self._access.cookie(is_secure=is_secure), None if session else 0
+        name, age = self._access.cookie(is_secure=is_secure), int(LONGEST) if session else 0
         response.set_cookie(name, session, max_age=age, path="/", secure=is_secure, httponly=True, samesite="strict")
 
 

@@ -85,7 +85,7 @@ def add_user(connection: sqlite3.Connection, name: str, role: Role) -> None:
         [name, role.label, time.time()],
     )
     if not added.rowcount:
-        raise EtqError(f"{name}: a user already; give another token with etq users token, or a role with users role")
+        raise EtqError(f"{name}: a user already; etq users token makes another token, etq users role changes the role")
 
 
 def set_role(connection: sqlite3.Connection, name: str, role: Role) -> None:
