@@ -82,8 +82,9 @@ def users(context: click.Context, folder: TeamFolder, format: str | None, output
 
     Each user has a role. A server whose folder has users answers nobody else.
 
-    Roles: read; push: also send captures; label: also change overviews and accept changes; admin: also fetch backups. A change holds
-    from the next request on. A token is shown once, when it is made; later, its first characters name it.
+    Roles: read; push: also send captures; label: also change overviews and accept changes; admin: also fetch backups.
+    A change holds from the next request on. A token is shown once, when it is made; later, its first characters name
+    it.
 
     \b
     etq users add ci --role push --note 'nightly runner' --expires 90d --db lab.duckdb

@@ -87,7 +87,7 @@ def test_of_a_token_only_the_hash_is_kept(db: str) -> None:
         (["add", "etq_x", "--role", "read"], "'etq_x': not a name of a user"),
         (["add", "a\x1b[2J", "--role", "read"], "not a name of a user"),
         (["add", "Anyone", "--role", "read"], "choose another name"),
-        (["add", "ada", "--role", "read"], "ada: a user already; give another token with etq users token"),
+        (["add", "ada", "--role", "read"], "ada: a user already; etq users token makes another token"),
         (["add", "bob"], "Missing option '--role'"),
         (["add", "bob", "--role", "root"], "'root' is not one of"),
         (["add", "bob", "--role", "read", "--expires", "0d"], "write it like 12h, 90d or 8w"),

@@ -226,7 +226,7 @@ def test_both_halves_of_a_session_are_needed(lab: Path, folder: TeamFolder) -> N
         _, planted = signed_in(server, other)
         reply, session = signed_in(server, token, cookie=planted["cookie"])
         assert session["cookie"] != planted["cookie"]
-        assert reply.headers["set-cookie"].endswith("; HttpOnly; Path=/; SameSite=strict")
+        assert reply.headers["set-cookie"].endswith("; HttpOnly; Max-Age=2592000; Path=/; SameSite=strict")
         assert server.get("/data/me", **session).data["user"] == "ada"
         assert server.get("/data/me", cookie=session["cookie"]).status == 401
         assert server.get("/data/me", x_etq_key=session["x_etq_key"]).status == 401
@@ -417,7 +417,7 @@ def test_https_and_nothing_of_a_token_in_logs(lab: Path, folder: TeamFolder, tmp
             assert reply.status == status
         cookie = reply.headers["set-cookie"]
         assert cookie.startswith(f"__Host-etq_{port}=") and cookie.endswith(
-            "; HttpOnly; Path=/; SameSite=strict; Secure"
+            "; HttpOnly; Max-Age=2592000; Path=/; SameSite=strict; Secure"
         )
         value = cookie.split(";")[0].partition("=")[2]
         for name, expected in ((f"__Host-etq_{port}", 200), (f"etq_{port}", 401)):
