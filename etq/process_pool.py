@@ -30,6 +30,7 @@ class ProcessPool:
         self._most = most
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
+        self._is_closed = False
 
     def __len__(self) -> int:
         return len(self._idle) + len(self._busy)
@@ -43,7 +44,7 @@ class ProcessPool:
             try:
                 answer = await asyncio.to_thread(worker.ask, request, seconds, self._most)
             except EndedError:
-                if is_new:
+                if is_new or self._is_closed:
                     raise
                 continue  # it ended while it was idle
             except BaseException:
@@ -51,7 +52,7 @@ class ProcessPool:
                 raise
             finally:
                 self._busy.discard(worker)
-            if len(self._idle) < self._most_idle:
+            if len(self._idle) < self._most_idle and not self._is_closed:
                 self._idle.append(worker)
             else:
                 worker.end()
@@ -62,7 +63,8 @@ class ProcessPool:
         self._idle.append(self._started())
 
     def close(self) -> None:
-        """End all workers."""
+        """End all workers, those that are asked, too."""
+        self._is_closed = True
         for worker in self._busy:
             worker.kill()
         self.end_idle()

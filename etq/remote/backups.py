@@ -58,7 +58,7 @@ def _asked(url: str, token: str | None, stack: ExitStack) -> http.client.HTTPRes
     answer = connection.getresponse()
     if answer.status != http.client.OK:
         text = answer.read(100_000).decode(errors="replace")
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             text = json.loads(text)["error"]
         raise EtqError(f"{url}: {text.strip() or answer.reason} ({answer.status})")
     return answer

@@ -115,7 +115,8 @@ class Client:
             # A small file is sent at once, and only looked for when that has failed.
             if is_again or file.size > AT_ONCE:
                 there = self._once("HEAD", path, {}, None)
-                offset = int(there.headers.get("upload-offset", "0"))
+                given = there.headers.get("upload-offset", "0")
+                offset = int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else 0
                 if there.headers.get("upload-complete") == "?1":
                     return there
             is_again = True
@@ -209,7 +210,7 @@ class Client:
 
     def _refused(self, reply: Reply) -> ServerError:
         text = reply.body.decode(errors="replace")[:1000]
-        with suppress(ValueError, KeyError, TypeError):
+        with suppress(ValueError, KeyError, TypeError, RecursionError):
             text = str(json.loads(reply.body)["error"])
         if reply.status == 401:
             text = f"{text}; give a token: etq login {self.origin}, or $ETQ_TOKEN"

@@ -18,6 +18,8 @@ from etq.remote.protocol import Hashes, Identifiers, Missing, Push, Pushes, Sent
 # Captures, and bytes of their files, that are acknowledged together: what is acknowledged isn't sent again.
 AT_ONCE: Final = 50
 BYTES_AT_ONCE: Final = 64 * 2**20
+# How often files may be missing again when captures are sent.
+MOST_ROUNDS: Final = 20
 # Seconds that one answer about captures that wait may take.
 WAIT: Final = 20
 
@@ -129,7 +131,9 @@ class Pusher:
         self.most_bytes = answer.most_bytes
         missing = answer.missing
         left = [*together]
-        while True:
+        for is_last in [*[False] * MOST_ROUNDS, True]:
+            if not files.keys() >= {*missing}:
+                raise self._strange()
             failed = self._send([files[each] for each in missing])
             for each in [each for each in left if failed.keys() & each.files.keys()]:
                 left.remove(each)
@@ -140,15 +144,30 @@ class Pusher:
             try:
                 states = self.client.post("/pushes", Pushes([each.push for each in left]), States)
             except ServerError as error:
-                if error.status != 409:
+                if error.status != 409 or is_last:
                     raise
                 # Others' captures, with which it came, were stored and their files removed.
-                missing = msgspec.json.decode(error.body, type=Missing).missing
+                try:
+                    missing = msgspec.json.decode(error.body, type=Missing).missing
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    raise error from None
                 continue
+            self._check([each.push.id for each in left], states)
             for each in left:
                 self.pushed(each)
             yield from states.pushes
             return
+
+    def _check(self, ids: Sequence[str], answer: States) -> None:
+        """Raise `ServerError` unless an answer is about these captures: else it would be asked for ever."""
+        if {each.id for each in answer.pushes} != {*ids}:
+            raise self._strange()
+
+    def _strange(self) -> ServerError:
+        return ServerError(
+            f"{self.client.origin}: answers about other captures than it was asked for; is it one server, which still "
+            "has its folder?"
+        )
 
     def _send(self, files: Sequence[LocalFile]) -> dict[str, str]:
         """Send files; return the errors of those that the server doesn't take, by hash."""
@@ -179,7 +198,10 @@ class Pusher:
         waiting = self._waiting(states)
         for start in range(0, len(waiting), 500):
             path = f"/pushes/states?wait={seconds}"
-            for state in self.client.post(path, Identifiers(waiting[start : start + 500]), States).pushes:
+            asked = waiting[start : start + 500]
+            answer = self.client.post(path, Identifiers(asked), States)
+            self._check(asked, answer)
+            for state in answer.pushes:
                 states[state.id] = state
                 if state.state != "waiting":
                     self.ended(state)

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -18,6 +19,8 @@ import pytest
 import etq
 from etq import catalog
 from etq.remote import client
+from etq.remote.protocol import Push
+from etq.remote.pushing import LocalFile, Pusher, ToPush
 from etq.remote.warehouse import open_remote
 from etq.version import SCHEMA_VERSION, VERSION
 from tests.command_line import run_etq
@@ -218,3 +221,66 @@ def test_the_token_is_sent_to_the_server_alone(monkeypatch: pytest.MonkeyPatch) 
         warehouse.rows("SELECT 1")
     assert "authorization: bearer secret\r\n" in headers[0]
     assert reached == []
+
+
+def nothing_missing(connection: socket.socket, first: str) -> bool:
+    """Answer what needn't be scripted: that files are there."""
+    if "/files/missing " in first:
+        connection.sendall(reply(b'{"missing": []}'))
+    return "/files/missing " in first
+
+
+def with_states(body: bytes, status: str = "202 Accepted") -> Script:
+    def script(connection: socket.socket, first: str, _: str) -> None:
+        if not nothing_missing(connection, first):
+            connection.sendall(reply(body, status=status))
+
+    return script
+
+
+def forgetting(connection: socket.socket, first: str, _: str) -> None:
+    """A server that takes a capture, and knows nothing of it when it is asked."""
+    if nothing_missing(connection, first):
+        return
+    state = '{"id": "push-0001", "state": "waiting"}' if "/pushes " in first else ""
+    connection.sendall(reply(f'{{"pushes": [{state}]}}'.encode(), status="202 Accepted"))
+
+
+@pytest.mark.parametrize(
+    ("script", "text"),
+    [
+        (sending(reply(b'{"missing": ["' + b"a" * 64 + b'"]}')), "answers about other captures"),
+        (with_states(b'{"pushes": []}'), "answers about other captures"),
+        (with_states(b'{"pushes": [{"id": "push-0002", "state": "stored"}]}'), "answers about other captures"),
+        (forgetting, "answers about other captures"),
+        (with_states(b'{"missing": [], "error": "again"}', "409 Conflict"), "again"),
+        (with_states(b"<html>", "409 Conflict"), "html"),
+        (sending(reply(b"[" * 100_000, status="400 Bad Request")), "\\[\\["),
+    ],
+)
+def test_a_push_to_any_server_ends(script: Script, text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.etdp").write_bytes(b"abc")
+    file = LocalFile(str(tmp_path / "run.etdp"))
+    capture = ToPush(Push("push-0001", file.sent), {file.sha256: file})
+    ends = pytest.raises(client.ServerError, match=text)
+    with answering(script) as url, client.Client(url, patience=0) as asking, ends:
+        Pusher(asking).push([capture])
+
+
+@pytest.mark.parametrize("offset", ["x", "-5", "9" * 30, "\u0663"])
+def test_an_offset_that_is_none(offset: str, tmp_path: Path) -> None:
+    """The file is sent from its beginning."""
+    (tmp_path / "run.etdp").write_bytes(b"abc" * client.AT_ONCE)
+    file = LocalFile(str(tmp_path / "run.etdp"))
+    sizes: list[str] = []
+
+    def script(connection: socket.socket, first: str, headers: str) -> None:
+        if first.startswith("HEAD "):
+            connection.sendall(f"HTTP/1.1 204 No Content\r\nupload-offset: {offset}\r\n\r\n".encode())
+        else:
+            sizes.append(headers.partition("content-length: ")[2].partition("\r")[0])
+            connection.sendall(reply(b"{}"))
+
+    with answering(script) as url, client.Client(url, patience=0) as asking:
+        asking.send(f"/files/{file.sha256}", file, lambda _: None)
+    assert sizes == [str(file.size)]
