@@ -189,7 +189,7 @@ def role(name: str, role: str, folder: TeamFolder) -> None:
 @folder_options
 @output_options
 def show_audit(folder: TeamFolder, format: str | None, output: str | None, force: bool) -> None:
-    """Show the audit log, the latest first: who signed in, pushed, changed labels, removed, asked SQL or was refused.
+    """Show the audit log, the latest first: who signed in, pushed, changed overviews, asked SQL or was refused.
 
     \b
     etq users audit --limit 20 --db lab.duckdb

@@ -19,7 +19,7 @@ LONGEST: Final = 4000
 def note(folder: TeamFolder, user: str, address: str, action: str, details: Mapping[str, Any]) -> None:
     """Note what a user did; long texts are cut. Raises `EtqError`.
 
-    action    a word: signed in, signed out, refused, sql, pushed, labelled, removed, …
+    action    a word: signed in, signed out, refused, sql, pushed, overview, …
     details   what JSON can have
     """
     with folder.writing() as connection:
