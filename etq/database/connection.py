@@ -59,7 +59,8 @@ NO_FOLDER: Final = "its folder does not exist; create it first"
 _IN_OTHER_MODE: Final = "same database file with a different configuration"
 _FORBIDDEN: Final = ("Permission denied", "Read-only file system")
 _FULL: Final = ("No space left on device", "File too large", "Disk quota exceeded")
-WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
+_INVALIDATED: Final = "has been invalidated"
+_WHEN_FULL: Final = "out of space: free some and repeat; nothing was stored"
 # Of commands that free space. To change a file, DuckDB needs some, for its log.
 NOTHING_FREED: Final = (
     "out of space, also for this; the warehouse is as it was: free some and repeat, or copy it to another disk "
@@ -299,12 +300,12 @@ def is_lake_path(path: str) -> bool:
     return "://" in path or os.path.isdir(path)
 
 
-def explained(path: str, error: duckdb.Error, when_full: str = WHEN_FULL) -> str:
+def explained(path: str, error: duckdb.Error, when_full: str = _WHEN_FULL) -> str:
     """Return DuckDB's message about a warehouse's file in etq's words, with a remedy."""
     text, message = str(error), message_of(error)
     known = {
         _FULL: f"{message}; {when_full}",
-        ("has been invalidated",): "unusable after an error of the file; close it and open it again",
+        (_INVALIDATED,): "unusable after an error of the file; close it and open it again",
         (_NO_DATABASE,): "not a DuckDB database; name another file",
         ("external extensions is disabled", "requires the extension"): "not a DuckDB database; name another file",
         (_IN_OTHER_MODE,): "already open in this process, for reading or with other settings; close it there first",
@@ -312,6 +313,13 @@ def explained(path: str, error: duckdb.Error, when_full: str = WHEN_FULL) -> str
         _FORBIDDEN: f"{message}; get permission to write there, or open it read-only",
     }
     return next((text_of for words, text_of in known.items() if any(each in text for each in words)), message)
+
+
+def is_of_file(error: BaseException | None) -> bool:
+    """Whether a database can't be written now, whatever is to be stored in it: its disk is full, or it has to be
+    opened again.
+    """
+    return isinstance(error, duckdb.Error) and any(each in str(error) for each in (*_FULL, _INVALIDATED))
 
 
 def is_out_of_memory(error: BaseException | None) -> bool:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from etq.database.connection import is_lake_path
 from etq.database.publishing import private_folder
 from etq.errors import EtqError
-from etq.processes import command, environment
+from etq.serve.children import ran
 from etq.serve.endpoints import error, needs, note, user_of
 from etq.serve.meters import Family, gauge
 from etq.serve.site import Part, Site
@@ -101,24 +101,14 @@ class _Backups:
         return sorted(path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("."))
 
     async def _run(self, output: Path) -> None:
-        """Copy in a process of its own: memory that it takes ends with it."""
         team = ["--team", str(self._folder)] if self._folder is not None else ["--without-team"]
-        words = command("etq", "--wait", str(WAIT), "backup", self._site.path, "-o", str(output), *team)
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE, env=environment(MALLOC_ARENA_MAX="2"), start_new_session=True,
-        )  # fmt: skip
+        given = ["--wait", str(WAIT), "backup", self._site.path, "-o", str(output), *team]
         try:
-            async with asyncio.timeout(SECONDS):
-                _, said = await process.communicate()
+            status, said = await ran(*given, seconds=SECONDS)
         except TimeoutError:
             raise EtqError(f"the copy took longer than {SECONDS:g} s; copy the file itself: etq backup") from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode != 0:
-            raise EtqError(said.decode(errors="replace").strip().removeprefix("Error: ") or "the copy failed")
+        if status != 0:
+            raise EtqError(said.removeprefix("Error: ") or "the copy failed")
 
 
 def _copy_team(site: Site, target: Path) -> None:

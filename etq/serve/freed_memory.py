@@ -1,11 +1,13 @@
-"""Memory that a process of the server returns to the system as soon as it is free."""
+"""Memory of a process of the server, which returns it to the system as soon as it is free."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import os
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -26,3 +28,12 @@ def give_back() -> None:
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):
             ctypes.CDLL(None).malloc_trim(0)
+
+
+def megabytes() -> float:
+    """Return the resident memory of this process in MB of 2**20 bytes; 0 where that isn't known."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except OSError:
+        return 0
+    return pages * os.sysconf("SC_PAGESIZE") / 2**20

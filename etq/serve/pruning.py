@@ -12,7 +12,7 @@ from datetime import time as time_of_day
 from typing import Final
 
 from etq.errors import EtqError
-from etq.processes import command, environment
+from etq.serve.children import ran
 from etq.serve.meters import Family, gauge
 from etq.serve.site import Part, Site
 from etq.team import audit
@@ -88,24 +88,16 @@ class Daily:
 
     async def _apply(self, rule: str) -> None:
         """Apply a rule in a process of its own, which waits for its turn to write."""
-        words = command("etq", "--wait", str(WAIT), "prune", *shlex.split(rule), "-y", "--db", self._site.path)
-        process = await asyncio.create_subprocess_exec(
-            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE, env=environment(MALLOC_ARENA_MAX="2"), start_new_session=True,
-        )  # fmt: skip
+        given = ["--wait", str(WAIT), "prune", *shlex.split(rule), "-y", "--db", self._site.path]
+        status: int | None = None
         try:
-            async with asyncio.timeout(SECONDS):
-                _, said = await process.communicate()
-            text = said.decode(errors="replace").strip().rpartition("\n")[2]
+            status, said = await ran(*given, seconds=SECONDS)
+            text = said.rpartition("\n")[2]
         except TimeoutError:
             text = f"took longer than {SECONDS:g} s"
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
         self._last = time.time()
-        self._failed |= process.returncode != 0
-        details: dict[str, object] = {"rule": rule, "result": text, "status": process.returncode}
+        self._failed |= status != 0
+        details: dict[str, object] = {"rule": rule, "result": text, "status": status}
         self._site.log.note("prune", **details)
         with suppress(EtqError):  # the captures are removed, whether it can be noted or not
             await asyncio.to_thread(self._note, details)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +17,7 @@ from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.processes import requests
-from etq.serve.freed_memory import give_back, keep_little
+from etq.serve.freed_memory import give_back, keep_little, megabytes
 from etq.serve.payloads import Payload, of_error, status_of
 from etq.serve.questions import QUESTIONS
 from etq.warehouse.warehouse import Warehouse, open
@@ -86,17 +85,9 @@ def main() -> None:
         # After the answer, which needn't wait for it. The next question does.
         source.close()
         give_back()
-        if _megabytes() > MEGABYTES:
+        if megabytes() > MEGABYTES:
             break
     os._exit(0)
-
-
-def _megabytes() -> float:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGESIZE") / 2**20
 
 
 if __name__ == "__main__":

@@ -246,7 +246,9 @@ def _store_alone(
     except EtqError as error:
         return error
     except duckdb.Error as error:
-        return WarehouseError(f"{file.source.uri}: {explained('the warehouse', error)}")
+        failure = WarehouseError(f"{file.source.uri}: {explained('the warehouse', error)}")
+        failure.__cause__ = error
+        return failure
 
 
 def _store_new(

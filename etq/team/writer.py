@@ -21,12 +21,12 @@ from typing import TYPE_CHECKING, Final
 
 from etq.annotations.discovery import Discovered
 from etq.annotations.labels import moment_of
-from etq.database.connection import WHEN_FULL, is_lake_path
+from etq.database.connection import is_lake_path, is_of_file
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.ingest.metrics.sidecar import read_sidecar
 from etq.remote.protocol import Push, Sent, State
-from etq.serve.freed_memory import give_back, keep_little
+from etq.serve.freed_memory import give_back, keep_little, megabytes
 from etq.storage.bulk import FileToStore
 from etq.storage.capture import Options
 from etq.storage.sources import Source, source_of
@@ -46,8 +46,6 @@ PAUSES: Final = (0.5, 10.0)
 IDLE: Final = 2.0
 # A process that takes more memory ends, and another one goes on.
 MEGABYTES: Final = 200
-# How messages of failures end that aren't those of a file: it is tried again. Names in a message stand before.
-_PASSING: Final = (WHEN_FULL, "unusable after an error of the file; close it and open it again")
 _GONE: Final = "was removed from the warehouse while this waited; push it again"
 _KEPT: Final = ("known already", "a lake keeps the labels and links that a capture has")
 
@@ -139,8 +137,8 @@ class Writer:
         except EtqError as error:  # of the program or record
             ingested = [error] * len(files)
         for each in ingested:
-            if isinstance(each, WarehouseError) and str(each).endswith(_PASSING):
-                raise each
+            if isinstance(each, EtqError) and is_of_file(each.__cause__):
+                raise each  # it is tried again
         outcomes |= dict(zip(files, ingested, strict=True))
         return [outcomes[push.id] for push in pushes]
 
@@ -236,14 +234,6 @@ def _say(text: str) -> None:
         os._exit(0)
 
 
-def _megabytes() -> float:
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-    except OSError:
-        return 0
-    return pages * os.sysconf("SC_PAGESIZE") / 2**20
-
-
 def main() -> None:
     """Store what waits for the warehouse `argv[1]` in the folder `argv[2]`, and end when nothing does."""
     if sys.platform == "linux":
@@ -271,7 +261,7 @@ def main() -> None:
                 is_over = _has_ended(pause)
                 pause = min(2 * pause, PAUSES[1])
             give_back()
-            is_over |= _megabytes() > MEGABYTES
+            is_over |= megabytes() > MEGABYTES
     os._exit(0)
 
 

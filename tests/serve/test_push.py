@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 import etq
-from etq.database.connection import WHEN_FULL
 from etq.processes import environment
 from etq.remote.client import Client
 from etq.remote.protocol import Push, Sent, State
@@ -490,6 +489,9 @@ def test_a_relative_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with serving("lab.duckdb", edits=True, folder=TeamFolder(Path("team"))) as server:
         assert run_etq("push", server.url, str(MLP / "mlp.etdp")).stderr == "mlp: stored\n"
     assert rows(path, "SELECT uri FROM captures") == [("mlp/mlp.etdp",)]
+
+
+WHEN_FULL = "out of space: free some and repeat; nothing was stored"
 
 
 def test_names_that_are_like_failures_of_the_disk(server: Server, path: Path) -> None:
