@@ -24,8 +24,6 @@ _AT_ONCE: Final = 2**16
 _GRACE: Final = 2.0
 # Of one call of the system, which takes no more than years, in seconds; it is called again.
 _LONGEST_WAIT: Final = 3600.0
-# Seconds in which a process that is killed ends.
-_ENDING: Final = 1.0
 
 
 class EndedError(Exception):
@@ -105,14 +103,9 @@ class Worker:
 
     def kill(self) -> None:
         """Kill the process, and those that it started. An `ask` in another thread ends then."""
-        from subprocess import TimeoutExpired
-
         if self._process.poll() is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            # Where the thread of `ask` has not begun, nobody else takes the status. It is there after some ms.
-            with suppress(TimeoutExpired):
-                self._process.wait(_ENDING)
 
     def end(self) -> None:
         """Kill the process, and wait until it has ended."""

@@ -8,6 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -141,5 +142,29 @@ def test_a_process_whose_caller_is_cancelled_is_killed(
         while not has_ended(worker) and time.monotonic() < ends:
             await asyncio.sleep(0.01)
         assert has_ended(worker)
+
+    run_in_pool(variables, monkeypatch, 1, work)
+
+
+def test_a_process_that_was_not_yet_asked_ends_with_its_caller(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All threads are busy, so that none has begun to ask it."""
+
+    async def work(pool: ProcessPool) -> None:
+        loop, free = asyncio.get_running_loop(), threading.Event()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        held = loop.run_in_executor(None, free.wait)
+        try:
+            asked = asyncio.create_task(pool.ask(b"[b'']", 60))
+            await asyncio.sleep(0.1)
+            [worker] = pool._busy
+            asked.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asked
+            assert worker._process.returncode is not None and all(pipe.closed for pipe in worker._pipes())
+        finally:
+            free.set()
+            await held
 
     run_in_pool(variables, monkeypatch, 1, work)
