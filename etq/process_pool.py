@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from threading import Lock
+from threading import Thread
 
 from etq.processes import EndedError, Worker, environment
 
@@ -42,18 +42,15 @@ class ProcessPool:
             is_new = not self._idle
             worker = self._started() if is_new else self._idle.pop()
             self._busy.add(worker)
-            begun = Lock()  # taken by the thread, or by the caller who is cancelled before it has begun
             try:
-                answer = await asyncio.to_thread(self._asked, begun, worker, request, seconds)
+                answer = await asyncio.to_thread(worker.ask, request, seconds, self._most)
             except EndedError:
                 if is_new or self._is_closed:
                     raise
                 continue  # it ended while it was idle
             except BaseException:
-                if begun.acquire(blocking=False):
-                    worker.end()
-                else:
-                    worker.kill()  # the thread waits until it has ended
+                # The thread that asks it may have begun, may be done, or may never begin: none of them waits for that.
+                Thread(target=worker.end).start()
                 raise
             finally:
                 self._busy.discard(worker)
@@ -63,13 +60,10 @@ class ProcessPool:
                 worker.end()
             return answer
 
-    def _asked(self, begun: Lock, worker: Worker, request: bytes, seconds: float) -> bytearray:
-        """Ask a worker, unless nobody waits for its answer any more."""
-        return worker.ask(request, seconds, self._most) if begun.acquire(blocking=False) else bytearray()
-
     def start(self) -> None:
         """Start a worker, for which the next request needn't wait then."""
-        self._idle.append(self._started())
+        if not self._is_closed:
+            self._idle.append(self._started())
 
     def close(self) -> None:
         """End all workers, those that are asked, too."""

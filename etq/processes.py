@@ -66,9 +66,11 @@ class Worker:
     def __init__(
         self, module: str, *arguments: str, variables: Mapping[str, str] | None = None, is_silent: bool = False
     ) -> None:
-        # To import it takes 2 to 5 ms, for which processes that only answer needn't wait.
+        # To import them takes 2 to 5 ms, for which processes that only answer needn't wait.
         from subprocess import DEVNULL, PIPE, Popen
+        from threading import Lock
 
+        self._in_use = Lock()
         self._process = Popen(
             command(module, *arguments),
             bufsize=0,
@@ -86,20 +88,24 @@ class Worker:
         `EndedError` if the process ends.
         """
         deadline = time.monotonic() + seconds
-        unsent = memoryview(_REQUEST.pack(len(request), seconds) + request)
-        stdin, stdout = self._pipes()
-        os.set_blocking(stdin.fileno(), False)
         try:
-            with selectors.DefaultSelector() as selector:
-                selector.register(stdin, selectors.EVENT_WRITE, unsent)
-                selector.register(stdout, selectors.EVENT_READ)
-                (size,) = _ANSWER.unpack(self._received(selector, _ANSWER.size, deadline))
-                if size > most:
-                    raise TooLargeError
-                return self._received(selector, size, deadline)
+            with self._in_use:
+                return self._answer(request, seconds, most, deadline)
         except BaseException:
             self.end()
             raise
+
+    def _answer(self, request: bytes, seconds: float, most: int, deadline: float) -> bytearray:
+        unsent = memoryview(_REQUEST.pack(len(request), seconds) + request)
+        stdin, stdout = self._pipes()
+        os.set_blocking(stdin.fileno(), False)
+        with selectors.DefaultSelector() as selector:
+            selector.register(stdin, selectors.EVENT_WRITE, unsent)
+            selector.register(stdout, selectors.EVENT_READ)
+            (size,) = _ANSWER.unpack(self._received(selector, _ANSWER.size, deadline))
+            if size > most:
+                raise TooLargeError
+            return self._received(selector, size, deadline)
 
     def kill(self) -> None:
         """Kill the process, and those that it started. An `ask` in another thread ends then."""
@@ -108,11 +114,12 @@ class Worker:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def end(self) -> None:
-        """Kill the process, and wait until it has ended."""
+        """Kill the process, and wait until it has ended, and an `ask` in another thread, too."""
         self.kill()
-        self._process.wait()
-        for pipe in self._pipes():
-            pipe.close()
+        with self._in_use:
+            self._process.wait()
+            for pipe in self._pipes():
+                pipe.close()
 
     def _pipes(self) -> tuple[IO[bytes], IO[bytes]]:
         assert self._process.stdin and self._process.stdout

@@ -84,7 +84,7 @@ class QuestionPool:
 
     def start(self) -> None:
         """Start processes up to `READY`, so that the next questions don't wait for them."""
-        while len(self._processes) < min(READY, self._workers):
+        for _ in range(len(self._processes), min(READY, self._workers)):
             self._processes.start()
 
     def close(self) -> None:

@@ -106,4 +106,5 @@ def serving(path: Path | str, *, has_link: bool = False, **settings: Any) -> Ite
             yield Server(port, path, access.token)
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
+            assert not thread.is_alive(), "it ends what it started"

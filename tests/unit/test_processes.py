@@ -127,6 +127,17 @@ def test_idle_processes_are_asked_again(variables: dict[str, str], monkeypatch: 
     run_in_pool(variables, monkeypatch, 1, work)
 
 
+async def cancelled(asked: asyncio.Task[bytearray], worker: Worker) -> None:
+    """Cancel a caller, and wait until the process of its worker has ended."""
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    ends = time.monotonic() + 10
+    while time.monotonic() < ends and not all(pipe.closed for pipe in worker._pipes()):
+        await asyncio.sleep(0.01)
+    assert worker._process.returncode is not None and all(pipe.closed for pipe in worker._pipes())
+
+
 def test_a_process_whose_caller_is_cancelled_is_killed(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,14 +145,8 @@ def test_a_process_whose_caller_is_cancelled_is_killed(
         asked = asyncio.create_task(pool.ask(b"time.sleep(60)", 60))
         await asyncio.sleep(0.3)
         [worker] = pool._busy
-        asked.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asked
+        await cancelled(asked, worker)
         assert len(pool) == 0
-        ends = time.monotonic() + 10
-        while not has_ended(worker) and time.monotonic() < ends:
-            await asyncio.sleep(0.01)
-        assert has_ended(worker)
 
     run_in_pool(variables, monkeypatch, 1, work)
 
@@ -159,12 +164,41 @@ def test_a_process_that_was_not_yet_asked_ends_with_its_caller(
             asked = asyncio.create_task(pool.ask(b"[b'']", 60))
             await asyncio.sleep(0.1)
             [worker] = pool._busy
-            asked.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await asked
-            assert worker._process.returncode is not None and all(pipe.closed for pipe in worker._pipes())
+            await cancelled(asked, worker)
         finally:
             free.set()
             await held
+
+    run_in_pool(variables, monkeypatch, 1, work)
+
+
+def test_a_process_that_has_just_answered_ends_with_its_caller(
+    variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its answer is there, but the caller is cancelled before it is told."""
+    answered = threading.Event()
+    ask = Worker.ask
+
+    def told(worker: Worker, request: bytes, seconds: float, most: int) -> bytearray:
+        answer = ask(worker, request, seconds, most)
+        answered.set()
+        return answer
+
+    async def work(pool: ProcessPool) -> None:
+        asked = asyncio.create_task(pool.ask(b"[b'a']", 60))
+        await asyncio.sleep(0)
+        [worker] = pool._busy
+        assert answered.wait(30)  # nothing else runs in the loop
+        await cancelled(asked, worker)
+
+    monkeypatch.setattr(Worker, "ask", told)
+    run_in_pool(variables, monkeypatch, 1, work)
+
+
+def test_a_closed_pool_starts_no_process(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(pool: ProcessPool) -> None:
+        pool.close()
+        pool.start()
+        assert len(pool) == 0
 
     run_in_pool(variables, monkeypatch, 1, work)
