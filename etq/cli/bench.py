@@ -20,7 +20,7 @@ from etq.cli.compare import REGRESSION, find_worse, find_worse_startup, report_w
 from etq.cli.interrupts import allow
 from etq.cli.labels import parsed_labels
 from etq.cli.messages import say
-from etq.cli.options import percentage
+from etq.cli.options import percentage, together
 from etq.errors import EtqError, printable
 from etq.render import pager
 from etq.render.progress import Progress
@@ -61,7 +61,7 @@ def _until(_: click.Context, __: click.Parameter, text: str) -> int | None:
     return int(text)
 
 
-_OPTIONS: Final = (
+_options: Final = together(
     click.option("--base", "base_command", metavar="CMD", help="Instead of programs: the command that measures base."),
     click.option("--new", "new_command", metavar="CMD", help="The command that measures new."),
     click.option("--etdump", metavar="PATH", help="The file that the commands write.  [default: {out}]"),
@@ -149,12 +149,6 @@ _OPTIONS: Final = (
     click.option("--force", is_flag=True, help="Overwrite an existing file of -o."),
     click.option("-q", "--quiet", is_flag=True, help="Show no progress."),
 )
-
-
-def _options(command: Any) -> Any:
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
 
 
 @main.command()

@@ -20,7 +20,7 @@ from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.found_files import files_of, note_left_out
 from etq.cli.messages import say
-from etq.cli.options import Command, output_options, percentage, warehouse_option
+from etq.cli.options import output_options, percentage, together, warehouse_option
 from etq.cli.targets import check_path, is_file, is_there, looks_like_path, report_warnings
 from etq.errors import EtqError, printable
 from etq.render.selection import selection
@@ -71,44 +71,39 @@ TITLES: Final = {
 CHANGED: Final = (words.SLOWER, words.FASTER, words.CONDITIONS_DIFFER)
 
 
-def judging_options(command: Command) -> Command:
-    """Options of a comparison, and of what counts as a difference."""
-    for option in (
-        click.option(
-            "--step-name",
-            metavar="NAME",
-            help="For PyTorch traces: the annotation whose calls are the steps.  [default: profiler steps]",
-        ),
-        click.option(
-            "--allow-mismatch",
-            "allow_mismatch",
-            is_flag=True,
-            help="Compare in spite of other profiling levels and conditions.",
-        ),
-        click.option(
-            "--min-effect",
-            metavar="PERCENT",
-            callback=percentage,
-            help="Smallest difference that counts.  [default: 2%; of totals not measured in turns 3%, of single "
-            "captures 10%]",
-        ),
-        click.option(
-            "--alpha",
-            type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            help="Probability of a verdict without a difference.  [default: 0.05]",
-        ),
-        click.option(
-            "--history", metavar="SELECTOR", help="Earlier captures to judge by, if each side has one capture."
-        ),
-        click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
-        click.option(
-            "--quantile",
-            type=click.Choice(["0.25", "0.5", "0.9"]),
-            help="Quantile of a capture's runs that is compared.  [default: 0.25]",
-        ),
-    ):
-        command = option(command)
-    return command
+# Options of a comparison, and of what counts as a difference.
+judging_options: Final = together(
+    click.option(
+        "--quantile",
+        type=click.Choice(["0.25", "0.5", "0.9"]),
+        help="Quantile of a capture's runs that is compared.  [default: 0.25]",
+    ),
+    click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
+    click.option("--history", metavar="SELECTOR", help="Earlier captures to judge by, if each side has one capture."),
+    click.option(
+        "--alpha",
+        type=click.FloatRange(0, 1, min_open=True, max_open=True),
+        help="Probability of a verdict without a difference.  [default: 0.05]",
+    ),
+    click.option(
+        "--min-effect",
+        metavar="PERCENT",
+        callback=percentage,
+        help="Smallest difference that counts.  [default: 2%; of totals not measured in turns 3%, of single "
+        "captures 10%]",
+    ),
+    click.option(
+        "--allow-mismatch",
+        "allow_mismatch",
+        is_flag=True,
+        help="Compare in spite of other profiling levels and conditions.",
+    ),
+    click.option(
+        "--step-name",
+        metavar="NAME",
+        help="For PyTorch traces: the annotation whose calls are the steps.  [default: profiler steps]",
+    ),
+)
 
 
 @main.command()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from datetime import time
-from typing import Any, Final
+from typing import Final
 
 import click
 from click.core import ParameterSource
 
 from etq.cli.maintenance import prune
+from etq.cli.options import together
 
 # Options of `etq prune` that a server gives itself, or has no use for.
 _NOT_IN_RULES: Final = ("db", "yes", "dry_run")
@@ -41,25 +41,22 @@ def _time_of_day(_: click.Context, __: click.Parameter, text: str) -> time:
     return found
 
 
-def keeping_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options, which are named as the fields of `Settings`."""
-    for option in (
-        click.option(
-            "--prune-at",
-            metavar="HH:MM",
-            default="03:00",
-            callback=_time_of_day,
-            help="When --prune does, in this machine's time.  [default: 03:00]",
-        ),
-        click.option(
-            "--prune",
-            metavar="RULE",
-            multiple=True,
-            callback=_rules,
-            help='Remove captures each day, as etq prune does by "--keep-last 10 --by model,device"; may be repeated.',
-        ),
-        click.option("--log-json", "logs_json", is_flag=True, help="Log them, a line of JSON each."),
-        click.option("--log", "logs", is_flag=True, help="Log requests to stderr; a server with a folder always does."),
-    ):
-        command = option(command)
-    return command
+# Options that are named as the fields of `Settings`.
+keeping_options: Final = together(
+    click.option("--log", "logs", is_flag=True, help="Log requests to stderr; a server with a folder always does."),
+    click.option("--log-json", "logs_json", is_flag=True, help="Log them, a line of JSON each."),
+    click.option(
+        "--prune",
+        metavar="RULE",
+        multiple=True,
+        callback=_rules,
+        help='Remove captures each day, as etq prune does by "--keep-last 10 --by model,device"; may be repeated.',
+    ),
+    click.option(
+        "--prune-at",
+        metavar="HH:MM",
+        default="03:00",
+        callback=_time_of_day,
+        help="When --prune does, in this machine's time.  [default: 03:00]",
+    ),
+)

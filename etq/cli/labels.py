@@ -11,7 +11,7 @@ import click
 from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
-from etq.cli.options import Command, output_options, warehouse_option
+from etq.cli.options import output_options, together, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError
 from etq.render.writers import write, write_rows
@@ -58,26 +58,23 @@ def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> st
     return folder
 
 
-def found_options(command: Command) -> Command:
-    """Add options for finding labels, named as the parameters of `Warehouse.ingest`."""
-    for option in (
-        click.option(
-            "--sidecar/--no-sidecar",
-            default=True,
-            help="Whether to read FILE.json or FILE.toml next to FILE.",
-        ),
-        click.option(
-            "--label-git",
-            metavar="[DIR]",
-            is_flag=False,
-            flag_value=".",
-            callback=_git_folder,
-            help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR.",
-        ),
-        click.option("--label-from", metavar="PATTERN", help="Add labels from the path: {model}/{device}/{build}.etdp"),
-    ):
-        command = option(command)
-    return command
+# Add options for finding labels, named as the parameters of `Warehouse.ingest`.
+found_options: Final = together(
+    click.option("--label-from", metavar="PATTERN", help="Add labels from the path: {model}/{device}/{build}.etdp"),
+    click.option(
+        "--label-git",
+        metavar="[DIR]",
+        is_flag=False,
+        flag_value=".",
+        callback=_git_folder,
+        help="Add labels commit, commit_time, branch and dirty of the repository here or in DIR.",
+    ),
+    click.option(
+        "--sidecar/--no-sidecar",
+        default=True,
+        help="Whether to read FILE.json or FILE.toml next to FILE.",
+    ),
+)
 
 
 @main.command()

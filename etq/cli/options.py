@@ -41,6 +41,17 @@ _BANDWIDTHS: Final = "15G, 15e9, 15GB/s or 14GiB/s; bytes, not bits"
 _BANDWIDTH: Final = re.compile(_NUMBER + r"([KMGT]i|[kKMGTP]?)(?:B/s|byte/s|bytes/s)?\s*")
 
 
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a decorator that adds options to a command, which its help lists in this order."""
+
+    def added(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return added
+
+
 def classes_option(command: Command) -> Command:
     """Add --classes, which holds while the command runs, in processes that it starts, too."""
 
@@ -104,43 +115,52 @@ def output_options(command: Callable[..., Any], *, has_wide: bool = False) -> Ca
     return row_options(file_output_options(command), has_wide=has_wide)
 
 
-def file_output_options(command: Command) -> Command:
-    """Add the options for the format and file of a command's output."""
-    text = "In CSV and TSV: put an apostrophe before texts that begin like formulas."
-    command = click.option("--escape-formulas", is_flag=True, expose_value=False, callback=_escape_formulas, help=text)(
-        command
-    )
-    text = "On a terminal: show names of kernels in full, with namespaces and template arguments."
-    command = click.option("--full-names", is_flag=True, expose_value=False, callback=_show_full_names, help=text)(
-        command
-    )
-    command = click.option("--force", is_flag=True, help="Overwrite an existing file of -o.")(command)
-    text = "Write to that file instead of stdout (-)."
-    command = click.option("-o", "--output", metavar="FILE", callback=_file_of_output, help=text)(command)
-    text = "Format of the output.  [default: by the ending of -o, else table]"
-    return click.option("--format", "format", type=click.Choice(FORMATS), help=text)(query_limits(command))
+# The limits of time and memory for queries on files that aren't trusted.
+query_limits: Final = together(
+    click.option(
+        "--seconds",
+        type=click.FloatRange(0, 86400, min_open=True),
+        expose_value=False,
+        callback=lambda _, __, number: query_seconds.set(number),
+        help="Time limit of each query in seconds, for files that aren't trusted.",
+    ),
+    click.option(
+        "--megabytes",
+        type=click.IntRange(16, 2**20),
+        expose_value=False,
+        callback=lambda _, __, number: query_megabytes.set(number),
+        help="Memory limit of each query in MB, for files that aren't trusted.",
+    ),
+)
 
-
-def query_limits(command: Command) -> Command:
-    """Add the limits of time and memory for queries on files that aren't trusted."""
-    for option in (
-        click.option(
-            "--megabytes",
-            type=click.IntRange(16, 2**20),
-            expose_value=False,
-            callback=lambda _, __, number: query_megabytes.set(number),
-            help="Memory limit of each query in MB, for files that aren't trusted.",
-        ),
-        click.option(
-            "--seconds",
-            type=click.FloatRange(0, 86400, min_open=True),
-            expose_value=False,
-            callback=lambda _, __, number: query_seconds.set(number),
-            help="Time limit of each query in seconds, for files that aren't trusted.",
-        ),
-    ):
-        command = option(command)
-    return command
+# The format and file of a command's output.
+file_output_options: Final = together(
+    click.option(
+        "--format",
+        "format",
+        type=click.Choice(FORMATS),
+        help="Format of the output.  [default: by the ending of -o, else table]",
+    ),
+    query_limits,
+    click.option(
+        "-o", "--output", metavar="FILE", callback=_file_of_output, help="Write to that file instead of stdout (-)."
+    ),
+    click.option("--force", is_flag=True, help="Overwrite an existing file of -o."),
+    click.option(
+        "--full-names",
+        is_flag=True,
+        expose_value=False,
+        callback=_show_full_names,
+        help="On a terminal: show names of kernels in full, with namespaces and template arguments.",
+    ),
+    click.option(
+        "--escape-formulas",
+        is_flag=True,
+        expose_value=False,
+        callback=_escape_formulas,
+        help="In CSV and TSV: put an apostrophe before texts that begin like formulas.",
+    ),
+)
 
 
 def row_options(command: Callable[..., Any], *, has_wide: bool = False) -> Callable[..., Any]:
@@ -310,21 +330,18 @@ def link_option(command: Command) -> Command:
     )(command)
 
 
-def peak_options(command: Command) -> Command:
-    """Add the options for the peak rates of the device."""
-    for option in (
-        click.option(
-            "--peak-bandwidth",
-            metavar="RATE",
-            callback=_rate(_BANDWIDTH, _BANDWIDTHS),
-            help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
-        ),
-        click.option(
-            "--peak-flops",
-            metavar="RATE",
-            callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
-            help="Peak rate of the device in operations per second, such as 20G.",
-        ),
-    ):
-        command = option(command)
-    return command
+# The peak rates of the device.
+peak_options: Final = together(
+    click.option(
+        "--peak-flops",
+        metavar="RATE",
+        callback=_rate(_FLOPS, "20G, 20e9 or 20GFLOP/s"),
+        help="Peak rate of the device in operations per second, such as 20G.",
+    ),
+    click.option(
+        "--peak-bandwidth",
+        metavar="RATE",
+        callback=_rate(_BANDWIDTH, _BANDWIDTHS),
+        help="Peak bandwidth of its memory in bytes per second, such as 15GB/s.",
+    ),
+)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from etq.cli import main
 from etq.cli.keeping import keeping_options
 from etq.cli.messages import say
-from etq.cli.options import warehouse_option
+from etq.cli.options import together, warehouse_option
 from etq.errors import EtqError
 from etq.team.users import ROLES
 
@@ -28,87 +27,74 @@ def _networks(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> 
     return texts
 
 
-def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options about who may ask, and how they reach the server."""
-    for option in (
-        click.option(
-            "--requests-per-minute",
-            type=click.IntRange(1),
-            default=1200,
-            metavar="N",
-            help="Limit of one user's requests.  [default: 1200]",
-        ),
-        click.option(
-            "--default-role",
-            type=click.Choice([*ROLES]),
-            help="With --user-header: the role of users who were not added.  [default: none]",
-        ),
-        click.option(
-            "--proxy",
-            "proxies",
-            multiple=True,
-            metavar="ADDRESS",
-            callback=_networks,
-            help="Address or network of a proxy, which is believed what it tells of clients; may be repeated.  "
-            "[default: with --user-header this machine, else none]",
-        ),
-        click.option("--user-header", metavar="HEADER", help="Header in which a proxy names users."),
-        click.option(
-            "--name", "names", multiple=True, metavar="HOST", help="Another name of the server; may be repeated."
-        ),
-        click.option("--key", metavar="FILE", help="The key of --cert in PEM, unless it is in that file."),
-        click.option("--cert", "certificate", metavar="FILE", help="Serve HTTPS, by a certificate in PEM."),
-        click.option("--team", metavar="DIR", help="The server's folder, with its users.  [default: FILE.team]"),
-    ):
-        command = option(command)
-    return command
+# Who may ask, and how they reach the server.
+access_options: Final = together(
+    click.option("--team", metavar="DIR", help="The server's folder, with its users.  [default: FILE.team]"),
+    click.option("--cert", "certificate", metavar="FILE", help="Serve HTTPS, by a certificate in PEM."),
+    click.option("--key", metavar="FILE", help="The key of --cert in PEM, unless it is in that file."),
+    click.option("--name", "names", multiple=True, metavar="HOST", help="Another name of the server; may be repeated."),
+    click.option("--user-header", metavar="HEADER", help="Header in which a proxy names users."),
+    click.option(
+        "--proxy",
+        "proxies",
+        multiple=True,
+        metavar="ADDRESS",
+        callback=_networks,
+        help="Address or network of a proxy, which is believed what it tells of clients; may be repeated.  "
+        "[default: with --user-header this machine, else none]",
+    ),
+    click.option(
+        "--default-role",
+        type=click.Choice([*ROLES]),
+        help="With --user-header: the role of users who were not added.  [default: none]",
+    ),
+    click.option(
+        "--requests-per-minute",
+        type=click.IntRange(1),
+        default=1200,
+        metavar="N",
+        help="Limit of one user's requests.  [default: 1200]",
+    ),
+)
 
 
-def webhook_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options about what is told elsewhere."""
-    for option in (
-        click.option("--public-url", metavar="URL", help="The address at which people reach the server, for links."),
-        click.option(
-            "--webhook-secret",
-            metavar="SECRET",
-            envvar="ETQ_WEBHOOK_SECRET",
-            help="Key of the signature of what is told; better in the environment, as ETQ_WEBHOOK_SECRET.",
-        ),
-        click.option(
-            "--webhook", metavar="URL", help="Tell this address when a regression in an overview begins or ends."
-        ),
-    ):
-        command = option(command)
-    return command
+# What is told elsewhere.
+webhook_options: Final = together(
+    click.option("--webhook", metavar="URL", help="Tell this address when a regression in an overview begins or ends."),
+    click.option(
+        "--webhook-secret",
+        metavar="SECRET",
+        envvar="ETQ_WEBHOOK_SECRET",
+        help="Key of the signature of what is told; better in the environment, as ETQ_WEBHOOK_SECRET.",
+    ),
+    click.option("--public-url", metavar="URL", help="The address at which people reach the server, for links."),
+)
 
 
-def receiving_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the limits of what is pushed."""
-    for option in (
-        click.option(
-            "--max-waiting-gigabytes",
-            "waiting_gigabytes",
-            type=click.FloatRange(0),
-            default=50,
-            help="Limit of all files that wait to be stored.  [default: 50]",
-        ),
-        click.option(
-            "--max-day-gigabytes",
-            "day_gigabytes",
-            type=click.FloatRange(0),
-            default=20,
-            help="Limit of what a user pushes on a day.  [default: 20]",
-        ),
-        click.option(
-            "--max-file-megabytes",
-            "file_megabytes",
-            type=click.IntRange(1),
-            default=2048,
-            help="Limit of a file that is pushed.  [default: 2048]",
-        ),
-    ):
-        command = option(command)
-    return command
+# The limits of what is pushed.
+receiving_options: Final = together(
+    click.option(
+        "--max-file-megabytes",
+        "file_megabytes",
+        type=click.IntRange(1),
+        default=2048,
+        help="Limit of a file that is pushed.  [default: 2048]",
+    ),
+    click.option(
+        "--max-day-gigabytes",
+        "day_gigabytes",
+        type=click.FloatRange(0),
+        default=20,
+        help="Limit of what a user pushes on a day.  [default: 20]",
+    ),
+    click.option(
+        "--max-waiting-gigabytes",
+        "waiting_gigabytes",
+        type=click.FloatRange(0),
+        default=50,
+        help="Limit of all files that wait to be stored.  [default: 50]",
+    ),
+)
 
 
 @main.command()

@@ -17,7 +17,7 @@ from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
-from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, unit_option, warehouse_option
+from etq.cli.options import DEFAULT_WAREHOUSE, output_options, percentage, together, unit_option, warehouse_option
 from etq.errors import printable
 from etq.render.selection import selection
 from etq.render.table import p_value, table
@@ -35,42 +35,33 @@ _SHOWN: Final = """series, what,
     per_capture_percent, captures_before, captures_after, p, q, position, comment, author"""
 
 
-def order_options(command: Any) -> Any:
-    """Add the options for which captures form a series, and their order."""
-    for option in (
-        click.option(
-            "--over",
-            metavar="KEY",
-            help="Label to order by, or captured_at.  [default: build, commit or captured_at, which most have]",
-        ),
-        click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
-    ):
-        command = option(command)
-    return command
+# Which captures form a series, and their order.
+order_options: Final = together(
+    click.option("--by", metavar="KEY,...", help="Labels that separate series.  [default: model,device,backend]"),
+    click.option(
+        "--over",
+        metavar="KEY",
+        help="Label to order by, or captured_at.  [default: build, commit or captured_at, which most have]",
+    ),
+)
 
 
-def _series_options(command: Any) -> Any:
-    command = order_options(command)
-    for option in (
-        unit_option(None),
-        click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
-        click.option(
-            "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"
-        ),
-    ):
-        command = option(command)
-    return command
+_series_options: Final = together(
+    click.option(
+        "--min-effect", metavar="PERCENT", callback=percentage, help="Smallest change to report.  [default: 3%]"
+    ),
+    click.option("--phase", type=click.Choice(PHASES), help="Only runs of that phase."),
+    unit_option(None),
+    order_options,
+)
 
 
-def item_options(command: Any) -> Any:
-    """Add the options for what a trend is of."""
-    for option in (
-        click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
-        click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
-        click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
-    ):
-        command = option(command)
-    return command
+# What a trend is of.
+item_options: Final = together(
+    click.option("--metric", metavar="NAME", help="Trend of a metric, by its name in etq metric."),
+    click.option("--module", metavar="PATH", help="Trend of a module, by its path."),
+    click.option("--op", metavar="OP", help="Trend of an op: its family or op type, or one with @instruction."),
+)
 
 
 def item_of(op: str | None, module: str | None, metric: str | None) -> tuple[str, str | None]:
