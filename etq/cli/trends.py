@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
-from etq.analysis.series import check_keys, left_out, order_of, too_short
+from etq.analysis.series import check_keys, left_out, order_of, sides_of, too_short
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.commands import ANSWERS
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 
 
 # What changed, named as trend --op takes it.
-_ITEM: Final = "CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item"
+_ITEM: Final = (
+    "CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item"
+)
 # The columns of regressions that people read.
 _SHOWN: Final = f"""series, what, {_ITEM},
     verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
@@ -190,23 +192,9 @@ def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
 
 def _print_next(changes: Sequence[Mapping[str, Any]], selector: str | None, over: str, db: str) -> None:
     """Print the command that compares the captures before and after the first change, without those of others."""
-    first = changes[0]
-    if first["kind"] != "step" or not (over == "captured_at" or first["first_bad"].isdigit()):
-        return
-    others = [
-        change["first_bad"]
-        for change in changes[1:]
-        if (change["series"], change["item"], change["kind"]) == (first["series"], first["item"], "step")
-    ]
-    place = (lambda label: label) if over == "captured_at" else int
-    earlier = [label for label in others if place(label) < place(first["first_bad"])]
-    later = [label for label in others if place(label) > place(first["first_bad"])]
-    chosen = selector if selector and "=" in selector and "@" not in selector else ""
-    labels = [part for part in dict.fromkeys(f"{chosen},{first['series']}".split(",")) if part]
-    base = [*labels, *(f"{over}>={label}" for label in sorted(earlier, key=place)[-1:]), f"{over}<{first['first_bad']}"]
-    new = [*labels, f"{over}>={first['first_bad']}", *(f"{over}<{label}" for label in sorted(later, key=place)[:1])]
-    words = ["etq", "compare", ",".join(base), ",".join(new), *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
-    click.echo(printable(f"Next: {shlex.join(words)}"), err=True)
+    if (sides := sides_of(changes, 0, over, selector)) is not None:
+        words = ["etq", "compare", *sides, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
+        click.echo(printable(f"Next: {shlex.join(words)}"), err=True)
 
 
 def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:
