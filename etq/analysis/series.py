@@ -66,6 +66,22 @@ def too_short(warehouse: Warehouse, selector: str | None, over: str, by: str | N
     return f"too few captures to find a change: the longest series has {longest}, and {2 * LEAST} are needed"
 
 
+def is_same_program(warehouse: Warehouse, change: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
+    """Whether the captures at a change have the ops of those before; `options` are those of `regressions`."""
+    query = """
+        SELECT list_sort(list(DISTINCT (o.scope, o.ops_hash)))
+        FROM _series_captures($selector, $over, $by) AS s
+        JOIN capture_ops AS o USING (capture_id)
+        WHERE s.series = $series AND s.label = $label
+    """
+    given = {"selector": options.get("selector"), "over": options["over"], "by": options.get("by") or BY}
+    before, at = (
+        warehouse.rows(query, **given, series=change["series"], label=change[name])[1]
+        for name in ("last_good", "first_bad")
+    )
+    return before == at
+
+
 def sides_of(
     changes: Sequence[Mapping[str, Any]], at: int, over: str, selector: str | None = None
 ) -> tuple[str, str] | None:
