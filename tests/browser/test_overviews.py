@@ -55,7 +55,7 @@ def test_a_series_is_watched_and_removed(browser: WebDriver, server: Server) -> 
     [row] = cells(browser, "watched")
     assert row[:2] == ["device=pixel8", "addmm@0"]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#watched .spark")) == 1
-    assert "No level changed for good" in text(browser, "#changes")
+    assert "No lasting change" in text(browser, "#changes")
     visit(browser, server, "/overview?name=our+kernels&since=2026-03-10")
     [change] = cells(browser, "changes")
     assert change[:3] == ["2026-03-19 12:00", "addmm", "0"] and change[-2:] == ["compare", "Comment"]

@@ -108,7 +108,7 @@ def test_periods_and_groups_are_in_the_link(browser: WebDriver, server: Server) 
     # The 18th build is of Thursday, 19 March 2026.
     assert browser.execute_script(headings) == ["Week of 2026-03-16"]
     visit(browser, server, "/overview?name=kernels&since=19")
-    assert "No level changed for good" in text(browser, "#changes")
+    assert "No lasting change" in text(browser, "#changes")
     visit(browser, server, "/overview?name=kernels&since=week")
     assert text(browser, "#changes h2") == "What changed this week"
     visit(browser, server, "/overview?name=kernels&since=gone")

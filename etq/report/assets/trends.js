@@ -150,7 +150,7 @@ function drawRegressions(parent, rows, points, facts) {
   etq.table(parent, rows, [
     { name: "op", as: (value, row) => (rows.get(row, "what") === "total" ? `total of ${value}` : value) },
     { name: "module_path", title: "module" },
-    { name: "instruction_id", title: "instruction", numeric: true },
+    { name: "instruction_id", title: "instruction", numeric: true, early: true },
     { name: "verdict", as: etq.verdict },
     { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
     { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
