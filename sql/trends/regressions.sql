@@ -166,7 +166,7 @@ SELECT
     100 * (exp(c.step) - 1) AS change_percent,
     exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost,
     d.unit,
-    CASE WHEN d.is_total THEN 100 ELSE 100 * exp(c.before) / t.ticks END AS share_percent,
+    100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent,
     c.p,
     c.q,
     c.captures_before,
