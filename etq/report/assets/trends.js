@@ -107,12 +107,26 @@ function chosenPoint(shown) {
   };
 }
 
-// A link that compares the captures before and at a change, where the host of the report has such a page.
+// A link that compares the captures before and from a change on, where the host of the report has such a page.
 function compared(rows, row, over) {
   const [series, good, bad] = ["series", "last_good", "first_bad"].map((name) => rows.get(row, name));
   if (over === "captured_at" || good === null || bad === null) return "";
-  const side = (label) => [series, etq.selectorOf([[over, label]])].filter(Boolean).join(",");
-  return etq.element("a", { href: etq.compareLink(side(good), side(bad)), text: "compare" });
+  const [base, newer] = aroundStep(rows, row, over) ?? [etq.selectorOf([[over, good]]), etq.selectorOf([[over, bad]])];
+  const side = (chosen) => [series, chosen].filter(Boolean).join(",");
+  return etq.element("a", { href: etq.compareLink(side(base), side(newer)), text: "compare" });
+}
+
+// All captures before a step and from it on, up to the next steps of the same, where labels are numbers; null for creep.
+function aroundStep(rows, row, over) {
+  const bad = rows.get(row, "first_bad");
+  if (!/^\d{1,15}$/.test(bad) || !rows.has("captures_before") || !rows.get(row, "captures_before")) return null;
+  const item = (at) => JSON.stringify(["series", "what", "op", "module_path", "instruction_id"].map((name) => rows.get(at, name)));
+  const others = rows.rows().filter((at) => at !== row && item(at) === item(row) && rows.get(at, "captures_before")).map((at) => Number(rows.get(at, "first_bad")));
+  const [before, after] = [Math.max(...others.filter((each) => each < Number(bad))), Math.min(...others.filter((each) => each > Number(bad)))];
+  return [
+    [Number.isFinite(before) ? `${over}>=${before}` : "", `${over}<${bad}`].filter(Boolean).join(","),
+    [`${over}>=${bad}`, Number.isFinite(after) ? `${over}<${after}` : ""].filter(Boolean).join(","),
+  ];
 }
 etq.compared = compared;
 
