@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
-from etq.analysis.series import check_keys, left_out, order_of, too_short
+from etq.analysis.series import check_keys, is_same_program, left_out, order_of, sides_of, too_short
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.commands import ANSWERS
@@ -23,13 +23,16 @@ from etq.render.selection import selection
 from etq.render.table import p_value, table
 from etq.render.terminal import sparkline, style_of
 from etq.render.writers import TO_READ, format_of, write, write_rows, write_text
+from etq.verdicts import words
 
 if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
 # What changed, named as trend --op takes it.
-_ITEM: Final = "CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item"
+_ITEM: Final = (
+    "CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item"
+)
 # The columns of regressions that people read.
 _SHOWN: Final = f"""series, what, {_ITEM},
     verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
@@ -164,40 +167,25 @@ def regressions(
             say(f"Note: {order}")
             if output is None and "item" in columns:
                 changes = [dict(zip(columns, row, strict=True)) for row in rows]
-                _note_shifts(changes)
+                _note_shifts(warehouse, changes, arguments)
                 _print_next(changes, selector, over, db)
         _note_left_out(warehouse, arguments)
 
 
-def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
-    """Print which totals changed where no op changed more than the others."""
+def _note_shifts(warehouse: Warehouse, changes: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> None:
+    """Print which totals changed where no op did, and why."""
     of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] == "op"}
     for change in changes:
         if change["what"] == "total" and (change["series"], change["first_bad"]) not in of_ops:
             where = f"{change['series'] or 'the total'} at {change['first_bad']}"
-            text = "no op changed more than the others: all changed alike, as with the device, or what is outside ops"
-            say(f"Note: {where}: {text}")
+            say(f"Note: {where}: {words.no_op_changed(is_same_program(warehouse, change, arguments))}")
 
 
 def _print_next(changes: Sequence[Mapping[str, Any]], selector: str | None, over: str, db: str) -> None:
     """Print the command that compares the captures before and after the first change, without those of others."""
-    first = changes[0]
-    if first["kind"] != "step" or not (over == "captured_at" or first["first_bad"].isdigit()):
-        return
-    others = [
-        change["first_bad"]
-        for change in changes[1:]
-        if (change["series"], change["item"], change["kind"]) == (first["series"], first["item"], "step")
-    ]
-    place = (lambda label: label) if over == "captured_at" else int
-    earlier = [label for label in others if place(label) < place(first["first_bad"])]
-    later = [label for label in others if place(label) > place(first["first_bad"])]
-    chosen = selector if selector and "=" in selector and "@" not in selector else ""
-    labels = [part for part in dict.fromkeys(f"{chosen},{first['series']}".split(",")) if part]
-    base = [*labels, *(f"{over}>={label}" for label in sorted(earlier, key=place)[-1:]), f"{over}<{first['first_bad']}"]
-    new = [*labels, f"{over}>={first['first_bad']}", *(f"{over}<{label}" for label in sorted(later, key=place)[:1])]
-    words = ["etq", "compare", ",".join(base), ",".join(new), *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
-    click.echo(printable(f"Next: {shlex.join(words)}"), err=True)
+    if (sides := sides_of(changes, 0, over, selector)) is not None:
+        command = ["etq", "compare", *sides, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
+        click.echo(printable(f"Next: {shlex.join(command)}"), err=True)
 
 
 def _note_left_out(warehouse: Warehouse, arguments: dict[str, Any]) -> None:

@@ -150,7 +150,7 @@ def regressions(
     limit: int = MOST_ROWS,
 ) -> Result:
     """Lasting changes of totals and ops in all series, the costliest first."""
-    from etq.analysis.series import check_keys, left_out, order_of
+    from etq.analysis.series import check_keys, left_out, order_of, sides_of
 
     with _opened(settings) as warehouse:
         # A key of `by` that no label has separates nothing; the default names keys that a warehouse may lack.
@@ -162,19 +162,25 @@ def regressions(
     shown = rows[:limit]
     cut = [f"regressions: the first {limit} of {len(rows)}"] if len(rows) > limit else []
     cut += [] if missing is None else [missing]
-    places = [columns.index(name) for name in ("series", "last_good", "first_bad")]
-    pairs = dict.fromkeys(tuple(row[place] for place in places) for row in shown)
-    calls = [] if over == "captured_at" else [_comparison(over, *pair) for pair in pairs if None not in pair]
+    changes = [dict(zip(columns, row, strict=True)) for row in rows]
+    sides: dict[tuple[Any, ...], tuple[str, str] | None] = {}
+    for at, change in enumerate(changes[:limit]):
+        place = (change["series"], change["last_good"], change["first_bad"])
+        if None not in place and place not in sides:
+            exact = None if over == "captured_at" else _at_labels(over, *place)
+            sides[place] = sides_of(changes, at, over, selector) or exact
+    calls = [{"tool": "compare", "arguments": {"base": base, "new": new}} for base, new in filter(None, sides.values())]
     return {"order": over, "regressions": table_of(columns, shown), "total": len(rows), "next": calls, "cut": cut}
 
 
-def _comparison(over: str, series: str, last_good: str, first_bad: str) -> Result:
-    """The call that compares the captures of a series at two values of the label `over`."""
-    sides = {}
-    for side, value in (("base", last_good), ("new", first_bad)):
+def _at_labels(over: str, series: str, last_good: str, first_bad: str) -> tuple[str, str]:
+    """The captures of a series at two values of the label `over`."""
+
+    def side(value: str) -> str:
         quoted = '"' + value.replace('"', '""') + '"' if "," in value or '"' in value else value
-        sides[side] = f"{series},{over}={quoted}" if series else f"{over}={quoted}"
-    return {"tool": "compare", "arguments": sides}
+        return f"{series},{over}={quoted}" if series else f"{over}={quoted}"
+
+    return side(last_good), side(first_bad)
 
 
 def inspect_file(settings: Settings, path: str) -> Result:

@@ -99,7 +99,7 @@ TOOLS: Final = (
         "regressions",
         "Find regressions",
         "Find lasting changes of totals and ops over builds, in all series of captures, the costliest first. To see "
-        "what changed at one, make the call of next with the captures of last_good and first_bad.",
+        "what changed at one, make the call of next with the captures before and after it.",
         {
             "selector": {"type": "string", "description": f"Captures: {_SELECTOR}. Default: all."},
             "over": {

@@ -147,7 +147,7 @@ def _mark_changes(axes: Axes, changes: list[tuple[Any, ...]], is_last: bool) -> 
         markersize=11,
         markerfacecolor="none",
         markeredgecolor=RED,
-        label="changed for good" if is_last and changes else "_changes",
+        label="lasting change" if is_last and changes else "_changes",
     )
     for row in changes:
         axes.annotate(

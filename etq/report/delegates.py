@@ -42,7 +42,7 @@ OPS: Final = """
     SELECT
         d.method, d.instruction_id, d.op_index, d.backend, d.op, d.inputs, d.outputs, d.parameters, d.debug_handle,
         d.graph_id, d.node_index, d.event_name, d.calls, d.self_time, d.share_percent, d.unit,
-        d.per_execute
+        d.per_execute, d.calls / d.executes AS calls_per_execute
     FROM delegate_graph($capture, unit := $unit, method := $method, runs := $basis) AS d
 """
 # Uses of values within the graph of a blob. One op makes each value, so these are no more than inputs of ops.
@@ -86,7 +86,8 @@ TOTALS: Final = f"""
     SELECT
         p.method, p.instruction_id, p.module_path, sum(o.self_time), sum(o.share_percent),
         sum(o.self_time) FILTER (WHERE p.is_own), any_value(o.unit), sum(o.per_execute),
-        sum(o.per_execute) FILTER (WHERE p.is_own), count(*), sum(o.calls)::BIGINT
+        sum(o.per_execute) FILTER (WHERE p.is_own), count(*), sum(o.calls)::BIGINT,
+        sum(o.calls_per_execute)
     FROM placed AS p
     JOIN ops AS o ON o.method = p.method AND o.instruction_id = p.instruction_id AND o.op_index = p.op_index
     GROUP BY ALL
@@ -166,10 +167,10 @@ def delegate_graphs(
     for method, instruction_id, blob, _ in called:
         if (method, instruction_id) in graphs:
             found.edges += [(graphs[method, instruction_id], maker, user) for maker, user in uses[blob]]
-    for method, instruction_id, path, *times, ops_within, calls_within in rows_of(target, TOTALS)[1]:
+    for method, instruction_id, path, *times, ops_within, calls_within, of_execute in rows_of(target, TOTALS)[1]:
         call = method, instruction_id
         found.times[titles[call], path] = tuple(times)
-        found.sums[graphs[call], path] = (ops_within, calls_within, None, ops_within, None, ops_within)
+        found.sums[graphs[call], path] = (ops_within, calls_within, of_execute, None, ops_within, None, ops_within)
     return found
 
 
@@ -200,7 +201,7 @@ def _size(called: Sequence[tuple[Any, ...]]) -> int:
 
 def _values(op: Mapping[str, Any], graph: int, title: str, origin: Mapping[str, Any]) -> dict[str, Any]:
     """Return an op's values by the names of a node's columns; `origin` has those of the node that it was made from."""
-    same = ("backend", "op", "calls", "self_time", "share_percent", "unit", "per_execute")
+    same = ("backend", "op", "calls", "calls_per_execute", "self_time", "share_percent", "unit", "per_execute")
     return {
         **{name: origin.get(name) for name in ("module_path", "source_file", "source_line", "stack_trace")},
         **{name: op[name] for name in same},

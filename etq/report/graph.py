@@ -36,7 +36,8 @@ TIMED: Final = "FROM node_totals($capture, unit := $unit, method := $method, run
 UNTIMED: Final = """
     SELECT
         p.*, g.method, b.backend, 0 AS calls, NULL::DOUBLE AS self_time, NULL::DOUBLE AS share_percent,
-        NULL AS unit, NULL::DOUBLE AS per_execute
+        NULL AS unit, NULL::DOUBLE AS per_execute,
+        NULL::BIGINT AS executes
     FROM linked AS l
     JOIN graphs AS g ON g.record_id = l.record_id AND g.stage = $stage
     JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
@@ -89,6 +90,7 @@ NODES: Final = """
     SELECT
         n.graph_id, n.method, n.node_index, coalesce(n.name, n.op_type) AS name, n.op_type, p.op, p.subgraph,
         n.module_path, n.source_file, n.source_line, p.stack_trace, n.backend, nullif(n.calls, 0) AS calls,
+        nullif(n.calls, 0) / n.executes AS calls_per_execute,
         CASE WHEN n.calls > 0 THEN n.self_time END AS self_time,
         CASE WHEN n.calls > 0 THEN n.share_percent END AS share_percent, n.unit,
         CASE WHEN n.calls > 0 THEN n.per_execute END AS per_execute,
@@ -122,6 +124,7 @@ SUMS: Final = """
     shown AS ({shown})
     SELECT
         m.graph_id, m.module_path, count(*) AS nodes, nullif(sum(n.calls), 0)::BIGINT AS calls,
+        nullif(sum(n.calls), 0) / any_value(n.executes) AS calls_per_execute,
         sum(c.flops)::DOUBLE AS flops, (count(*) - count(c.flops)) AS without_flops,
         sum(c.bytes_read + c.bytes_written)::DOUBLE AS bytes,
         (count(*) - count(c.bytes_read + c.bytes_written)) AS without_bytes
@@ -236,7 +239,7 @@ def _group_rows(
     for group, place in zip(tree.groups, places, strict=True):
         method = methods[group.graph_id]
         time = times.get((method, group.path), (None,) * 6)
-        cost = sums.get((group.graph_id, group.path), (None,) * 6)
+        cost = sums.get((group.graph_id, group.path), (None,) * 7)
         about = (group.graph_id, method, group.parent, group.name, group.path, group.module_class)
         rows.append((*about, *place, *time, *cost))
     return rows
@@ -244,6 +247,6 @@ def _group_rows(
 
 GROUP_NAMES: Final = (
     "graph_id", "method", "parent", "name", "module_path", "module_class", "rank", "order", "total", "share_percent",
-    "self_time", "unit", "per_execute", "self_per_execute", "nodes", "calls", "flops", "without_flops", "bytes",
-    "without_bytes",
+    "self_time", "unit", "per_execute", "self_per_execute", "nodes", "calls", "calls_per_execute", "flops",
+    "without_flops", "bytes", "without_bytes",
 )  # fmt: skip

@@ -30,10 +30,10 @@ def shown(value: Any, kind: str, unit: str | None) -> str:
     if value is None or kind == "word":
         return str(value or "")
     if kind == "time":
-        return f"{_number(value)} {'µs' if unit == 'us' else unit}"
+        return f"{_digits(value)} {'µs' if unit == 'us' else unit}"
     step = next((at for at in range(3) if abs(value) < 1024 ** (at + 1)), 3) if kind == "bytes" else 0
     texts: dict[str, Callable[[], str]] = {
-        "percent": lambda: f"{_number(round(value, 2))} %",
+        "percent": lambda: f"{_hundredths(value)} %",
         "bytes": lambda: f"{_number(value / 1024**step)} {('B', 'KiB', 'MiB', 'GiB')[step]}",
         "gap": lambda: _scientific(value),
         "decibels": lambda: f"{_scientific(value)} dB",
@@ -53,6 +53,18 @@ def _number(value: float) -> str:
     if abs(value) >= 1000 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def _digits(value: float) -> str:
+    """Return a number with all four digits, if it isn't whole."""
+    if abs(value) >= 1000 or value == int(value):
+        return _number(value)
+    return f"{value:.{max(3 - math.floor(math.log10(abs(value))), 0)}f}"
+
+
+def _hundredths(value: float) -> str:
+    rounded = round(value, 2)
+    return _number(rounded) if rounded == int(rounded) else f"{rounded:.2f}"
 
 
 def short(text: str, most: int) -> str:

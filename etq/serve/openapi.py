@@ -64,7 +64,9 @@ def document(formats: tuple[str, ...], types: Mapping[str, Sequence[str]]) -> di
             "Bearer TOKEN`, on servers that have users.",
         },
         "paths": {
-            "/api/v1/": {"get": _get("about", "What is served, by which version of etq, and to whom.", [], _answer(_ABOUT))},
+            "/api/v1/": {
+                "get": _get("about", "What is served, by which version of etq, and to whom.", [], _answer(_ABOUT))
+            },
             "/api/v1/captures": {"get": _captures(formats)},
             "/api/v1/sql": {"post": _sql(formats)},
             **{

@@ -265,6 +265,13 @@ def other_programs(matched: str, bases: int, news: int, both: int) -> str:
     return f"ops are matched by {matched}: {news - both} of new are not in base, {bases - both} of base not in new{few}"
 
 
+def no_op_changed(is_same_program: bool) -> str:
+    """Why a total changed at a capture, and none of its ops."""
+    if not is_same_program:
+        return "different programs: the ops are others than before, so that only totals compare"
+    return "no op changed more than the others: all changed alike, as with the device, or what is outside ops"
+
+
 def no_common_shift(is_scattered: bool) -> str:
     """Why the common shift is unknown."""
     why = "fewer than 3 ops with a precise clock in all captures, or fewer than half of them"

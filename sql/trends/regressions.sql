@@ -17,7 +17,7 @@
 --   change_percent: size of the change in percent
 --   cost: additional time per run, from its level before and the change; below 0 if it is faster
 --   unit: unit of cost
---   share_percent: share of the total before the change, in percent
+--   share_percent: share of the total before the change, in percent; 100 for a total
 --   p: probability of a change this clear in a series without changes
 --   q: p, corrected for the number of series
 --   captures_before: number of captures between the previous change and this one; 0 for a creep
@@ -166,7 +166,7 @@ SELECT
     100 * (exp(c.step) - 1) AS change_percent,
     exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost,
     d.unit,
-    100 * exp(c.before) / t.ticks AS share_percent,
+    100 * CASE WHEN d.is_total THEN 1 ELSE exp(c.before) / t.ticks END AS share_percent,
     c.p,
     c.q,
     c.captures_before,

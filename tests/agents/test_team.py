@@ -60,11 +60,11 @@ def test_an_agent_finds_the_planted_slowdown(path: str, transport: str) -> None:
 
 def test_next_is_a_selector_whatever_labels_hold(tmp_path: Path) -> None:
     """Values with commas and quotation marks are quoted, as in selectors that are typed."""
-    from etq.mcp.answers import _comparison
+    from etq.mcp.answers import _at_labels
 
     with etq.open(tmp_path / "lab.duckdb") as lab:
         for at, file in enumerate(sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:2]):
             lab.ingest(file, name=str(at), labels={"build": f'{at}, "x"', "model": "net, small"})
         [(series,)] = lab.rows("SELECT DISTINCT series FROM trend(over := 'build')")[1]
-        call = _comparison("build", series, '0, "x"', '1, "x"')
-        assert [lab.capture(call["arguments"][side]).name for side in ("base", "new")] == ["0", "1"]
+        sides = _at_labels("build", series, '0, "x"', '1, "x"')
+        assert [lab.capture(side).name for side in sides] == ["0", "1"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 import etq.report
 from etq.warehouse.warehouse import Warehouse
 
@@ -56,12 +54,42 @@ def cells(browser: WebDriver, name: str) -> list[list[str]]:
     return found
 
 
-def number(text: str) -> float | None:
-    """A number as the page writes it: 21,288 or 7.47 %; None for nothing."""
-    text = text.split("\N{NO-BREAK SPACE}", maxsplit=1)[0].replace(",", "")
-    return float(text) if text else None
+class Shown(float):
+    """A number as a page shows it, rounded to a multiple of `step`."""
+
+    step: float
+
+
+def number(text: str) -> Shown | None:
+    """A number as the page writes it: 21,288, 7.47 % or, for what isn't 0, <0.1; None for nothing."""
+    text = text.split("\N{NO-BREAK SPACE}", maxsplit=1)[0].replace(",", "").replace("\N{MINUS SIGN}", "-")
+    if not text:
+        return None
+    digits = text.lstrip("<>")
+    # What is shown as less than 0.1 would be rounded to 0.
+    found = Shown(digits) if digits == text else Shown(float(digits) / 4)
+    found.step = 10.0 ** -len(digits.partition(".")[2])
+    return found
+
+
+class Near:
+    """A number of which a page has the rounded one."""
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int | float):
+            return NotImplemented
+        step = other.step if isinstance(other, Shown) else max(0.01, 1e-3 * abs(self.value))
+        return abs(self.value - other) <= 0.501 * step + 1e-9 * abs(self.value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"near {self.value!r}"
 
 
 def near(value: float | None) -> Any:
-    """A number as the page rounds it: to four digits, or to whole numbers from a thousand on; shares to hundredths."""
-    return None if value is None else pytest.approx(value, rel=6e-4, abs=0.0051)
+    """A number as the page rounds it: what is shown is equal to it."""
+    return None if value is None else Near(value)

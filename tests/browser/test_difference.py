@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ import pytest
 import etq
 import etq.report
 from etq.warehouse.warehouse import Warehouse
-from tests.browser.pages import cells, complaints, drawn, near, opened
+from tests.browser.pages import cells, complaints, drawn, near, number, opened
 from tests.browser.test_hostile import HOSTILE, check
 from tests.builders import dump, execute, kernel, operator_call, run
 from tests.conftest import CAPTURES
@@ -65,8 +64,7 @@ def page(browser: WebDriver, path: Path) -> Iterator[WebDriver]:
 
 def shown_number(text: str) -> float | None:
     """A number of a table that compares: its sign is a minus sign."""
-    text = re.sub("[\N{NO-BREAK SPACE}%µs ]|,", "", text.replace("\N{MINUS SIGN}", "-"))
-    return float(text) if text else None
+    return number(text.removesuffix("%").strip())
 
 
 def rows_of(lab: Warehouse, view: str) -> list[dict[str, Any]]:

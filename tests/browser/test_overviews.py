@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import duckdb
 import pytest
@@ -42,6 +43,8 @@ def test_a_series_is_watched_and_removed(browser: WebDriver, server: Server) -> 
     visit(browser, server, "/overview")
     assert "There is no overview yet" in text(browser, "#sections")
     visit(browser, server, "/trends?selector=device%3Dpixel8&over=build")
+    link = browser.find_element(By.CSS_SELECTOR, "#regressions tbody a").get_attribute("href") or ""
+    assert parse_qs(urlsplit(link).query) == {"base": ["device=pixel8,build<18"], "new": ["device=pixel8,build>=18"]}
     opened_watch(browser, "regressions")
     browser.switch_to.active_element.send_keys("our kernels", Keys.ENTER)
     until(browser, "document.querySelector('#regressions .watch [role=status] a')")
@@ -55,7 +58,7 @@ def test_a_series_is_watched_and_removed(browser: WebDriver, server: Server) -> 
     [row] = cells(browser, "watched")
     assert row[:2] == ["device=pixel8", "addmm@0"]
     assert len(browser.find_elements(By.CSS_SELECTOR, "#watched .spark")) == 1
-    assert "No level changed for good" in text(browser, "#changes")
+    assert "No lasting change" in text(browser, "#changes")
     visit(browser, server, "/overview?name=our+kernels&since=2026-03-10")
     [change] = cells(browser, "changes")
     assert change[:3] == ["2026-03-19 12:00", "addmm", "0"] and change[-2:] == ["compare", "Comment"]

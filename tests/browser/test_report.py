@@ -152,6 +152,28 @@ def test_tables_have_the_rows_of_the_views(page: WebDriver, lab: Warehouse, name
     assert shown == expected
 
 
+@pytest.mark.parametrize("name", ["ops", "instances", "modules", "parts"])
+def test_times_of_a_column_have_the_same_decimals(page: WebDriver, name: str) -> None:
+    headings = [each.text for each in page.find_elements(By.CSS_SELECTOR, f'table[data-name="{name}"] th')]
+    rows = cells(page, name)
+    times = [at for at, heading in enumerate(headings) if ", µs" in heading]
+    decimals = [{len(row[at].partition(".")[2]) for row in rows if row[at]} for at in times]
+    assert times and all(len(found) == 1 for found in decimals), decimals
+
+
+def test_how_numbers_are_written(page: WebDriver) -> None:
+    script = """
+        return [etq.quantity(167.04, "us"), etq.quantity(16.5, "us"), etq.quantity(12, "us"), etq.quantity(1234.5, "us"),
+            etq.percent(94.1), etq.percent(100), etq.decimals([1448.28, 0.417, null]), etq.decimals([192.6, 18.17]),
+            etq.decimals([3, 0, null]), etq.fixed(0.004, 1), etq.fixed(0, 1), etq.fixed(1448.28, 1)];
+    """
+    space = "\N{NO-BREAK SPACE}"
+    assert page.execute_script(script) == [
+        *(f"167.0{space}µs", f"16.50{space}µs", f"12{space}µs", f"1,235{space}µs", f"94.10{space}%", f"100{space}%"),
+        *(1, 1, None, "<0.1", "0.0", "1,448.3"),
+    ]
+
+
 def test_percentiles_are_those_of_the_inspector_view(page: WebDriver, lab: Warehouse) -> None:
     """p50 of each event, which another view has too."""
     query = "SELECT event_name, p50 FROM inspector_events($c, unit := 'us', runs := 'typical')"

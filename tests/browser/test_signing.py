@@ -176,3 +176,17 @@ def test_the_form_is_accessible(browser: WebDriver, team: tuple[Server, str]) ->
     fill_in(browser, token)
     settled(browser, series=True)
     assert found(browser) == []
+
+
+def test_the_form_on_a_phone(browser: WebDriver, team: tuple[Server, str]) -> None:
+    """It is as wide as the phone, and has no box for an error that there isn't."""
+    server, _ = team
+    size = {"width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        browser.get(server.url)
+        asks_to_sign_in(browser)
+        assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+        assert not browser.find_element(By.CSS_SELECTOR, "#sign-in [role=alert]").is_displayed()
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -117,6 +118,24 @@ def test_changes_are_marked_where_they_are(page: WebDriver) -> None:
     assert found and all(24 < position < 25 for position in found)
 
 
+def test_changes_of_series_over_each_other_are_marked_by_name(page: WebDriver) -> None:
+    script = """
+        const [done] = arguments, found = [];
+        const beside = document.getElementById("beside");
+        const choose = (value) => { beside.value = value; beside.dispatchEvent(new Event("change")); };
+        const write = CanvasRenderingContext2D.prototype.fillText;
+        CanvasRenderingContext2D.prototype.fillText = function (text, ...place) { found.push(text); return write.call(this, text, ...place); };
+        choose("model");
+        requestAnimationFrame(() => requestAnimationFrame(() => {
+          CanvasRenderingContext2D.prototype.fillText = write;
+          choose("");
+          done(found.filter((text) => text.includes("other")));
+        }));
+    """
+    found = page.execute_async_script(script)
+    assert len(found) == 1 and re.fullmatch(r"\+\d+\.\d\N{NO-BREAK SPACE}% other.*", found[0]), found
+
+
 def test_a_gap_between_builds_has_its_width(browser: WebDriver, tmp_path: Path) -> None:
     """Builds that are numbers are where they are on the axis; others have their position."""
     builds = [1, 2, 3, 60, 61, 62]
@@ -158,6 +177,8 @@ def test_series_over_each_other_share_their_axis(
     drawn(browser)
     labels, data = browser.execute_script(DATA, "#totals .plot")
     if over == "captured_at":
+        shown = browser.execute_script('return document.querySelector("#totals .plot").plot.axes[0]._values.flat()')
+        assert shown[0].startswith("2026-11-") and all(re.fullmatch(r"11-\d\d", text) for text in shown[1:]), shown
         places = [int(datetime(2026, 11, day, tzinfo=UTC).timestamp()) for day in places]
     assert labels[1:] == ["one", "other"] and data[0] == places
     filled = [[place for place, value in zip(places, line, strict=True) if value is not None] for line in data[1:]]
@@ -217,7 +238,7 @@ def test_many_captures_are_drawn_in_parts(browser: WebDriver, tmp_path: Path) ->
             series,
         )
         assert len(browser.execute_script(DATA, "#regressions .plot")[1][0]) > 100
-    assert number(browser.find_element(By.CSS_SELECTOR, '[data-number="captures"] .value').text) == 2000
+    assert number(browser.find_element(By.CSS_SELECTOR, '[data-number="captures"] .value').text) == 2000.0
     assert complaints(browser) == []
 
 

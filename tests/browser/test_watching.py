@@ -60,7 +60,10 @@ def test_from_an_overview_to_the_accepted_change(browser: WebDriver, server: Ser
     assert [row[1] for row in cells(browser, "changes")] == ["addmm", "heat"]
     with etq.open(server.path, read_only=True, wait=10) as warehouse:
         [line] = warehouse.compare("device=pixel8,build<18", "device=pixel8,build>=18").verdicts
-    assert line in text(browser, "#comparisons li")
+    # As on all pages, with the sign for microseconds.
+    assert line.replace(" us", "\N{NO-BREAK SPACE}µs") in text(browser, "#comparisons li").replace(
+        " µs", "\N{NO-BREAK SPACE}µs"
+    )
     link = browser.find_element(By.CSS_SELECTOR, "#comparisons a").get_attribute("href")
     assert link == f"{server.url}/compare?base=device%3Dpixel8%2Cbuild%3C18&new=device%3Dpixel8%2Cbuild%3E%3D18"
     before = server.get("/badge/kernels.svg").body
@@ -108,7 +111,7 @@ def test_periods_and_groups_are_in_the_link(browser: WebDriver, server: Server) 
     # The 18th build is of Thursday, 19 March 2026.
     assert browser.execute_script(headings) == ["Week of 2026-03-16"]
     visit(browser, server, "/overview?name=kernels&since=19")
-    assert "No level changed for good" in text(browser, "#changes")
+    assert "No lasting change" in text(browser, "#changes")
     visit(browser, server, "/overview?name=kernels&since=week")
     assert text(browser, "#changes h2") == "What changed this week"
     visit(browser, server, "/overview?name=kernels&since=gone")

@@ -14,6 +14,7 @@ import etq
 from etq.cli import main
 from etq.render.terminal import BARS, WIDTH, TerminalStyle, sparkline
 from tests.batches import Labelled, ingest_all
+from tests.conftest import CAPTURES
 from tests.sql.test_trends import capture
 
 
@@ -174,6 +175,16 @@ def test_what_to_compare_next(lab: str) -> None:
     for form in ("csv", "table"):
         chosen = invoke("regressions", "--columns", "first_bad,item", "--format", form, "--db", lab).stdout
         assert "addmm@" in chosen and chosen.splitlines()[0].replace(",", " ").split() == ["first_bad", "item"]
+
+
+@pytest.mark.long
+def test_a_total_of_another_program_is_said_to_be_one(tmp_path: Path) -> None:
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        for first, model in ((1, "convnet"), (11, "convnet_xnn")):
+            for at, file in enumerate(sorted((CAPTURES / "fleet" / model).glob("*.etdp"))[:10], first):
+                warehouse.ingest(file, name=f"{model}{at}", labels={"build": str(at)})
+    shown = invoke("regressions", "--db", str(tmp_path / "lab.duckdb")).stderr
+    assert "Note: the total at 11: different programs: " in shown and "alike" not in shown
 
 
 def test_wrong_usage(lab: str) -> None:

@@ -685,6 +685,12 @@ def test_users_and_their_tokens(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         file = str(MLP / "mlp.etdp")
         refused = run_etq("push", server.url, file)
         assert (refused.exit_code, f"give a token: etq login {server.url}" in refused.stderr) == (1, True)
+        monkeypatch.setenv("XDG_CONFIG_HOME", str(path.parent / "config"))
+        kept = run_etq("login", server.url, input=f"{guest}\n")
+        assert "the token is that of guest, of the role read; it is kept in " in kept.stderr.replace("\n  ", " ")
+        wrong = run_etq("login", server.url, input="etq_x\n")
+        assert (wrong.exit_code, "the token is wrong, revoked or expired" in wrong.stderr) == (1, True)
+        assert run_etq("captures", "--db", server.url).exit_code == 0, "the first one is still kept"
         refused = run_etq("push", server.url, file, "--token", guest)
         assert (refused.exit_code, "this takes the role push" in refused.stderr) == (1, True)
         assert path.with_name("team").joinpath("files").exists()

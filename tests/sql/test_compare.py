@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -430,8 +431,8 @@ def test_how_far_a_capture_is_off_its_side() -> None:
     """By hand: of new, the ops of two captures take 1, those of the third 1.1 of the first's time; base is alone."""
     with etq.open() as warehouse:
         for number, (name, factor) in enumerate((("base", 10), ("one", 10), ("two", 10), ("three", 11))):
-            ends = [0, *(factor * each for each in (100, 300, 600, 1000))]
-            ops = [kernel(f"op{at}", ends[at], ends[at + 1]) for at in range(4)]
+            ends = [0, *accumulate(factor * each for each in (101, 223, 337, 419))]
+            ops = [kernel(f"op{at}", ends[at], ends[at + 1], at) for at in range(4)]
             content = dump(*(run("Execute", *ops, execute(0, ends[-1] + number)) for _ in range(3)))
             warehouse.ingest(content, name=name, labels={"side": "base" if name == "base" else "new"})
         rows = warehouse.rows("SELECT capture, off_percent FROM compared_captures('side=base', 'side=new')")[1]

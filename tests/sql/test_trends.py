@@ -96,8 +96,8 @@ def test_quantiles_are_those_of_the_runs(warehouse: Warehouse) -> None:
 @pytest.mark.long
 def test_what_all_ops_have_in_common_is_the_totals(warehouse: Warehouse) -> None:
     history(warehouse, 24, 13, everything=1.1)
-    rows = warehouse.rows("SELECT what, verdict, first_bad, change_percent FROM regressions()")[1]
-    assert [row[:3] for row in rows] == [("total", "slower", "13")]
+    rows = warehouse.rows("SELECT what, verdict, first_bad, change_percent, share_percent FROM regressions()")[1]
+    assert [row[:3] for row in rows] == [("total", "slower", "13")] and rows[0][4] == 100
     assert rows[0][3] == pytest.approx(10, abs=1)
     common = [row[0] for row in warehouse.rows("SELECT common_percent FROM trend('op', 'relu')")[1]]
     assert np.mean(common[12:]) - np.mean(common[:12]) == pytest.approx(10, abs=1.5)

@@ -150,7 +150,7 @@ def test_boxes_show_values_and_words(transformer: Warehouse, graph: Graph) -> No
     drawn = picture(graph, levels=1)
     [(total,)] = transformer.rows("SELECT total / 94 FROM module_totals('run') WHERE module_path = 'layers.0.attn'")[1]
     [attention] = [box for box in boxes(drawn, "g").values() if texts(box)[0] == "+ attn"][:1]
-    assert texts(attention)[1] == f"{total:.1f} µs"
+    assert texts(attention)[1] == f"{total:.2f} µs"
     title = attention.find(f"{SVG}title")
     assert title is not None and title.text is not None and "layers.0.attn\nself time in an execute: " in title.text
     drawn = picture(graph, overlay="op")

@@ -181,7 +181,7 @@ def test_a_trend_is_that_of_the_view(lab: Warehouse) -> None:
     assert list(lines["model=net"].get_ydata()) == [row[11] for row in rows]
     assert list(lines["model=net"].get_xdata()) == list(range(1, 31))
     # The change was planted at the 18th build.
-    assert list(lines["changed for good"].get_xdata()) == [18]
+    assert list(lines["lasting change"].get_xdata()) == [18]
     [label] = axes.texts
     assert label.get_text().startswith("+") and label.get_text().endswith(" % at 18")
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("build", "op addmm (us)")

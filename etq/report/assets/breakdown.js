@@ -28,11 +28,12 @@ function icicle(parent, nodes, leaves, facts) {
   }
   const chosen = etq.element("div", { class: "detail" });
   const time = (sum, executes) => executes ? `${etq.quantity(sum / executes, unit)} per ${facts.per}` : etq.quantity(sum, unit);
+  const calls = (node) => (!node.calls ? "" : node.executes ? `${etq.number(node.calls / node.executes)} per ${facts.per}, ${etq.number(node.calls)} in all` : etq.number(node.calls));
   const describe = (id) => [
     ["time", `${time(nodes[id].total, nodes[id].executes)} (${etq.percent((100 * nodes[id].total) / whole)})`],
     ["self time", nodes[id].isLeaf ? "" : time(nodes[id].own, nodes[id].executes)],
     ["in all", nodes[id].executes ? `${etq.quantity(nodes[id].total, unit)} in ${etq.number(nodes[id].executes)} ${facts.per}s` : ""],
-    ["calls", nodes[id].calls ? etq.number(nodes[id].calls) : ""],
+    ["calls", calls(nodes[id])],
     ["module", nodes[id].path],
     ["kind", nodes[id].kind],
   ];

@@ -108,6 +108,7 @@ etq.section("graph", (parent, tables, facts) => {
     return heatOf(badness(item), highest, overlay.scale);
   };
   const times = (item, name) => (get(item, name) === null ? "" : `${etq.quantity(get(item, name), unit)} (${etq.percent(get(item, "share_percent"))})`);
+  const calls = (item) => (get(item, "calls") === null ? "" : `${etq.number(get(item, "calls_per_execute"))} in an execute, ${etq.number(get(item, "calls"))} in all`);
   const least = (item, name) => (get(item, `without_${name}`) ? `, without ${get(item, `without_${name}`)} ops where unknown` : "");
   const ofCost = (item, name, as) => (get(item, name) === null ? "" : as(get(item, name)) + (isGroup(item) ? least(item, name) : ""));
   const line = (item) => (get(item, "source_file") === null ? "" : `${get(item, "source_file")}:${get(item, "source_line")}`);
@@ -118,7 +119,7 @@ etq.section("graph", (parent, tables, facts) => {
       ["class", get(item, "module_class")],
       ["time in an execute", times(item, "per_execute")],
       ["self time in an execute", etq.quantity(get(item, "self_per_execute"), unit)],
-      ["calls of its ops", etq.number(get(item, "calls"))],
+      ["calls of its ops", calls(item)],
       ["ops", etq.number(get(item, "nodes"))],
       ["FLOPs", ofCost(item, "flops", etq.number)],
       ["bytes", ofCost(item, "bytes", etq.bytes)],
@@ -128,7 +129,7 @@ etq.section("graph", (parent, tables, facts) => {
       ["op", get(item, "op_type")],
       ["module", get(item, "module_path")],
       ["self time in an execute", times(item, "per_execute") || (unit === null ? "" : "no event is its own")],
-      ["calls", etq.number(get(item, "calls"))],
+      ["calls", calls(item)],
       ["output", [get(item, "output_shape"), get(item, "dtype")].filter(Boolean).join(" ")],
       ["FLOPs", ofCost(item, "flops", etq.number)],
       ["bytes", ofCost(item, "bytes", etq.bytes)],
@@ -254,7 +255,7 @@ etq.section("graph", (parent, tables, facts) => {
       ...(graphs.length > 1 ? [{ name: "method" }] : []),
       number("per_execute", "self time in an execute", { unit }),
       number("share_percent", "share", { share: true, as: etq.percent }),
-      number("calls", "calls"),
+      number("calls", "calls in all"),
       number("flops", "FLOPs"),
       number("bytes", "bytes", { as: etq.bytes }),
       ...(overlay.needs ? [number(overlay.node, overlay.title, overlay.kind === "time" ? { unit } : { as: AS[overlay.kind] })] : []),

@@ -99,7 +99,7 @@ function card(numbers, row, hasParts) {
 }
 
 function bare(value, unit) {
-  return unit === "percent" ? etq.number(+value.toFixed(2)) : etq.number(value);
+  return unit === "percent" ? etq.percent(value).replace("\u00a0%", "") : etq.digits(value);
 }
 
 function coveredCard(cards, coverage) {

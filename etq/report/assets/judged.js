@@ -1,13 +1,18 @@
 // A change as elements: its verdict in words and a colour, the change with its interval, times of both sides.
 
-const signed = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, signDisplay: "exceptZero" });
-const bare = (value) => signed.format(+value.toFixed(Math.abs(value) < 1 ? 2 : 1)).replace("-", "\u2212");
+// A change of a thousand percent has no decimals, one below 1 % has two.
+const signed = [0, 1, 2].map((digits) => new Intl.NumberFormat("en", { minimumFractionDigits: digits, maximumFractionDigits: digits, signDisplay: "exceptZero" }));
+const bare = (value) => signed[Math.abs(value) >= 1000 ? 0 : Math.abs(value) < 1 ? 2 : 1].format(value).replace("-", "\u2212");
 
 etq.change = (value) => (value === null || value === undefined ? "" : `${bare(value)}\u00a0%`);
 etq.interval = (low, high) => (low === null || high === null ? "" : `${bare(low)} to ${bare(high)}\u00a0%`);
 
 // A change of a time or a number, as it is.
-etq.difference = (value, unit) => (value === null ? "" : `${value > 0 ? "+" : ""}${etq.quantity(value, unit)}`.replace("-", "\u2212"));
+etq.difference = (value, unit, decimals) => {
+  if (value === null) return "";
+  const text = decimals === undefined ? etq.digits(value) : etq.fixed(value, decimals);
+  return `${value > 0 && !text.startsWith("<") ? "+" : ""}${text}\u00a0${etq.unit(unit)}`.replace("-", "\u2212");
+};
 
 // The words are those of `etq.verdicts.words`, which `script_of` writes.
 const { keys, shown, counting, order } = VERDICT_WORDS;
@@ -44,7 +49,7 @@ etq.changeColumns = (table, isTotal = false) => {
     unit: new Set(table.list("unit").filter((each) => each !== null)).size > 1 ? null : unit,
     numeric: true,
     early: name !== "difference",
-    as: (value, row) => (value !== null && table.get(row, "unit") !== unit ? etq.quantity(value, table.get(row, "unit")) : etq.number(value)),
+    as: (value, row, _, decimals) => (value !== null && table.get(row, "unit") !== unit ? etq.quantity(value, table.get(row, "unit")) : etq.fixed(value, decimals)),
   });
   return [
     { name: "verdict", as: etq.verdict },
@@ -54,6 +59,6 @@ etq.changeColumns = (table, isTotal = false) => {
     { name: "low_percent", title: "interval", numeric: true, as: (low, row) => etq.interval(low, table.get(row, "high_percent")), meaning: "interval of the change: of 95 % if the sides were measured in turns, else the spread of the captures" },
     time("base"),
     time("new"),
-    { ...time("difference"), as: (value, row) => etq.difference(value, null === value || table.get(row, "unit") === unit ? "" : table.get(row, "unit")).trim() },
+    { ...time("difference"), as: (value, row, _, decimals) => (null === value || table.get(row, "unit") === unit ? etq.difference(value, "", decimals) : etq.difference(value, table.get(row, "unit"))).trim() },
   ];
 };

@@ -1,5 +1,7 @@
-// Numbers for people: four significant digits, thousands separated; an unknown number is empty, never zero.
+// Numbers for people: four significant digits, thousands separated; an unknown number is empty, never zero. A number
+// beside its unit has all four, those of a table's column the same decimals.
 
+const DIGITS = 4;
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const four = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
 
@@ -7,6 +9,30 @@ etq.number = (value) => {
   if (value === null || value === undefined) return "";
   if (typeof value !== "number") return etq.printable(value);
   return Math.abs(value) >= 1000 || Number.isInteger(value) ? whole.format(value) : four.format(value);
+};
+
+const exactly = new Intl.NumberFormat("en", { minimumSignificantDigits: DIGITS, maximumSignificantDigits: DIGITS });
+const two = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+const isPart = (value) => typeof value === "number" && !Number.isInteger(value);
+
+// All digits of a time, or of another number with a fraction.
+etq.digits = (value) => (isPart(value) && Math.abs(value) < 1000 ? exactly.format(value) : etq.number(value));
+
+// How many decimals the numbers of a column have: its largest has four digits, one below 10 has a decimal or more. Null
+// if all are whole.
+etq.decimals = (values) => {
+  const sizes = values.filter(Number.isFinite).map(Math.abs).filter(Boolean);
+  if (!sizes.some(isPart)) return null;
+  const [least, most] = sizes.reduce(([low, high], size) => [Math.min(low, size), Math.max(high, size)], [Infinity, 0]);
+  return Math.min(Math.max(DIGITS - 1 - Math.floor(Math.log10(most)), least < 10 ? 1 : 0), 12);
+};
+
+// A number with so many decimals; one that would be shown as zero, and isn't, as less than the smallest.
+etq.fixed = (value, decimals) => {
+  if (typeof value !== "number" || decimals === null || decimals === undefined) return etq.number(value);
+  const least = 10 ** -decimals;
+  if (value !== 0 && Math.abs(value) < least / 2) return `${value > 0 ? "<" : ">\u2212"}${least.toFixed(decimals)}`;
+  return value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
 };
 
 const units = new Map([["us", "µs"], ["percent", "%"]]);
@@ -17,9 +43,13 @@ etq.sentence = (text) => text.replace(/(\d) us\b/g, "$1\u00a0\u00b5s");
 
 // A number and its unit, which no line break parts.
 etq.quantity = (value, unit) =>
-  value === null || value === undefined ? "" : `${etq.number(value)}\u00a0${etq.unit(unit)}`;
+  value === null || value === undefined ? "" : `${etq.digits(value)}\u00a0${etq.unit(unit)}`;
 
-etq.percent = (value) => (value === null || value === undefined ? "" : `${four.format(+value.toFixed(2)).replace("-", "\u2212")}\u00a0%`);
+etq.percent = (value) => {
+  if (value === null || value === undefined) return "";
+  const rounded = +value.toFixed(2);
+  return `${(isPart(rounded) && Math.abs(rounded) < 1000 ? two.format(rounded) : four.format(rounded)).replace("-", "\u2212")}\u00a0%`;
+};
 
 etq.bytes = (value) => {
   if (value === null || value === undefined) return "";

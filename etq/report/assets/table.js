@@ -1,5 +1,6 @@
 // A table that can be sorted by its headings and searched. A column is {name, title, as, unit, of, numeric}: `as` makes the
-// cell's text of (value, row, the value as people read it), or a node. On narrow screens, those that are `early` come
+// cell's text of (value, row, the value as people read it, the column's decimals), or a node. Numbers of a unit have the
+// same decimals in all rows. On narrow screens, those that are `early` come
 // right after the first, where nobody has to scroll to see them. choose(row) is called for the row that is clicked,
 // and at first for the first one for which chosen(row) is true, then with true as its second argument.
 
@@ -9,6 +10,7 @@ const AT_MOST = 1000;
 etq.table = (parent, table, columns, { sort = null, search = true, choose = null, chosen = null, name = "rows", first = AT_FIRST, keep = null } = {}) => {
   const kept = keep ? table.rows().filter((row) => keep(row)) : table.rows();
   const known = columns.filter((column) => column.always || table.has(column.name));
+  const decimals = new Map(known.map((column) => [column, column.numeric && column.unit ? etq.decimals(kept.map((row) => table.get(row, column.name))) : undefined]));
   let shown = placed(known);
   const state = { sort: sort?.[0] ?? null, down: sort?.[1] !== "up", text: "", all: false, chosen: null };
   const texts = searchable(table, shown);
@@ -56,7 +58,7 @@ etq.table = (parent, table, columns, { sort = null, search = true, choose = null
 
   function line(row) {
     const made = etq.element("tr", { "data-row": row });
-    for (const column of shown) made.append(cell(table, column, row));
+    for (const column of shown) made.append(cell(table, column, row, decimals.get(column)));
     if (choose) {
       made.tabIndex = 0;
       made.classList.toggle("chosen", row === state.chosen);
@@ -117,11 +119,11 @@ function heading(column, state, draw) {
   );
 }
 
-function cell(table, column, row) {
+function cell(table, column, row, decimals) {
   const value = table.get(row, column.name);
   const made = etq.element("td", { class: [column.numeric ? "number" : "", column.class ?? ""].join(" ").trim() || null });
   const short = table.short(row, column.name);
-  const shown = column.as ? column.as(value, row, short) : column.numeric ? etq.number(value) : (short ?? "");
+  const shown = column.as ? column.as(value, row, short, decimals) : column.numeric ? etq.fixed(value, decimals) : (short ?? "");
   if (shown instanceof Node) made.append(shown);
   else {
     made.textContent = etq.printable(etq.short(shown));

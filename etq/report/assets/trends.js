@@ -48,6 +48,10 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     beside.hidden = !keys.length;
     beside.value = keys.includes(kinds) ? kinds : "";
     state.lines = beside.value ? alike(groups.keys(), name, beside.value).slice(0, LINES.length).map((other) => [valueOfKey(other, beside.value), groups.get(other)]) : [];
+    state.changes = state.lines.flatMap(([value, points]) => points.filter((row) => rows.get(row, "change_percent") !== null).map((row) => {
+      const ops = changedOps(changes, rows.get(row, "series"), rows.get(row, "position"));
+      return [rows.get(row, "first_label"), rows.get(row, "change_percent"), [etq.middle(value, 30), ops].filter(Boolean).join(": ")];
+    }));
     title.textContent = etq.printable(etq.short(seriesName(name)));
     draw();
     drawCommon();
@@ -59,12 +63,13 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
     { name: "captures", numeric: true },
     { name: "first_label", title: "from" },
     { name: "last_label", title: "to" },
-    { name: "first", unit, numeric: true },
-    { name: "last", unit, numeric: true },
+    // Each series has times of its own size.
+    { name: "first", unit, numeric: true, as: etq.digits },
+    { name: "last", unit, numeric: true, early: true, as: etq.digits },
     { name: "changes", numeric: true },
     ...(series.list("changed_at").some((label) => label !== null) ? [
       { name: "changed_at", title: "last change at", as: (label) => label ?? "none" },
-      { name: "last_change", title: "by", numeric: true, as: etq.change },
+      { name: "last_change", title: "by", numeric: true, early: true, as: etq.change },
     ] : []),
   ], {
     name: "series",
@@ -102,12 +107,26 @@ function chosenPoint(shown) {
   };
 }
 
-// A link that compares the captures before and at a change, where the host of the report has such a page.
+// A link that compares the captures before and from a change on, where the host of the report has such a page.
 function compared(rows, row, over) {
   const [series, good, bad] = ["series", "last_good", "first_bad"].map((name) => rows.get(row, name));
   if (over === "captured_at" || good === null || bad === null) return "";
-  const side = (label) => [series, etq.selectorOf([[over, label]])].filter(Boolean).join(",");
-  return etq.element("a", { href: etq.compareLink(side(good), side(bad)), text: "compare" });
+  const [base, newer] = aroundStep(rows, row, over) ?? [etq.selectorOf([[over, good]]), etq.selectorOf([[over, bad]])];
+  const side = (chosen) => [series, chosen].filter(Boolean).join(",");
+  return etq.element("a", { href: etq.compareLink(side(base), side(newer)), text: "compare" });
+}
+
+// All captures before a step and from it on, up to the next steps of the same, where labels are numbers; null for creep.
+function aroundStep(rows, row, over) {
+  const bad = rows.get(row, "first_bad");
+  if (!/^\d{1,15}$/.test(bad) || !rows.has("captures_before") || !rows.get(row, "captures_before")) return null;
+  const item = (at) => JSON.stringify(["series", "what", "op", "module_path", "instruction_id"].map((name) => rows.get(at, name)));
+  const others = rows.rows().filter((at) => at !== row && item(at) === item(row) && rows.get(at, "captures_before")).map((at) => Number(rows.get(at, "first_bad")));
+  const [before, after] = [Math.max(...others.filter((each) => each < Number(bad))), Math.min(...others.filter((each) => each > Number(bad)))];
+  return [
+    [Number.isFinite(before) ? `${over}>=${before}` : "", `${over}<${bad}`].filter(Boolean).join(","),
+    [`${over}>=${bad}`, Number.isFinite(after) ? `${over}<${after}` : ""].filter(Boolean).join(","),
+  ];
 }
 etq.compared = compared;
 
@@ -145,14 +164,14 @@ function drawRegressions(parent, rows, points, facts) {
   etq.table(parent, rows, [
     { name: "op", as: (value, row) => (rows.get(row, "what") === "total" ? `total of ${value}` : value) },
     { name: "module_path", title: "module" },
-    { name: "instruction_id", title: "instruction", numeric: true },
+    { name: "instruction_id", title: "instruction", numeric: true, early: true },
     { name: "verdict", as: etq.verdict },
-    { name: "change_percent", title: "change", numeric: true, as: etq.change },
-    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row) => etq.difference(value, new Set(rows.list("unit")).size > 1 ? rows.get(row, "unit") : "").trim() },
+    { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
+    { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
     ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row, facts.over) }] : []),
     { name: "last_good", title: "last good" },
-    { name: "first_bad", title: "first bad" },
+    { name: "first_bad", title: "first bad", early: true },
     { name: "series" },
     { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
@@ -260,11 +279,25 @@ function xOf(table, points, over, at = points.map((row) => table.get(row, "posit
       return index > 0 ? (places[index - 1] + places[index]) / 2 : places.at(index);
     },
     time: isTime,
-    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 40 }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS, ...(isScaled ? {} : { values: labels }) }),
+    // Room for the half of the last label that is beyond its place.
+    padding: [null, Math.max(16, isScaled ? 0 : roomOf([points.length ? labelText(table.get(points.at(-1), "first_label")) : ""]) / 2), null, null],
+    axis: isTime ? etq.axis(`${title}, UTC`, null, { size: 44, space: 80, values: timeLabels }) : etq.axis(title, isScaled ? numbered : label, { size: 34, space: roomOf(points.map((row) => table.get(row, "first_label"))), incrs: STEPS, ...(isScaled ? {} : { values: labels }) }),
     series: { label: title, value: (_, position, __, index) => (index === null || index === undefined ? "–" : name(points[index])) },
   };
 }
 
+// Times of day with the day below the first of each, or days; the year where it begins.
+function timeLabels(_, splits, __, ___, step) {
+  const texts = splits.map((seconds) => new Date(seconds * 1000).toISOString());
+  return texts.map((text, index) => {
+    const starts = (length) => index === 0 || text.slice(0, length) !== texts[index - 1].slice(0, length);
+    const day = starts(4) ? text.slice(0, 10) : text.slice(5, 10);
+    if (step >= 28 * DAY) return text.slice(0, 7);
+    return step >= DAY ? day : `${text.slice(11, 16)}${starts(10) ? `\n${day}` : ""}`;
+  });
+}
+
+const DAY = 86400;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
 const labelText = (label) => etq.printable(etq.short(label, 12));
 // The pixels between labels of an axis, so that they don't meet.
@@ -332,6 +365,7 @@ function totalPlot(table, state, over) {
     {
       height: 280,
       tzDate: utc,
+      padding: x.padding,
       scales: { x: { time: x.time }, y: { range: isMetric ? rangeOf(list("median"), []) : rangeOf(list("p25"), list("median")) } },
       axes: [x.axis, etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
       series: [
@@ -368,16 +402,19 @@ function linesPlot(table, state, over) {
     return column;
   });
   const x = xOf(table, rows, over, rows.map((_, index) => index + 1));
+  const marks = state.changes.map(([label, change, text]) => [at.get(label) + 1, change, text]);
   return [
     {
       height: 280,
       tzDate: utc,
+      padding: x.padding,
       scales: { x: { time: x.time }, y: { range: (_, low, high) => ranged(low ?? 0, high ?? 0) } },
       axes: [x.axis, etq.axis("from its own median, %", etq.number)],
       series: [
         x.series,
         ...state.lines.map(([name], index) => ({ label: etq.printable(etq.middle(name, 30)), stroke: etq.colour(LINES[index]), width: 1.5, spanGaps: true, points: { show: rows.length <= 120, size: 4, fill: etq.colour(LINES[index]) }, value: valueOf(etq.change) })),
       ],
+      hooks: { draw: [markHook(marks, x)] },
     },
     [x.at, ...columns],
   ];
@@ -389,6 +426,7 @@ function commonPlot(table, state, over) {
     {
       height: 150,
       tzDate: utc,
+      padding: x.padding,
       scales: { x: { time: x.time }, y: { range: (_, low, high) => [Math.min(low ?? 0, -1) * 1.1, Math.max(high ?? 0, 1) * 1.1] } },
       axes: [x.axis, etq.axis("common shift, %", (value) => etq.number(value))],
       series: [x.series, { label: "common shift, relative to the median capture", stroke: etq.colour("muted"), width: 1, points: { show: false }, value: valueOf(etq.change) }],
@@ -411,6 +449,7 @@ function opPlot(state, over) {
     {
       height: 280,
       tzDate: utc,
+      padding: x.padding,
       scales: { x: { time: x.time }, y: { range: rangeOf([...list("normalized"), ...list("p25")], isDrawnInParts ? list("high") : []) } },
       axes: [x.axis, etq.axis(`time a run, ${etq.unit(unit)}`, etq.number)],
       series: [

@@ -26,7 +26,7 @@ const MOST_NAMES = 8;
 const POLL = 5000;
 // The letters of a capture's name that are shown, and those of a phone's column.
 const LONGEST_NAME = 44;
-const NARROW_NAME = 16;
+const NARROW_NAME = 13;
 
 const isHash = (text) => /^[0-9a-f]{16,}$/.test(text ?? "");
 const time = (text) => (text === null ? "" : text.slice(0, 16));
@@ -192,9 +192,12 @@ etq.pageOfCaptures = async () => {
     const places = ordered();
     grid.show(columns(), places, sorting(), options);
     const all = page.captures.length;
+    // Of nothing there is nothing to choose: the page says what to do first.
+    for (const part of [facets, parts.selector, parts.picked, parts.rows]) part.hidden = all === 0;
+    if (all && !page.captures.labels.size) parts.facets.replaceChildren(etq.element("p", { class: "muted", text: `No capture has labels, which tell captures apart: etq label CAPTURE device=pixel8 --db ${etq.source}` }));
     const fresh = page.since === null ? 0 : page.captures.table.list("ingested").filter((each) => each > page.since).length;
     parts.count.replaceChildren(
-      etq.element("span", { id: "shown", text: places.length === all ? `${etq.number(all)} captures` : `${etq.number(places.length)} of ${etq.number(all)} captures` }),
+      etq.element("span", { id: "shown", text: `${places.length === all ? "" : `${etq.number(places.length)} of `}${etq.number(all)} ${all === 1 ? "capture" : "captures"}` }),
       ...(fresh ? [etq.element("button", {
         type: "button", id: "fresh", "aria-pressed": etq.parameters().fresh === "1" ? "true" : "false", text: `${etq.number(fresh)} new since your last visit`,
         onclick: () => {

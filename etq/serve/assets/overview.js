@@ -79,7 +79,7 @@ const removal = (number, text, act) => etq.element("button", { type: "button", c
 
 function drawChanges(parent, rows, group, isComplete, after) {
   if (!rows.length) {
-    if (isComplete) parent.append(etq.element("p", { class: "missing", text: "No level changed for good. A change is found once enough captures have followed it." }));
+    if (isComplete) parent.append(etq.element("p", { class: "missing", text: "No lasting change in this period; a longer one may have some. A change is found once enough captures have followed it." }));
     return;
   }
   if (!GROUPS[group]) {
@@ -118,7 +118,7 @@ function drawComparisons(parent, comparisons, lines, remove) {
     const { line, verdict, error } = lines.get(each.comparison_index) ?? {};
     return etq.element("li", { "data-number": each.comparison_index },
       etq.element("a", { href: link, text: `${etq.short(each.base, 80)} → ${etq.short(each.new, 80)}` }), ": ",
-      error ? etq.element("span", { class: "missing", text: etq.printable(error) }) : etq.element("span", { class: verdict ? `verdict ${etq.verdictClass(verdict)}` : "", text: etq.printable(line ?? "…") }),
+      error ? etq.element("span", { class: "missing", text: etq.printable(error) }) : etq.element("span", { class: verdict ? `verdict ${etq.verdictClass(verdict)}` : "", text: etq.sentence(etq.printable(line ?? "…")) }),
       etq.edits ? etq.element("button", { type: "button", class: "quiet", "aria-label": `Remove the comparison ${each.comparison_index}`, text: "Remove", onclick: () => remove({ remove_comparison: String(each.comparison_index) }) }) : "");
   })));
 }
@@ -235,7 +235,7 @@ etq.pageOfOverview = async () => {
       draw();
     }, PERIODS);
     const watched = section("watched", "Watched");
-    const other = etq.element("input", { type: "search", name: "other", placeholder: "2026-11-15, a build or commit", autocomplete: "off", value: PERIODS[text] ? null : text });
+    const other = etq.element("input", { type: "search", name: "other", placeholder: "2026-11-15 or a build", autocomplete: "off", value: PERIODS[text] ? null : text });
     const grouped = etq.choice("group", ["", "week", "commit"], group, (value) => {
       etq.setParameters({ group: value });
       draw();

@@ -111,7 +111,12 @@ etq.pageOfSql = async () => {
     for (const each of found) objects.set(each.name, each);
     listViews();
   }).catch((error) => docs.replaceChildren(etq.element("p", { class: "missing", text: error.message })));
-  const named = etq.captures().then((found) => { captures = found; }).catch(() => {}); // only suggestions
+  const named = etq.captures().then((found) => {
+    captures = found;
+    if (!found.length) return;
+    const isTrace = found.table.get(found.length - 1, "format") === "torch_trace";
+    editor.suggest(`FROM ${isTrace ? "key_averages" : "op_totals"}(${quoted(etq.printable(found.names.at(-1)))}) LIMIT 20`);
+  }).catch(() => {}); // only suggestions
   await follow();
   await Promise.all([known, named]);
   if (!etq.parameters().query) editor.focus();
@@ -126,7 +131,7 @@ function callOf(object, captures) {
 
 // The editor, in a shadow root of its own: its styles need no exception from the page's policy.
 function editorIn(host, { objects, captures, run, moved }) {
-  const { EditorView, EditorState, keymap, lineNumbers, drawSelection, highlightSpecialChars, placeholder, history, historyKeymap, defaultKeymap, syntaxHighlighting, HighlightStyle, bracketMatching, autocompletion, completionKeymap, closeBrackets, closeBracketsKeymap, sql, SQLDialect, PostgreSQL, tags } = CodeMirror;
+  const { EditorView, EditorState, keymap, lineNumbers, drawSelection, highlightSpecialChars, placeholder, Compartment, history, historyKeymap, defaultKeymap, syntaxHighlighting, HighlightStyle, bracketMatching, autocompletion, completionKeymap, closeBrackets, closeBracketsKeymap, sql, SQLDialect, PostgreSQL, tags } = CodeMirror;
   const shadow = host.attachShadow({ mode: "open" });
   const colours = HighlightStyle.define([
     { tag: tags.keyword, color: "var(--accent)" }, { tag: [tags.string, tags.special(tags.string)], color: "var(--delegate)" },
@@ -172,6 +177,7 @@ function editorIn(host, { objects, captures, run, moved }) {
     return { from: word ? word.from : context.pos, options: [...columns.values(), ...options], validFor: /^\w*$/ };
   }
 
+  const hint = new Compartment();
   const language = sql({ dialect, upperCaseKeywords: true });
   const view = new EditorView({
     parent: shadow,
@@ -182,7 +188,7 @@ function editorIn(host, { objects, captures, run, moved }) {
         keymap.of([{ key: "Mod-Enter", run: () => { run(); return true; } }]),
         lineNumbers(), highlightSpecialChars(), history(), drawSelection(), bracketMatching(), closeBrackets(), syntaxHighlighting(colours), theme, language,
         dialect.language.data.of({ autocomplete: completions }), autocompletion(),
-        placeholder("FROM op_totals('run') LIMIT 20"), EditorView.lineWrapping,
+        hint.of(placeholder("FROM captures LIMIT 20")), EditorView.lineWrapping,
         // Tab leaves the editor, as in any other field.
         keymap.of([...closeBracketsKeymap, ...completionKeymap, ...historyKeymap, ...defaultKeymap]),
         EditorView.contentAttributes.of({ "aria-label": "SQL query" }),
@@ -195,5 +201,7 @@ function editorIn(host, { objects, captures, run, moved }) {
     }),
   });
   host.editor = view;
+  // What stands in an empty editor can be asked as it is.
+  view.suggest = (text) => view.dispatch({ effects: hint.reconfigure(placeholder(text)) });
   return view;
 }

@@ -73,6 +73,6 @@ etq.pageOfTrends = async () => {
   const found = await known;
   if (found && !found.length) etq.state(etq.emptyText());
   else if (found && document.documentElement.dataset.ready === "failed" && !etq.parameters().over) {
-    document.getElementById("state").append(` A label is given with etq label CAPTURE build=1 --db ${etq.source}, or by etq ingest with --label or --label-git.`);
+    document.getElementById("state").append(`. A label is given with etq label CAPTURE build=1 --db ${etq.source}, or by etq ingest with --label or --label-git.`);
   }
 };
