@@ -83,7 +83,7 @@ def test_a_lake_in_a_store_is_as_one_in_a_folder(store: tuple[str, dict[str, str
                 assert one.rows(query) == other.rows(query), table.name
         for query in ("FROM op_totals('mlp')", "FROM compare_ops('build=1', 'build=2')"):
             assert is_same(one.rows(query), other.rows(query)) and one.rows(query)[1]
-        with pytest.raises(WarehouseError, match="a lake is read-only"):
+        with pytest.raises(WarehouseError, match="captures of a lake are read-only"):
             one.label("mlp", a="b")
     assert check(url, storage_options=options) == []
     version = read(Lake.at(url, options)).version

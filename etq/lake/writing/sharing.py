@@ -129,5 +129,7 @@ def _unite(lake: Lake, table: str, rows: Any, statement: str, connection: duckdb
     for other in {*SHARED} - {table}:
         _insert(connection, read(lake, root=other), other)
     connection.register("given", rows)
+    if connection.execute(f"SELECT count(*) FROM {table}").fetchall() == [(0,)]:
+        statement = f"INSERT INTO {table} FROM given"  # comments keep their numbers
     connection.execute(f"CREATE SCHEMA _source; CREATE TABLE _source.{table} AS FROM given")
     connection.execute(statement)
