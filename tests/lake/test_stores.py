@@ -130,7 +130,7 @@ def requests_of(log: Path) -> int:
 def test_one_captures_question_takes_few_requests(
     store: tuple[str, dict[str, str]], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two to open a lake, and for each load one for each table that the question reads; compacting takes some hundred."""
+    """Three to open a lake, and for each load one for each table that the question reads; compacting takes some hundred."""
     url, options = store
     fetched, attach, made_of = [], reading.attach, list[Any]()
 
@@ -156,7 +156,7 @@ def test_one_captures_question_takes_few_requests(
                 files = made_of[-1]
                 asking, rows = requests(lambda: ask(warehouse))  # noqa: B023
                 assert rows > 0
-                assert (opening, asking) == (2, tables * loads) and files.requests == asking
+                assert (opening, asking) == (3, tables * loads) and files.requests == asking
                 assert requests(lambda: ask(warehouse)) == (0, rows)  # noqa: B023
             if loads == 1:
                 fetched.append(files.fetched)
