@@ -189,7 +189,7 @@ def label(
 
     if both := set(labels) & set(remove):
         raise click.UsageError(f"{min(both)} can't be set and removed at once")
-    with open_existing(db, read_only=not labels and not remove) as warehouse:
+    with open_existing(db, read_only=not labels and not remove, may_be_server=True) as warehouse:
         target = warehouse.capture(capture)
         have = labels_of(warehouse.connection, target.capture_id)
         if missing := [key for key in remove if key not in have]:

@@ -176,7 +176,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     etq remove run --db lab.duckdb
     etq remove --all device=broken -y
     """
-    with open_existing(db) as warehouse:
+    with open_existing(db, may_be_server=True) as warehouse:
         resolved = {
             capture.capture_id: capture
             for selector in captures

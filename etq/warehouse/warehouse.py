@@ -192,9 +192,8 @@ class _LakeShared:
     external_access: bool
 
     def edit(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Edited]) -> Edited:
-        from etq.lake.writing.sharing import edit
-
-        return edit(self.lake, table, work)
+        edited: Edited = _later("etq.lake.writing.sharing").edit(self.lake, table, work)
+        return edited
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         from etq.lake.reading.connection import connect

@@ -61,6 +61,12 @@ EDITS: tuple[Callable[[Warehouse], object], ...] = (
     lambda lab: lab.unwatch_comparison("kernels", 1),
     lambda lab: lab.unwatch("totals", 1),
 )
+WRONG: tuple[Callable[[Warehouse], object], ...] = (
+    lambda lab: lab.remove_comment(99),
+    lambda lab: lab.unwatch("kernels", 99),
+    lambda lab: lab.accept("99", "no such build"),
+    lambda lab: lab.comment("16", ""),
+)
 
 
 @pytest.fixture(scope="module")
@@ -96,12 +102,7 @@ def test_comments_and_overviews_are_as_in_a_file(fleet: Path, tmp_path: Path) ->
                 found = answers(file)
                 assert answers(lake) == found
         with etq.open(tmp_path / "lake") as lake:
-            for wrong in (
-                lambda lab: lab.remove_comment(99),
-                lambda lab: lab.unwatch("kernels", 99),
-                lambda lab: lab.accept("99", "no such build"),
-                lambda lab: lab.comment("16", ""),
-            ):
+            for wrong in WRONG:
                 said = []
                 for lab in (file, lake):
                     with pytest.raises(EtqError) as caught:
@@ -237,7 +238,7 @@ def test_a_writer_that_is_overtaken_begins_again(
 
 def test_a_table_that_others_make_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After the writer has seen that there is none."""
-    lake, make_table, count = lake_of(tmp_path), sharing.make_table, [0]
+    lake, make_table, count = lake_of(tmp_path), commits.make_table, [0]
 
     def made(*arguments: Any) -> Any:
         count[0] += 1
@@ -246,7 +247,7 @@ def test_a_table_that_others_make_meanwhile(tmp_path: Path, monkeypatch: pytest.
                 opened.comment("1", "other")
         return make_table(*arguments)
 
-    monkeypatch.setattr(sharing, "make_table", made)
+    monkeypatch.setattr("etq.lake.writing.sharing.make_table", made)
     with etq.open(lake) as opened:
         assert opened.comment("1", "mine") == 2
     assert comments(lake) == [(1, "other"), (2, "mine")]
