@@ -13,6 +13,7 @@ import click
 from etq.analysis.series import check_keys
 from etq.analysis.watched import COMPARISONS, ITEMS, Watched, changes_of_overview, verdict_of
 from etq.cli import main
+from etq.cli.noting import note_here
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.cli.trends import item_of, item_options, order_options
@@ -136,15 +137,20 @@ def overview(
         if add is not None:
             check_keys(warehouse, {"over": over, "by": by})
             number = warehouse.watch(name, add or None, what=what, item=item, over=over, by=by)
+            note_here(db, "overview", {"overview": name, "selector": add, "what": what, "item": item, "number": number})
             click.echo(f"{printable(name)}: watches it, number {number}", err=True)
         if add_comparison:
             number = warehouse.watch_comparison(name, *add_comparison)
+            sides = {"base": add_comparison[0], "new": add_comparison[1]}
+            note_here(db, "overview", {"overview": name, **sides, "number": number})
             click.echo(f"{printable(name)}: shows that comparison, number {number}", err=True)
         for number in remove:
             warehouse.unwatch(name, number)
+            note_here(db, "overview", {"overview": name, "remove": number})
             click.echo(f"{printable(name)}: number {number} removed", err=True)
         for number in remove_comparison:
             warehouse.unwatch_comparison(name, number)
+            note_here(db, "overview", {"overview": name, "remove_comparison": number})
             click.echo(f"{printable(name)}: comparison {number} removed", err=True)
         if not changes:
             show = _compared if compares else _last if since is None else partial(_changed, since=since)
