@@ -106,6 +106,11 @@ class _RemoteDatabase(Database):
             f"{self.path}: a server, which is only read; add captures to it with: etq push {self.path} FILE..."
         )
 
+    def check_editable(self) -> NoReturn:
+        raise WarehouseError(
+            f"{self.path}: a server; change overviews and comments in its pages, or on its machine with --db FILE"
+        )
+
 
 class _Server:
     def __init__(self, url: str, token: str | None, wait: float) -> None:

@@ -24,6 +24,7 @@ from etq.lake.reading.tables import SHARED
 from etq.lake.writing import commits, sharing
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
+from tests.lake import moto_server
 from tests.lake.test_lake import FLEET, one_of
 from tests.sql.test_trends import capture
 
@@ -128,7 +129,7 @@ def lake_of(tmp_path: Path, captures: int = 2) -> Path:
     return tmp_path / "lake"
 
 
-def comments(lake: Path) -> list[tuple[int, str]]:
+def comments(lake: Path | str) -> list[tuple[int, str]]:
     with etq.open(lake, read_only=True) as opened:
         return opened.rows("SELECT comment_id, text FROM change_comments ORDER BY ALL")[1]
 
@@ -142,7 +143,7 @@ def write_comments(lake: str, name: str, number: int, sent: Any) -> None:
                 opened.watch(f"{name}{each}")
 
 
-def running(lake: Path, number: int, each: int, prefix: str = "w") -> Iterator[tuple[Any, Any]]:
+def running(lake: Path | str, number: int, each: int, prefix: str = "w") -> Iterator[tuple[Any, Any]]:
     spawn = multiprocessing.get_context("spawn")
     for name in range(number):
         got, sent = spawn.Pipe(duplex=False)
@@ -177,6 +178,21 @@ def test_several_writers_lose_nothing(tmp_path: Path) -> None:
         assert names == sorted((f"w{name}{each}",) for name in range(3) for each in (4, 9))
         assert opened.rows("SELECT count(*) FROM captures")[1] == [(5,)]
     assert [fault for fault in check(lake) if not fault.is_left_over] == []
+
+
+def test_several_writers_of_a_store_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They go by its conditional puts."""
+    with moto_server.serving() as endpoint:
+        for name, value in moto_server.made(endpoint, "lab").items():
+            monkeypatch.setenv(name, value)
+        one_of(FLEET[:2], "s3://lab/fleet", build="1")  # type: ignore[arg-type]
+        writers = [*running("s3://lab/fleet", 3, 5)]
+        written = sorted(each for _, got in writers for each in told(got))
+        for process, _ in writers:
+            process.join()
+            assert process.exitcode == 0
+        assert comments("s3://lab/fleet") == written and [number for number, _ in written] == list(range(1, 16))
+        assert [fault for fault in check("s3://lab/fleet") if not fault.is_left_over] == []
 
 
 @pytest.mark.long

@@ -164,6 +164,8 @@ def test_by_commands(server: Server, lab: Path, tokens: Mapping[Role, str], monk
             remote.label("a b", **{"a,b": "c"})
         with pytest.raises(WarehouseError, match="which is only read"):
             remote.metric("a b", "temperature", 41)
+        with pytest.raises(WarehouseError, match="change overviews and comments in its pages"):
+            remote.watch("kernels")
         remote.remove("a b")
     assert names(lab) == {*NAMES[3:6]}
 
