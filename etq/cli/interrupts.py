@@ -88,6 +88,13 @@ def is_interrupt(error: BaseException) -> bool:
     return _requested.is_set() or isinstance(error, KeyboardInterrupt)
 
 
+def is_cancelled_query(error: BaseException) -> bool:
+    """Whether an error is DuckDB's for a query during which the user pressed Ctrl-C: it notices that itself, if it is
+    before the function of `cancelled_by`, and then Python's `KeyboardInterrupt` is lost.
+    """
+    return type(error) is RuntimeError and str(error) == "Query interrupted"
+
+
 def _interrupt(_: int, frame: FrameType | None) -> None:
     _requested.set()
     # An interrupt in the import of a library may abort the process; `_watch` ends it without that.

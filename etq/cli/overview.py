@@ -81,12 +81,19 @@ def _since(warehouse: Warehouse, text: str) -> float:
     metavar="[SELECTOR]",
     is_flag=False,
     flag_value="",
-    help="Watch the series of these captures; without a selector, of all.",
+    multiple=True,
+    help="Watch the series of these captures; without a selector, of all. May be repeated.",
 )
 @item_options
 @order_options
 @click.option("--remove", metavar="NUMBER", type=int, multiple=True, help="Watch that no more; may be repeated.")
-@click.option("--add-comparison", metavar="BASE NEW", nargs=2, help="Show the verdict on these two sides, too.")
+@click.option(
+    "--add-comparison",
+    metavar="BASE NEW",
+    nargs=2,
+    multiple=True,
+    help="Show the verdict on these two sides, too; may be repeated.",
+)
 @click.option("--remove-comparison", metavar="NUMBER", type=int, multiple=True, help="Show that no more.")
 @click.option("--since", metavar="WHEN", help="Show what changed since then: week, 7d, 2026-11-15, a build or commit.")
 @click.option("--comparisons", "compares", is_flag=True, help="Show the verdicts on its comparisons.")
@@ -94,14 +101,14 @@ def _since(warehouse: Warehouse, text: str) -> float:
 @output_options
 def overview(
     name: str | None,
-    add: str | None,
+    add: tuple[str, ...],
     op: str | None,
     module: str | None,
     metric: str | None,
     over: str | None,
     by: str | None,
     remove: tuple[int, ...],
-    add_comparison: tuple[str, str] | None,
+    add_comparison: tuple[tuple[str, str], ...],
     remove_comparison: tuple[int, ...],
     since: str | None,
     compares: bool,
@@ -123,9 +130,9 @@ def overview(
     etq overview kernels --remove 1
     """
     what, item = item_of(op, module, metric)
-    if add is None and (item or over or by):
+    if not add and (item or over or by):
         raise click.UsageError("--op, --module, --metric, --over and --by go with --add")
-    changes = add is not None or remove or add_comparison or remove_comparison
+    changes = add or remove or add_comparison or remove_comparison
     if name is None and (changes or since is not None or compares):
         raise click.UsageError("--add, --remove, --since and --comparisons go with the name of an overview")
     if since is not None and compares:
@@ -134,15 +141,16 @@ def overview(
         if name is None:
             write(warehouse, _ALL, format, output, force=force)
             return
-        if add is not None:
+        if add:
             check_keys(warehouse, {"over": over, "by": by})
-            number = warehouse.watch(name, add or None, what=what, item=item, over=over, by=by)
-            note_here(db, "overview", {"overview": name, "selector": add, "what": what, "item": item, "number": number})
+        for selector in add:
+            number = warehouse.watch(name, selector or None, what=what, item=item, over=over, by=by)
+            about = {"overview": name, "selector": selector, "what": what, "item": item, "number": number}
+            note_here(db, "overview", about)
             click.echo(f"{printable(name)}: watches it, number {number}", err=True)
-        if add_comparison:
-            number = warehouse.watch_comparison(name, *add_comparison)
-            sides = {"base": add_comparison[0], "new": add_comparison[1]}
-            note_here(db, "overview", {"overview": name, **sides, "number": number})
+        for base, new in add_comparison:
+            number = warehouse.watch_comparison(name, base, new)
+            note_here(db, "overview", {"overview": name, "base": base, "new": new, "number": number})
             click.echo(f"{printable(name)}: shows that comparison, number {number}", err=True)
         for number in remove:
             warehouse.unwatch(name, number)

@@ -13,7 +13,7 @@ import click
 
 from etq import catalog
 from etq.cli import expected_message, show_failure
-from etq.cli.interrupts import cancelling
+from etq.cli.interrupts import cancelling, is_cancelled_query
 from etq.cli.messages import say
 
 PROMPT: Final = "etq> "
@@ -60,6 +60,8 @@ def _after_line(text: str, answer: Callable[[str], None], show_views: Callable[[
     except EOFError:
         click.echo()
         return None
+    if not text and line.strip().lower() in ("help", "quit", "exit"):
+        line = f".{line.strip().lower()}"
     if not text and line.strip().startswith("."):
         return "" if _directive(line.split(), show_views) else None
     text = f"{text}\n{line}" if text else line
@@ -96,6 +98,9 @@ def _answered(answer: Callable[[], None]) -> None:
     except KeyboardInterrupt:
         say("Cancelled")
     except Exception as error:
+        if is_cancelled_query(error):
+            say("Cancelled")
+            return
         message = expected_message(error)
         if message is None:
             raise

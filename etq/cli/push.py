@@ -10,6 +10,7 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.pushed import push_files
+from etq.errors import printable
 
 if TYPE_CHECKING:
     pass
@@ -51,15 +52,14 @@ def push(url: str, files: tuple[str, ...], **options: Any) -> None:
 def login(url: str, forget: bool) -> None:
     """Keep the token for a server.
 
-    It is asked for, and kept in ~/.config/etq/servers.toml, which only you can read.
+    It is asked for, tried, and kept in ~/.config/etq/servers.toml, which only you can read.
 
     The token is sent to that server alone, by scheme, host and port.
 
     \b
     etq login https://lab.example.org
     """
-    from etq.remote.client import Client
-    from etq.remote.protocol import Hashes, Missing
+    from etq.remote.client import owner_of
     from etq.remote.servers import keep, origin_of, place
 
     origin = origin_of(url)
@@ -68,7 +68,6 @@ def login(url: str, forget: bool) -> None:
         say(f"{origin}: its token is forgotten")
         return
     token = click.prompt("Token", hide_input=True, err=True).strip()
-    with Client(url, token, patience=5) as client:
-        client.post("/files/missing", Hashes([]), Missing)
+    user, role = owner_of(url, token)
     keep(url, token)
-    say(f"{origin}: its token is kept in {place()}")
+    say(f"{origin}: the token is that of {printable(user)}, of the role {role}; it is kept in {place()}")

@@ -150,6 +150,7 @@ def show_opened(
             long=long,
             foremost=ANSWERS.get(view, ()),
             chooses_unit=chooses,
+            drops_empty=True,
             **parameters,
         )
     if not has_rows:

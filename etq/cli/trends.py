@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from etq.warehouse.warehouse import Warehouse
 
 
-# The columns of regressions that people read; an item is named as trend --op takes it.
-_SHOWN: Final = """series, what,
-    CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item,
+# What changed, named as trend --op takes it.
+_ITEM: Final = (
+    "CASE what WHEN 'total' THEN 'total of ' || op ELSE op || coalesce('@' || instruction_id, '') END AS item"
+)
+# The columns of regressions that people read.
+_SHOWN: Final = f"""series, what, {_ITEM},
     verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
     per_capture_percent, captures_before, captures_after, p, q, position, comment, author"""
 
@@ -144,16 +147,15 @@ def regressions(
         check_keys(warehouse, options)
         arguments["over"] = over = order_of(warehouse, selector, options["over"])
         query = f"FROM regressions({catalog.arguments(arguments)})"
+        if selection.get().columns is not None:
+            query = f"FROM (SELECT {_ITEM}, * {query})"
         foremost = ANSWERS["regressions"]
         order = f"captures are in the order of {over}"
         if (format or format_of(output)) not in TO_READ:
             has_rows = write(warehouse, query, format, output, force=force, **arguments)
         else:
-            shown = (
-                f"{_SHOWN}{', is_accepted' if 'with_accepted' in arguments else ''}"
-                if selection.get().columns is None
-                else "*"
-            )
+            accepted = ", is_accepted" if "with_accepted" in arguments else ""
+            shown = f"{_SHOWN}{accepted}" if selection.get().columns is None else "*"
             columns, rows = warehouse.rows(f"SELECT {shown} {query}", **arguments)
             write_rows(columns, rows, format, output, force=force, foremost=foremost)
             has_rows = bool(rows)

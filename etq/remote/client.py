@@ -213,10 +213,32 @@ class Client:
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             text = str(json.loads(reply.body)["error"])
         if reply.status == 401:
-            text = f"{text}; give a token: etq login {self.origin}, or $ETQ_TOKEN"
+            text = f"needs a valid token; give a token: etq login {self.origin}, or $ETQ_TOKEN"
         if reply.status in (404, 405) and b"error" not in reply.body:
             text = "takes no captures; start it as a team's server, see etq serve --help"
         return ServerError(f"{self.origin}: {text or f'status {reply.status}'}", reply.status, reply.body)
+
+
+class _Owner(msgspec.Struct):
+    user: str | None
+    role: str
+
+
+def owner_of(url: str, token: str) -> tuple[str, str]:
+    """Return whose token it is, and the role of that user. Raises `ServerError`, also for a server without users."""
+    with Client(url, token, patience=5) as client:
+        try:
+            owner = msgspec.json.decode(client.request("GET", "/").body, type=_Owner)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            raise ServerError(f"{client.origin}: not a server of etq, or one of another version") from None
+        except ServerError as error:
+            if error.status != 401:
+                raise
+            text = "the token is wrong, revoked or expired; ask for another one"
+            raise ServerError(f"{client.origin}: {text}", error.status) from None
+    if owner.user is None:
+        raise ServerError(f"{client.origin}: has no users, so it needs no token")
+    return owner.user, owner.role
 
 
 @contextmanager

@@ -149,6 +149,11 @@ class _Server:
             return msgspec.json.decode(reply.body, type=_Changed)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise WarehouseError(f"{self.url}: not a server of etq, or of another version") from error
+        except ServerError as error:
+            if error.status in (404, 405) and b"error" not in error.body:
+                what = "this server only reads; start it with --edit, or add users: etq users add NAME"
+                raise WarehouseError(f"{self.url}: {what}") from error
+            raise WarehouseError(str(error)) from error
         except WarehouseError:
             raise
         except EtqError as error:

@@ -82,10 +82,22 @@ def table_parts(
     style: TerminalStyle = PLAIN,
     hint: str = HINT,
     foremost: Sequence[str] = FOREMOST,
+    drops_empty: bool = False,
 ) -> Iterator[str]:
-    """Yield the same for rows that come in parts: columns become wider if a later part needs it."""
+    """Yield the same for rows that come in parts: columns become wider if a later part needs it.
+
+    With `drops_empty`, a terminal doesn't get columns without a value, but all with --wide, and if there are several
+    parts.
+    """
     remaining = iter(parts if style.width is None or full_names.get() else _with_short_names(parts))
     first = next(remaining, [])
+    if drops_empty and first and style.width is not None and not wide.get():
+        second = next(remaining, None)
+        if second is None:
+            filled = [at for at, values in enumerate(zip(*first, strict=True)) if any(map(_is_given, values))]
+            columns, first = [columns[at] for at in filled], _of(filled, first)
+        else:
+            remaining = chain([second], remaining)
     if wide.get() and style.width is not None and len(_groups(columns, first, style)) > 1:
         yield "\n".join(_below_each_other(columns, chain([first], remaining), style))
         return
@@ -98,6 +110,10 @@ def table_parts(
         assert style.width is not None
         lines = wrap(f"Not shown: {', '.join(others)}; {hint}", style.width)
         yield "".join(style.styled(line, "dim") + "\n" for line in lines)
+
+
+def _is_given(value: object) -> bool:
+    return value is not None and value != ""
 
 
 def _below_each_other(columns: Sequence[str], parts: Iterable[Rows], style: TerminalStyle) -> Iterator[str]:
@@ -153,7 +169,7 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
     the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all
     rows, and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their
-    texts, but for the very first, are as short as those of others.
+    texts, but for the very first, are as short as those of others; the first number of them when no text can be shorter.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():
@@ -166,8 +182,12 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
         varies = len(rows) < 2 or len(set(map(repr, by_column[at]))) > 1
         return not is_empty, is_foremost, varies or is_foremost, -foremost.index(columns[at]) if is_foremost else -at
 
+    numbers = [columns[at] for at in kept if _is_number(by_column[at])]
+    number = next((name for name in foremost if name in numbers), None)
     for at in sorted(kept, key=place):
         long = foremost[:1] if columns[at] in foremost else foremost
+        if at in kept and columns[at] == number and _Layout([columns[at] for at in kept], _of(kept, rows), style).fits:
+            break
         if _Layout([columns[at] for at in kept], _of(kept, rows), style, long).fits:
             break
         if at in kept and at > 0 and (columns[at] != "unit" or "unit" in foremost):

@@ -48,6 +48,7 @@ def write(
     long: Collection[str] = (),
     foremost: Sequence[str] = (),
     chooses_unit: bool = False,
+    drops_empty: bool = False,
     **parameters: Any,
 ) -> bool:
     """Write a query's result to a file or to standard output. Returns whether it has rows; True for binary formats.
@@ -57,6 +58,7 @@ def write(
                   without a terminal if there are several of them
     foremost      columns that a terminal without room for all shows the longest, after the one to sort by
     chooses_unit  give times the unit that suits them in a table for people, see `in_one_unit`
+    drops_empty   leave out columns without a value on a terminal, but for those that --columns names
 
     Rows are written while they are read. Raises `EtqError` if the file exists and `force` is not set, for an unknown
     file name ending, and for a binary format on a terminal; `QueryError` for a query that fails; no file is left then.
@@ -79,7 +81,8 @@ def write(
         first = next(remaining, [])
         if columns:
             with _text_output(path, force=force, is_printable=format == "table") as stream:
-                _write_parts(columns, chain([first], remaining), format, path, long, stream, foremost)
+                rows = chain([first], remaining)
+                _write_parts(columns, rows, format, path, long, stream, foremost, drops_empty)
     return bool(first)
 
 
@@ -237,6 +240,7 @@ def _write_parts(
     long: Collection[str],
     stream: IO[str],
     foremost: Sequence[str] = (),
+    drops_empty: bool = False,
 ) -> None:
     style = style_of(sys.stdout) if path is None else PLAIN
     if format in DELIMITERS:
@@ -254,8 +258,9 @@ def _write_parts(
             return
     sorted_by = [name for name in columns if selection.get().sort_by in (name, title(name))]
     foremost = [*sorted_by, *(foremost or FOREMOST)]
+    drops_empty = drops_empty and selection.get().columns is None
     writers = {
-        "table": lambda: table_parts(columns, parts, style, foremost=foremost),
+        "table": lambda: table_parts(columns, parts, style, foremost=foremost, drops_empty=drops_empty),
         "json": lambda: _json_parts(columns, parts),
         "markdown": lambda: markdown_parts(columns, parts),
     }

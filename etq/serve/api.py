@@ -17,7 +17,7 @@ from etq import catalog
 from etq.errors import EtqError
 from etq.remote.protocol import status_of
 from etq.sandbox.formats import TYPES, check_format
-from etq.serve.endpoints import error, needs, note
+from etq.serve.endpoints import error, needs, note, user_of
 from etq.serve.openapi import document
 from etq.serve.pages import digest
 from etq.serve.parameters import call_of
@@ -25,7 +25,7 @@ from etq.serve.payloads import JSON, Payload
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
-from etq.team.users import Role
+from etq.team.users import ANYONE, Role
 from etq.version import SCHEMA_VERSION, VERSION
 
 # Bytes of a query with its parameters.
@@ -62,14 +62,17 @@ class _Api:
         self._state = WarehouseState(site.path)
         self._document: bytes | None = None
 
-    async def about(self, _: Request) -> Response:
-        """What is served, by which version of etq."""
+    async def about(self, request: Request) -> Response:
+        """What is served, by which version of etq, and to whom."""
+        user = user_of(request)
         return _json(
             {
                 "etq_version": VERSION,
                 "sql_sha256": catalog.definitions_hash(),
                 "schema_version": SCHEMA_VERSION,
                 "warehouse": PurePosixPath(self._site.path).name,
+                "user": None if user.name == ANYONE else user.name,
+                "role": user.role.label,
             }
         )
 

@@ -157,7 +157,8 @@ class AccessGuard:
             raise RefusedError(HTTPStatus.FORBIDDEN, text)
         if token:
             await self._refusals.note_wrong(folder, address)
-        text = "sign in: pages by the link or a token, programs by Authorization: Bearer TOKEN"
+        # Pages ask for a token by themselves.
+        text = "needs a valid token: send Authorization: Bearer TOKEN; etq login keeps one for the commands of etq"
         raise RefusedError(HTTPStatus.UNAUTHORIZED, text, ((b"www-authenticate", b"Bearer"),))
 
     async def _note(self, address: str, name: str, why: str) -> None:

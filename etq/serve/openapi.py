@@ -36,8 +36,10 @@ _ABOUT: Final = {
         "sql_sha256": {"type": "string", "description": "hash of the definitions of all views"},
         "schema_version": {"type": "integer"},
         "warehouse": {"type": "string"},
+        "user": {"type": ["string", "null"], "description": "whose token it is; null on servers without users"},
+        "role": {"type": "string"},
     },
-    "required": ["etq_version", "sql_sha256", "schema_version", "warehouse"],
+    "required": ["etq_version", "sql_sha256", "schema_version", "warehouse", "user", "role"],
 }
 _ERRORS: Final = {
     "400": "A parameter or the query is wrong, or exceeds a limit of time or memory.",
@@ -64,7 +66,9 @@ def document(formats: tuple[str, ...], types: Mapping[str, Sequence[str]]) -> di
             "Bearer TOKEN`, on servers that have users.",
         },
         "paths": {
-            "/api/v1/": {"get": _get("about", "What is served, by which version of etq.", [], _answer(_ABOUT))},
+            "/api/v1/": {
+                "get": _get("about", "What is served, by which version of etq, and to whom.", [], _answer(_ABOUT))
+            },
             "/api/v1/captures": {"get": _captures(formats)},
             "/api/v1/captures/{capture}": {"patch": _label(), "delete": _remove()},
             "/api/v1/sql": {"post": _sql(formats)},

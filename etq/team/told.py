@@ -76,9 +76,10 @@ def _compared(
         moved = next((old for old, each in ended.items() if _is_same(each, change)), None)
         if moved is not None:
             del ended[moved], began[key]
+            details = json.dumps({**change, "change_percent": open_before[moved]["change_percent"]})
             connection.execute(
                 "UPDATE OR REPLACE told SET change_key = ?, details = ? WHERE overview = ? AND change_key = ?",
-                [key, json.dumps(change), overview, moved],
+                [key, details, overview, moved],
             )
     by_key = {change["key"]: change for change in changes}
     for key, change in began.items():
@@ -87,8 +88,9 @@ def _compared(
         )
     for key in ended:
         connection.execute("UPDATE told SET ended_at = ? WHERE overview = ? AND change_key = ?", [now, overview, key])
-    # Of one that was accepted, why.
-    return [*((BEGAN, each) for each in began.values()), *((ENDED, by_key.get(key, old)) for key, old in ended.items())]
+    # Of one that was accepted, why; its size stays that of which was told.
+    last = [{**by_key.get(key, old), "change_percent": old["change_percent"]} for key, old in ended.items()]
+    return [*((BEGAN, each) for each in began.values()), *((ENDED, each) for each in last)]
 
 
 def _is_same(old: Change, new: Change) -> bool:
@@ -105,9 +107,11 @@ def message_of(event: str, overview: str, change: Change, link: str) -> dict[str
     page = f"{link}/overview?{urlencode({'name': overview})}"
     what = f"{change['name']} {change['verdict']} by {abs(change['change_percent']):.1f} %"
     where = f" ({change['series']})" if change["series"] else ""
-    text = f"{overview}: {event}: {what} since {change['over']} {change['first_bad']}{where}"
-    if event == ENDED and change.get("is_accepted"):
-        text += f"; accepted: {change['comment']}" if change.get("comment") else "; accepted"
+    is_accepted = event == ENDED and change.get("is_accepted")
+    happened = "regression accepted" if is_accepted else event
+    text = f"{overview}: {happened}: {what} since {change['over']} {change['first_bad']}{where}"
+    if is_accepted and change.get("comment"):
+        text += f": {change['comment']}"
     return {"event": event, "text": f"{text} {page}", "overview": overview, "link": page, "change": dict(change)}
 
 

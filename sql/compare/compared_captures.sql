@@ -7,7 +7,7 @@
 --   captured_at: when it was measured, in UTC; NULL where unknown
 --   total: quantile of the times of its runs, by default the 25th percentile
 --   unit: unit of total; NULL where one side counts cycles and the other time
---   off_percent: deviation of its ops from those of its side, in percent, or of all captures if a side has one capture or few ops match; of its total if the ops' is unknown
+--   off_percent: deviation of its ops from those of its side, in percent, or of all captures if few ops match; of its total if the ops' is unknown; NULL if its side has one capture
 --   is_disturbed: whether it is excluded as disturbed
 CREATE MACRO compared_captures(
     base, new,
@@ -21,7 +21,8 @@ SELECT
     k.captured_at,
     c.base AS total,
     c.unit,
-    100 * (exp(c.off) - 1) AS off_percent,
+    CASE WHEN count(*) OVER (PARTITION BY c.side) > 1 THEN 100 * (exp(c.off) - 1) END
+        AS off_percent,
     c.is_disturbed
 FROM _comparison(
     base, new, unit, quantile, phase, history, 0.05, NULL, allow_mismatch

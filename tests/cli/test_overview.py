@@ -55,6 +55,11 @@ def test_the_command(lab: str) -> None:
     assert found == [1, "addmm", 0, "slower", "17", "18"], "once, though it is watched twice"
     assert shown(lab, "it's ours", "--since", "18") == [change] and shown(lab, "it's ours", "--since", "19") == []
     assert shown(lab, "it's ours", "--since", "11d") == []
+    twice = run_etq("overview", "two", "--add", "model=net", "--add", "--add-comparison", "build=1", "build=2",
+                    "--add-comparison", "build=2", "build=3", "--db", lab)  # fmt: skip
+    assert twice.stderr.count("two: watches it, number ") == twice.stderr.count("two: shows that comparison") == 2
+    gone = [*("--remove", "1", "--remove", "2"), *("--remove-comparison", "1", "--remove-comparison", "2")]
+    assert run_etq("overview", "two", *gone, "--db", lab).exit_code == 0
     removed = run_etq("overview", "it's ours", "--remove", "1", "--remove", "2", "--db", lab)
     assert removed.stderr == "it's ours: number 1 removed\nit's ours: number 2 removed\n"
     assert shown(lab) == []

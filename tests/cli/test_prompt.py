@@ -6,16 +6,20 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import etq
+from etq.cli.interrupts import is_cancelled_query
 from etq.cli.prompt import Completer, is_whole
 from tests.cli.test_terminal import environment
 from tests.command_line import run_etq
@@ -119,6 +123,9 @@ def test_errors_point_at_the_place_and_the_prompt_goes_on(person: Person) -> Non
     line, pointer = re.search(r"LINE 1: (.*)\n( *\^)", shown).groups()  # type: ignore[union-attr]
     assert "Error: syntax error at or near" in shown and line.startswith("SELECT 1 FROMM")
     assert len(pointer) > len("LINE 1: ")
+    shown = person.type("SELECT name,\n", "...> ") + person.type("nme FROM captures;\n")
+    line, pointer = re.search(r"(LINE 2: .*)\n( *\^+)", shown).groups()  # type: ignore[union-attr]
+    assert line[len(pointer) - 3 : len(pointer)] == "nme"
     assert "no such" in person.type(".nosuch\n").replace("no .nosuch", "no such")
     assert re.search(r"\n *3\n", person.type("SELECT 3;\n"))
     assert person.end() == 0
@@ -138,8 +145,20 @@ def test_interrupts_cancel_the_statement(person: Person) -> None:
 def test_directives(person: Person) -> None:
     assert "op_totals" in person.type(".views\n")
     assert "share_percent" in person.type(".views op_totals\n")
-    assert "Ctrl-D" in person.type(".help\n")
+    assert "Ctrl-D" in person.type(".help\n") and "Ctrl-D" in person.type("help\n")
     assert person.end(".exit\n") == 0
+
+
+def test_a_cancelled_query_is_known_by_what_duckdb_raises() -> None:
+    with duckdb.connect() as connection, pytest.raises(RuntimeError) as raised:
+        threading.Timer(0.5, signal.raise_signal, [signal.SIGINT]).start()
+        connection.execute(ENDLESS)
+    assert is_cancelled_query(raised.value) and not is_cancelled_query(RuntimeError("other"))
+
+
+def test_a_place_in_the_sql_of_a_view_is_not_shown(lab: str) -> None:
+    wrong = run_etq("sql", "SELECT 1; FROM op_totals('no run')", "--db", lab)
+    assert "no capture matches" in wrong.stderr and "LINE" not in wrong.stderr
 
 
 def test_others_write_meanwhile(lab: str, person: Person) -> None:

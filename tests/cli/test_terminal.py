@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import etq
-from etq.render.table import table
+from etq.render.table import Rows, table, table_parts
 from etq.render.terminal import PLAIN, TerminalStyle, bar, wrapped
 from tests.asserts import csv_rows
 from tests.builders import dump, execute, kernel, run
@@ -329,6 +329,28 @@ def test_the_columns_that_answer_a_question_stay() -> None:
     narrow = table(columns, rows, TerminalStyle(width=24), foremost=("op", "bound", "roof_percent"))
     assert narrow.split("\n")[0].split() == ["op", "roof", "%", "bound"]
     assert "Not shown: module, calls" in " ".join(narrow.split())
+
+
+def test_a_number_of_the_answer_stays_where_texts_can_be_shorter() -> None:
+    columns = ["series", "item", "verdict", "change_percent"]
+    rows = [["device=pixel8,model=convnet", f"convolution@{at}", "slower", 31.5 + at] for at in range(3)]
+    narrow = table(columns, rows, TerminalStyle(width=40), foremost=("series", "item", "change_percent"))
+    lines = narrow.splitlines()
+    assert lines[0].split() == ["series", "item", "change", "%"] and lines[2].endswith("31.5")
+    assert all(len(line) <= 40 for line in lines)
+
+
+def test_columns_without_a_value_are_left_out_if_asked() -> None:
+    columns, rows = ["op", "block", "reason", "calls"], [("a", None, "", 1), ("b", None, "", 0)]
+    style = TerminalStyle(width=80)
+
+    def head(style: TerminalStyle, *parts: Rows) -> list[str]:
+        return "".join(table_parts(columns, parts, style, drops_empty=True)).splitlines()[0].split()
+
+    assert head(style, rows) == ["op", "calls"]
+    assert head(PLAIN, rows) == columns, "pipes have all"
+    assert head(style, rows, [("c", 7, "", 1)]) == columns, "a later part may have a value"
+    assert table(columns, rows, style).splitlines()[0].split() == columns
 
 
 def test_commits_are_short_unless_they_look_the_same() -> None:

@@ -171,6 +171,9 @@ def test_what_to_compare_next(lab: str) -> None:
     assert command.startswith("compare 'model=net,build<18' 'model=net,build>=18' --db "), command
     assert "slower" in invoke(*shlex.split(command)).stdout
     assert "Next: " not in invoke("regressions", "--format", "csv", "--db", lab).stderr
+    for form in ("csv", "table"):
+        chosen = invoke("regressions", "--columns", "first_bad,item", "--format", form, "--db", lab).stdout
+        assert "addmm@" in chosen and chosen.splitlines()[0].replace(",", " ").split() == ["first_bad", "item"]
 
 
 def test_wrong_usage(lab: str) -> None:

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -151,7 +150,8 @@ def test_pushes_to_two_servers_of_which_one_is_killed(store: None, tmp_path: Pat
     expected = {hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
     with etq.open(url) as lake:
         there = [sha256 for (sha256,) in lake.rows("SELECT sha256 FROM captures WHERE name <> '00'")[1]]
-        runs: Any = lake.rows("SELECT count(*) FROM runs JOIN captures USING (capture_id) WHERE name <> '00'")[1]
+        query = "SELECT count(*) FROM runs AS r JOIN captures AS c USING (capture_id) WHERE c.name <> '00'"
+        runs = lake.rows(query)[1]
     assert len(there) == 60 and {*there} == expected
     assert runs == [(60,)], "and so are its rows"
     assert [fault for fault in check(url) if not fault.is_left_over] == []

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -634,21 +635,33 @@ def test_only_the_latest_of_two_uploads_of_a_file_writes(server: Server) -> None
     assert ended(server, "push-00000001")["state"] == "stored"
 
 
-def test_an_interrupted_push_goes_on(server: Server, path: Path, tmp_path: Path) -> None:
+def test_an_interrupted_push_goes_on(
+    server: Server, path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was acknowledged is not sent again by the same command."""
     files = write_captures(tmp_path / "many", 200)
     words = [sys.executable, "-m", "etq", "push", server.url, *files]
     team = TeamFolder(path.with_name("team"))
     team.make()
+    begun, interrupted = threading.Event(), threading.Event()
+    add = PushQueue.add
+
+    def added(queue: PushQueue, *arguments: Any) -> list[str]:
+        """Hold the answers after 50 pushes until their process is interrupted."""
+        missing = add(queue, *arguments)
+        with team.reading() as connection:
+            [(count,)] = connection.execute("SELECT count(*) FROM pushes").fetchall()
+        if count >= 50:
+            begun.set()
+            interrupted.wait(60)
+        return missing
+
+    monkeypatch.setattr(PushQueue, "add", added)
     with subprocess.Popen(words, stderr=subprocess.DEVNULL, env=environment()) as process:
-        end = time.monotonic() + 60
-        count = 0
-        while count < 50 and time.monotonic() < end:
-            time.sleep(0.01)
-            with team.reading() as connection:
-                [(count,)] = connection.execute("SELECT count(*) FROM pushes").fetchall()
+        assert begun.wait(60)
         process.send_signal(signal.SIGINT)
         assert process.wait(30) == 130
+        interrupted.set()
     result = run_etq("push", server.url, *files)
     assert result.exit_code == 0, result.stderr
     with team.reading() as connection:

@@ -183,7 +183,9 @@ def outcome(arguments: list[str], db: str, folder: Path) -> tuple[Any, ...]:
     given = [each.format(file=folder / "file") for each in arguments]
     found = run_etq(*given, "--db", db)
     assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
-    texts = [text.replace(db, "DB").replace(str(folder), "FOLDER") for text in (found.stdout, found.stderr)]
+    # A server's errors have no place in the query.
+    shown = (found.stdout, re.sub(r"LINE \d+: .*\n *\^+\n", "", found.stderr))
+    texts = [text.replace(db, "DB").replace(str(folder), "FOLDER") for text in shown]
     files = {each.name: each.read_bytes().replace(db.encode(), b"DB") for each in folder.iterdir()}
     return found.exit_code, *texts, files
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -147,8 +148,9 @@ def test_what_begins_and_ends_is_told_once(lab: Path, folder: TeamFolder) -> Non
             add(lab, 46, 60, 1.0)
             until(lambda: len(hooks.taken) == 3)
         accepted, undone = hooks.texts()[1:]
-        assert accepted.startswith("team: regression ended: addmm@0 slower by 3")
-        assert " since build 31 (model=net); accepted: new tokenizer http" in accepted
+        percent = re.search(r"by [\d.]+ %", message["text"])[0]  # type: ignore[index]
+        assert accepted.startswith(f"team: regression accepted: addmm@0 slower {percent} since build 31 (model=net)")
+        assert " (model=net): new tokenizer http" in accepted
         assert undone.startswith("team: regression ended: addmm@0 slower by ") and " since build 16 (model" in undone
         with serving(lab, **settings):
             time.sleep(4)

@@ -14,6 +14,7 @@ import etq
 from etq.analysis.comparison import OPTIONS, Comparison
 from etq.verdicts.sequential import Judged, alpha_of, standing
 from etq.warehouse.warehouse import Warehouse
+from tests.builders import dump, execute, kernel, run
 from tests.conftest import CAPTURES
 from tests.sampling import thinned
 from tests.sql.planting import judged, keys_of, make_lab, plant, refill, rows_of, rules
@@ -423,3 +424,15 @@ def test_a_tail_that_is_slow(lab: Lab) -> None:
     refill(warehouse, keys)
     assert total_of(warehouse)["verdict"] == "~"
     assert total_of(warehouse, quantile=0.9)["verdict"] == "slower"
+
+
+def test_how_far_a_capture_is_off_its_side() -> None:
+    """By hand: of new, the ops of two captures take 1, those of the third 1.1 of the first's time; base is alone."""
+    with etq.open() as warehouse:
+        for number, (name, factor) in enumerate((("base", 10), ("one", 10), ("two", 10), ("three", 11))):
+            ends = [0, *(factor * each for each in (100, 300, 600, 1000))]
+            ops = [kernel(f"op{at}", ends[at], ends[at + 1]) for at in range(4)]
+            content = dump(*(run("Execute", *ops, execute(0, ends[-1] + number)) for _ in range(3)))
+            warehouse.ingest(content, name=name, labels={"side": "base" if name == "base" else "new"})
+        rows = warehouse.rows("SELECT capture, off_percent FROM compared_captures('side=base', 'side=new')")[1]
+    assert dict(rows) == {"base": None, "one": pytest.approx(0), "two": pytest.approx(0), "three": pytest.approx(10)}

@@ -108,7 +108,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
     { name: "side" },
     { name: "captured_at", title: "measured", class: "moment" },
     { name: "total", unit, numeric: true, early: true },
-    { name: "off_percent", title: "off its side", numeric: true, early: true, as: etq.change, meaning: "how much more its ops took than those of its side; where a side is one capture, or few ops match, than those of all captures" },
+    { name: "off_percent", title: "off its side", numeric: true, early: true, as: etq.change, meaning: "how much more its ops took than those of its side, or of all captures where few ops match; empty if its side is one capture" },
     { name: "is_disturbed", title: "left out", as: (value) => (value ? "disturbed" : "") },
   ], { name: "captures", first: 6 });
 });
