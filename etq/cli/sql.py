@@ -143,7 +143,7 @@ def _answer(
 
 def _place_in(statements: str, place: str) -> str:
     """Return the place of an error, if it is in these statements: it may be in the SQL of a view that they name."""
-    line = place.split("\n")[0].partition(": ")[2].strip().removeprefix("...").removesuffix("...")
+    line = place.split("\n", maxsplit=1)[0].partition(": ")[2].strip().removeprefix("...").removesuffix("...")
     return place if line and line in statements else ""
 
 

@@ -169,7 +169,8 @@ def _fitting(columns: Sequence[str], rows: Rows, style: TerminalStyle, foremost:
     """Return the positions of the columns to show: all, or on a terminal those that fit. The first column stays, and
     the unit, if the foremost don't have it. Those without a value go first, then those with the same value in all
     rows, and those on the right; a unit before one of the foremost goes with it. The foremost go last, when their
-    texts, but for the very first, are as short as those of others; the first number of them when no text can be shorter.
+    texts, but for the very first, are as short as those of others; the first number of them when no text can be
+    shorter.
     """
     kept = list(range(len(columns)))
     if style.width is None or wide.get():

@@ -96,7 +96,7 @@ def test_what_a_team_watches(lake: str, tmp_path: Path) -> None:
         accepted = sent(one, first_bad="31", selector="model=net", what="all", verdict="accepted", text="new tokenizer")
         assert accepted == (200, {"number": 1})
         until(lambda: len(hooks.taken) == 2)
-        assert hooks.taken[1]["event"] == "regression ended" and "; accepted: new tokenizer" in hooks.texts()[1]
+        assert hooks.taken[1]["event"] == "regression ended" and "(model=net): new tokenizer " in hooks.texts()[1]
         assert "accepted: addmm@0 slower" in two.get("/feed/team.atom").body.decode()
         assert sent(one, remove_comment="1") == (200, {"number": None})
         assert sent(two, overview="x")[0] == 403
