@@ -104,7 +104,7 @@ receiving_options: Final = together(
     "--edit",
     "edits",
     is_flag=True,
-    help="Without users: let pages change overviews and write comments, and programs push.",
+    help="Without users: let pages change overviews and write comments, and programs push and label.",
 )
 @webhook_options
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")

@@ -87,7 +87,8 @@ def read_all(lake: Lake, version: int | None = None) -> LakeState:
     loads = {load: dict(tables) for load, tables in state.by_load.items()}
     for table, files in shared.items():
         for file in files:
-            loads.setdefault(file.load, {})[table] = [file]
+            of_load = loads.setdefault(file.load, {})
+            of_load[table] = [*of_load.get(table, ()), file]
     return LakeState(lake, state.version, loads, is_noted=state.is_noted, schema=state.schema)
 
 
