@@ -44,7 +44,7 @@ LAYERS = (
     "etq.report",
     "etq.mcp",
     "etq.spark",
-    *("etq.serve.freed_memory", "etq.team.writer"),
+    *("etq.serve.freed_memory", "etq.team.changing", "etq.team.writer"),
     "etq.serve",
     "etq.demo",
     *("etq.bench.hosts", "etq.bench"),

@@ -11,6 +11,7 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.noting import note_here
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
 from etq.cli.targets import check_is_here, open_existing, report_unmatched
 from etq.errors import EtqError, printable
@@ -176,7 +177,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     etq remove run --db lab.duckdb
     etq remove --all device=broken -y
     """
-    with open_existing(db) as warehouse:
+    with open_existing(db, may_be_server=True) as warehouse:
         resolved = {
             capture.capture_id: capture
             for selector in captures
@@ -184,6 +185,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
+        note_here(db, "removed", *({"capture": each.name, "sha256": each.sha256} for each in resolved.values()))
         say(f"{_number(len(resolved))} removed; etq compact gives the space back")
 
 

@@ -13,6 +13,7 @@ import click
 from etq.analysis.series import check_keys
 from etq.analysis.watched import COMPARISONS, ITEMS, Watched, changes_of_overview, verdict_of
 from etq.cli import main
+from etq.cli.noting import note_here
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.cli.trends import item_of, item_options, order_options
@@ -144,15 +145,20 @@ def overview(
             check_keys(warehouse, {"over": over, "by": by})
         for selector in add:
             number = warehouse.watch(name, selector or None, what=what, item=item, over=over, by=by)
+            about = {"overview": name, "selector": selector, "what": what, "item": item, "number": number}
+            note_here(db, "overview", about)
             click.echo(f"{printable(name)}: watches it, number {number}", err=True)
         for base, new in add_comparison:
             number = warehouse.watch_comparison(name, base, new)
+            note_here(db, "overview", {"overview": name, "base": base, "new": new, "number": number})
             click.echo(f"{printable(name)}: shows that comparison, number {number}", err=True)
         for number in remove:
             warehouse.unwatch(name, number)
+            note_here(db, "overview", {"overview": name, "remove": number})
             click.echo(f"{printable(name)}: number {number} removed", err=True)
         for number in remove_comparison:
             warehouse.unwatch_comparison(name, number)
+            note_here(db, "overview", {"overview": name, "remove_comparison": number})
             click.echo(f"{printable(name)}: comparison {number} removed", err=True)
         if not changes:
             show = _compared if compares else _last if since is None else partial(_changed, since=since)

@@ -104,7 +104,7 @@ receiving_options: Final = together(
     "--edit",
     "edits",
     is_flag=True,
-    help="Without users: let pages change overviews and write comments, and programs push.",
+    help="Without users: let pages change overviews and write comments, and programs push and label.",
 )
 @webhook_options
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
@@ -144,7 +144,7 @@ def serve(host: str, port: int, opens: bool, db: str, team: str | None, **given:
     if given["webhook"] is not None:
         from etq.serve.webhook import check_webhook
 
-        check_webhook(given["webhook"], db, folder)
+        check_webhook(given["webhook"], folder)
         if folder is not None:
             folder.make()
     settings = Settings(folder=folder, default_role=None if role is None else ROLES[role], **given)

@@ -104,14 +104,16 @@ def open_record(file: str) -> tuple[Warehouse, Record]:
 
 
 @contextmanager
-def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
-    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
+def open_existing(db: str, *, read_only: bool = False, may_be_server: bool = False) -> Iterator[Warehouse]:
+    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped; and for a
+    server, unless it `may_be_server`.
+    """
     from etq.database.connection import NONE_THERE
     from etq.warehouse.warehouse import open
 
     if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
-    if not read_only:
+    if not read_only and not may_be_server:
         check_is_here(db)
     with open(db, read_only=read_only) as warehouse:
         yield warehouse

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,6 +13,7 @@ from click.core import ParameterSource
 
 from etq.cli import main
 from etq.cli.messages import say
+from etq.cli.noting import add_note_of_here
 from etq.cli.options import output_options, warehouse_option
 from etq.errors import EtqError
 from etq.render.writers import write_rows
@@ -202,7 +202,7 @@ def show_audit(folder: TeamFolder, format: str | None, output: str | None, force
 
 def _note(connection: sqlite3.Connection, action: str, name: str, **details: str | None) -> None:
     """Note a change of users, by the account of this machine."""
-    audit.add_note(connection, f"{getpass.getuser()} of this machine", "", action, {"user": name, **details})
+    add_note_of_here(connection, action, {"user": name, **details})
 
 
 def existing(folder: TeamFolder) -> TeamFolder:

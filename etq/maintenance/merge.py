@@ -218,8 +218,9 @@ _REFILLED: Final = f"""
     )
 """
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
-_UNITED: Final = (
-    """
+# Statements that add overviews of other names, and comments, by table; comparisons first, which look at items.
+UNITED_SHARED: Final = {
+    "overview_comparisons": """
     INSERT INTO overview_comparisons
     SELECT s.* FROM _source.overview_comparisons AS s
     WHERE s.overview NOT IN (
@@ -227,13 +228,13 @@ _UNITED: Final = (
     )
     ORDER BY s.overview, s.comparison_index
     """,
-    """
+    "overview_items": """
     INSERT INTO overview_items
     SELECT s.* FROM _source.overview_items AS s
     WHERE s.overview NOT IN (SELECT o.overview FROM overview_items AS o)
     ORDER BY s.overview, s.item_index
     """,
-    """
+    "change_comments": """
     INSERT INTO change_comments
     SELECT s.* REPLACE (
         row_number() OVER (ORDER BY s.comment_id)
@@ -247,6 +248,9 @@ _UNITED: Final = (
             AND c.item IS NOT DISTINCT FROM s.item
     )
     """,
+}
+_UNITED: Final = (
+    *UNITED_SHARED.values(),
     f"""
     UPDATE captures SET captured_at = s.captured_at
     FROM _source.captures AS s {_KNOWN}

@@ -9,8 +9,10 @@ POST pushes          `Pushes` → `States`, with status 202: captures, whose fil
 GET pushes/ID        → `State`
 POST pushes/states   `Identifiers` → `States`
 POST captures        a form of curl (`-F file=@run.etdp -F label=device=pixel8`) → `States`
+PATCH captures/NAME  {"labels": {"build": "41", "stale": null}} → the capture's name, SHA-256 and labels
+DELETE captures/NAME → its name and SHA-256
 
-The last three take `?wait=SECONDS`, in which captures are stored. Errors are `{"error": "…"}`.
+Those of pushes and forms take `?wait=SECONDS`, in which captures are stored. Errors are `{"error": "…"}`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from typing import Final, Literal
 import msgspec
 
 from etq.choices import TimeScale
+from etq.errors import EtqError, QueryError, WarehouseError
 
 ROOT: Final = "/api/v1"
 # How many hashes, captures or identifiers one request may have.
@@ -29,6 +32,14 @@ OFFSET: Final = "Upload-Offset"
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")
+
+
+def status_of(error: EtqError) -> int:
+    """Return the HTTP status of an error."""
+    if isinstance(error, WarehouseError):
+        return 503
+    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
+    return 404 if is_unknown else 400
 
 
 def is_sha256(text: str) -> bool:

@@ -21,7 +21,7 @@ from etq.remote import asked
 from etq.remote.client import Client, Reply, ServerError
 from etq.sandbox.results import plain
 from etq.version import SCHEMA_VERSION, VERSION
-from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.warehouse import Capture, Warehouse
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,6 +41,15 @@ class _Error(msgspec.Struct):
     error: str
 
 
+class _Labels(msgspec.Struct):
+    labels: Mapping[str, str | None]
+
+
+class _Changed(msgspec.Struct):
+    capture: str
+    labels: dict[str, str] = {}
+
+
 def open_remote(url: str, *, wait: float | None = None, token: str | None = None) -> Warehouse:
     """Open the warehouse of a server for reading.
 
@@ -51,16 +60,32 @@ def open_remote(url: str, *, wait: float | None = None, token: str | None = None
     """
     asked.set(url)
     server = _Server(url, token, seconds_to_wait() if wait is None else wait)
-    return RemoteWarehouse(_RemoteDatabase(cast("duckdb.DuckDBPyConnection", _Connection(server)), url))
+    return RemoteWarehouse(_RemoteDatabase(cast("duckdb.DuckDBPyConnection", _Connection(server)), url), server)
 
 
 class RemoteWarehouse(Warehouse):
-    """A server's warehouse, for reading. Its results are read at once, and stay as they were."""
+    """A server's warehouse, for reading; its captures can be labelled and removed, too. Results are read at once, and
+    stay as they were.
+    """
+
+    def __init__(self, database: Database, server: _Server) -> None:
+        super().__init__(database)
+        self._server = server
 
     @property
     def is_remote(self) -> bool:
         """Whether queries are answered by a server."""
         return True
+
+    def label(self, capture: str | Capture, /, **labels: str | None) -> dict[str, str]:
+        """As of a warehouse here, for users with the role label."""
+        target = self.capture(capture) if isinstance(capture, str) else capture
+        return self._server.change("PATCH", target.sha256, _Labels(labels)).labels
+
+    def remove(self, *captures: str | Capture) -> None:
+        """As of a warehouse here, for users with the role admin; one after the other."""
+        for target in [self.capture(each) if isinstance(each, str) else each for each in captures]:
+            self._server.change("DELETE", target.sha256)
 
     def _connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
         return self.connection
@@ -79,6 +104,11 @@ class _RemoteDatabase(Database):
     def check_writable(self) -> NoReturn:
         raise WarehouseError(
             f"{self.path}: a server, which is only read; add captures to it with: etq push {self.path} FILE..."
+        )
+
+    def check_editable(self) -> NoReturn:
+        raise WarehouseError(
+            f"{self.path}: a server; change overviews and comments in its pages, or on its machine with --db FILE"
         )
 
 
@@ -109,6 +139,25 @@ class _Server:
         if reply.headers.get("content-type") != _ARROW:
             raise WarehouseError(f"{self.url}: answers with {reply.headers.get('content-type')!r}, not with Arrow")
         return _table(self.url, reply.body)
+
+    def change(self, method: str, sha256: str, content: _Labels | None = None) -> _Changed:
+        """Have the server change a capture. Raises `WarehouseError` for what it refuses."""
+        headers = {} if content is None else {"content-type": "application/json"}
+        body = None if content is None else msgspec.json.encode(content)
+        try:
+            reply = self._client.request(method, f"/captures/{sha256}", headers, body)
+            return msgspec.json.decode(reply.body, type=_Changed)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise WarehouseError(f"{self.url}: not a server of etq, or of another version") from error
+        except ServerError as error:
+            if error.status in (404, 405) and b"error" not in error.body:
+                what = "this server only reads; start it with --edit, or add users: etq users add NAME"
+                raise WarehouseError(f"{self.url}: {what}") from error
+            raise WarehouseError(str(error)) from error
+        except WarehouseError:
+            raise
+        except EtqError as error:
+            raise WarehouseError(str(error)) from error
 
     def _check_version(self, query: str) -> None:
         """Raise `WarehouseError` for a query that needs the definitions of this version, if the server has others."""

@@ -15,12 +15,13 @@ from starlette.routing import Route
 
 from etq import catalog
 from etq.errors import EtqError
+from etq.remote.protocol import status_of
 from etq.sandbox.formats import TYPES, check_format
 from etq.serve.endpoints import error, needs, note, user_of
 from etq.serve.openapi import document
 from etq.serve.pages import digest
 from etq.serve.parameters import call_of
-from etq.serve.payloads import JSON, Payload, status_of
+from etq.serve.payloads import JSON, Payload
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of

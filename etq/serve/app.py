@@ -252,6 +252,7 @@ class _Served:
         user = user_of(request)
         arguments["author"] = "" if user.name == ANYONE else user.name
         answer = await self._asked(request, f"edit {id(request)}", "edit", arguments, None)
+        self._state.forget()
         return Response(status_code=499) if answer is None else _response(request, answer, None)
 
     async def _asked(

@@ -37,6 +37,8 @@ def needs(role: Role, endpoint: Endpoint) -> Endpoint:
         user = user_of(request)
         if user.role >= role:
             return await endpoint(request)
+        if user.name == ANYONE and user.role >= Role.LABEL:
+            return error(f"this takes a user with the role {role.label}: etq users add NAME --role {role.label}", 403)
         if user.name == ANYONE:
             return error("this server only reads; start it with --edit, or add users: etq users add NAME", 403)
         return error(f"{user.name} has the role {user.role.label}; this takes the role {role.label}", 403)

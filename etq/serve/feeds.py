@@ -16,7 +16,6 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from etq.database.connection import is_lake_path
 from etq.serve.endpoints import Endpoint, error, needs
 from etq.serve.payloads import Payload, data_of, of_error
 from etq.serve.site import Part, Site
@@ -47,8 +46,8 @@ def feeds(site: Site) -> Part:
 
     async def links(request: Request) -> Response:
         name = request.query_params.get("overview", "")
-        if is_lake_path(site.path) or not name:
-            return error("a lake has no overviews" if name else "overview: none is named; give its name", 404)
+        if not name:
+            return error("overview: none is named; give its name", 404)
         folder = site.settings.folder
         key = ""
         if folder is not None and await asyncio.to_thread(has_users, folder):
@@ -97,8 +96,8 @@ def _of_overview(
             if not await asyncio.to_thread(may_read_by_key, folder, path, query):
                 return error("the link needs its key: copy it from the page of the overview", 403)
         name = overview_of(path)
-        if name is None or is_lake_path(site.path):
-            return error("not found: a lake has no overviews" if name else "not found; badges end in .svg", 404)
+        if name is None:
+            return error("not found; badges end in .svg", 404)
         client = client_of(request.client.host if request.client is not None else None)
         try:
             answer = await changes.of(name, client)

@@ -1,4 +1,6 @@
-"""The description of what programs read, as OpenAPI 3.1: its views, parameters and columns are the catalogue's."""
+"""The description of what programs read and change, as OpenAPI 3.1: its views, parameters and columns are those of
+the catalogue.
+"""
 
 from __future__ import annotations
 
@@ -68,6 +70,7 @@ def document(formats: tuple[str, ...], types: Mapping[str, Sequence[str]]) -> di
                 "get": _get("about", "What is served, by which version of etq, and to whom.", [], _answer(_ABOUT))
             },
             "/api/v1/captures": {"get": _captures(formats)},
+            "/api/v1/captures/{capture}": {"patch": _label(), "delete": _remove()},
             "/api/v1/sql": {"post": _sql(formats)},
             **{
                 f"/api/v1/views/{view.name}": {"get": _view(view, formats, types.get(view.name, ()))}
@@ -129,6 +132,38 @@ def _captures(formats: tuple[str, ...]) -> dict[str, Any]:
     }
     text = "The captures, as the view capture_summary has them."
     return _get("captures", text, [selector, _format(formats)], _rows(formats))
+
+
+def _change(name: str, text: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """A change of a capture, and the answer's properties."""
+    capture = {
+        "name": "capture",
+        "in": "path",
+        "required": True,
+        "description": "Name, hash prefix or selector of one capture.",
+        "schema": {"type": "string"},
+    }
+    about = {"capture": {"type": "string"}, "sha256": {"type": "string"}, **properties}
+    return _get(name, text, [capture], _answer({"type": "object", "properties": about, "required": [*about]}))
+
+
+def _label() -> dict[str, Any]:
+    text = "Sets labels of a capture, and removes those that are null. It takes the role label, and the answer has all "
+    text += "labels. The label captured_at is the time of the measurement."
+    labels = {"type": "object", "additionalProperties": {"type": "string"}}
+    changed = {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "minProperties": 1}
+    schema = {
+        "type": "object",
+        "properties": {"labels": changed},
+        "required": ["labels"],
+        "additionalProperties": False,
+    }
+    body = {"required": True, "content": {"application/json": {"schema": schema}}}
+    return {**_change("label", text, {"labels": labels}), "requestBody": body}
+
+
+def _remove() -> dict[str, Any]:
+    return _change("remove", "Removes a capture with its annotations. It takes the role admin.", {})
 
 
 def _sql(formats: tuple[str, ...]) -> dict[str, Any]:

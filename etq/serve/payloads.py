@@ -8,8 +8,6 @@ from typing import Any, Final
 
 import msgspec
 
-from etq.errors import EtqError, QueryError, WarehouseError
-
 JSON: Final = "application/json"
 # Compression saves nothing for shorter answers.
 LEAST_COMPRESSED: Final = 1000
@@ -52,14 +50,6 @@ def of_error(message: str, status: int) -> Payload:
 def content_of(answer: Payload) -> Any:
     """Return the data of an answer of JSON."""
     return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
-
-
-def status_of(error: EtqError) -> int:
-    """Return the HTTP status of an error."""
-    if isinstance(error, WarehouseError):
-        return 503
-    is_unknown = isinstance(error, QueryError) and error.unknown is not None and error.unknown.kind == "capture"
-    return 404 if is_unknown else 400
 
 
 def _encodable(data: Any) -> Any:

@@ -12,10 +12,11 @@ from etq.database.connection import is_lake_path
 from etq.errors import EtqError
 from etq.process_pool import ProcessPool
 from etq.processes import EndedError, TooLargeError
+from etq.remote.protocol import status_of
 from etq.sandbox.client import MODULE, Asked, variables
 from etq.sandbox.formats import TYPES
 from etq.sandbox.results import parameters_of
-from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_error, status_of
+from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_error
 from etq.serve.turns import Turns
 
 # Questions at once, of one client one less, and questions that wait for their turn.

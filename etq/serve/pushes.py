@@ -32,6 +32,7 @@ from etq.remote.protocol import (
     is_identifier,
     is_sha256,
 )
+from etq.serve.changing import CAPTURE, Changing
 from etq.serve.endpoints import Endpoint, address_of, error, needs, user_of
 from etq.serve.forms import pushed_form
 from etq.serve.payloads import JSON
@@ -39,6 +40,7 @@ from etq.serve.receiving import Receiver, RefusedError
 from etq.serve.site import Part, Site
 from etq.serve.storing import Storing
 from etq.serve.turns import BusyError, client_of
+from etq.team.changes import Changes
 from etq.team.folder import TeamFolder
 from etq.team.queue import ConflictError, PushQueue, TooManyError
 from etq.team.users import Role
@@ -71,6 +73,8 @@ def pushes(site: Site) -> Part:
         Route(f"{ROOT}/pushes/states", served.endpoint(served.states), methods=["POST"]),
         Route(f"{ROOT}/pushes/{{id}}", served.endpoint(served.state), methods=["GET"]),
         Route(f"{ROOT}/captures", served.endpoint(served.form), methods=["POST"]),
+        Route(f"{ROOT}{CAPTURE}", served.endpoint(served.changing.label, Role.LABEL), methods=["PATCH"]),
+        Route(f"{ROOT}{CAPTURE}", served.endpoint(served.changing.remove, Role.ADMIN), methods=["DELETE"]),
     ]
     return Part(routes, served.running)
 
@@ -84,7 +88,7 @@ class _Pushes:
         self._queue = PushQueue(folder)
         self._receiver = Receiver(self._queue, folder.path, site.settings)
         self._storing = Storing(site.path, folder.path, self._queue)
-
+        self.changing = Changing(site.path, Changes(folder), self._storing)
         self._running = AsyncExitStack()
         self._starting = asyncio.Lock()
         self._is_started = False
@@ -104,8 +108,8 @@ class _Pushes:
                 await self._running.enter_async_context(self._storing.running())
                 self._is_started = True
 
-    def endpoint(self, answer: Endpoint) -> Endpoint:
-        """Return an endpoint for those who may push, which answers what it refuses."""
+    def endpoint(self, answer: Endpoint, role: Role = Role.PUSH) -> Endpoint:
+        """Return an endpoint for those who may push, or have another role, which answers what it refuses."""
 
         async def answered(request: Request) -> Response:
             try:
@@ -121,7 +125,7 @@ class _Pushes:
                 what = (failure.strerror or str(failure)).lower()
                 return error(f"the server's folder can't be written: {what}; look at its disk", 507, retry_after="60")
 
-        return needs(Role.PUSH, answered)
+        return needs(role, answered)
 
     async def missing(self, request: Request) -> Response:
         """Which of files the server needs."""

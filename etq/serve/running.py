@@ -48,8 +48,6 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     path = expanded(path)
     if path.startswith(("http://", "https://")):
         raise EtqError(f"{path}: a server, which has pages: open it in a browser")
-    if settings.edits and is_lake_path(path):
-        raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
     pool = QuestionPool(path)
     pool.start()  # its processes import what they need while this one checks the warehouse
     has_team = settings.folder is not None and settings.folder.exists

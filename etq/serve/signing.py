@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from etq.database.connection import is_lake_path
 from etq.errors import EtqError, printable
 from etq.serve.access import Access
 from etq.serve.endpoints import address_of, error, needs, note, user_of
@@ -91,7 +90,7 @@ class _Doors:
         return Response(answer.body, 200, {"cache-control": "no-store"}, answer.type)
 
     def _me(self, user: User) -> dict[str, object]:
-        can_edit = user.role >= Role.LABEL and not is_lake_path(self._site.path)
+        can_edit = user.role >= Role.LABEL
         name = None if user.name == ANYONE else user.name
         return {"source": printable(self._site.path), "user": name, "role": user.role.label, "edits": can_edit}
 

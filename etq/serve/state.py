@@ -28,6 +28,10 @@ class WarehouseState:
         """Whether `current` waits for a network."""
         return "://" in self.path
 
+    def forget(self) -> None:
+        """Look at the store again the next time, as its lake was written to."""
+        self._known = None
+
     def current(self) -> str | None:
         """Return the state; None without a warehouse that can be read."""
         if self.is_slow:
@@ -54,17 +58,27 @@ def _identity(found: os.stat_result) -> str:
 
 
 def _of_folder(path: str) -> str | None:
-    """Return the latest version of a lake's table `captures`, which notes the files of all others."""
-    log = Path(path, "captures", "_delta_log")
-    versions = [each.stem for each in log.glob("[0-9]*.json")]
-    return f"{max(versions)}.{log.stat().st_ino:x}" if versions else None
+    """Return the latest versions of a lake's table `captures`, which notes the files of all others, and of overviews
+    and comments.
+    """
+    from etq.lake.reading.tables import SHARED
+
+    parts = []
+    for table in ("captures", *SHARED):
+        log = Path(path, table, "_delta_log")
+        if versions := [each.stem for each in log.glob("[0-9]*.json")]:
+            parts.append(f"{max(versions)}.{log.stat().st_ino:x}")
+        elif table == "captures":
+            return None
+    return "-".join(parts)
 
 
 def _of_store(path: str) -> str | None:
-    from etq.lake.reading.tables import Lake
+    from etq.lake.reading.tables import SHARED, Lake
 
     try:
-        commits = Lake.at(path).commits()
+        lake = Lake.at(path)
+        commits = lake.each(lake.commits, ["captures", *(name for name in lake.tables() if name in SHARED)])
     except EtqError:
         return None
-    return str(max(commits)) if commits else None
+    return "-".join(str(max(each, default="")) for each in commits) if commits[0] else None

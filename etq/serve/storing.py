@@ -13,6 +13,8 @@ from typing import Final
 from etq.database.connection import absolute
 from etq.errors import EtqError
 from etq.processes import command, environment
+from etq.team.changes import Changes
+from etq.team.folder import TeamFolder
 from etq.team.queue import PushQueue
 
 # What the process prints when it has stored something, as `etq.team.writer` has it: that module imports all readers.
@@ -34,6 +36,7 @@ class Storing:
         # The process works in the folder.
         self._path = path if "://" in path else absolute(path)
         self._folder, self._queue = folder.absolute(), queue
+        self._changes = Changes(TeamFolder(folder))
         self.note: str | None = None
         self._wanted = asyncio.Event()
         self._changed = asyncio.Event()
@@ -56,6 +59,7 @@ class Storing:
     async def running(self) -> AsyncIterator[None]:
         """Store what waits until the block ends."""
         await asyncio.to_thread(self._queue.make)
+        await asyncio.to_thread(self._changes.make)
         await asyncio.to_thread(self._queue.tidy)
         self._wanted.set()
         tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._tidy())]
@@ -82,7 +86,10 @@ class Storing:
             self._wanted.clear()
             self._has_stored = False
             try:
-                if not await asyncio.to_thread(self._queue.has_waiting):
+                if not (
+                    await asyncio.to_thread(self._queue.has_waiting)
+                    or await asyncio.to_thread(self._changes.has_waiting)
+                ):
                     continue
                 why = await self._until_it_ends()
                 if why is not None:

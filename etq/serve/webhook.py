@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from etq.database.connection import is_lake_path
 from etq.errors import EtqError, printable
 from etq.serve.payloads import data_of
 from etq.serve.site import Part, Site
@@ -46,7 +45,7 @@ class Receiver:
         return urlsplit(self.url).hostname or ""
 
 
-def check_webhook(url: str, path: str, folder: TeamFolder | None) -> None:
+def check_webhook(url: str, folder: TeamFolder | None) -> None:
     """Raise `EtqError` for an address that isn't of HTTP, and for a server that can't have a webhook."""
     parts = urlsplit(url)
     try:
@@ -55,8 +54,6 @@ def check_webhook(url: str, path: str, folder: TeamFolder | None) -> None:
         is_valid = False
     if not is_valid or not url.isascii() or any(each.isspace() for each in url):
         raise EtqError("--webhook: not an address of http or https; write https://HOST/PATH")
-    if is_lake_path(path):
-        raise EtqError(f"{path}: a lake has no overviews, of whose changes a webhook is told; leave out --webhook")
     if folder is None:
         raise EtqError("--webhook: what it was told is kept in the team's folder; choose one with --team DIR")
 
@@ -64,7 +61,7 @@ def check_webhook(url: str, path: str, folder: TeamFolder | None) -> None:
 def webhook(site: Site) -> Part:
     """The webhook, if the server has one."""
     url, folder = site.settings.webhook, site.settings.folder
-    if url is None or folder is None or is_lake_path(site.path):
+    if url is None or folder is None:
         return Part()
     receiver = Receiver(url, site.settings.webhook_secret)
 

@@ -17,8 +17,9 @@ from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.processes import requests
+from etq.remote.protocol import status_of
 from etq.serve.freed_memory import give_back, keep_little, megabytes
-from etq.serve.payloads import Payload, of_error, status_of
+from etq.serve.payloads import Payload, of_error
 from etq.serve.questions import QUESTIONS
 from etq.warehouse.warehouse import Warehouse, open
 

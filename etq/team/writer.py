@@ -30,6 +30,8 @@ from etq.serve.freed_memory import give_back, keep_little, megabytes
 from etq.storage.bulk import FileToStore
 from etq.storage.capture import Options
 from etq.storage.sources import Source, source_of
+from etq.team.changes import Changes
+from etq.team.changing import make_changes
 from etq.team.folder import TeamFolder
 from etq.team.queue import Ended, PushQueue
 from etq.warehouse.warehouse import Capture, Warehouse, open
@@ -242,18 +244,23 @@ def main() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG, see prctl(2): it ends with the server
     lock_timeout.set(WAIT)
     path, folder = sys.argv[1], Path(sys.argv[2])
-    queue = PushQueue(TeamFolder(folder))
+    queue, changes = PushQueue(TeamFolder(folder)), Changes(TeamFolder(folder))
     os.chdir(folder)  # names of files are relative to no folder of this machine
     with _alone(folder):
         writer, pause = Writer(path, queue), PAUSES[0]
         is_over = False
         while not is_over:
             pushes = [each.push for each in queue.take()]
-            if not pushes:
-                is_over = _has_ended(IDLE) or not queue.has_waiting()
+            is_changed = changes.has_waiting()
+            if not pushes and not is_changed:
+                is_over = _has_ended(IDLE) or not (queue.has_waiting() or changes.has_waiting())
                 continue
             try:
-                writer.store(pushes, _say)
+                if is_changed:
+                    make_changes(path, changes)
+                    _say(STORED)
+                if pushes:
+                    writer.store(pushes, _say)
                 pause = PAUSES[0]
                 is_over = _has_ended(0)
             except (EtqError, OSError) as error:  # of the warehouse, not of a file

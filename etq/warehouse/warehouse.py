@@ -11,13 +11,13 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
 
 import duckdb
 
@@ -37,6 +37,7 @@ from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
+    from etq.lake.reading.tables import Lake
     from etq.storage.bulk import FileToStore, Outcome
     from etq.storage.capture import Links
     from etq.storage.sources import Source
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | bytes
 
+Edited = TypeVar("Edited")
 _ROWS_AT_ONCE: Final = 10_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
@@ -64,7 +66,8 @@ def open(
     answers queries, and the token of a user is that in $ETQ_TOKEN.
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
-                     other process can have it open. A lake is always read-only, and stays as it is when it is opened
+                     other process can have it open. A lake stays as it is when it is opened, and only its overviews
+                     and comments can be written
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
@@ -91,7 +94,7 @@ def open(
         opened: Warehouse = _later("etq.remote.warehouse").open_remote(path, wait=wait)
         return opened
     if is_lake_path(path):
-        return _open_lake(path, version, storage_options, external_access=external_access)
+        return _open_lake(path, version, storage_options, read_only=read_only, external_access=external_access)
     if version is not None or storage_options is not None:
         raise WarehouseError(f"{path}: a file; only a lake has versions and storage options")
     check_name(path)
@@ -158,12 +161,18 @@ def _updated(
 
 
 def _open_lake(
-    path: str, version: int | None, storage_options: Mapping[str, str] | None, *, external_access: bool
+    path: str,
+    version: int | None,
+    storage_options: Mapping[str, str] | None,
+    *,
+    read_only: bool,
+    external_access: bool,
 ) -> Warehouse:
     from etq.lake.reading.connection import connect
     from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path, storage_options)
+    is_older = version is not None
     try:
         connection = connect(lake, version=version, external_access=external_access)
     except WarehouseError:
@@ -171,7 +180,25 @@ def _open_lake(
             raise
         what = "an address" if lake.is_remote else "a folder"
         raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes") from None
-    return Warehouse(Database(connection, path, read_only=True, is_older=version is not None))
+    shared = None if read_only or is_older else _LakeShared(lake, external_access)
+    return Warehouse(Database(connection, path, read_only=True, is_older=is_older, shared=shared))
+
+
+@dataclass(frozen=True)
+class _LakeShared:
+    """What is written to a lake that is open."""
+
+    lake: Lake
+    external_access: bool
+
+    def edit(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Edited]) -> Edited:
+        edited: Edited = _later("etq.lake.writing.sharing").edit(self.lake, table, work)
+        return edited
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        from etq.lake.reading.connection import connect
+
+        return connect(self.lake, external_access=self.external_access)
 
 
 class Warehouse(Views):
@@ -738,13 +765,13 @@ class Warehouse(Views):
         """
         from etq.annotations.overviews import add_item
 
-        self._database.check_writable()
+        self._database.check_editable()
         query = 'SELECT 1 FROM trend($what, $item, $selector, over := $over, "by" := $by) LIMIT 1'
         by = by or None
         given = {"what": what, "item": item, "selector": selector, "over": over}
         self.rows(query, **given, by=by or "model,device,backend")
         watched = {"what": what, "item": item, "selector": selector, "ordered_by": over, "separated_by": by}
-        return self._database.write(lambda: add_item(self.connection, overview, watched))
+        return self._database.edit("overview_items", lambda to: add_item(to, overview, watched))
 
     def unwatch(self, overview: str, number: int) -> None:
         """Remove what has that number from an overview, which is gone when it watches nothing.
@@ -753,7 +780,7 @@ class Warehouse(Views):
         """
         from etq.annotations.overviews import remove_item
 
-        self._database.write(lambda: remove_item(self.connection, overview, number))
+        self._database.edit("overview_items", lambda to: remove_item(to, overview, number))
 
     def watch_comparison(
         self,
@@ -773,20 +800,21 @@ class Warehouse(Views):
         """
         from etq.annotations.overviews import add_comparison
 
-        self._database.check_writable()
+        self._database.check_editable()
         for side in (base, new):
             self.rows("SELECT 1 FROM _several_captures($side) LIMIT 1", side=side)
-        return self._database.write(
-            lambda: add_comparison(
-                self.connection, overview, base, new, phase=phase, min_effect=min_effect, allow_mismatch=allow_mismatch
-            )
+        return self._database.edit(
+            "overview_comparisons",
+            lambda to: add_comparison(
+                to, overview, base, new, phase=phase, min_effect=min_effect, allow_mismatch=allow_mismatch
+            ),
         )
 
     def unwatch_comparison(self, overview: str, number: int) -> None:
         """Remove the comparison that has that number from an overview. Raises as `unwatch`."""
         from etq.annotations.overviews import remove_comparison
 
-        self._database.write(lambda: remove_comparison(self.connection, overview, number))
+        self._database.edit("overview_comparisons", lambda to: remove_comparison(to, overview, number))
 
     def comment(
         self,
@@ -815,12 +843,12 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import ACCEPTED, NOTE, add_comment
 
-        self._database.check_writable()
+        self._database.check_editable()
         verdict = ACCEPTED if accepted else NOTE
         made = _later("etq.analysis.commenting").commented(
             self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author
         )
-        return self._database.write(lambda: add_comment(self.connection, made))
+        return self._database.edit("change_comments", lambda to: add_comment(to, made))
 
     def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
         """Accept a change of series, for a reason. Returns the number of the comment.
@@ -837,7 +865,7 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import remove_comment
 
-        self._database.write(lambda: remove_comment(self.connection, number))
+        self._database.edit("change_comments", lambda to: remove_comment(to, number))
 
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.

@@ -138,6 +138,17 @@ def test_a_comparison_is_added_and_removed(browser: WebDriver, server: Server) -
     assert complaints(browser) == []
 
 
+def test_it_is_the_same_of_a_lake(browser: WebDriver, server: Server, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
+    from etq.lake import export
+
+    export(tmp_path / "lake", str(server.path))
+    with serving(tmp_path / "lake", edits=True) as of_lake:
+        test_from_an_overview_to_the_accepted_change(browser, of_lake)
+        test_a_note_from_the_page_of_trends(browser, of_lake)
+        test_a_comparison_is_added_and_removed(browser, of_lake)
+
+
 def test_readers_have_no_buttons_and_may_send_nothing(browser: WebDriver, server: Server) -> None:
     with serving(server.path) as reading:
         visit(browser, reading, PAGE)

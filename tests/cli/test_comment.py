@@ -109,19 +109,22 @@ def test_damaged_comments_are_refused(lab: str) -> None:
         etq.open(lab, read_only=True)
 
 
-def test_a_lake_has_no_comments_and_says_so(lab: str, tmp_path: Path) -> None:
+def test_changes_are_accepted_in_a_lake(lab: str, tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="lakes are tables of deltalake")
     from etq.lake import export
 
-    with etq.open(lab) as warehouse:
-        warehouse.accept("18", "x", what="all")
     export(tmp_path / "lake", lab)
     lake = str(tmp_path / "lake")
     assert [row["op"] for row in regressions(lake)] == ["addmm"]
-    assert "a lake is read-only" in run_etq("comment", "18", "--accept", "x", "--db", lake).stderr
-    assert json.loads(run_etq("comment", "--format", "json", "--db", lake).stdout) == []
+    done = run_etq("comment", "18", "--all", "--accept", "x", "--author", "ann", "--db", lake)
+    assert done.stderr == "accepted, number 1\n"
+    assert regressions(lake) == []
+    [row] = json.loads(run_etq("comment", "--format", "json", "--db", lake).stdout)
+    assert (row["number"], row["verdict"], row["text"], row["author"]) == (1, "accepted", "x", "ann")
+    assert run_etq("comment", "--remove", "1", "--db", lake).stderr == "comment 1 removed\n"
+    assert [row["op"] for row in regressions(lake)] == ["addmm"]
     done = run_etq("serve", "--webhook", "http://127.0.0.1:9/", "--db", lake)
-    assert "a lake has no overviews, of whose changes a webhook is told; leave out --webhook" in done.stderr
+    assert "--webhook: what it was told is kept in the team's folder; choose one with --team DIR" in done.stderr
 
 
 def test_comparisons_of_an_overview(lab: str) -> None:

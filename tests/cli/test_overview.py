@@ -149,16 +149,21 @@ def test_a_damaged_overview_is_refused(lab: str) -> None:
         etq.open(lab, read_only=True)
 
 
-def test_a_lake_has_none(lab: str, tmp_path: Path) -> None:
+def test_a_lake_has_those_of_its_warehouse_and_its_own(lab: str, tmp_path: Path) -> None:
     pytest.importorskip("deltalake", reason="lakes are tables of deltalake")
     from etq.lake import export
 
     with etq.open(lab) as warehouse:
         warehouse.watch("team")
     export(tmp_path / "lake", lab)
-    assert shown(str(tmp_path / "lake")) == []
-    done = run_etq("overview", "team", "--add", "--db", str(tmp_path / "lake"))
-    assert "a lake is read-only" in done.stderr
-    assert (
-        "a lake has no overviews; leave out --edit" in run_etq("serve", "--edit", "--db", str(tmp_path / "lake")).stderr
-    )
+    lake = str(tmp_path / "lake")
+    done = run_etq("overview", "team", "--add", "model=net", "--db", lake)
+    assert done.stderr == "team: watches it, number 2\n"
+    run_etq("overview", "team", "--add-comparison", "build<18", "build>=18", "--db", lake)
+    assert shown(lake) == [{"overview": "team", "watched": 2, "comparisons": 1}]
+    assert run_etq("overview", "team", "--remove", "1", "--db", lake).stderr == "team: number 1 removed\n"
+    assert {row["number"] for row in shown(lake, "team")} == {2}
+    with etq.open(lab) as warehouse:
+        warehouse.watch("team", "model=net")
+        warehouse.unwatch("team", 1)
+    assert shown(lake, "team") == shown(lab, "team")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import json
 import sqlite3
@@ -13,7 +14,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+import etq
 from etq.cli import main
+from tests.command_line import run_etq
+from tests.conftest import CAPTURES
 
 
 def users(*arguments: str) -> Result:
@@ -114,3 +118,34 @@ def test_a_lake_needs_a_folder(tmp_path: Path) -> None:
     # Options may stand before the subcommand.
     made("--team", team, "token", "ada")
     assert len(listed("--team", team)) == 2
+
+
+def test_what_commands_change_is_in_the_log_of_the_server(db: str) -> None:
+    """If there is one; without, or where it can't be written, they do the same."""
+    with etq.open(db) as warehouse:
+        warehouse.ingest_many(sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:4], labels={"build": "1"})
+    for folder_exists in (False, True):
+        if folder_exists:
+            made("add", "ada", "--role", "read", "--db", db)
+        for words in (
+            ["label", "00", "device=pixel8", "--remove", "build"],
+            ["label", "00", "build=1", "--remove", "device"],
+            ["overview", "kernels", "--add", "build=1"],
+            ["overview", "kernels", "--add-comparison", "00", "01", "--remove", "1"],
+            ["comment", "1", "build=1", "--accept", "wanted"],
+            ["comment", "--remove", "2" if folder_exists else "1"],
+            ["comment", "1", "--note", "well"],
+            ["remove", "02" if folder_exists else "03", "-y"],
+        ):
+            assert run_etq(*words, "--db", db).exit_code == 0, words
+    rows = listed("audit", "--db", db)[::-1]
+    assert {row["user"] for row in rows} == {f"{getpass.getuser()} of this machine"}
+    found = [
+        (row["action"], json.loads(row["details"])) for row in rows if not row["action"].startswith(("user", "tok"))
+    ]
+    assert [action for action, _ in found] == ["labelled"] * 2 + ["overview"] * 6 + ["removed"]
+    assert found[0][1]["labels"] == {"device": "pixel8", "build": None} and found[0][1]["capture"] == "00"
+    assert found[2][1] == {"overview": "kernels", "selector": "build=1", "what": "total", "item": None, "number": 1}
+    assert found[5][1]["text"] == "wanted" and found[-1][1]["capture"] == "02"
+    (Path(f"{db}.team") / "server.sqlite").write_bytes(b"damaged")
+    assert run_etq("label", "00", "a=b", "--db", db).exit_code == 0

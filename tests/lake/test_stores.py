@@ -83,7 +83,7 @@ def test_a_lake_in_a_store_is_as_one_in_a_folder(store: tuple[str, dict[str, str
                 assert one.rows(query) == other.rows(query), table.name
         for query in ("FROM op_totals('mlp')", "FROM compare_ops('build=1', 'build=2')"):
             assert is_same(one.rows(query), other.rows(query)) and one.rows(query)[1]
-        with pytest.raises(WarehouseError, match="a lake is read-only"):
+        with pytest.raises(WarehouseError, match="captures of a lake are read-only"):
             one.label("mlp", a="b")
     assert check(url, storage_options=options) == []
     version = read(Lake.at(url, options)).version
@@ -130,7 +130,7 @@ def requests_of(log: Path) -> int:
 def test_one_captures_question_takes_few_requests(
     store: tuple[str, dict[str, str]], log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two to open a lake, and for each load one for each table that the question reads; compacting takes some hundred."""
+    """Three to open a lake, and for each load one for each table that the question reads; compacting takes some hundred."""
     url, options = store
     fetched, attach, made_of = [], reading.attach, list[Any]()
 
@@ -156,7 +156,7 @@ def test_one_captures_question_takes_few_requests(
                 files = made_of[-1]
                 asking, rows = requests(lambda: ask(warehouse))  # noqa: B023
                 assert rows > 0
-                assert (opening, asking) == (2, tables * loads) and files.requests == asking
+                assert (opening, asking) == (3, tables * loads) and files.requests == asking
                 assert requests(lambda: ask(warehouse)) == (0, rows)  # noqa: B023
             if loads == 1:
                 fetched.append(files.fetched)

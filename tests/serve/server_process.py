@@ -45,7 +45,7 @@ def free_port() -> int:
 class ServerProcess:
     """The process of a server of a warehouse."""
 
-    path: Path
+    path: Path | str
     port: int
     options: tuple[str, ...] = ("--edit",)
     process: subprocess.Popen[bytes] | None = None
@@ -106,7 +106,7 @@ def _descendants(pid: int) -> Iterator[int]:
 
 
 @contextmanager
-def served(path: Path, *options: str) -> Iterator[ServerProcess]:
+def served(path: Path | str, *options: str) -> Iterator[ServerProcess]:
     """A server of a warehouse, until the block ends."""
     server = ServerProcess(path, free_port(), ("--edit", *options))
     server.start()

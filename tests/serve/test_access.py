@@ -102,9 +102,12 @@ def routes() -> list[tuple[str, str, Role | None]]:
     from etq.serve.access import Access
     from etq.serve.app import application
     from etq.serve.pool import QuestionPool
+    from etq.serve.settings import Settings
     from etq.serve.site import Site
 
-    site = Site("lab.duckdb", QuestionPool("lab.duckdb"))
+    # With all that a server with a folder has.
+    settings = Settings(folder=TeamFolder(Path("lab.duckdb.team")), edits=True)
+    site = Site("lab.duckdb", QuestionPool("lab.duckdb"), settings)
     app: Any = application(site, Access("127.0.0.1", 1))
     found = []
     for route in app._app._app.routes:

@@ -241,13 +241,13 @@ def test_the_description_is_of_all_views(server: Server) -> None:
     assert given["unit"]["schema"] == {"type": "string"}
     assert "- `calls` (BIGINT): " in operation["description"]
     validator = jsonschema.Draft202012Validator
-    for path in found["paths"].values():
-        for operation in path.values():
+    for path, operations in found["paths"].items():
+        for operation in operations.values():
             for parameter in operation["parameters"]:
                 validator.check_schema(parameter["schema"])
-                assert parameter["in"] == "query"
-    operations = [each["operationId"] for path in found["paths"].values() for each in path.values()]
-    assert len(operations) == len({*operations})
+                assert parameter["in"] == ("path" if f"{{{parameter['name']}}}" in path else "query")
+    names_of = [each["operationId"] for path in found["paths"].values() for each in path.values()]
+    assert len(names_of) == len({*names_of})
     for schema in found["components"]["schemas"].values():
         validator.check_schema(schema)
     jsonschema.validate(server.get("/api/v1/views/known_metrics").data, found["components"]["schemas"]["Rows"])

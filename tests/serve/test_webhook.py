@@ -198,7 +198,7 @@ def test_other_addresses_are_refused(url: str, folder: TeamFolder) -> None:
     from etq.serve.webhook import check_webhook
 
     with pytest.raises(EtqError, match="not an address of http or https"):
-        check_webhook(url, "lab.duckdb", folder)
+        check_webhook(url, folder)
 
 
 def change(key: str, position: int = 31, **others: Any) -> dict[str, Any]:

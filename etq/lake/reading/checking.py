@@ -15,7 +15,7 @@ from etq.database.rows import in_circles
 from etq.errors import WarehouseError, message_of, printable, shortened
 from etq.ingest.memory import shown
 from etq.lake.reading.connection import MEASURING, check_root, measuring, read_parquet, stated
-from etq.lake.reading.state import LakeState, live, read
+from etq.lake.reading.state import LakeState, live, read_all
 from etq.lake.reading.tables import KEY, KINDS, DataFile, Lake
 
 # What an element of a list takes that is read.
@@ -43,7 +43,7 @@ def check(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | 
     Raises `WarehouseError` for what isn't a lake, and for a damaged log.
     """
     lake = Lake.at(path, storage_options)
-    state, listed = read(lake), live(lake)
+    state, listed = read_all(lake), live(lake)
     faults: list[Fault] = []
     with measuring(state) as connection:
         there = {name for name in lake.listed() if "/load_id=" in name}

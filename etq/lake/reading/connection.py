@@ -16,8 +16,8 @@ from etq.database.connection import in_memory, withdraw_access
 from etq.database.limits import within
 from etq.errors import WarehouseError, message_of
 from etq.ingest import memory
-from etq.lake.reading.state import LakeState, read
-from etq.lake.reading.tables import DataFile, Lake, kind_of
+from etq.lake.reading.state import LakeState, read_all
+from etq.lake.reading.tables import SHARED, DataFile, Lake, kind_of
 
 if TYPE_CHECKING:
     from etq.lake.reading.remote import LakeFiles
@@ -49,7 +49,7 @@ def connect(
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged lake.
     """
-    state = state or read(lake, version)
+    state = state or read_all(lake, version)
     connection = in_memory(config)
     with _closed_at_errors(connection, lake):
         schema.create(connection)
@@ -138,8 +138,8 @@ def rows_of(state: LakeState, table: str) -> str:
     patterns stand for the files, so that views can be made without reading any.
     """
     columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
-    kind = str(kind_of(table))
-    root = f"{kind}s"
+    kind = kind_of(table)
+    root = table if table in SHARED else f"{kind}s"
     whole, parts, held = state.paths(table), state.paths(table, whole=False), state.paths(root)
     if state.lake.is_remote:
         whole, parts = whole and [state.lake.uri(table, "*.whole")], parts and [state.lake.uri(table, "*.parts")]

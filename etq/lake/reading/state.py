@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 
 from etq.errors import WarehouseError
 from etq.lake.reading import links
 from etq.lake.reading.notes import Note
-from etq.lake.reading.tables import FILE_PATH, KINDS, DataFile, Lake, files_of, kind_of, tables_of
+from etq.lake.reading.tables import FILE_PATH, KINDS, SHARED, DataFile, Lake, files_of, kind_of, tables_of
 from etq.version import OLDEST_LAKE, SCHEMA_VERSION
 
 Loads = Mapping[str, Mapping[str, Sequence[DataFile]]]  # The files of each load in each table.
@@ -56,6 +57,8 @@ class LakeState:
 
     def paths(self, table: str, *, whole: bool = True) -> list[str]:
         """The addresses of a table's files of which all rows are the lake's; or, with `whole` false, only some."""
+        if table in SHARED:
+            return [self.lake.uri(table, file.path) for file in self.of(table) if whole]
         kind = str(kind_of(table))
         loads = self.loads(kind)
         is_root = table == f"{kind}s"
@@ -69,12 +72,40 @@ class LakeState:
         return LakeState(self.lake, self.version, chosen)
 
 
+def read_all(lake: Lake, version: int | None = None) -> LakeState:
+    """The content of a lake now, or its captures at a version, with the tables of now that are `SHARED`.
+
+    Raises as `read` does.
+    """
+    if lake.is_remote:  # which takes time to answer
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(read_shared, lake)
+            state = read(lake, version)
+        shared = asked.result()
+    else:
+        state, shared = read(lake, version), read_shared(lake)
+    loads = {load: dict(tables) for load, tables in state.by_load.items()}
+    for table, files in shared.items():
+        for file in files:
+            of_load = loads.setdefault(file.load, {})
+            of_load[table] = [*of_load.get(table, ()), file]
+    return LakeState(lake, state.version, loads, is_noted=state.is_noted, schema=state.schema)
+
+
+def read_shared(lake: Lake) -> dict[str, Sequence[DataFile]]:
+    """The files of the tables that are `SHARED` now, of those with rows. Raises as `read` does."""
+    names = [name for name in lake.tables() if name in SHARED]
+    each = lake.each if lake.is_remote else map
+    states = each(lambda name: read(lake, root=name), names)
+    return {name: files for name, state in zip(names, states, strict=True) if (files := state.of(name))}
+
+
 def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> LakeState:
-    """The content of a lake now, or at a version; or what another root table names.
+    """The content of a lake now, or at a version; or what another root table, or a `SHARED` table, names.
 
     Raises `WarehouseError` for what isn't a lake, and for a damaged one.
     """
-    if not lake.is_remote:
+    if not lake.is_remote and root not in SHARED:
         links.listed(lake.url)  # Refuses links before anything is read.
     commits = lake.commits(root)
     if not commits and root == "captures":
@@ -86,19 +117,21 @@ def read(lake: Lake, version: int | None = None, *, root: str = "captures") -> L
     for each in sorted((each for each in commits if each <= number), reverse=True):
         if (note := lake.read_commit(*commits[each]).note) is not None:
             _check_schema(lake, note.schema)
-            loads = _loads(lake.uri(commits[each][0]), note)
+            loads = _loads(lake.uri(commits[each][0]), note, {root} if root in SHARED else {*tables_of(*KINDS)})
             return LakeState(lake, number, loads, is_noted=each == number, schema=note.schema)
     if version is not None:
         raise WarehouseError(f"{lake}: the list of the files of version {version} was deleted; open a later one")
-    return LakeState(lake, number, _of_logs(lake) if commits else {}, is_noted=not commits)
+    return LakeState(lake, number, _of_logs(lake, root) if commits else {}, is_noted=not commits)
 
 
-def _of_logs(lake: Lake) -> Loads:
-    """The files that the logs of all tables list, of loads that a root table has."""
+def _of_logs(lake: Lake, root: str) -> Loads:
+    """The files that the logs of all tables list, of loads that a root table has; or that of a `SHARED` table."""
     loads: dict[str, dict[str, list[DataFile]]] = {}
-    for table, files in live(lake).items():
+    for table, files in (live(lake) if root not in SHARED else _listed(lake, [root])).items():
         for file in files:
             loads.setdefault(file.load, {}).setdefault(table, []).append(file)
+    if root in SHARED:
+        return loads
     return {load: tables for load, tables in loads.items() if any(f"{kind}s" in tables for kind in KINDS)}
 
 
@@ -117,7 +150,11 @@ def _check_schema(lake: Lake, schema: int) -> None:
 
 def live(lake: Lake, *kinds: str) -> dict[str, list[DataFile]]:
     """The files that the logs of all tables list now, or of those of kinds: also what the lake doesn't name."""
-    names = [name for name in lake.tables() if kind_of(name) in (kinds or KINDS)]
+    return _listed(lake, [name for name in lake.tables() if kind_of(name) in (kinds or KINDS)])
+
+
+def _listed(lake: Lake, names: Sequence[str]) -> dict[str, list[DataFile]]:
+    """The files that the logs of these tables list now."""
 
     def files(name: str) -> list[DataFile]:
         # A writer that was killed may have written files of a table that it had not created.
@@ -139,12 +176,11 @@ def noted(loads: Loads, dropped: Sequence[str] = ()) -> Note:
     return Note(files=files, dropped=[*dropped])
 
 
-def _loads(commit: str, note: Note) -> Loads:
-    """The files of loads that the commit at a path notes.
+def _loads(commit: str, note: Note, known: Collection[str]) -> Loads:
+    """The files of loads that the commit at a path notes, which are of `known` tables.
 
     Raises `WarehouseError` for files that aren't in a load's folder of a table.
     """
-    known = {*tables_of(*KINDS)}
 
     def file(load: str, table: str, name: str, about: tuple[int, int]) -> DataFile:
         path = f"load_id={load}/{name}"

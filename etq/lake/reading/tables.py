@@ -8,6 +8,9 @@ are part of the lake once its root table (`captures`, `records`, `programs`) nam
 
 A version of the lake is one of `captures`. Each commit of a root table notes the files of its loads in all tables, so
 that a reader needs no other log; docs/operations.md has what reading all logs would take.
+
+What a team says about captures (`SHARED`: overviews and comments) is in tables of its own, each as one file that a
+commit replaces, and isn't part of a version. A lake has these tables from the first such row on.
 """
 
 from __future__ import annotations
@@ -38,6 +41,8 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
+# The tables of what a team says about captures.
+SHARED: Final = ("overview_items", "overview_comparisons", "change_comments")
 # 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
 KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 _PRIMITIVES: Final = {
@@ -71,7 +76,7 @@ class DataFile(msgspec.Struct, frozen=True):
 
 
 def kind_of(table: str) -> str | None:
-    """The kind of content whose rows a table has; None for the table of versions."""
+    """The kind of content whose rows a table has; None for the table of versions and for those that are `SHARED`."""
     key = catalog.objects()[table].columns[0].name
     return next((kind for kind in KINDS if key == f"{kind}_id"), None)
 
@@ -170,7 +175,7 @@ class Lake:
         return found
 
     def tables(self) -> list[str]:
-        """The tables of which there are files, or folders of loads, the roots last."""
+        """The tables of which there are files, or folders of loads: those that are `SHARED` first, the roots last."""
         if self.is_remote:
             from pyarrow.fs import FileSelector
 
@@ -178,7 +183,7 @@ class Lake:
             there = {each.base_name for each in found}
         else:
             there = {each.name for each in Path(self.url).iterdir() if each.is_dir() and any(each.iterdir())}
-        return [name for name in tables_of(*KINDS) if name in there]
+        return [name for name in (*SHARED, *tables_of(*KINDS)) if name in there]
 
     def exists(self, table: str = "captures") -> bool:
         """Whether there is a lake, or one of its tables."""

@@ -12,6 +12,7 @@ from etq.lake.reading.tables import KINDS, Lake
 from etq.lake.writing.commits import make
 from etq.lake.writing.loads import Load, discard, parts, write
 from etq.lake.writing.publishing import Added, Content, known_of, publish
+from etq.lake.writing.sharing import share
 from etq.lake.writing.stores import writing
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -27,7 +28,8 @@ def export(
 
     Content that the lake has already stays as it is; nothing is stored twice. With `replace`, captures that the lake
     has are replaced by the warehouse's, with their annotations, in one step: readers see the one or the other. A name
-    that other content has in the lake is made longer, by the file's folders or its hash.
+    that other content has in the lake is made longer, by the file's folders or its hash. Overviews of other names and
+    comments are added, too.
 
     path             a folder, or an address in an object store, as s3://lab/fleet
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
@@ -64,6 +66,7 @@ def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) ->
         discard(lake, loads)
         raise
     added = publish(lake, loads, contents, replace=replace)
+    share(lake, connection)
     return Added(added.new, added.known + already, added.replaced)
 
 

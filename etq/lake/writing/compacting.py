@@ -15,7 +15,7 @@ import duckdb
 from etq.lake.reading import links
 from etq.lake.reading.connection import attach
 from etq.lake.reading.state import LakeState, live, read
-from etq.lake.reading.tables import FILE_PATH, KINDS, DataFile, Lake, tables_of
+from etq.lake.reading.tables import FILE_PATH, KINDS, SHARED, DataFile, Lake, tables_of
 from etq.lake.writing import commits, stores
 from etq.lake.writing.commits import Change, change, dropped, make_table, note_others
 from etq.lake.writing.loads import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, named, rows_of, write_root
@@ -147,7 +147,8 @@ def _free(lake: Lake, leave_seconds: float) -> None:
 
     found = lake.each(given_up, lake.tables())
     # Read after that: what another process restored meanwhile stays.
-    files = [read(lake, root=f"{kind}s").files for kind in KINDS] + [live(lake)]
+    roots = (*(f"{kind}s" for kind in KINDS), *SHARED)
+    files = [read(lake, root=root).files for root in roots] + [live(lake)]
     kept = {f"{table}/{each.path}" for named in files for table in named for each in named[table]}
     lake.each(partial(stores.delete, lake, kept=kept), found)
     if not lake.is_remote:

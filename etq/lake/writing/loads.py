@@ -16,7 +16,7 @@ from etq.errors import WarehouseError, message_of
 from etq.lake.reading.connection import check_root, read_parquet
 from etq.lake.reading.library import reason
 from etq.lake.reading.state import LakeState, Loads
-from etq.lake.reading.tables import KEY, DataFile, Lake, tables_of
+from etq.lake.reading.tables import KEY, SHARED, DataFile, Lake, tables_of
 from etq.lake.writing import stores
 
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
@@ -114,6 +114,12 @@ def named(kind: str, roots: Sequence[DataFile], loads: Sequence[Load], held: Loa
     return {root.load: {**tables[root.load], f"{kind}s": [root]} for root in roots}
 
 
+def write_shared(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str) -> DataFile | None:
+    """Write all rows of a `SHARED` table of a connection to a file, unless there are none."""
+    [(count,)] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+    return _write(connection, lake, table, f"{secrets.token_hex(8)}-{count}", f"FROM {table}")
+
+
 def files_of(loads: Sequence[Load]) -> dict[str, list[DataFile]]:
     """The files of loads in each table but the roots."""
     tables = dict.fromkeys(table for load in loads for table in load.files)
@@ -185,7 +191,7 @@ def write_root(lake: Lake, kind: str, rows: Any) -> list[DataFile]:
 def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> DataFile | None:
     """Write rows to a file, unless there are none."""
     path = f"load_id={load}/{secrets.token_hex(8)}.parquet"
-    key = catalog.objects()[table].columns[0].name
+    key = None if table in SHARED else catalog.objects()[table].columns[0].name
     written: list[DataFile] = []
 
     def make(target: str) -> bool:
@@ -196,7 +202,7 @@ def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: 
             with with_access(connection, connection.sql(query)) as other:
                 rows, size, statistics = _copy(other, "FROM rows", target)
         if rows:
-            smallest, largest = (int(statistics[f'"{key}"'][each]) for each in ("min", "max"))
+            smallest, largest = (int(statistics[f'"{key}"'][each]) if key else 0 for each in ("min", "max"))
             written.append(DataFile(path, rows, size, smallest, largest))
         return bool(rows)
 

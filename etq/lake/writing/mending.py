@@ -12,9 +12,10 @@ from etq.errors import WarehouseError
 from etq.lake.reading.checking import check
 from etq.lake.reading.connection import attach, check_root, read_parquet
 from etq.lake.reading.state import LakeState, live, read
-from etq.lake.reading.tables import KINDS, Lake, kind_of, tables_of
+from etq.lake.reading.tables import KINDS, SHARED, Lake, kind_of, tables_of
 from etq.lake.writing import commits
 from etq.lake.writing.commits import Change, change, dropped, note_others
+from etq.lake.writing.sharing import go_back
 from etq.lake.writing.stores import writing
 
 
@@ -79,6 +80,7 @@ def _check_there(state: LakeState) -> None:
 
 def repair(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] | None = None) -> list[str]:
     """Take out the loads of which a file is missing or damaged. Returns the names of their captures, as far as known.
+    Overviews and comments are again as they were before.
 
     Their files stay until `compact` deletes them, and the version before stays, too.
 
@@ -100,6 +102,9 @@ def repair(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] |
                     if found := {each.load for each in files} & loads:
                         commits.commit(lake, table, [], found)
         note_others(lake)
+        for table in SHARED:
+            if lost := {fault.load for fault in faults if fault.table == table}:
+                go_back(lake, table, lost)
         return _names(state, {fault.load for fault in faults})
 
 

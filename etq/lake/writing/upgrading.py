@@ -18,10 +18,11 @@ from etq.database.temporary import temporary_folder
 from etq.errors import WarehouseError
 from etq.lake.reading.connection import attach, check_root, read_parquet
 from etq.lake.reading.state import LakeState, read
-from etq.lake.reading.tables import KINDS, Lake, tables_of
+from etq.lake.reading.tables import KINDS, SHARED, Lake, tables_of
 from etq.lake.writing import commits
 from etq.lake.writing.commits import Change, change, delta_schema
 from etq.lake.writing.loads import Load, discard, files_of, named, rows_of, write, write_root
+from etq.lake.writing.sharing import renote
 from etq.lake.writing.stores import writing
 from etq.maintenance.upgrading import migrate, migrations_since, new_tables, tables_before
 from etq.version import SCHEMA_VERSION
@@ -40,7 +41,8 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
     with writing(lake):
         states = {kind: read(lake, root=f"{kind}s") for kind in KINDS}
         before = states["capture"]
-        if all(state.schema == SCHEMA_VERSION for state in states.values()):
+        shared = [read(lake, root=table) for table in SHARED if lake.commits(table)]
+        if all(state.schema == SCHEMA_VERSION for state in (*states.values(), *shared)):
             return 0
         for kind in KINDS:
             check_root(before, kind, before.of(f"{kind}s"))
@@ -59,6 +61,7 @@ def upgrade(path: str | os.PathLike[str], *, storage_options: Mapping[str, str] 
             if states[kind].files:
                 change(lake, kind, lambda _: Change({}))
         change(lake, "capture", lambda now: _replaced(before, now, loads))
+        renote(lake)
         return sum(each.rows for each in before.of("captures"))
 
 

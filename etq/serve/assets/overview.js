@@ -189,7 +189,7 @@ etq.pageOfOverview = async () => {
       comparisons = comparisons.filter((each) => each.overview === name);
       answers = new Map();
       lines = new Map();
-      links = await etq.ask("links", { overview: name }, signal).catch(() => null); // a lake has none
+      links = await etq.ask("links", { overview: name }, signal).catch(() => null);
       draw();
       // One after the other: others use the server, too.
       for (const { number, what, item, selector, over, by } of items) {
