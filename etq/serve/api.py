@@ -20,7 +20,8 @@ from etq.serve.endpoints import error, needs, note
 from etq.serve.openapi import document
 from etq.serve.pages import digest
 from etq.serve.parameters import call_of
-from etq.serve.payloads import JSON, Payload, status_of
+from etq.serve.payloads import JSON, Payload, content_of, status_of
+from etq.serve.sending import InParts
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
@@ -78,9 +79,9 @@ class _Api:
             with suppress(BusyError):
                 answer = await self._site.pool.ask("types", {}, await self._current())
                 if answer.status == 200:
-                    self._document = msgspec.json.encode(document(FORMATS, msgspec.json.decode(answer.body)))
+                    self._document = msgspec.json.encode(document(FORMATS, content_of(answer)))
         body = self._document or msgspec.json.encode(document(FORMATS, {}))
-        return Response(body, media_type=JSON, headers={"cache-control": "private, no-cache"})
+        return InParts(body, 200, {"cache-control": "private, no-cache"}, JSON)
 
     async def captures(self, request: Request) -> Response:
         given = dict(request.query_params)
@@ -142,7 +143,7 @@ class _Api:
             headers = {"cache-control": "no-store", "retry-after": RETRY_SECONDS}
         elif answer.status != 200:
             headers = {"cache-control": "no-store"}
-        return Response(answer.body, answer.status, headers, answer.type)
+        return InParts(answer.body, answer.status, headers, answer.type)
 
     async def _current(self) -> str | None:
         return await asyncio.to_thread(self._state.current) if self._state.is_slow else self._state.current()

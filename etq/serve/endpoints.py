@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from etq.serve.payloads import Payload, of_error
+from etq.serve.spool import whole
 from etq.team import audit
 from etq.team.users import ANYONE, Role, User
 
@@ -65,4 +66,4 @@ def error(message: str, status: int, **headers: str) -> Response:
 def answered(answer: Payload, **headers: str) -> Response:
     """Return an answer that nobody keeps; underscores in names of headers are dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(answer.body, answer.status, {"cache-control": "no-store", **named}, answer.type)
+    return Response(whole(answer.body), answer.status, {"cache-control": "no-store", **named}, answer.type)

@@ -14,6 +14,7 @@ from etq.serve.access import Access
 from etq.serve.payloads import of_error
 from etq.serve.rates import Rates
 from etq.serve.refusals import Refusals, RefusedError, too_many, unreadable
+from etq.serve.spool import whole
 from etq.serve.turns import client_of
 from etq.team.folder import TeamFolder
 from etq.team.keys import may_read_by_key
@@ -250,7 +251,7 @@ def _forwarded(headers: Mapping[str, str], peer: str, is_proxy: Callable[[str], 
 
 async def _answer(refusal: RefusedError, scope: Scope, send: Send) -> None:
     is_data = scope["path"].startswith(("/data/", API)) or _is_change(scope)
-    body = of_error(refusal.text, refusal.status).body if is_data else refusal.text.encode()
+    body = whole(of_error(refusal.text, refusal.status).body) if is_data else refusal.text.encode()
     type = b"application/json" if is_data else b"text/plain; charset=utf-8"
     headers = [(b"content-type", type), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store"),
                (b"connection", b"close"), *refusal.headers]  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import math
 import re
 import time
@@ -34,7 +33,7 @@ from etq.remote.protocol import (
 )
 from etq.serve.endpoints import Endpoint, address_of, error, needs, user_of
 from etq.serve.forms import pushed_form
-from etq.serve.payloads import JSON
+from etq.serve.payloads import JSON, content_of
 from etq.serve.receiving import Receiver, RefusedError
 from etq.serve.site import Part, Site
 from etq.serve.storing import Storing
@@ -215,8 +214,7 @@ class _Pushes:
             return set()
         if answer.status != 200:
             return set()
-        body = gzip.decompress(answer.body) if answer.is_compressed else answer.body
-        return {*msgspec.json.decode(body, type=list[str])}
+        return {*content_of(answer)}
 
 
 def _checked(push: Push) -> Push:

@@ -50,7 +50,7 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
         raise EtqError(f"{path}: a server, which has pages: open it in a browser")
     if settings.edits and is_lake_path(path):
         raise EtqError(f"{path}: a lake has no overviews; leave out --edit")
-    pool = QuestionPool(path)
+    pool = QuestionPool(path, folder=settings.folder)
     pool.start()  # its processes import what they need while this one checks the warehouse
     has_team = settings.folder is not None and settings.folder.exists
     is_logged = settings.logs or settings.logs_json or has_team

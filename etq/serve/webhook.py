@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from etq.database.connection import is_lake_path
 from etq.errors import EtqError, printable
-from etq.serve.payloads import data_of
+from etq.serve.payloads import content_of
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError
@@ -100,7 +100,7 @@ async def _compare(site: Site, folder: TeamFolder, state: str, link: str) -> boo
         if answer.status != 200:
             _log.warning("changes of overviews: status %d", answer.status)
             return answer.status not in (503, 504)
-        await asyncio.to_thread(told.note_changes, folder, data_of(answer), time.time(), link)
+        await asyncio.to_thread(told.note_changes, folder, content_of(answer), time.time(), link)
     except BusyError:
         return False  # readers go first
     except (EtqError, OSError) as error:

@@ -1,0 +1,106 @@
+"""A server under load, and with clients that mean harm: what they take of its memory, its threads and its disk."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+import etq
+from etq.serve import spool
+from tests.serve.processes import wait_for
+from tests.serve.server import serving
+from tests.serve.server_process import ServerProcess, served
+from tests.sql.test_trends import capture
+
+# Rows of 1,000 characters.
+LARGE = "SELECT repeat('x', 1000) AS text FROM range({})"
+# The most rows that a page shows.
+ROWS = 10_000
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as lab:
+        lab.ingest(capture(1), name="a", labels={"build": "1"})
+    return path
+
+
+@pytest.fixture
+def process(path: Path) -> Iterator[ServerProcess]:
+    with served(path) as server:
+        yield server
+
+
+def peak(server: ServerProcess) -> float:
+    """The most memory that the server itself has had, in MB."""
+    assert server.process is not None
+    lines = Path(f"/proc/{server.process.pid}/status").read_text().splitlines()
+    return int(next(each for each in lines if each.startswith("VmHWM:")).split()[1]) / 1024
+
+
+def slow_reader(port: int, rows: int, number: int = 0, path: str = "") -> tuple[socket.socket, bytes]:
+    """A connection that has taken the beginning of an answer of so many kB, and doesn't take the rest; what it took."""
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(60)
+    connection.connect(("127.0.0.1", port))
+    query = f"{LARGE.format(rows)} AS r{number}"
+    if path:
+        head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+    else:
+        body = json.dumps({"query": query, "format": "csv"}).encode()
+        head = (
+            "POST /api/v1/sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n"
+        ).encode() + body
+    connection.sendall(head)
+    return connection, connection.recv(12)
+
+
+def test_answers_that_are_not_taken_take_no_memory(process: ServerProcess) -> None:
+    with ExitStack() as opened:
+        before = peak(process)
+        for number in range(40):
+            connection, begun = slow_reader(process.port, 30_000, number)
+            opened.enter_context(connection)
+            assert begun == b"HTTP/1.1 200"
+        assert peak(process) < before + 60
+
+
+def test_what_pages_fetch_takes_no_memory_either(process: ServerProcess) -> None:
+    """Also without gzip, from clients that don't take it: of 60 MB, the server keeps 60 kB."""
+    query = urlencode({"query": f"SELECT repeat('x', 6000) AS text FROM range({ROWS})"})
+    with ExitStack() as opened:
+        before = peak(process)
+        for path in (f"/data/sql?{query}", f"/data/sql?{query}&format=parquet", f"/data/sql?{query}&format=csv"):
+            for _ in range(3):
+                connection, begun = slow_reader(process.port, 0, path=path)
+                opened.enter_context(connection)
+                assert begun == b"HTTP/1.1 200"
+        assert peak(process) < before + 60
+
+
+def test_there_is_room_for_a_limited_number_of_large_answers(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond it, clients are told to ask again; there is room again when an answer was taken, or nobody takes it."""
+    monkeypatch.setattr(spool, "MOST_OF_ONE", 25_000_000)
+    query = json.dumps({"query": LARGE.format(9_000), "format": "csv"}).encode()
+    with serving(path) as server:
+        whole = server.post("/api/v1/sql", query, content_type="application/json")
+        assert (whole.status, len(whole.body)) == (200, 9_000 * 1001 + len("text\n"))
+        readers = [slow_reader(server.port, 9_000, number)[0] for number in range(2)]
+        refused = server.post("/api/v1/sql", query, content_type="application/json")
+        assert refused.status == 503 and int(refused.headers["retry-after"]) > 0
+        assert "ask again" in refused.data["error"]
+        # Short ones are answered.
+        short = json.dumps({"query": "SELECT 1"}).encode()
+        assert server.post("/api/v1/sql", short, content_type="application/json").status == 200
+        for each in readers:
+            each.close()
+        wait_for(lambda: server.post("/api/v1/sql", query, content_type="application/json").status == 200)
