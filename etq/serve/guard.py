@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -17,9 +16,10 @@ from etq.serve.refusals import Refusals, RefusedError, too_many, unreadable
 from etq.serve.spool import whole
 from etq.serve.turns import client_of
 from etq.team.folder import TeamFolder
-from etq.team.keys import may_read_by_key
+from etq.team.keys import may_read_by_key, overview_of
 from etq.team.tokens import user_of_session, user_of_token
 from etq.team.users import User, find_user
+from etq.threads import Threads
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -45,6 +45,10 @@ HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+
+
+# Everyone waits for these threads, and they for nobody: they only read.
+_finding: Final = Threads("finding", 2)
 
 
 class AccessGuard:
@@ -115,7 +119,7 @@ class AccessGuard:
         if self._is_shown(scope):
             return None
         try:
-            if await asyncio.to_thread(self._has_key, scope):
+            if overview_of(scope["path"]) is not None and await _finding.run(self._has_key, scope):
                 return None
             return await self._known(scope, headers, name, token, address)
         except EtqError as error:
@@ -128,7 +132,7 @@ class AccessGuard:
         folder = self._access.folder()
         if folder is None:
             return self._access.anyone
-        user = await asyncio.to_thread(self._found, folder, headers, token, name)
+        user = await _finding.run(self._found, folder, headers, token, name)
         if user is None:
             await self._refuse(folder, address, token, name)
         most = self._access.settings.requests_per_minute

@@ -79,8 +79,8 @@ class _Doors:
         """End the session that the request has."""
         folder, session = self._access.folder(), session_of(request.headers, self._access)
         if folder is not None and session is not None:
-            await asyncio.to_thread(sign_out, folder, *session)
             await note(self._site, request, "signed out")
+            await asyncio.to_thread(sign_out, folder, *session)
         response = Response(b"{}", 200, {"cache-control": "no-store"}, "application/json")
         self._set_cookie(request, response, "")
         return response

@@ -155,8 +155,8 @@ def _note_use(folder: TeamFolder, table: str, key: str, value: str, before: floa
     now = time.time()
     if before is not None and now - before < EXACT:
         return
-    # A full disk, on which nothing can be noted, keeps nobody out.
-    with suppress(EtqError), folder.writing() as connection:
+    # A full disk, on which nothing can be noted, keeps nobody out; nor does who writes now: the next request notes it.
+    with suppress(EtqError), folder.writing(wait=0.0) as connection:
         connection.execute(f"UPDATE {table} SET last_used_at = ? WHERE {key} = ?", [now, value])
         if table == "sessions":
             connection.execute(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,10 +14,18 @@ from urllib.parse import urlencode
 import pytest
 
 import etq
+from etq.errors import EtqError
 from etq.serve import spool
+from etq.serve.receiving import Part
+from etq.team import audit
+from etq.team.folder import TeamFolder
+from etq.team.queue import PushQueue
+from etq.team.tokens import add_token
+from etq.team.users import Role, add_user
 from tests.serve.processes import wait_for
 from tests.serve.server import serving
 from tests.serve.server_process import ServerProcess, served
+from tests.serve.test_push import sent
 from tests.sql.test_trends import capture
 
 # Rows of 1,000 characters.
@@ -36,6 +46,15 @@ def path(tmp_path: Path) -> Path:
 def process(path: Path) -> Iterator[ServerProcess]:
     with served(path) as server:
         yield server
+
+
+def with_users(team: TeamFolder, **roles: Role) -> dict[str, str]:
+    """Add users to a folder; return their tokens."""
+    team.make()
+    with team.writing() as connection:
+        for name, role in roles.items():
+            add_user(connection, name, role)
+        return {name: add_token(connection, name) for name in roles}
 
 
 def peak(server: ServerProcess) -> float:
@@ -104,3 +123,72 @@ def test_there_is_room_for_a_limited_number_of_large_answers(path: Path, monkeyp
         for each in readers:
             each.close()
         wait_for(lambda: server.post("/api/v1/sql", query, content_type="application/json").status == 200)
+
+
+def test_files_that_are_read_again_keep_nobody_waiting(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To go on with a file, the server reads what is there of it, which takes seconds for a large one."""
+    team, free = TeamFolder(path.with_name("team")), threading.Event()
+    tokens = with_users(team, ada=Role.PUSH, ben=Role.PUSH)
+    original = Part.__init__
+
+    def slow(part: Part, place: Path, *, goes_on: bool = False) -> None:
+        if goes_on:
+            free.wait(60)
+        original(part, place, goes_on=goes_on)
+
+    monkeypatch.setattr(Part, "__init__", slow)
+    with serving(path, folder=team) as server, ExitStack() as opened:
+        queue = PushQueue(team)
+        for number in range(40):
+            content = b"%d" % number + b"x" * 1000
+            name = hashlib.sha256(content).hexdigest()
+            queue.partial("ada", name).write_bytes(content[:500])
+            connection = opened.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            connection.sendall(
+                f"PUT /api/v1/files/{name} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {tokens['ada']}\r\n"
+                f"Upload-Offset: 500\r\nContent-Length: {len(content) - 500}\r\n\r\n".encode()
+                + content[500:]
+            )
+        try:
+            mine = {"authorization": f"Bearer {tokens['ben']}"}
+            assert server.get("/data/captures", None, **mine).status == 200
+            content = b"another"
+            url = f"/api/v1/files/{hashlib.sha256(content).hexdigest()}"
+            assert sent(server, "PUT", url.removeprefix("/api/v1/"), content, **mine)[0] == 201
+        finally:
+            free.set()
+
+
+@pytest.mark.parametrize("action", ["page", "program", "overview", "sign out"])
+def test_what_cannot_be_noted_is_not_done(path: Path, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    team = TeamFolder(path.with_name("team"))
+    mine = {"authorization": f"Bearer {with_users(team, ada=Role.LABEL)['ada']}"}
+    asked = json.dumps({"query": "SELECT 1"}).encode()
+    with serving(path, folder=team) as server:
+        if action == "sign out":
+            token = json.dumps({"token": mine["authorization"].partition(" ")[2]}).encode()
+            signed_in = server.post("/login", token)
+            mine = {
+                "cookie": signed_in.headers["set-cookie"].partition(";")[0],
+                "x_etq_key": signed_in.data["key"],
+            }
+
+        def failing(*_: object) -> None:
+            raise EtqError("the disk is full")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(audit, "add_note", failing)
+            if action == "page":
+                reply = server.get("/data/sql", {"query": "SELECT 1"}, **mine)
+            elif action == "program":
+                reply = server.post("/api/v1/sql", asked, content_type="application/json", **mine)
+            elif action == "overview":
+                change = {"overview": "kernels", "selector": "build=1", "over": "build"}
+                reply = server.post("/data/edit", json.dumps(change).encode(), **mine)
+            else:
+                reply = server.post("/logout", b"", **mine)
+        assert reply.status == 503 and int(reply.headers["retry-after"]) > 0 and b"full" not in reply.body
+        assert "ask again" in reply.data["error"]
+        assert server.get("/data/me", None, **mine).status == 200
+        with etq.open(path, read_only=True) as lab:
+            assert lab.rows("SELECT count(*) FROM overview_items")[1] == [(0,)]
