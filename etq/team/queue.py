@@ -30,6 +30,8 @@ MOST_CRASHES: Final = 2
 # Captures, and bytes of their files, that the writer takes at once.
 AT_ONCE: Final = 64
 BYTES_AT_ONCE: Final = 32 * 2**20
+# Seconds since it was sent in which one that ended the process lets all others go first.
+LATER: Final = 600.0
 # Seconds after which a file that no capture needs is removed, and what is known of captures that were stored.
 UNUSED: Final = 86_400.0
 REMEMBERED: Final = 90 * 86_400.0
@@ -111,6 +113,14 @@ class PushQueue:
         with self._folder.reading() as connection:
             query = "SELECT f.sha256 FROM files AS f JOIN json_each(?) AS h ON h.value = f.sha256"
             return {sha256 for (sha256,) in connection.execute(query, [_json(hashes)]).fetchall()}
+
+    def size(self, hashes: Iterable[str]) -> int:
+        """Return how many bytes those of files have that are there."""
+        total = 0
+        for each in hashes:
+            with suppress(FileNotFoundError):
+                total += self.path(each).stat().st_size
+        return total
 
     def receive(self, user: str, sha256: str, part: Path, sent: int) -> None:
         """Take a file that is complete and on the disk, at another path of the folder. So much of it was sent now."""
@@ -230,24 +240,39 @@ class PushQueue:
     # What the writer does.
 
     def take(self) -> list[Waiting]:
-        """Return what waits longest, as much as is stored together. One that ended the process before comes alone."""
-        query = """
-            SELECT p.request, p.crashes, coalesce(f.byte_size, 0)
-            FROM pushes AS p
-            LEFT JOIN files AS f ON f.sha256 = json_extract(p.request, '$.file.sha256')
-            WHERE p.state = 'waiting'
-            ORDER BY p.place LIMIT ?
+        """Return what is stored together next: users take turns, each with what waits longest.
+
+        One that ended the process before comes alone, and, for `LATER` seconds, after all others. Those of a user are
+        in a row.
         """
-        taken: list[Waiting] = []
+        query = """
+            WITH next AS (
+                SELECT
+                    p.push_id,
+                    p.place,
+                    p.crashes > 0 AND p.received_at > ? AS is_later,
+                    row_number() OVER (PARTITION BY p.user, p.crashes > 0 ORDER BY p.place) AS turn
+                FROM pushes AS p WHERE p.state = 'waiting'
+                ORDER BY is_later, turn, p.place LIMIT ?
+            )
+            SELECT p.user, p.request, p.crashes, coalesce(f.byte_size, 0)
+            FROM next AS n
+            JOIN pushes AS p USING (push_id)
+            LEFT JOIN files AS f ON f.sha256 = json_extract(p.request, '$.file.sha256')
+            ORDER BY n.is_later, n.turn, n.place
+        """
+        taken: dict[str, list[Waiting]] = {}
         total = 0
+        is_alone = False
         with self._folder.reading() as connection:
-            rows = connection.execute(query, [AT_ONCE]).fetchall()
-        for request, crashes, size in rows:
+            rows = connection.execute(query, [time.time() - LATER, AT_ONCE]).fetchall()
+        for user, request, crashes, size in rows:
             total += size
-            if taken and (crashes or taken[0].crashes or total > BYTES_AT_ONCE):
+            if taken and (crashes or is_alone or total > BYTES_AT_ONCE):
                 break
-            taken.append(Waiting(msgspec.json.decode(request, type=Push), crashes))
-        return taken
+            is_alone = crashes > 0
+            taken.setdefault(user, []).append(Waiting(msgspec.json.decode(request, type=Push), crashes))
+        return [each for them in taken.values() for each in them]
 
     def begin(self, pushes: Iterable[Push]) -> None:
         """Note which pushes are stored now."""

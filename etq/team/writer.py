@@ -2,7 +2,8 @@
 
 It is the server's only writer, and a process of its own: a hostile file may end it, or take much memory. It ends when
 nothing waits, and may be killed at any time: what was stored and not noted is found by its content when it is stored
-again. Its standard output is lines for the server: `stored`, or why it waits; at the end of its input it ends.
+again. Its standard output is lines for the server: `begun` with the bytes that it stores together, then `stored`; or
+why it waits. At the end of its input it ends.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STORED: Final = "stored"
+BEGUN: Final = "begun"
+# Characters of what the server is told.
+LONGEST: Final = 2000
 LOCK: Final = "writer.lock"
 # Seconds to wait for a warehouse that another process holds, before that is said; and before it is tried again.
 WAIT: Final = 10.0
@@ -61,12 +65,14 @@ class Writer:
     def store(self, pushes: Sequence[Push], said: Callable[[str], None]) -> None:
         """Store pushes, and note what became of each. Raises `WarehouseError` if the warehouse can't be written now."""
         if is_lake_path(self._path):
+            said(self._begun(pushes))
             self._store_in_lake(pushes)
             said(STORED)
             return
         with open(self._path) as warehouse:
             keep_little(warehouse.connection)
             for together in _together(pushes):
+                said(self._begun(together))
                 self._queue.begin(together)
                 outcomes = self._ingest(warehouse, together)
                 states = [
@@ -75,6 +81,11 @@ class Writer:
                 ]
                 self._end(together, states, keeps_links=False)
                 said(STORED)
+
+    def _begun(self, pushes: Sequence[Push]) -> str:
+        """Return what the server is told before pushes are stored: it gives them time by their files."""
+        hashes = {each.sha256 for push in pushes for each in (push.file, *push.linked, *push.others)}
+        return f"{BEGUN} {self._queue.size(hashes)}"
 
     def _store_in_lake(self, pushes: Sequence[Push]) -> None:
         """Store pushes in a warehouse of their own, and add that to the lake, as `etq lake add` does."""
@@ -229,7 +240,7 @@ def _has_ended(seconds: float) -> bool:
 def _say(text: str) -> None:
     """Tell the server. If it is gone, this process ends."""
     try:
-        print(text.replace("\n", " "), flush=True)
+        print(text.replace("\n", " ")[:LONGEST], flush=True)
     except BrokenPipeError:
         os._exit(0)
 
