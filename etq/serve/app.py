@@ -37,6 +37,7 @@ from etq.serve.sending import InParts
 from etq.serve.signing import signing
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
+from etq.serve.trimming import trimming
 from etq.serve.turns import BusyError, client_of
 from etq.serve.webhook import webhook
 from etq.team.users import ANYONE, Role
@@ -145,7 +146,7 @@ def pages(site: Site) -> Part:
 
 
 PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
-    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning,
+    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning, trimming,
 )  # fmt: skip
 
 

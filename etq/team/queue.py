@@ -38,6 +38,9 @@ REMEMBERED: Final = 90 * 86_400.0
 # Pushes of a user that may wait, and files of a user that may be half there.
 MOST_WAITING: Final = 20_000
 MOST_PARTIAL: Final = 64
+# Pushes of a user that are remembered, and those of a request that the audit log names.
+MOST_REMEMBERED: Final = 100_000
+MOST_NAMED: Final = 20
 
 GIVEN_UP: Final = (
     "storing it ended the server's process twice{}; the file may be damaged: try etq ingest on it, and report it"
@@ -188,7 +191,7 @@ class PushQueue:
                 text = msgspec.json.encode(push).decode()
                 same = "SELECT user, request FROM pushes WHERE push_id = ?"
                 if (row := connection.execute(same, [push.id]).fetchone()) is not None:
-                    if row != (user, text):
+                    if row not in ((user, text), (user, _short(text))):
                         raise ConflictError(f"{push.id}: the identifier of another push; make a new one")
                     continue
                 new.append(push)
@@ -209,7 +212,13 @@ class PushQueue:
                     [push.id, _json(sorted(names))],
                 )
             if new:
-                details = {"captures": [each.file.name for each in new], "ids": [each.id for each in new]}
+                shown = new[:MOST_NAMED]
+                details: dict[str, object] = {
+                    "captures": [each.file.name for each in shown],
+                    "ids": [each.id for each in shown],
+                }
+                if len(new) > len(shown):
+                    details["count"] = len(new)
                 add_note(connection, user, address, "pushed", details)
         return []
 
@@ -284,10 +293,11 @@ class PushQueue:
         listed = list(ended)
         now = time.time()
         with self._folder.writing() as connection:
+            connection.create_function("short", 1, _short, deterministic=True)
             for each in listed:
                 connection.execute(
                     """
-                    UPDATE pushes SET state = ?, result = ?, ended_at = ?, is_begun = 0
+                    UPDATE pushes SET state = ?, result = ?, ended_at = ?, is_begun = 0, request = short(request)
                     WHERE push_id = ? AND state = 'waiting'
                     """,
                     [each.state.state, msgspec.json.encode(each.state).decode(), now, each.state.id],
@@ -328,6 +338,19 @@ class PushQueue:
             connection.execute(
                 "DELETE FROM pushes WHERE state <> 'waiting' AND ended_at < ?", [time.time() - REMEMBERED]
             )
+            connection.execute(
+                """
+                DELETE FROM pushes WHERE push_id IN (
+                    SELECT p.push_id
+                    FROM (
+                        SELECT push_id, row_number() OVER (PARTITION BY user ORDER BY ended_at DESC) AS number
+                        FROM pushes WHERE state <> 'waiting'
+                    ) AS p
+                    WHERE p.number > ?
+                )
+                """,
+                [MOST_REMEMBERED],
+            )
             connection.execute("DELETE FROM sent WHERE day < ?", [_day(before)])
         self._unlink([sha256 for (sha256,) in removed])
         for path in self._partial.iterdir():
@@ -348,6 +371,11 @@ class PushQueue:
 def _note_sent(connection: sqlite3.Connection, user: str, count: int) -> None:
     insert = "INSERT INTO sent VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
     connection.execute(insert, [user, _day(), count])
+
+
+def _short(request: str) -> str:
+    """Return what is kept of the request of a capture that isn't waiting: whether it is sent again."""
+    return f"sha256 {hashlib.sha256(request.encode()).hexdigest()}"
 
 
 def _tag(user: str) -> str:

@@ -40,8 +40,9 @@ if TYPE_CHECKING:
 
 STORED: Final = "stored"
 BEGUN: Final = "begun"
-# Characters of what the server is told.
+# Characters of a text that the server or a sender is told, and findings of a capture.
 LONGEST: Final = 2000
+MOST_FINDINGS: Final = 100
 LOCK: Final = "writer.lock"
 # Seconds to wait for a warehouse that another process holds, before that is said; and before it is tried again.
 WAIT: Final = 10.0
@@ -207,7 +208,7 @@ def _together(pushes: Iterable[Push]) -> Iterator[list[Push]]:
 
 
 def _findings(warehouse: Warehouse, capture: Capture) -> tuple[tuple[str, str], ...]:
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
+    query = f"SELECT f.rule, left(f.detail, {LONGEST}) FROM findings AS f WHERE f.capture_id = ? LIMIT {MOST_FINDINGS}"
     return tuple(
         (rule, detail) for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall()
     )
@@ -215,7 +216,7 @@ def _findings(warehouse: Warehouse, capture: Capture) -> tuple[tuple[str, str], 
 
 def _state(push: Push, outcome: Outcome, findings: tuple[tuple[str, str], ...]) -> State:
     if isinstance(outcome, EtqError):
-        return State(push.id, "failed", push.file.name, error=str(outcome))
+        return State(push.id, "failed", push.file.name, error=str(outcome)[:LONGEST])
     return State(push.id, "stored", push.file.name, outcome.name, outcome.is_new, findings)
 
 
