@@ -84,6 +84,13 @@ def revoke_token(connection: sqlite3.Connection, prefix: str) -> str:
     return str(found[0][1])
 
 
+def revoke_tokens(connection: sqlite3.Connection) -> int:
+    """End all tokens, and sessions with them; return how many."""
+    ended = connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [time.time()])
+    connection.execute("DELETE FROM sessions")
+    return ended.rowcount
+
+
 def user_of_token(folder: TeamFolder, token: str) -> User | None:
     """Return whose a token is; None for one that is unknown, revoked or expired. Raises `EtqError`."""
     wanted = digest(token)

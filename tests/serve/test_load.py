@@ -6,7 +6,9 @@ import hashlib
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlencode
@@ -15,13 +17,15 @@ import pytest
 
 import etq
 from etq.errors import EtqError
-from etq.serve import spool
+from etq.serve import health, spool
 from etq.serve.receiving import Part
+from etq.serve.site import Site
 from etq.team import audit
 from etq.team.folder import TeamFolder
 from etq.team.queue import PushQueue
-from etq.team.tokens import add_token
-from etq.team.users import Role, add_user
+from etq.team.tokens import add_token, user_of_token
+from etq.team.users import Role, User, add_user
+from tests.command_line import run_etq
 from tests.serve.processes import wait_for
 from tests.serve.server import serving
 from tests.serve.server_process import ServerProcess, served
@@ -192,3 +196,42 @@ def test_what_cannot_be_noted_is_not_done(path: Path, action: str, monkeypatch: 
         assert server.get("/data/me", None, **mine).status == 200
         with etq.open(path, read_only=True) as lab:
             assert lab.rows("SELECT count(*) FROM overview_items")[1] == [(0,)]
+
+
+def test_a_restored_backup_and_its_tokens(path: Path, tmp_path: Path) -> None:
+    """It has the tokens as they were; one command ends all of them, and the users stay."""
+    team = TeamFolder(path.with_name("lab.duckdb.team"))
+    token = with_users(team, ada=Role.READ)["ada"]
+    copy = tmp_path / "copy.duckdb"
+    assert run_etq("backup", str(path), "-o", str(copy)).exit_code == 0
+    assert run_etq("users", "revoke", "ada", "--db", str(path)).exit_code == 0
+    restored = TeamFolder(tmp_path / "copy.duckdb.team")
+    assert user_of_token(restored, token) == User("ada", Role.READ)
+    result = run_etq("users", "revoke", "--all", "--db", str(copy))
+    assert (result.exit_code, result.stderr.splitlines()[0]) == (
+        0, "1 token revoked; make new ones with etq users token NAME"
+    )  # fmt: skip
+    with serving(copy, folder=restored) as server:
+        assert server.get("/data/captures", None, authorization=f"Bearer {token}").status == 401
+        made = run_etq("users", "token", "ada", "--db", str(copy)).stdout.strip()
+        assert server.get("/data/captures", None, authorization=f"Bearer {made}").status == 200
+    for words in ([], ["ada", "--all"]):
+        assert run_etq("users", "revoke", *words, "--db", str(copy)).exit_code == 2
+
+
+def test_healthz_looks_once_for_all_who_ask(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It needs no token: who asks often must not have the server count all pushes each time."""
+    looked = []
+    queue_of = health.queue_of
+
+    def counted(site: Site) -> object:
+        looked.append(site)
+        return queue_of(site)
+
+    monkeypatch.setattr(health, "queue_of", counted)
+    team = TeamFolder(path.with_name("team"))
+    with_users(team, ada=Role.READ)
+    with serving(path, folder=team) as server, ThreadPoolExecutor(8) as threads:
+        begun = time.monotonic()
+        assert {each.status for each in threads.map(lambda _: server.get("/healthz"), range(100))} == {200}
+        assert 0 < len(looked) <= 1 + (time.monotonic() - begun) / health.LOOKED_LASTS
