@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import re
 import uuid
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from etq.database.defining import defining
 from etq.database.locking import seconds_to_wait
 from etq.errors import EtqError, WarehouseError
 from etq.remote import asked, question
+from etq.remote.arrow import table_of
 from etq.remote.client import Client, Reply, ServerError
 from etq.remote.protocol import COMMAND
 from etq.sandbox.results import plain
@@ -164,12 +164,9 @@ def _table(url: str, content: bytes) -> pa.Table:
     import pyarrow as pa
 
     try:
-        with pa.ipc.open_stream(io.BytesIO(content)) as reader:
-            rows = reader.read_all()
-        rows.validate(full=True)
+        return table_of(content)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise WarehouseError(f"{url}: answers with Arrow that can't be read: {error}") from error
-    return rows
 
 
 class _Connection:
