@@ -105,7 +105,7 @@ class QuestionPool:
             raise
         except OSError as error:
             what = (error.strerror or str(error)).lower()
-            raise BusyError(f"there is no room for the answer: {what}; look at the server's disk") from error
+            raise BusyError(f"the answer can't be kept: {what}; look at the server's disk and memory") from error
         return answer.parts()
 
     def start(self) -> None:

@@ -43,7 +43,15 @@ def add_note(connection: sqlite3.Connection, user: str, address: str, action: st
 
 
 def trim(folder: TeamFolder, days: float, megabytes: float) -> int:
-    """Remove notes that are older, and the oldest ones of more megabytes; return how many. Raises `EtqError`."""
+    """Remove notes that are older; of more megabytes, the oldest ones until a tenth is free. Return how many.
+
+    Raises `EtqError`.
+    """
+    with folder.reading() as connection:  # nobody waits for it
+        query = "SELECT coalesce(min(at), ?), coalesce(sum(length(details) + ?), 0) FROM audit"
+        first, size = connection.execute(query, [time.time(), OVERHEAD]).fetchone()
+    if first >= time.time() - days * 86_400 and size <= megabytes * 1e6:
+        return 0
     with folder.writing() as connection:
         old = connection.execute("DELETE FROM audit WHERE at < ?", [time.time() - days * 86_400])
         many = connection.execute(
@@ -56,7 +64,7 @@ def trim(folder: TeamFolder, days: float, megabytes: float) -> int:
                 WHERE a.total > ?
             )
             """,
-            [OVERHEAD, int(megabytes * 1e6)],
+            [OVERHEAD, int(megabytes * (1e6 if size <= megabytes * 1e6 else 0.9e6))],
         )
         return old.rowcount + many.rowcount
 

@@ -40,9 +40,10 @@ if TYPE_CHECKING:
 
 STORED: Final = "stored"
 BEGUN: Final = "begun"
-# Characters of a text that the server or a sender is told, and findings of a capture.
+# Characters of a text that the server or a sender is told; findings of a capture, and characters of each.
 LONGEST: Final = 2000
-MOST_FINDINGS: Final = 100
+MOST_FINDINGS: Final = 50
+LONGEST_FINDING: Final = 500
 LOCK: Final = "writer.lock"
 # Seconds to wait for a warehouse that another process holds, before that is said; and before it is tried again.
 WAIT: Final = 10.0
@@ -208,7 +209,7 @@ def _together(pushes: Iterable[Push]) -> Iterator[list[Push]]:
 
 
 def _findings(warehouse: Warehouse, capture: Capture) -> tuple[tuple[str, str], ...]:
-    query = f"SELECT f.rule, left(f.detail, {LONGEST}) FROM findings AS f WHERE f.capture_id = ? LIMIT {MOST_FINDINGS}"
+    query = f"SELECT f.rule, left(f.detail, {LONGEST_FINDING}) FROM findings AS f WHERE f.capture_id = ? LIMIT {MOST_FINDINGS}"
     return tuple(
         (rule, detail) for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall()
     )

@@ -78,7 +78,7 @@ def test_old_notes_are_removed(path: Path, team: TeamFolder, monkeypatch: pytest
     with serving(path, folder=team, audit_megabytes=1):
         wait_for(lambda: len(notes(team, "sql")) < 280)
     kept = [int(each["query"][:4]) for each in notes(team, "sql")]
-    assert kept == [*range(300 - len(kept), 300)] and 1e6 / 4400 < len(kept) <= 1e6 / 4000
+    assert kept == [*range(300 - len(kept), 300)] and 0.9e6 / 4400 < len(kept) <= 0.9e6 / 4000
 
 
 def test_a_note_has_a_limited_size(team: TeamFolder) -> None:
