@@ -209,10 +209,9 @@ def _together(pushes: Iterable[Push]) -> Iterator[list[Push]]:
 
 
 def _findings(warehouse: Warehouse, capture: Capture) -> tuple[tuple[str, str], ...]:
-    query = f"SELECT f.rule, left(f.detail, {LONGEST_FINDING}) FROM findings AS f WHERE f.capture_id = ? LIMIT {MOST_FINDINGS}"
-    return tuple(
-        (rule, detail) for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall()
-    )
+    query = "SELECT f.rule, left(f.detail, ?) FROM findings AS f WHERE f.capture_id = ? LIMIT ?"
+    found = warehouse.connection.execute(query, [LONGEST_FINDING, capture.capture_id, MOST_FINDINGS])
+    return tuple((rule, detail) for rule, detail in found.fetchall())
 
 
 def _state(push: Push, outcome: Outcome, findings: tuple[tuple[str, str], ...]) -> State:
