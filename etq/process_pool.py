@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from threading import Thread
+from typing import Final
 
-from etq.processes import EndedError, Worker, environment
+from etq.processes import Begin, EndedError, Worker, environment
+from etq.threads import Threads
+
+# Workers of a pool that are asked at once; more wait.
+MOST_THREADS: Final = 32
 
 
 class ProcessPool:
@@ -32,18 +36,31 @@ class ProcessPool:
         self._idle: list[Worker] = []
         self._busy: set[Worker] = set()
         self._is_closed = False
+        # Each worker that is asked has a thread, which others needn't wait for.
+        self._threads = Threads("asking", MOST_THREADS)
 
     def __len__(self) -> int:
         return len(self._idle) + len(self._busy)
 
     async def ask(self, request: bytes, seconds: float) -> bytearray:
         """Return a worker's answer to a request, within so many seconds. Raises the errors of `Worker.ask`."""
+        answer = bytearray()
+
+        def begin(_: int) -> Callable[[bytes], object]:
+            answer.clear()
+            return answer.extend
+
+        await self.read(request, seconds, begin)
+        return answer
+
+    async def read(self, request: bytes, seconds: float, begin: Begin) -> None:
+        """As `ask`, for an answer that is taken in parts, as of `Worker.read`; perhaps from the start again."""
         while True:
             is_new = not self._idle
             worker = self._started() if is_new else self._idle.pop()
             self._busy.add(worker)
             try:
-                answer = await asyncio.to_thread(worker.ask, request, seconds, self._most)
+                await self._threads.run(worker.read, request, seconds, self._most, begin)
             except EndedError:
                 if is_new or self._is_closed:
                     raise
@@ -58,7 +75,7 @@ class ProcessPool:
                 self._idle.append(worker)
             else:
                 worker.end()
-            return answer
+            return
 
     def start(self) -> None:
         """Start a worker, for which the next request needn't wait then."""

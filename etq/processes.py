@@ -26,6 +26,10 @@ _GRACE: Final = 2.0
 _LONGEST_WAIT: Final = 3600.0
 
 
+# Takes the size of an answer, and returns what takes its parts.
+Begin = Callable[[int], Callable[[bytes], object]]
+
+
 class EndedError(Exception):
     """A process ended without an answer."""
 
@@ -87,25 +91,36 @@ class Worker:
         Raises `TimeoutError` after so many seconds, `TooLargeError` for an answer of more bytes than `most`, and
         `EndedError` if the process ends.
         """
+        answer = bytearray()
+        self.read(request, seconds, most, lambda _: answer.extend)
+        return answer
+
+    def read(self, request: bytes, seconds: float, most: int, begin: Begin) -> None:
+        """As `ask`, for an answer that is taken in parts: `begin` is called with its size, and returns what takes them.
+
+        Raises what these raise, too; the process is ended then.
+        """
         deadline = time.monotonic() + seconds
         try:
             with self._in_use:
-                return self._answer(request, seconds, most, deadline)
+                self._answer(request, seconds, most, deadline, begin)
         except BaseException:
             self.end()
             raise
 
-    def _answer(self, request: bytes, seconds: float, most: int, deadline: float) -> bytearray:
+    def _answer(self, request: bytes, seconds: float, most: int, deadline: float, begin: Begin) -> None:
         unsent = memoryview(_REQUEST.pack(len(request), seconds) + request)
         stdin, stdout = self._pipes()
         os.set_blocking(stdin.fileno(), False)
         with selectors.DefaultSelector() as selector:
             selector.register(stdin, selectors.EVENT_WRITE, unsent)
             selector.register(stdout, selectors.EVENT_READ)
-            (size,) = _ANSWER.unpack(self._received(selector, _ANSWER.size, deadline))
+            head = bytearray()
+            self._receive(selector, _ANSWER.size, deadline, head.extend)
+            (size,) = _ANSWER.unpack(head)
             if size > most:
                 raise TooLargeError
-            return self._received(selector, size, deadline)
+            self._receive(selector, size, deadline, begin(size))
 
     def kill(self) -> None:
         """Kill the process, and those that it started. An `ask` in another thread ends then."""
@@ -125,23 +140,24 @@ class Worker:
         assert self._process.stdin and self._process.stdout
         return self._process.stdin, self._process.stdout
 
-    def _received(self, selector: selectors.BaseSelector, count: int, deadline: float) -> bytearray:
-        """Return so many bytes of an answer, while the rest of the request is written."""
-        received = bytearray()
-        while len(received) < count:
+    def _receive(
+        self, selector: selectors.BaseSelector, count: int, deadline: float, take: Callable[[bytes], object]
+    ) -> None:
+        """Take so many bytes of an answer, while the rest of the request is written."""
+        while count:
             if (left := deadline - time.monotonic()) <= 0:
                 raise TimeoutError
             for key, _ in selector.select(min(left, _LONGEST_WAIT)):
                 if key.data is None:
-                    part = os.read(key.fd, min(_AT_ONCE, count - len(received)))
+                    part = os.read(key.fd, min(_AT_ONCE, count))
                     if not part:
                         raise EndedError(self._status(deadline))
-                    received += part
+                    take(part)
+                    count -= len(part)
                 elif unsent := key.data[_written(key.fd, key.data) :]:
                     selector.modify(key.fileobj, selectors.EVENT_WRITE, unsent)
                 else:
                     selector.unregister(key.fileobj)
-        return received
 
     def _status(self, deadline: float) -> int:
         from subprocess import TimeoutExpired

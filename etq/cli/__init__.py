@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -16,7 +17,7 @@ from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
-from etq.remote import asked
+from etq.remote import asked, question
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
@@ -68,7 +69,9 @@ class _Group(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            return super().resolve_command(context, args)
+            name, command, rest = super().resolve_command(context, args)
+            question.set(_question(name or "", rest))
+            return name, command, rest
         except click.exceptions.NoSuchCommand as error:
             from etq.catalog import objects
 
@@ -108,6 +111,14 @@ def _first_commands() -> str:
     return (
         f"Turn profiling files of PyTorch models into tables, and ask them.\n\n{lines}\netq --help lists all commands."
     )
+
+
+def _question(name: str, arguments: list[str]) -> str | None:
+    """Return what servers' audit logs have of a command's queries: the command; None if it is the query itself."""
+    if name == "sql":
+        return None
+    has_secret = any(each.startswith("--token") for each in arguments)
+    return shlex.join(["etq", name, *([] if has_secret else arguments)])
 
 
 def _names_files(word: str) -> bool:

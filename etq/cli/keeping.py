@@ -59,4 +59,10 @@ keeping_options: Final = together(
         callback=_time_of_day,
         help="When --prune does, in this machine's time.  [default: 03:00]",
     ),
+    click.option(
+        "--audit-days", type=click.IntRange(1), default=90, help="Days that the audit log goes back.  [default: 90]"
+    ),
+    click.option(
+        "--audit-megabytes", type=click.IntRange(1), default=100, help="Limit of the audit log.  [default: 100]"
+    ),
 )

@@ -18,7 +18,8 @@ from etq.cli.options import output_options, warehouse_option
 from etq.errors import EtqError
 from etq.render.writers import write_rows
 from etq.team import audit
-from etq.team.tokens import PREFIX, SHOWN, add_token, revoke_token
+from etq.team.keys import end_keys
+from etq.team.tokens import PREFIX, SHOWN, add_token, revoke_token, revoke_tokens
 from etq.team.users import ANYONE, ROLES, add_user, listed, revoke_user, set_role
 
 if TYPE_CHECKING:
@@ -149,17 +150,29 @@ def _show(token: str | None) -> None:
 
 
 @users.command()
-@click.argument("name", metavar="NAME|TOKEN")
+@click.argument("name", metavar="[NAME|TOKEN]", required=False)
+@click.option("--all", "of_all", is_flag=True, help="End the tokens of all users, and the keys of badges and feeds.")
 @folder_options
-def revoke(name: str, folder: TeamFolder) -> None:
+def revoke(name: str | None, of_all: bool, folder: TeamFolder) -> None:
     """End a user's access with all tokens, or one token, which its first characters name. Sessions end with it.
+
+    Users who leave may have links of badges and feeds: etq users new-key ends these. In a backup that was restored,
+    tokens and users that were revoked since it was made are valid: --all ends all tokens, and users stay.
 
     \b
     etq users revoke ci
     etq users revoke etq_Zx81mQ0a
+    etq users revoke --all
     """
+    if of_all == (name is not None):
+        raise click.UsageError("name a user or a token, or use --all")
     with existing(folder).writing() as connection:
-        if name.startswith(PREFIX):
+        if name is None:
+            ended = revoke_tokens(connection)
+            end_keys(connection)
+            _note(connection, "all tokens revoked", "")
+            say(f"{ended} token{'' if ended == 1 else 's'} revoked; make new ones with etq users token NAME")
+        elif name.startswith(PREFIX):
             user = revoke_token(connection, name)
             _note(connection, "token revoked", user, token=name[:SHOWN])
             say(f"{user}: the token is revoked")
@@ -167,6 +180,24 @@ def revoke(name: str, folder: TeamFolder) -> None:
             ended = revoke_user(connection, name)
             _note(connection, "user revoked", name)
             say(f"{name}: revoked, with {ended} token{'' if ended == 1 else 's'}")
+
+
+@users.command()
+@click.argument("overview", required=False)
+@folder_options
+def new_key(overview: str | None, folder: TeamFolder) -> None:
+    """End the links of the badge and the feed of an overview, or of all overviews. Its page shows new ones.
+
+    The key in such a link is no user's: who has the link reads it, until this ends it.
+
+    \b
+    etq users new-key kernels
+    """
+    with existing(folder).writing() as connection:
+        end_keys(connection, overview)
+        add_note_of_here(connection, "key ended", {"overview": overview})
+    what = "all overviews" if overview is None else overview
+    say(f"{what}: former links of badges and feeds are ended; pages of overviews show new ones")
 
 
 @users.command()

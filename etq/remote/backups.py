@@ -10,7 +10,7 @@ import shutil
 import tarfile
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
 from urllib.parse import urlsplit
 
 from etq.database.publishing import new_file
@@ -21,6 +21,10 @@ from etq.team.copying import check_output, new_folder
 PATH: Final = "/api/v1/backup"
 # Seconds between two parts of the answer: the copy of a large warehouse takes minutes.
 WAIT: Final = 3600.0
+# Files of an archive, bytes that are read before one, and bytes that stay free on the disk.
+MOST_FILES: Final = 200_000
+LONGEST_HEAD: Final = 2**16
+LEFT_FREE: Final = 500_000_000
 # What an archive may have: a warehouse, and its server's folder.
 _WAREHOUSE: Final = re.compile(r"[^/]+")
 _TEAM: Final = re.compile(r"[^/]+\.team/(server\.sqlite|files/[0-9a-f]{64})")
@@ -55,7 +59,7 @@ def _asked(url: str, token: str | None, stack: ExitStack) -> http.client.HTTPRes
     connection.request(
         "GET", parts.path.rstrip("/") + PATH, headers={"Authorization": f"Bearer {given}"} if given else {}
     )
-    answer = connection.getresponse()
+    answer = stack.enter_context(connection.getresponse())
     if answer.status != http.client.OK:
         text = answer.read(100_000).decode(errors="replace")
         with suppress(ValueError, KeyError, TypeError, RecursionError):
@@ -66,10 +70,13 @@ def _asked(url: str, token: str | None, stack: ExitStack) -> http.client.HTTPRes
 
 def _unpacked(url: str, answer: http.client.HTTPResponse, target: Path, team: Path, *, overwrite: bool) -> list[str]:
     made: list[str] = []
-    with ExitStack() as stack, tarfile.open(fileobj=answer, mode="r|") as archive:
+    _check_room(url, target, answer.length)
+    with ExitStack() as stack, tarfile.open(fileobj=answer, mode="r|", tarinfo=_Entry) as archive:
         folder: Path | None = None
-        for entry in archive:
-            content = archive.extractfile(entry) if entry.isreg() else None
+        for number, entry in enumerate(archive):
+            if number == MOST_FILES:
+                raise EtqError(f"{url}: the archive has more than {MOST_FILES:,} files; is it etq serve?")
+            content = archive.extractfile(entry) if entry.isreg() and not entry.issparse() else None
             if content is not None and _TEAM.fullmatch(entry.name):
                 if folder is None:
                     folder = stack.enter_context(new_folder(team, overwrite=overwrite))
@@ -87,6 +94,26 @@ def _unpacked(url: str, answer: http.client.HTTPResponse, target: Path, team: Pa
         if not made:
             raise EtqError(f"{url}: an empty archive; is it etq serve?")
     return sorted(made)
+
+
+class _Entry(tarfile.TarInfo):
+    """An entry of an archive. Those before a file, of long names and sizes, are read into memory."""
+
+    def _proc_member(self, tarfile_: tarfile.TarFile) -> Any:
+        if self.type not in tarfile.REGULAR_TYPES and self.size > LONGEST_HEAD:
+            raise tarfile.ReadError(f"an entry of {self.size:,} bytes before a file")
+        return super()._proc_member(tarfile_)  # type: ignore[misc]
+
+
+def _check_room(url: str, target: Path, size: int | None) -> None:
+    """Raise `EtqError` unless an archive says how large it is, and there is room for it."""
+    if size is None:
+        raise EtqError(f"{url}: the answer doesn't say how large it is; is it etq serve?")
+    free = shutil.disk_usage(target.parent).free
+    if size > free - LEFT_FREE:
+        raise EtqError(
+            f"{target}: a backup of {size / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB are free; choose another disk"
+        )
 
 
 def _write(content: IO[bytes], path: Path) -> None:

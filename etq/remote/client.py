@@ -5,12 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import random
-import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -18,6 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from etq.errors import EtqError
+from etq.remote.deadlines import ended_after
 from etq.remote.protocol import ROOT
 from etq.remote.servers import origin_of, token_of
 from etq.version import VERSION
@@ -26,7 +25,7 @@ from etq.version import VERSION
 SECONDS: Final = 180.0
 PAUSES: Final = (0.1, 5.0)
 LONGEST_PAUSE: Final = 60.0
-# Seconds without any answer after which it is given up.
+# Seconds without progress after which it is given up.
 PATIENCE: Final = 120.0
 # Bytes that are sent at once.
 AT_ONCE: Final = 2**18
@@ -50,8 +49,8 @@ class Body(Protocol):
 
     size: int
 
-    def read_from(self, offset: int) -> Callable[[int], bytes]:
-        """Return a function that reads up to so many of the next bytes."""
+    def read_from(self, offset: int) -> AbstractContextManager[Callable[[int], bytes]]:
+        """Provide a function that reads up to so many of the next bytes."""
         ...
 
 
@@ -72,6 +71,7 @@ class Client:
         self._base = urlsplit(url).path.rstrip("/")
         self._token = token_of(url, token)
         self._patience = patience
+        self._progress = 0.0
         self._connection: http.client.HTTPConnection | None = None
         self.connections = self.requests = 0
 
@@ -108,6 +108,13 @@ class Client:
         progress  called with how many bytes of it are there
         """
         is_again = False
+        # What of the file was sent, and what the server says that it has.
+        furthest = {"sent": 0, "there": 0}
+
+        def moved(what: str, place: int) -> None:
+            # What is sent again is no progress: a server that takes it in vain isn't tried for ever.
+            if place > furthest[what]:
+                furthest[what], self._progress = place, time.monotonic()
 
         def attempt() -> Reply:
             nonlocal is_again
@@ -121,23 +128,28 @@ class Client:
                     return there
             is_again = True
             offset = offset if offset < file.size else 0
-            read = file.read_from(offset)
+            moved("there", offset)
             headers = {"upload-offset": str(offset), "content-length": str(file.size - offset)}
 
-            def parts() -> object:
+            def parts(read: Callable[[int], bytes]) -> Iterator[bytes]:
                 done = offset
                 while block := read(AT_ONCE):
                     yield block
                     done += len(block)
                     progress(done)
+                    moved("sent", done)
 
-            return self._once("PUT", path, headers, parts())
+            with file.read_from(offset) as read:
+                return self._once("PUT", path, headers, parts(read))
 
         self.patiently(attempt)
 
     def patiently(self, attempt: Callable[[], Reply]) -> Reply:
-        """Return the answer of an attempt, which is repeated while the server can't be reached, or is busy."""
-        pause, end = PAUSES[0], time.monotonic() + self._patience
+        """Return the answer of an attempt, which is repeated while the server can't be reached, or is busy.
+
+        It is given up after the client's patience since the start, or since there was progress.
+        """
+        pause, self._progress = PAUSES[0], time.monotonic()
         while True:
             wait = random.uniform(pause / 2, pause)
             try:
@@ -157,7 +169,7 @@ class Client:
                 if isinstance(failure, ssl.SSLCertVerificationError):
                     raise ServerError(f"{self.origin}: {failure.verify_message}; see SSL_CERT_FILE") from None
                 error = ServerError(f"{self.origin}: can't be reached: {_reason(failure)}; see whether it runs")
-            if time.monotonic() + wait > end:
+            if time.monotonic() + wait > self._progress + self._patience:
                 raise error
             time.sleep(wait)
             pause = min(2 * pause, PAUSES[1])
@@ -190,7 +202,7 @@ class Client:
         return reply
 
     def _read(self, connection: http.client.HTTPConnection) -> Reply:
-        with _ended(connection.sock), connection.getresponse() as response:
+        with ended_after(connection.sock, SECONDS), connection.getresponse() as response:
             headers = {name.lower(): value for name, value in response.getheaders()}
             received = bytearray()
             while part := response.read(AT_ONCE):
@@ -239,31 +251,6 @@ def owner_of(url: str, token: str) -> tuple[str, str]:
     if owner.user is None:
         raise ServerError(f"{client.origin}: has no users, so it needs no token")
     return owner.user, owner.role
-
-
-@contextmanager
-def _ended(opened: socket.socket | None) -> Iterator[None]:
-    """End the wait for an answer after `SECONDS`, however slowly it comes. Raises `TimeoutError` then."""
-    is_over = threading.Event()
-
-    def end() -> None:
-        is_over.set()
-        with suppress(OSError):
-            opened.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
-
-    timer = threading.Timer(SECONDS, end)
-    timer.daemon = True
-    if opened is not None:
-        timer.start()
-    try:
-        yield
-    except (OSError, http.client.HTTPException):
-        if not is_over.is_set():
-            raise
-    finally:
-        timer.cancel()
-    if is_over.is_set():
-        raise TimeoutError(f"no whole answer within {SECONDS:g} s")
 
 
 def _reason(error: BaseException) -> str:

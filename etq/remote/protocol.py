@@ -29,6 +29,8 @@ ROOT: Final = "/api/v1"
 # How many hashes, captures or identifiers one request may have.
 MOST_AT_ONCE: Final = 1000
 OFFSET: Final = "Upload-Offset"
+# The header by which a query is one of those of a command: an identifier, a space, and the command, quoted as in URLs.
+COMMAND: Final = "X-Etq-Command"
 
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z0-9_-]{8,64}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from hashlib import file_digest
 from pathlib import Path
@@ -50,23 +51,22 @@ class LocalFile:
             shown = Path(path.absolute().parent.name, path.name)
         return Sent(self.sha256, displayed(shown.as_posix()))
 
-    def read_from(self, offset: int) -> Callable[[int], bytes]:
-        """Return a function that reads the next bytes. Raises `FormatError` if the file has changed."""
-        file = Path(self.path).open("rb")  # noqa: SIM115 - closed at its end
-        file.seek(offset)
+    @contextmanager
+    def read_from(self, offset: int) -> Iterator[Callable[[int], bytes]]:
+        """Provide a function that reads the next bytes. Raises `FormatError` if the file has changed."""
         left = self.size - offset
+        with Path(self.path).open("rb") as file:
+            file.seek(offset)
 
-        def read(count: int) -> bytes:
-            nonlocal left
-            block = file.read(min(count, left))
-            left -= len(block)
-            if not block:
-                file.close()
-                if left:
+            def read(count: int) -> bytes:
+                nonlocal left
+                block = file.read(min(count, left))
+                left -= len(block)
+                if not block and left:
                     raise FormatError(displayed(self.path), "has changed while it was sent; send it again")
-            return block
+                return block
 
-        return read
+            yield read
 
 
 @dataclass

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
+from urllib.parse import quote
 
 import duckdb
 import msgspec
@@ -17,8 +18,10 @@ from etq.database.database import Database
 from etq.database.defining import defining
 from etq.database.locking import seconds_to_wait
 from etq.errors import EtqError, WarehouseError
-from etq.remote import asked
+from etq.remote import asked, question
+from etq.remote.arrow import table_of
 from etq.remote.client import Client, Reply, ServerError
+from etq.remote.protocol import COMMAND
 from etq.sandbox.results import plain
 from etq.version import SCHEMA_VERSION, VERSION
 from etq.warehouse.warehouse import Capture, Warehouse
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
 
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 _NUMPY: Final = "numpy"
+# Characters of a command that a server is told.
+LONGEST_COMMAND: Final = 500
 
 
 class _About(msgspec.Struct):
@@ -115,6 +120,7 @@ class _RemoteDatabase(Database):
 class _Server:
     def __init__(self, url: str, token: str | None, wait: float) -> None:
         self.url = url
+        self._id = uuid.uuid4().hex
         with _warehouse_errors(), Client(url, token, patience=0) as first:
             about = self._decoded(first.request("GET", "/"))
             self._client = Client(url, token, wait)
@@ -134,8 +140,11 @@ class _Server:
         elif parameters is not None:
             given = [plain(_known(value)) for value in parameters]
         body = msgspec.json.encode({"query": query, "parameters": given, "format": "exact"})
+        headers = {"content-type": "application/json"}
+        if (command := question.get()) is not None:
+            headers[COMMAND] = f"{self._id} {quote(command[:LONGEST_COMMAND])}"
         with _warehouse_errors():
-            reply = self._client.request("POST", "/sql", {"content-type": "application/json"}, body)
+            reply = self._client.request("POST", "/sql", headers, body)
         if reply.headers.get("content-type") != _ARROW:
             raise WarehouseError(f"{self.url}: answers with {reply.headers.get('content-type')!r}, not with Arrow")
         return _table(self.url, reply.body)
@@ -204,12 +213,9 @@ def _table(url: str, content: bytes) -> pa.Table:
     import pyarrow as pa
 
     try:
-        with pa.ipc.open_stream(io.BytesIO(content)) as reader:
-            rows = reader.read_all()
-        rows.validate(full=True)
+        return table_of(content)
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:
         raise WarehouseError(f"{url}: answers with Arrow that can't be read: {error}") from error
-    return rows
 
 
 class _Connection:

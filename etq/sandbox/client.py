@@ -104,11 +104,16 @@ class Asked:
     def answer(self, answer: bytearray) -> tuple[list[str], io.BytesIO]:
         """Return the names of columns, and the rest of the answer. Raises the error that it tells."""
         rest = io.BytesIO(answer)
-        with _readable():
-            kind, texts = msgspec.json.decode(rest.readline(), type=tuple[str, list[str]])
-        if kind != "rows":
-            raise (WarehouseError if kind == "WarehouseError" else QueryError)("".join(texts))
-        return texts, rest
+        return columns_of(rest.readline()), rest
+
+
+def columns_of(line: bytes) -> list[str]:
+    """Return the names of columns, which the first line of an answer has. Raises the error that it tells."""
+    with _readable():
+        kind, texts = msgspec.json.decode(line, type=tuple[str, list[str]])
+    if kind != "rows":
+        raise (WarehouseError if kind == "WarehouseError" else QueryError)("".join(texts))
+    return texts
 
 
 @contextmanager

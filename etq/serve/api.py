@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import Any, Final
+from urllib.parse import unquote
 
 import msgspec
 from starlette.requests import Request
@@ -15,13 +17,14 @@ from starlette.routing import Route
 
 from etq import catalog
 from etq.errors import EtqError
-from etq.remote.protocol import status_of
+from etq.remote.protocol import COMMAND, status_of
 from etq.sandbox.formats import TYPES, check_format
 from etq.serve.endpoints import error, needs, note, user_of
 from etq.serve.openapi import document
 from etq.serve.pages import digest
 from etq.serve.parameters import call_of
-from etq.serve.payloads import JSON, Payload
+from etq.serve.payloads import JSON, Payload, content_of
+from etq.serve.sending import InParts
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
@@ -31,6 +34,10 @@ from etq.version import SCHEMA_VERSION, VERSION
 # Bytes of a query with its parameters.
 MOST_SENT: Final = 4 * 2**20
 RETRY_SECONDS: Final = "2"
+# Commands that are remembered, characters of an identifier, and queries of a command after which it is noted again.
+MOST_COMMANDS: Final = 1000
+LONGEST_ID: Final = 64
+MOST_QUERIES: Final = 500
 # Formats of answers to anyone.
 FORMATS: Final = tuple(format for format in TYPES if format != "exact")
 CAPTURES: Final = "FROM capture_summary"
@@ -61,6 +68,7 @@ class _Api:
         self._site = site
         self._state = WarehouseState(site.path)
         self._document: bytes | None = None
+        self._commands = _Commands()
 
     async def about(self, request: Request) -> Response:
         """What is served, by which version of etq, and to whom."""
@@ -82,9 +90,9 @@ class _Api:
             with suppress(BusyError):
                 answer = await self._site.pool.ask("types", {}, await self._current())
                 if answer.status == 200:
-                    self._document = msgspec.json.encode(document(FORMATS, msgspec.json.decode(answer.body)))
+                    self._document = msgspec.json.encode(document(FORMATS, content_of(answer)))
         body = self._document or msgspec.json.encode(document(FORMATS, {}))
-        return Response(body, media_type=JSON, headers={"cache-control": "private, no-cache"})
+        return InParts(body, 200, {"cache-control": "private, no-cache"}, JSON)
 
     async def captures(self, request: Request) -> Response:
         given = dict(request.query_params)
@@ -118,7 +126,8 @@ class _Api:
             asked = msgspec.json.decode(body, type=_Asked)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return error('not a query; send {"query": "SELECT ...", "parameters": {...}, "format": "json"}', 400)
-        await note(self._site, request, "sql", {"query": asked.query})
+        if (details := self._commands.noted(request, asked.query)) is not None:
+            await note(self._site, request, "sql", details)
         return await self._answer(request, asked.query, asked.parameters, asked.format, is_kept=False)
 
     async def _answer(
@@ -146,10 +155,31 @@ class _Api:
             headers = {"cache-control": "no-store", "retry-after": RETRY_SECONDS}
         elif answer.status != 200:
             headers = {"cache-control": "no-store"}
-        return Response(answer.body, answer.status, headers, answer.type)
+        return InParts(answer.body, answer.status, headers, answer.type)
 
     async def _current(self) -> str | None:
         return await asyncio.to_thread(self._state.current) if self._state.is_slow else self._state.current()
+
+
+class _Commands:
+    """Commands of etq, which send many queries: of each, the audit log has the command and the first query.
+
+    They are known by what the client says. One that goes on for long is noted again.
+    """
+
+    def __init__(self) -> None:
+        self._asked = OrderedDict[tuple[str, str], int]()
+
+    def noted(self, request: Request, query: str) -> dict[str, str] | None:
+        """Return what is noted of a query; None if its command was noted."""
+        id, _, command = request.headers.get(COMMAND, "").partition(" ")
+        if not command or len(id) > LONGEST_ID:
+            return {"query": query}
+        key = user_of(request).name, id
+        count = self._asked[key] = self._asked.pop(key, -1) + 1
+        if len(self._asked) > MOST_COMMANDS:
+            self._asked.popitem(last=False)
+        return {"command": unquote(command), "query": query} if count % MOST_QUERIES == 0 else None
 
 
 async def _unless_gone(request: Request, asking: Coroutine[Any, Any, Payload]) -> Payload | None:

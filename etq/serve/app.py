@@ -33,9 +33,11 @@ from etq.serve.payloads import Payload, of_data, of_error
 from etq.serve.pruning import pruning
 from etq.serve.pushes import pushes
 from etq.serve.refusals import Refusals
+from etq.serve.sending import InParts
 from etq.serve.signing import signing
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
+from etq.serve.trimming import trimming
 from etq.serve.turns import BusyError, client_of
 from etq.serve.webhook import webhook
 from etq.team.users import ANYONE, Role
@@ -144,7 +146,7 @@ def pages(site: Site) -> Part:
 
 
 PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
-    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning,
+    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning, trimming,
 )  # fmt: skip
 
 
@@ -179,7 +181,7 @@ class _Served:
 
     async def families(self) -> list[Family]:
         """Return what is known as values of metrics."""
-        return [gauge("etq_kept_answers_bytes", "Bytes of answers that are kept in memory.", self._kept.size)]
+        return [gauge("etq_kept_answers_bytes", "Bytes of answers that are kept.", self._kept.size)]
 
     def page(self, name: str) -> Endpoint:
         text = shell(name)
@@ -201,7 +203,7 @@ class _Served:
         body = self._assets[name].body
         if _takes_gzip(request):
             body, headers["content-encoding"] = self._compressed[name], "gzip"
-        return Response(body, media_type=self._assets[name].type, headers=headers)
+        return InParts(body, 200, headers, self._assets[name].type)
 
     async def state(self, request: Request) -> Response:
         """The state, by which pages notice that captures were added."""
@@ -300,13 +302,11 @@ def _response(request: Request, answer: Payload, tag: str | None) -> Response:
         headers["retry-after"] = RETRY_SECONDS
     if answer.file is not None:
         headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(answer.file)}"
-    body = answer.body
-    if answer.is_compressed:
-        if _takes_gzip(request):
-            headers["content-encoding"] = "gzip"
-        else:
-            body = gzip.decompress(body)
-    return Response(body, answer.status, headers, answer.type)
+    takes_gzip = _takes_gzip(request)
+    if answer.is_compressed and takes_gzip:
+        headers["content-encoding"] = "gzip"
+    expands = answer.is_compressed and not takes_gzip
+    return InParts(answer.body, answer.status, headers, answer.type, expands=expands)
 
 
 def _headers(tag: str | None) -> dict[str, str]:

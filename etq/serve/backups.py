@@ -73,7 +73,7 @@ class _Backups:
                 files = await self._copy(folder)
             except (EtqError, OSError) as failed:
                 self._site.log.note("backup", user=user_of(request).name, error=str(failed))
-                return error(str(failed), 503)
+                return error(str(failed), 503, retry_after="60")
             archive = _Archive(folder, files, stack.pop_all(), self._done)
             if connection is not None:
                 connection.allow(SECONDS / 10 + archive.size / SLOWEST)

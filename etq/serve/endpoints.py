@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from etq.serve.noting import NotNotedError, noted
 from etq.serve.payloads import Payload, of_error
-from etq.team import audit
+from etq.serve.spool import whole
 from etq.team.users import ANYONE, Role, User
 
 if TYPE_CHECKING:
@@ -36,7 +36,10 @@ def needs(role: Role, endpoint: Endpoint) -> Endpoint:
     async def checked(request: Request) -> Response:
         user = user_of(request)
         if user.role >= role:
-            return await endpoint(request)
+            try:
+                return await endpoint(request)
+            except NotNotedError as failure:
+                return error(str(failure), 503, retry_after="2")
         if user.name == ANYONE and user.role >= Role.LABEL:
             return error(f"this takes a user with the role {role.label}: etq users add NAME --role {role.label}", 403)
         if user.name == ANYONE:
@@ -51,12 +54,12 @@ async def note(
     site: Site, request: Request, action: str, details: dict[str, Any] | None = None, *, user: User | None = None
 ) -> None:
     """Note in the audit log what is done by who asks, or by a user; without a folder, nothing is noted. Arguments are
-    those of `audit.note`. Raises `EtqError`.
+    those of `audit.note`. Raises `NotNotedError`, for which `needs` answers.
     """
     folder = site.settings.folder
     if folder is not None and folder.exists:
         name = (user_of(request) if user is None else user).name
-        await asyncio.to_thread(audit.note, folder, name, address_of(request), action, details or {})
+        await noted(folder, name, address_of(request), action, details or {})
 
 
 def error(message: str, status: int, **headers: str) -> Response:
@@ -67,4 +70,4 @@ def error(message: str, status: int, **headers: str) -> Response:
 def answered(answer: Payload, **headers: str) -> Response:
     """Return an answer that nobody keeps; underscores in names of headers are dashes."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Response(answer.body, answer.status, {"cache-control": "no-store", **named}, answer.type)
+    return Response(whole(answer.body), answer.status, {"cache-control": "no-store", **named}, answer.type)

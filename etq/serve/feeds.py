@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from etq.serve.endpoints import Endpoint, error, needs
-from etq.serve.payloads import Payload, data_of, of_error
+from etq.serve.payloads import Payload, content_of, of_error
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError, client_of
@@ -105,11 +105,11 @@ def _of_overview(
             answer = of_error(str(busy), 503)
         if answer.status != 200:
             status = 404 if answer.status == 400 else answer.status
-            return error(data_of(answer)["error"], status, **({"retry_after": "2"} if status == 503 else {}))
+            return error(content_of(answer)["error"], status, **({"retry_after": "2"} if status == 503 else {}))
         base = (site.settings.public_url or str(request.base_url)).rstrip("/")
         key = request.query_params.get("key")
         own = f"{base}{_path(path.split('/')[1], name)}{'?' + urlencode({'key': key}) if key else ''}"
-        body, type = drawn(name, data_of(answer)[name], base, own)
+        body, type = drawn(name, content_of(answer)[name], base, own)
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         # Pages of other sites show badges.
         headers = {"etag": tag, "cache-control": "no-cache", "cross-origin-resource-policy": "cross-origin"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from collections.abc import Callable
 from typing import Any, Final
@@ -38,10 +37,10 @@ async def pushed_form(request: Request, user: str, receiver: Receiver) -> Push:
         form = _Form(user, receiver, parameters[b"boundary"])
         try:
             async for block in blocks(request):
-                await asyncio.to_thread(form.feed, block)
+                await receiver.threads.run(form.feed, block)
                 room.left -= len(block)
             push = form.push()
-            await asyncio.to_thread(form.receive)
+            await receiver.threads.run(form.receive)
         finally:
             form.close()
     return push

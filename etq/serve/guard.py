@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,11 +13,13 @@ from etq.serve.access import Access
 from etq.serve.payloads import of_error
 from etq.serve.rates import Rates
 from etq.serve.refusals import Refusals, RefusedError, too_many, unreadable
+from etq.serve.spool import whole
 from etq.serve.turns import client_of
 from etq.team.folder import TeamFolder
-from etq.team.keys import may_read_by_key
+from etq.team.keys import may_read_by_key, overview_of
 from etq.team.tokens import user_of_session, user_of_token
 from etq.team.users import User, find_user
+from etq.threads import Threads
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -44,6 +45,10 @@ HEADERS: Final = (
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
 )
+
+
+# Everyone waits for these threads, and they for nobody: they only read.
+_finding: Final = Threads("finding", 2)
 
 
 class AccessGuard:
@@ -114,7 +119,7 @@ class AccessGuard:
         if self._is_shown(scope):
             return None
         try:
-            if await asyncio.to_thread(self._has_key, scope):
+            if overview_of(scope["path"]) is not None and await _finding.run(self._has_key, scope):
                 return None
             return await self._known(scope, headers, name, token, address)
         except EtqError as error:
@@ -127,7 +132,7 @@ class AccessGuard:
         folder = self._access.folder()
         if folder is None:
             return self._access.anyone
-        user = await asyncio.to_thread(self._found, folder, headers, token, name)
+        user = await _finding.run(self._found, folder, headers, token, name)
         if user is None:
             await self._refuse(folder, address, token, name)
         most = self._access.settings.requests_per_minute
@@ -251,7 +256,7 @@ def _forwarded(headers: Mapping[str, str], peer: str, is_proxy: Callable[[str], 
 
 async def _answer(refusal: RefusedError, scope: Scope, send: Send) -> None:
     is_data = scope["path"].startswith(("/data/", API)) or _is_change(scope)
-    body = of_error(refusal.text, refusal.status).body if is_data else refusal.text.encode()
+    body = whole(of_error(refusal.text, refusal.status).body) if is_data else refusal.text.encode()
     type = b"application/json" if is_data else b"text/plain; charset=utf-8"
     headers = [(b"content-type", type), (b"content-length", str(len(body)).encode()), (b"cache-control", b"no-store"),
                (b"connection", b"close"), *refusal.headers]  # fmt: skip

@@ -26,6 +26,8 @@ from etq.serve.turns import BusyError
 PATH: Final = "/healthz"
 # For how many seconds an answer about the warehouse is used again; others ask as often as they like.
 LASTS: Final = 10.0
+# The same for the disk and the queue.
+LOOKED_LASTS: Final = 2.0
 # How long a check waits for the warehouse, in seconds; what asks gives up after about 10.
 WAIT: Final = 5.0
 # A warehouse that a writer holds, or processes that are busy with long questions, are no reason to start again, for
@@ -64,15 +66,24 @@ class Health:
         self._good = time.monotonic()  # the server opened the warehouse before it started
         self._asked: asyncio.Task[Check] | None = None
         self._until = 0.0
+        self._looked: asyncio.Task[list[Check]] | None = None
+        self._looked_until = 0.0
         self.captures: int | None = None
 
     async def checks(self) -> list[Check]:
         """Return all checks."""
-        found = [await self.warehouse(), await asyncio.to_thread(self._disk)]
+        return [await self.warehouse(), *await self._of_folder()]
+
+    async def _of_folder(self) -> list[Check]:
+        """What the disk and the queue tell, which is looked at once for all who check in some seconds."""
+        if self._looked is None or (self._looked.done() and time.monotonic() > self._looked_until):
+            self._looked = asyncio.create_task(asyncio.to_thread(self._look))
+        return await asyncio.shield(self._looked)
+
+    def _look(self) -> list[Check]:
         folder = self._site.settings.folder
-        if folder is not None and folder.exists:
-            found.append(await asyncio.to_thread(self._writer))
-        return found
+        self._looked_until = time.monotonic() + LOOKED_LASTS
+        return [self._disk(), *([self._writer()] if folder is not None and folder.exists else [])]
 
     async def warehouse(self) -> Check:
         """Whether the warehouse can be read, by a process of the pool; asked once for all who check at a time."""

@@ -8,10 +8,12 @@ from typing import Any, Final
 
 import msgspec
 
+from etq.serve.spool import Body, whole
+
 JSON: Final = "application/json"
 # Compression saves nothing for shorter answers.
 LEAST_COMPRESSED: Final = 1000
-# Bytes of an answer to a program's query, which is in the server's memory until it is sent.
+# Bytes of an answer.
 MOST_OF_ANSWER: Final = 64 * 2**20
 
 
@@ -21,7 +23,7 @@ class Payload:
 
     status: int
     type: str
-    body: bytes
+    body: Body
     is_compressed: bool = False
     file: str | None = None
 
@@ -37,11 +39,6 @@ def of_data(data: Any, status: int = 200) -> Payload:
     return Payload(status, JSON, gzip.compress(text, 4, mtime=0), True)
 
 
-def data_of(answer: Payload) -> Any:
-    """Return the data of an answer of JSON."""
-    return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
-
-
 def of_error(message: str, status: int) -> Payload:
     """Return an answer that has only an error message, which pages show."""
     return of_data({"error": message}, status)
@@ -49,7 +46,20 @@ def of_error(message: str, status: int) -> Payload:
 
 def content_of(answer: Payload) -> Any:
     """Return the data of an answer of JSON."""
-    return msgspec.json.decode(gzip.decompress(answer.body) if answer.is_compressed else answer.body)
+    body = whole(answer.body)
+    return msgspec.json.decode(gzip.decompress(body) if answer.is_compressed else body)
+
+
+def written(answer: Payload) -> tuple[bytes, bytes]:
+    """Return an answer as a process sends it: a line, and the body. `read` returns it again."""
+    head = [answer.status, answer.type, answer.is_compressed, answer.file]
+    return msgspec.json.encode(head) + b"\n", whole(answer.body)
+
+
+def read(line: bytes, body: Body) -> Payload:
+    """Return the answer that a process has sent."""
+    status, type, is_compressed, file = msgspec.json.decode(line, type=tuple[int, str, bool, str | None])
+    return Payload(status, type, body, is_compressed, file)
 
 
 def _encodable(data: Any) -> Any:

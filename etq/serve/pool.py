@@ -13,20 +13,23 @@ from etq.errors import EtqError
 from etq.process_pool import ProcessPool
 from etq.processes import EndedError, TooLargeError
 from etq.remote.protocol import status_of
-from etq.sandbox.client import MODULE, Asked, variables
+from etq.sandbox.client import MODULE, Asked, columns_of, variables
 from etq.sandbox.formats import TYPES
 from etq.sandbox.results import parameters_of
-from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_error
-from etq.serve.turns import Turns
+from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_error, read
+from etq.serve.spool import LONGEST_LINE, Answer, Body, Spool
+from etq.serve.turns import BusyError, Turns
+from etq.team.folder import TeamFolder
 
 # Questions at once, of one client one less, and questions that wait for their turn.
 WORKERS: Final = 3
 # Processes that are started before anyone asks: a page asks two questions at once.
 READY: Final = 2
 WAITING: Final = 32
-# How long a question may take, in seconds; and the largest answer, in bytes.
+# How long a question may take, in seconds.
 SECONDS: Final = 60.0
-MOST: Final = 2**32
+# Bytes of an answer with its first line.
+MOST: Final = MOST_OF_ANSWER + LONGEST_LINE
 # The limits of a query that users write.
 QUERY_SECONDS: Final = 30.0
 QUERY_MEGABYTES: Final = 512
@@ -37,28 +40,37 @@ SANDBOX_IDLE: Final = 10.0
 class QuestionPool:
     """Up to `workers` processes, which are started when they are needed, and replaced when they end."""
 
-    def __init__(self, path: str, workers: int = WORKERS, waiting: int = WAITING, seconds: float = SECONDS) -> None:
+    def __init__(
+        self,
+        path: str,
+        workers: int = WORKERS,
+        waiting: int = WAITING,
+        seconds: float = SECONDS,
+        folder: TeamFolder | None = None,
+    ) -> None:
+        self._spool = Spool(folder)
         self._seconds = seconds
         self._workers = workers
         self.turns = Turns(workers, waiting)
         self._processes = ProcessPool("etq.serve.worker", path, idle=workers, most=MOST)
         self._path = path
-        self._sandbox = ProcessPool(MODULE, idle=1, most=MOST_OF_ANSWER, variables=variables(), is_silent=True)
+        self._sandbox = ProcessPool(MODULE, idle=1, most=MOST, variables=variables(), is_silent=True)
         self._sandbox_end: asyncio.TimerHandle | None = None
 
     async def ask(self, question: str, arguments: Mapping[str, Any], state: str | None, client: str = "") -> Payload:
         """Return the answer to a client's question; if the caller is cancelled, the process that works on it is ended.
 
-        Raises `BusyError` if too many questions wait, or this one has waited for too long.
+        Raises `BusyError` if too many questions wait, or this one has waited for too long, or there is no room for the
+        answer.
         """
         request = msgspec.json.encode([question, arguments, state])
         async with self.turns.of(client):
             try:
-                return msgspec.msgpack.decode(await self._processes.ask(request, self._seconds), type=Payload)
+                return read(*await self._answer(self._processes, request, self._seconds, client))
             except TimeoutError:
                 return of_error(f"the question took longer than {self._seconds:g} s; ask for less of it", 504)
             except (EndedError, TooLargeError):
-                return of_error("the question ended its process; ask for less of it", 500)
+                return of_error("the question ended its process, or its answer is too large; ask for less of it", 500)
 
     async def query(self, query: str, parameters: Any, format: str, state: str | None, client: str = "") -> Payload:
         """Return the rows of a client's SELECT in a format of the sandbox, in which it runs.
@@ -75,13 +87,27 @@ class QuestionPool:
             try:
                 asked = Asked.of(self._path, query, parameters_of(parameters), QUERY_SECONDS, QUERY_MEGABYTES, format)
                 with asked.explained():
-                    answer = await self._sandbox.ask(asked.request, asked.longest)
-                return Payload(200, TYPES[format], asked.answer(answer)[1].read())
+                    line, body = await self._answer(self._sandbox, asked.request, asked.longest, client)
+                columns_of(line)
+                return Payload(200, TYPES[format], body)
+            except BusyError:
+                raise
             except EtqError as error:
                 return of_error(str(error), status_of(error))
             finally:
                 later = asyncio.get_running_loop().call_later
                 self._sandbox_end = later(SANDBOX_IDLE, self._sandbox.end_idle)
+
+    async def _answer(self, processes: ProcessPool, request: bytes, seconds: float, client: str) -> tuple[bytes, Body]:
+        answer = Answer(self._spool, client)
+        try:
+            await processes.read(request, seconds, answer.begin)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            what = (error.strerror or str(error)).lower()
+            raise BusyError(f"the answer can't be kept: {what}; look at the server's disk and memory") from error
+        return answer.parts()
 
     def start(self) -> None:
         """Start processes up to `READY`, so that the next questions don't wait for them."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import math
 import re
 import time
@@ -35,7 +34,7 @@ from etq.remote.protocol import (
 from etq.serve.changing import CAPTURE, Changing
 from etq.serve.endpoints import Endpoint, address_of, error, needs, user_of
 from etq.serve.forms import pushed_form
-from etq.serve.payloads import JSON
+from etq.serve.payloads import JSON, content_of
 from etq.serve.receiving import Receiver, RefusedError
 from etq.serve.site import Part, Site
 from etq.serve.storing import Storing
@@ -132,7 +131,7 @@ class _Pushes:
         asked = await _body(request, Hashes)
         hashes = dict.fromkeys([*asked.sha256, *asked.others])
         _check_hashes([*hashes])
-        there = await asyncio.to_thread(self._queue.there, [*hashes])
+        there = await self._receiver.threads.run(self._queue.there, [*hashes])
         others = {*asked.others}
         known = await self._known(request, [each for each in hashes if each not in there and each not in others])
         missing = [each for each in hashes if each not in there and each not in known]
@@ -141,7 +140,7 @@ class _Pushes:
     async def offset(self, request: Request) -> Response:
         """How much of a file is there."""
         sha256 = _hash_of(request)
-        count, is_whole = await asyncio.to_thread(self._receiver.offset, user_of(request).name, sha256)
+        count, is_whole = await self._receiver.threads.run(self._receiver.offset, user_of(request).name, sha256)
         headers = {"upload-offset": str(count), "upload-complete": "?1" if is_whole else "?0"}
         return Response(status_code=204, headers={"cache-control": "no-store", **headers})
 
@@ -167,10 +166,10 @@ class _Pushes:
     async def _taken(self, request: Request, sent: Sequence[Push], seconds: float = 0) -> Response:
         user = user_of(request).name
         checked = [_checked(each) for each in sent]
-        missing = await asyncio.to_thread(self._queue.needed, checked, set())
+        missing = await self._receiver.threads.run(self._queue.needed, checked, set())
         known = await self._known(request, missing)
         try:
-            missing = await asyncio.to_thread(self._queue.add, user, checked, known, address_of(request))
+            missing = await self._receiver.threads.run(self._queue.add, user, checked, known, address_of(request))
         except ConflictError as conflict:
             raise RefusedError(str(conflict), 422) from None
         except TooManyError as many:
@@ -199,7 +198,7 @@ class _Pushes:
         """Return what became of captures, at the latest after so many seconds, before if none waits."""
         end = time.monotonic() + seconds
         while True:
-            states = await asyncio.to_thread(self._queue.states, ids, user)
+            states = await self._receiver.threads.run(self._queue.states, ids, user)
             left = end - time.monotonic()
             if left <= 0 or all(each.state != "waiting" for each in states):
                 break
@@ -219,8 +218,7 @@ class _Pushes:
             return set()
         if answer.status != 200:
             return set()
-        body = gzip.decompress(answer.body) if answer.is_compressed else answer.body
-        return {*msgspec.json.decode(body, type=list[str])}
+        return {*content_of(answer)}
 
 
 def _checked(push: Push) -> Push:

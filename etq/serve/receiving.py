@@ -17,13 +17,19 @@ from starlette.requests import ClientDisconnect, Request
 
 from etq.remote.protocol import OFFSET
 from etq.serve.settings import Settings
+from etq.serve.turns import Turns
 from etq.team.queue import PushQueue, free_bytes
+from etq.threads import Threads
 
 GIGABYTE: Final = 10**9
 MEGABYTE: Final = 10**6
 # Bytes that are written at once, and that stay free on the disk.
 AT_ONCE: Final = 2**18
 LEFT_FREE: Final = 100 * MEGABYTE
+# Threads that write files, and that read again what is there of some; and how many of these may wait.
+MOST_WRITING: Final = 4
+MOST_HASHING: Final = 2
+MOST_TO_HASH: Final = 64
 # Seconds after which there may be room again.
 _SOON: Final = "60"
 _FULL: Final = "the disk of the server is full; free some space there, then try again"
@@ -66,6 +72,9 @@ class Receiver:
         self._folder, self._settings = folder, settings
         self._rooms: list[Room] = []
         self._turns: dict[Path, _Turn] = {}
+        self.threads = Threads("uploads", MOST_WRITING)
+        self._hashing = Turns(MOST_HASHING, MOST_TO_HASH)
+        self._hashing_threads = Threads("hashing", MOST_HASHING)
 
     @property
     def most_bytes(self) -> int:
@@ -84,7 +93,7 @@ class Receiver:
 
         Raises `RefusedError` if that is more than it may send, or than there is room for.
         """
-        sent, waiting = await asyncio.to_thread(self._counted, user)
+        sent, waiting = await self.threads.run(self._counted, user)
         room = Room(user, count, count)
         self._check(room, sent, waiting)
         self._rooms.append(room)
@@ -93,7 +102,7 @@ class Receiver:
         finally:
             self._rooms.remove(room)
             if room.whole > room.left:
-                await asyncio.to_thread(self.queue.note_sent, user, room.whole - room.left)
+                await self.threads.run(self.queue.note_sent, user, room.whole - room.left)
 
     def _counted(self, user: str) -> tuple[int, int]:
         return self.queue.sent_today(user), self.queue.waiting_bytes()
@@ -139,20 +148,30 @@ class Receiver:
             with self._turn(path) as turn:
                 turn.owner = mine = object()
                 async with turn.lock:
-                    part = await asyncio.to_thread(self._part, user, path, offset)
+                    part = await self._begun(user, path, offset)
                 try:
                     async for block in blocks(request):
                         async with turn.lock:
                             _check_owner(turn, mine, part)
-                            await asyncio.to_thread(part.write, block)
+                            await self.threads.run(part.write, block)
                         room.left -= len(block)
                     async with turn.lock:
                         _check_owner(turn, mine, part)
-                        await asyncio.to_thread(part.finish, sha256)
-                        await asyncio.to_thread(self.queue.receive, user, sha256, path, room.whole)
+                        await self.threads.run(part.finish, sha256)
+                        await self.threads.run(self.queue.receive, user, sha256, path, room.whole)
                         room.whole = room.left = 0
                 finally:
                     part.file.close()
+
+    async def _begun(self, user: str, path: Path, offset: int) -> Part:
+        """As `_part`: to read what is there of a file again takes seconds, in which users take turns.
+
+        Raises `BusyError` if many wait.
+        """
+        if not offset:
+            return await self.threads.run(self._part, user, path, 0)
+        async with self._hashing.of(user):
+            return await self._hashing_threads.run(self._part, user, path, offset)
 
     def _part(self, user: str, path: Path, offset: int) -> Part:
         """Return the file that a part is written to. Raises `RefusedError` unless it has as many bytes as `offset`."""

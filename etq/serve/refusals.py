@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from http import HTTPStatus
 from typing import Final
 
 from etq.errors import EtqError
+from etq.serve.noting import noted
 from etq.serve.rates import Rates
 from etq.serve.turns import client_of
-from etq.team import audit
 from etq.team.folder import TeamFolder
 
 # Wrong tokens of an address in a minute.
@@ -62,4 +61,4 @@ class Refusals:
     async def note(self, folder: TeamFolder, name: str, address: str, why: str) -> None:
         """Note a refusal in the audit log, the first time in a minute. Raises `EtqError`."""
         if not self._noted.wait(f"{name} {client_of(address)} {why}"):
-            await asyncio.to_thread(audit.note, folder, name, address, "refused", {"why": why})
+            await noted(folder, name, address, "refused", {"why": why})

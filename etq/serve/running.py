@@ -48,7 +48,7 @@ def run(path: str, host: str, port: int, settings: Settings, *, opens: bool, rep
     path = expanded(path)
     if path.startswith(("http://", "https://")):
         raise EtqError(f"{path}: a server, which has pages: open it in a browser")
-    pool = QuestionPool(path)
+    pool = QuestionPool(path, folder=settings.folder)
     pool.start()  # its processes import what they need while this one checks the warehouse
     has_team = settings.folder is not None and settings.folder.exists
     is_logged = settings.logs or settings.logs_json or has_team

@@ -30,6 +30,8 @@ class Settings:
     prune_at               when, in the server's time
     logs                   whether requests are logged, as they are anyway with a folder
     logs_json              whether they are, as lines of JSON
+    audit_days             how long notes of the audit log are kept
+    audit_megabytes        how much of them is, the latest ones
     public_url             address at which people reach the server, for links in what is told
     """
 
@@ -52,3 +54,5 @@ class Settings:
     logs: bool = False
     public_url: str | None = None
     logs_json: bool = False
+    audit_days: int = 90
+    audit_megabytes: int = 100

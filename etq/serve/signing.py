@@ -18,6 +18,7 @@ from etq.serve.guard import LOGIN, session_of
 from etq.serve.payloads import of_data
 from etq.serve.refusals import Refusals, RefusedError, unreadable
 from etq.serve.site import Part, Site
+from etq.serve.spool import whole
 from etq.team.tokens import LONGEST, SHOWN, sign_in, sign_out
 from etq.team.users import ANYONE, Role, User
 
@@ -69,7 +70,7 @@ class _Doors:
             raise RefusedError(HTTPStatus.UNAUTHORIZED, "the token is wrong, revoked or expired; ask for another one")
         await note(self._site, request, "signed in", {"token": token[:SHOWN]}, user=signed_in.user)
         answer = of_data(self._me(signed_in.user) | {"key": signed_in.key})
-        response = Response(answer.body, 200, {"cache-control": "no-store"}, answer.type)
+        response = Response(whole(answer.body), 200, {"cache-control": "no-store"}, answer.type)
         self._set_cookie(request, response, signed_in.session)
         return response
 
@@ -77,8 +78,8 @@ class _Doors:
         """End the session that the request has."""
         folder, session = self._access.folder(), session_of(request.headers, self._access)
         if folder is not None and session is not None:
-            await asyncio.to_thread(sign_out, folder, *session)
             await note(self._site, request, "signed out")
+            await asyncio.to_thread(sign_out, folder, *session)
         response = Response(b"{}", 200, {"cache-control": "no-store"}, "application/json")
         self._set_cookie(request, response, "")
         return response
@@ -87,7 +88,7 @@ class _Doors:
         """What pages show about the warehouse, and who asks."""
         is_session = session_of(request.headers, self._access) is not None
         answer = of_data(self._me(user_of(request)) | {"signs_out": is_session})
-        return Response(answer.body, 200, {"cache-control": "no-store"}, answer.type)
+        return Response(whole(answer.body), 200, {"cache-control": "no-store"}, answer.type)
 
     def _me(self, user: User) -> dict[str, object]:
         can_edit = user.role >= Role.LABEL

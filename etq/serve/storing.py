@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -10,7 +11,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from etq.database.connection import absolute
+from etq.database.connection import absolute, is_lake_path
 from etq.errors import EtqError
 from etq.processes import command, environment
 from etq.team.changes import Changes
@@ -19,8 +20,14 @@ from etq.team.queue import PushQueue
 
 # What the process prints when it has stored something, as `etq.team.writer` has it: that module imports all readers.
 STORED: Final = b"stored\n"
-# Seconds in which it stores the captures that it has begun.
+BEGUN: Final = re.compile(rb"begun (\d{1,15})\n")
+# Seconds to store what it has begun: in a file, in a lake, which may be elsewhere, for each MB of files, and at most.
+LEAST: Final = 120.0
+LEAST_OF_LAKE: Final = 600.0
+FOR_A_MEGABYTE: Final = 5.0
 LONGEST: Final = 1800.0
+# Seconds to start, to open a warehouse, or to say why it waits.
+LONGEST_WAIT: Final = 600.0
 # Seconds before it is started again, if it ends before it has stored anything; they double.
 PAUSES: Final = (0.1, 10.0)
 # Seconds between looks at what nobody needs any more.
@@ -120,8 +127,13 @@ class Storing:
 
     async def _followed(self, process: Process) -> str | None:
         assert process.stdout is not None
+        seconds = LONGEST_WAIT
         try:
-            while line := await asyncio.wait_for(process.stdout.readline(), LONGEST):
+            while line := await asyncio.wait_for(_line(process.stdout), seconds):
+                seconds = LONGEST_WAIT
+                if begun := BEGUN.fullmatch(line):
+                    seconds = self._seconds(int(begun[1]))
+                    continue
                 is_stored = line == STORED
                 self._has_stored |= is_stored
                 self.note = None if is_stored else line.decode(errors="replace").strip()
@@ -129,13 +141,26 @@ class Storing:
         except TimeoutError:
             process.kill()
             await process.wait()
-            return f" (it took longer than {LONGEST / 60:g} minutes)"
+            return f" (it took longer than {seconds:.0f} s)"
         status = await process.wait()
         return None if status == 0 else f" ({_named(status)})"
+
+    def _seconds(self, count: int) -> float:
+        """Return how long it may take to store so many bytes."""
+        least = LEAST_OF_LAKE if is_lake_path(self._path) else LEAST
+        return min(LONGEST, least + count / 1e6 * FOR_A_MEGABYTE)
 
     def _tell(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+async def _line(stream: asyncio.StreamReader) -> bytes:
+    """Return a line; of a longer one than a stream takes, which libraries may print, a part."""
+    try:
+        return await stream.readline()
+    except ValueError:
+        return b"...\n"
 
 
 async def _end(process: Process) -> None:

@@ -7,15 +7,18 @@ import hashlib
 import hmac
 import http.client
 import logging
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
 from etq.errors import EtqError, printable
-from etq.serve.payloads import data_of
+from etq.remote.deadlines import ended_after
+from etq.serve.payloads import content_of
 from etq.serve.site import Part, Site
 from etq.serve.state import WarehouseState
 from etq.serve.turns import BusyError
@@ -23,7 +26,7 @@ from etq.team import told
 from etq.team.folder import TeamFolder
 from etq.version import VERSION
 
-# Seconds between looks at the warehouse's state, and at messages; and for a receiver to answer.
+# Seconds between looks at the warehouse's state, and at messages; and for a receiver to answer, however it does.
 LOOK_SECONDS: Final = 2.0
 SEND_SECONDS: Final = 10.0
 # What questions are of, among those of clients: they take turns.
@@ -97,7 +100,7 @@ async def _compare(site: Site, folder: TeamFolder, state: str, link: str) -> boo
         if answer.status != 200:
             _log.warning("changes of overviews: status %d", answer.status)
             return answer.status not in (503, 504)
-        await asyncio.to_thread(told.note_changes, folder, data_of(answer), time.time(), link)
+        await asyncio.to_thread(told.note_changes, folder, content_of(answer), time.time(), link)
     except BusyError:
         return False  # readers go first
     except (EtqError, OSError) as error:
@@ -150,13 +153,19 @@ def post(receiver: Receiver, message: told.Message) -> int | None:
         headers["x-etq-signature-256"] = (
             f"sha256={hmac.new(receiver.secret.encode(), body, hashlib.sha256).hexdigest()}"
         )
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname or "", parts.port, timeout=SEND_SECONDS)
+    is_secure = parts.scheme == "https"
+    kind = http.client.HTTPSConnection if is_secure else http.client.HTTPConnection
+    host, target = parts.hostname or "", (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     try:
-        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", target, body, headers)
-        return connection.getresponse().status
+        with closing(kind(host, parts.port, timeout=SEND_SECONDS)) as connection:
+            opened = socket.create_connection((host, connection.port), SEND_SECONDS)
+            connection.sock = opened  # which it closes
+            with ended_after(opened, SEND_SECONDS):
+                if is_secure:
+                    context = ssl.create_default_context()
+                    connection.sock = context.wrap_socket(opened, server_hostname=host)
+                connection.request("POST", target, body, headers)
+                return connection.getresponse().status
     except (OSError, http.client.HTTPException, ValueError):
-        return None
-    finally:
-        connection.close()
+        pass
+    return None

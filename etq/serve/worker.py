@@ -19,7 +19,7 @@ from etq.errors import EtqError, WarehouseError
 from etq.processes import requests
 from etq.remote.protocol import status_of
 from etq.serve.freed_memory import give_back, keep_little, megabytes
-from etq.serve.payloads import Payload, of_error
+from etq.serve.payloads import Payload, of_error, written
 from etq.serve.questions import QUESTIONS
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -82,7 +82,7 @@ def main() -> None:
     lock_timeout.set(WAIT)
     source = ServedWarehouse(sys.argv[1])
     for request, reply in requests():
-        reply(msgspec.msgpack.encode(source.answer(*msgspec.json.decode(request))))
+        reply(*written(source.answer(*msgspec.json.decode(request))))
         # After the answer, which needn't wait for it. The next question does.
         source.close()
         give_back()

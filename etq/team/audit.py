@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
     from etq.team.folder import TeamFolder
 
-# Characters of a detail, such as a query.
+# Characters of a detail, such as a query, and of all details of a note.
 LONGEST: Final = 4000
+LONGEST_NOTE: Final = 8000
+# Bytes of a note beside its details, about.
+OVERHEAD: Final = 200
 
 
 def note(folder: TeamFolder, user: str, address: str, action: str, details: Mapping[str, Any]) -> None:
@@ -32,8 +35,38 @@ def add_note(connection: sqlite3.Connection, user: str, address: str, action: st
         name: f"{value[:LONGEST]}…" if isinstance(value, str) and len(value) > LONGEST else value
         for name, value in details.items()
     }
-    row = [time.time(), user, address, action, json.dumps(shortened, default=str)]
+    text = json.dumps(shortened, default=str)
+    if len(text) > LONGEST_NOTE:
+        text = json.dumps({"cut": text[:LONGEST_NOTE]})
+    row = [time.time(), user, address, action, text]
     connection.execute("INSERT INTO audit (at, user, address, action, details) VALUES (?, ?, ?, ?, ?)", row)
+
+
+def trim(folder: TeamFolder, days: float, megabytes: float) -> int:
+    """Remove notes that are older; of more megabytes, the oldest ones until a tenth is free. Return how many.
+
+    Raises `EtqError`.
+    """
+    with folder.reading() as connection:  # nobody waits for it
+        query = "SELECT coalesce(min(at), ?), coalesce(sum(length(details) + ?), 0) FROM audit"
+        first, size = connection.execute(query, [time.time(), OVERHEAD]).fetchone()
+    if first >= time.time() - days * 86_400 and size <= megabytes * 1e6:
+        return 0
+    with folder.writing() as connection:
+        old = connection.execute("DELETE FROM audit WHERE at < ?", [time.time() - days * 86_400])
+        many = connection.execute(
+            """
+            DELETE FROM audit WHERE audit_id <= (
+                SELECT max(a.audit_id)
+                FROM (
+                    SELECT audit_id, sum(length(details) + ?) OVER (ORDER BY audit_id DESC) AS total FROM audit
+                ) AS a
+                WHERE a.total > ?
+            )
+            """,
+            [OVERHEAD, int(megabytes * (1e6 if size <= megabytes * 1e6 else 0.9e6))],
+        )
+        return old.rowcount + many.rowcount
 
 
 def noted(connection: sqlite3.Connection) -> tuple[list[str], list[tuple[Any, ...]]]:

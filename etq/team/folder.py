@@ -52,10 +52,13 @@ class TeamFolder:
             _create_tables(connection)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """Provide a connection. Raises `EtqError` for a database of another version, and one that can't be read."""
+    def reading(self, wait: float = WAIT) -> Iterator[sqlite3.Connection]:
+        """Provide a connection. Raises `EtqError` for a database of another version, and one that can't be read.
+
+        wait  seconds to wait for another process that writes
+        """
         try:
-            with closing(self._connected()) as connection:
+            with closing(self._connected(wait)) as connection:
                 version = connection.execute("PRAGMA user_version").fetchone()[0]
                 if version != VERSION:
                     raise EtqError(f"{self.path}: made by another version of etq ({version}); use that one")
@@ -64,15 +67,15 @@ class TeamFolder:
             raise EtqError(f"{self.path / DATABASE}: {error}") from error
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self, wait: float = WAIT) -> Iterator[sqlite3.Connection]:
         """Provide a connection within a transaction, which is on the disk when the block has ended. Raises as
         `reading`.
         """
-        with self.reading() as connection, _transaction(connection):
+        with self.reading(wait) as connection, _transaction(connection):
             yield connection
 
-    def _connected(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path / DATABASE, timeout=WAIT, isolation_level=None)
+    def _connected(self, wait: float = WAIT) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path / DATABASE, timeout=wait, isolation_level=None)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
         return connection
@@ -90,7 +93,7 @@ class InMemory(TeamFolder):
         _create_tables(self._connection)
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self, wait: float = WAIT) -> Iterator[sqlite3.Connection]:
         """Provide the connection, to one thread."""
         with self._lock:
             yield self._connection

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
 from etq.team.folder import TeamFolder
+
+if TYPE_CHECKING:
+    import sqlite3
 
 # What a key may read: paths that begin with one of these, followed by the name of an overview and the ending.
 PATHS: Final = {"/badge/": ".svg", "/feed/": ".atom"}
@@ -26,7 +29,15 @@ def overview_of(path: str) -> str | None:
 
 def key_of(folder: TeamFolder, overview: str) -> str:
     """Return the key that reads the badge and the feed of an overview, and nothing else."""
-    return hmac.new(_secret(folder), f"overview\n{overview}".encode(), hashlib.sha256).hexdigest()[:40]
+    return hmac.new(_secret(folder, overview), f"overview\n{overview}".encode(), hashlib.sha256).hexdigest()[:40]
+
+
+def end_keys(connection: sqlite3.Connection, overview: str | None = None) -> None:
+    """End the keys of an overview, or of all: links that have them read nothing any more. Pages show new ones."""
+    if overview is None:
+        connection.execute("DELETE FROM secrets WHERE name = 'links' OR name LIKE 'links of %'")
+    else:
+        connection.execute("INSERT OR REPLACE INTO secrets VALUES (?, ?)", [_of(overview), secrets.token_bytes(32)])
 
 
 def may_read_by_key(folder: TeamFolder | None, path: str, query: bytes | str) -> bool:
@@ -45,12 +56,17 @@ def may_read_by_key(folder: TeamFolder | None, path: str, query: bytes | str) ->
     return hmac.compare_digest(given.encode("utf-8", "replace"), key_of(folder, overview).encode())
 
 
-def _secret(folder: TeamFolder) -> bytes:
-    query = "SELECT secret FROM secrets WHERE name = 'links'"
+def _secret(folder: TeamFolder, overview: str) -> bytes:
+    """Return the secret of an overview whose keys were ended, or that of all others."""
+    query = "SELECT secret FROM secrets WHERE name IN (?, 'links') ORDER BY name = 'links' LIMIT 1"
     with folder.reading() as connection:
-        found = connection.execute(query).fetchone()
+        found = connection.execute(query, [_of(overview)]).fetchone()
     if found is None:
         with folder.writing() as connection:
             connection.execute("INSERT OR IGNORE INTO secrets VALUES ('links', ?)", [secrets.token_bytes(32)])
-            found = connection.execute(query).fetchone()
+            found = connection.execute(query, [_of(overview)]).fetchone()
     return bytes(found[0])
+
+
+def _of(overview: str) -> str:
+    return f"links of {overview}"

@@ -30,12 +30,17 @@ MOST_CRASHES: Final = 2
 # Captures, and bytes of their files, that the writer takes at once.
 AT_ONCE: Final = 64
 BYTES_AT_ONCE: Final = 32 * 2**20
+# Seconds since it was sent in which one that ended the process lets all others go first.
+LATER: Final = 600.0
 # Seconds after which a file that no capture needs is removed, and what is known of captures that were stored.
 UNUSED: Final = 86_400.0
 REMEMBERED: Final = 90 * 86_400.0
 # Pushes of a user that may wait, and files of a user that may be half there.
 MOST_WAITING: Final = 20_000
 MOST_PARTIAL: Final = 64
+# Pushes of a user that are remembered, and those of a request that the audit log names.
+MOST_REMEMBERED: Final = 100_000
+MOST_NAMED: Final = 20
 
 GIVEN_UP: Final = (
     "storing it ended the server's process twice{}; the file may be damaged: try etq ingest on it, and report it"
@@ -112,6 +117,14 @@ class PushQueue:
             query = "SELECT f.sha256 FROM files AS f JOIN json_each(?) AS h ON h.value = f.sha256"
             return {sha256 for (sha256,) in connection.execute(query, [_json(hashes)]).fetchall()}
 
+    def size(self, hashes: Iterable[str]) -> int:
+        """Return how many bytes those of files have that are there."""
+        total = 0
+        for each in hashes:
+            with suppress(FileNotFoundError):
+                total += self.path(each).stat().st_size
+        return total
+
     def receive(self, user: str, sha256: str, part: Path, sent: int) -> None:
         """Take a file that is complete and on the disk, at another path of the folder. So much of it was sent now."""
         size = part.stat().st_size
@@ -178,7 +191,7 @@ class PushQueue:
                 text = msgspec.json.encode(push).decode()
                 same = "SELECT user, request FROM pushes WHERE push_id = ?"
                 if (row := connection.execute(same, [push.id]).fetchone()) is not None:
-                    if row != (user, text):
+                    if row not in ((user, text), (user, _short(text))):
                         raise ConflictError(f"{push.id}: the identifier of another push; make a new one")
                     continue
                 new.append(push)
@@ -199,7 +212,13 @@ class PushQueue:
                     [push.id, _json(sorted(names))],
                 )
             if new:
-                details = {"captures": [each.file.name for each in new], "ids": [each.id for each in new]}
+                shown = new[:MOST_NAMED]
+                details: dict[str, object] = {
+                    "captures": [each.file.name for each in shown],
+                    "ids": [each.id for each in shown],
+                }
+                if len(new) > len(shown):
+                    details["count"] = len(new)
                 add_note(connection, user, address, "pushed", details)
         return []
 
@@ -230,24 +249,39 @@ class PushQueue:
     # What the writer does.
 
     def take(self) -> list[Waiting]:
-        """Return what waits longest, as much as is stored together. One that ended the process before comes alone."""
-        query = """
-            SELECT p.request, p.crashes, coalesce(f.byte_size, 0)
-            FROM pushes AS p
-            LEFT JOIN files AS f ON f.sha256 = json_extract(p.request, '$.file.sha256')
-            WHERE p.state = 'waiting'
-            ORDER BY p.place LIMIT ?
+        """Return what is stored together next: users take turns, each with what waits longest.
+
+        One that ended the process before comes alone, and, for `LATER` seconds, after all others. Those of a user are
+        in a row.
         """
-        taken: list[Waiting] = []
+        query = """
+            WITH next AS (
+                SELECT
+                    p.push_id,
+                    p.place,
+                    p.crashes > 0 AND p.received_at > ? AS is_later,
+                    row_number() OVER (PARTITION BY p.user, p.crashes > 0 ORDER BY p.place) AS turn
+                FROM pushes AS p WHERE p.state = 'waiting'
+                ORDER BY is_later, turn, p.place LIMIT ?
+            )
+            SELECT p.user, p.request, p.crashes, coalesce(f.byte_size, 0)
+            FROM next AS n
+            JOIN pushes AS p USING (push_id)
+            LEFT JOIN files AS f ON f.sha256 = json_extract(p.request, '$.file.sha256')
+            ORDER BY n.is_later, n.turn, n.place
+        """
+        taken: dict[str, list[Waiting]] = {}
         total = 0
+        is_alone = False
         with self._folder.reading() as connection:
-            rows = connection.execute(query, [AT_ONCE]).fetchall()
-        for request, crashes, size in rows:
+            rows = connection.execute(query, [time.time() - LATER, AT_ONCE]).fetchall()
+        for user, request, crashes, size in rows:
             total += size
-            if taken and (crashes or taken[0].crashes or total > BYTES_AT_ONCE):
+            if taken and (crashes or is_alone or total > BYTES_AT_ONCE):
                 break
-            taken.append(Waiting(msgspec.json.decode(request, type=Push), crashes))
-        return taken
+            is_alone = crashes > 0
+            taken.setdefault(user, []).append(Waiting(msgspec.json.decode(request, type=Push), crashes))
+        return [each for them in taken.values() for each in them]
 
     def begin(self, pushes: Iterable[Push]) -> None:
         """Note which pushes are stored now."""
@@ -259,10 +293,11 @@ class PushQueue:
         listed = list(ended)
         now = time.time()
         with self._folder.writing() as connection:
+            connection.create_function("short", 1, _short, deterministic=True)
             for each in listed:
                 connection.execute(
                     """
-                    UPDATE pushes SET state = ?, result = ?, ended_at = ?, is_begun = 0
+                    UPDATE pushes SET state = ?, result = ?, ended_at = ?, is_begun = 0, request = short(request)
                     WHERE push_id = ? AND state = 'waiting'
                     """,
                     [each.state.state, msgspec.json.encode(each.state).decode(), now, each.state.id],
@@ -303,6 +338,19 @@ class PushQueue:
             connection.execute(
                 "DELETE FROM pushes WHERE state <> 'waiting' AND ended_at < ?", [time.time() - REMEMBERED]
             )
+            connection.execute(
+                """
+                DELETE FROM pushes WHERE push_id IN (
+                    SELECT p.push_id
+                    FROM (
+                        SELECT push_id, row_number() OVER (PARTITION BY user ORDER BY ended_at DESC) AS number
+                        FROM pushes WHERE state <> 'waiting'
+                    ) AS p
+                    WHERE p.number > ?
+                )
+                """,
+                [MOST_REMEMBERED],
+            )
             connection.execute("DELETE FROM sent WHERE day < ?", [_day(before)])
         self._unlink([sha256 for (sha256,) in removed])
         for path in self._partial.iterdir():
@@ -323,6 +371,11 @@ class PushQueue:
 def _note_sent(connection: sqlite3.Connection, user: str, count: int) -> None:
     insert = "INSERT INTO sent VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET bytes = bytes + excluded.bytes"
     connection.execute(insert, [user, _day(), count])
+
+
+def _short(request: str) -> str:
+    """Return what is kept of the request of a capture that isn't waiting: whether it is sent again."""
+    return f"sha256 {hashlib.sha256(request.encode()).hexdigest()}"
 
 
 def _tag(user: str) -> str:

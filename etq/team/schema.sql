@@ -52,7 +52,7 @@ CREATE TABLE pushes (
     place INTEGER NOT NULL,  -- the order in which they are stored
     user TEXT NOT NULL,
     received_at REAL NOT NULL,
-    request TEXT NOT NULL,  -- JSON
+    request TEXT NOT NULL,  -- JSON; its hash once it is stored or has failed
     state TEXT NOT NULL,  -- waiting, stored or failed
     result TEXT,  -- JSON
     ended_at REAL,

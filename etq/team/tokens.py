@@ -84,6 +84,13 @@ def revoke_token(connection: sqlite3.Connection, prefix: str) -> str:
     return str(found[0][1])
 
 
+def revoke_tokens(connection: sqlite3.Connection) -> int:
+    """End all tokens, and sessions with them; return how many."""
+    ended = connection.execute("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL", [time.time()])
+    connection.execute("DELETE FROM sessions")
+    return ended.rowcount
+
+
 def user_of_token(folder: TeamFolder, token: str) -> User | None:
     """Return whose a token is; None for one that is unknown, revoked or expired. Raises `EtqError`."""
     wanted = digest(token)
@@ -155,8 +162,8 @@ def _note_use(folder: TeamFolder, table: str, key: str, value: str, before: floa
     now = time.time()
     if before is not None and now - before < EXACT:
         return
-    # A full disk, on which nothing can be noted, keeps nobody out.
-    with suppress(EtqError), folder.writing() as connection:
+    # A full disk, on which nothing can be noted, keeps nobody out; nor does who writes now: the next request notes it.
+    with suppress(EtqError), folder.writing(wait=0.0) as connection:
         connection.execute(f"UPDATE {table} SET last_used_at = ? WHERE {key} = ?", [now, value])
         if table == "sessions":
             connection.execute(

@@ -2,7 +2,8 @@
 
 It is the server's only writer, and a process of its own: a hostile file may end it, or take much memory. It ends when
 nothing waits, and may be killed at any time: what was stored and not noted is found by its content when it is stored
-again. Its standard output is lines for the server: `stored`, or why it waits; at the end of its input it ends.
+again. Its standard output is lines for the server: `begun` with the bytes that it stores together, then `stored`; or
+why it waits. At the end of its input it ends.
 """
 
 from __future__ import annotations
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STORED: Final = "stored"
+BEGUN: Final = "begun"
+# Characters of a text that the server or a sender is told; findings of a capture, and characters of each.
+LONGEST: Final = 2000
+MOST_FINDINGS: Final = 50
+LONGEST_FINDING: Final = 500
 LOCK: Final = "writer.lock"
 # Seconds to wait for a warehouse that another process holds, before that is said; and before it is tried again.
 WAIT: Final = 10.0
@@ -63,12 +69,14 @@ class Writer:
     def store(self, pushes: Sequence[Push], said: Callable[[str], None]) -> None:
         """Store pushes, and note what became of each. Raises `WarehouseError` if the warehouse can't be written now."""
         if is_lake_path(self._path):
+            said(self._begun(pushes))
             self._store_in_lake(pushes)
             said(STORED)
             return
         with open(self._path) as warehouse:
             keep_little(warehouse.connection)
             for together in _together(pushes):
+                said(self._begun(together))
                 self._queue.begin(together)
                 outcomes = self._ingest(warehouse, together)
                 states = [
@@ -77,6 +85,11 @@ class Writer:
                 ]
                 self._end(together, states, keeps_links=False)
                 said(STORED)
+
+    def _begun(self, pushes: Sequence[Push]) -> str:
+        """Return what the server is told before pushes are stored: it gives them time by their files."""
+        hashes = {each.sha256 for push in pushes for each in (push.file, *push.linked, *push.others)}
+        return f"{BEGUN} {self._queue.size(hashes)}"
 
     def _store_in_lake(self, pushes: Sequence[Push]) -> None:
         """Store pushes in a warehouse of their own, and add that to the lake, as `etq lake add` does."""
@@ -198,15 +211,14 @@ def _together(pushes: Iterable[Push]) -> Iterator[list[Push]]:
 
 
 def _findings(warehouse: Warehouse, capture: Capture) -> tuple[tuple[str, str], ...]:
-    query = "SELECT f.rule, f.detail FROM findings AS f WHERE f.capture_id = ?"
-    return tuple(
-        (rule, detail) for rule, detail in warehouse.connection.execute(query, [capture.capture_id]).fetchall()
-    )
+    query = "SELECT f.rule, left(f.detail, ?) FROM findings AS f WHERE f.capture_id = ? LIMIT ?"
+    found = warehouse.connection.execute(query, [LONGEST_FINDING, capture.capture_id, MOST_FINDINGS])
+    return tuple((rule, detail) for rule, detail in found.fetchall())
 
 
 def _state(push: Push, outcome: Outcome, findings: tuple[tuple[str, str], ...]) -> State:
     if isinstance(outcome, EtqError):
-        return State(push.id, "failed", push.file.name, error=str(outcome))
+        return State(push.id, "failed", push.file.name, error=str(outcome)[:LONGEST])
     return State(push.id, "stored", push.file.name, outcome.name, outcome.is_new, findings)
 
 
@@ -231,7 +243,7 @@ def _has_ended(seconds: float) -> bool:
 def _say(text: str) -> None:
     """Tell the server. If it is gone, this process ends."""
     try:
-        print(text.replace("\n", " "), flush=True)
+        print(text.replace("\n", " ")[:LONGEST], flush=True)
     except BrokenPipeError:
         os._exit(0)
 

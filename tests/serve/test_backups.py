@@ -25,6 +25,7 @@ from click.testing import CliRunner, Result
 import etq
 from etq.cli import main
 from etq.errors import EtqError
+from etq.remote import backups
 from etq.remote.backups import fetch_backup
 from etq.remote.protocol import Push, Sent, State
 from etq.team import copying
@@ -382,6 +383,19 @@ def test_an_archive_of_somebody_else(entries: list[tuple[tarfile.TarInfo, bytes]
     assert [*tmp_path.rglob("*")] == [tmp_path / "deep", target]
 
 
+def tape(kind: bytes, size: int, hole: int = 0) -> bytes:
+    """The head of an entry of an archive."""
+    made = tarfile.TarInfo("lab.duckdb")
+    made.type, made.size = kind, size
+    block = bytearray(made.tobuf(tarfile.GNU_FORMAT)[-512:])
+    block[148:156] = b" " * 8
+    if hole:
+        block[386:410] = b"%011o\0%011o\0" % (hole, 0)
+        block[483:495] = b"%011o\0" % hole
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
@@ -390,6 +404,13 @@ def test_an_archive_of_somebody_else(entries: list[tuple[tarfile.TarInfo, bytes]
         (b"SSH-2.0-OpenSSH_9.2\r\n", "cut off or can't be written"),
         (b"", "cut off or can't be written"),
         (head(8) + b"no tape!", "cut off or can't be written"),
+        (b"HTTP/1.1 200 OK\r\ncontent-type: application/x-tar\r\n\r\n" + bytes(1024), "doesn't say how large it is"),
+        (head(10**15), "a backup of 1,000,000,000 MB, and"),
+        # What is read into memory: a gigabyte before a file, by both forms of long names.
+        (head(10**9) + tape(tarfile.XHDTYPE, 10**9 - 2000), "an entry of 999,998,000 bytes before a file"),
+        (head(10**9) + tape(tarfile.GNUTYPE_LONGNAME, 10**9 - 2000), "an entry of 999,998,000 bytes before a file"),
+        # A file that is all hole: 8 GB of zeros as 512 bytes.
+        (head(1536) + tape(tarfile.GNUTYPE_SPARSE, 0, 2**33 - 1) + bytes(1024), "no part of a backup"),
     ],
 )
 def test_what_is_no_server(answer: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,6 +418,18 @@ def test_what_is_no_server(answer: bytes, why: str, tmp_path: Path, monkeypatch:
     with answering(lambda connection: connection.sendall(answer)) as url, pytest.raises(EtqError, match=why) as raised:
         fetch_backup(url, str(tmp_path / "copy.duckdb"))
     assert "t0ken" not in str(raised.value) and [*tmp_path.iterdir()] == []
+
+
+def test_an_archive_of_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backups, "MOST_FILES", 10)
+    monkeypatch.setattr(backups, "LEFT_FREE", 0)
+    body = b"".join(
+        tarfile.TarInfo(f"lab.duckdb.team/files/{number:064x}").tobuf(tarfile.PAX_FORMAT) for number in range(20)
+    )
+    answer = head(len(body)) + body
+    with answering(lambda connection: connection.sendall(answer)) as url, pytest.raises(EtqError, match="more than 10"):
+        fetch_backup(url, str(tmp_path / "copy.duckdb"))
+    assert [*tmp_path.iterdir()] == []
 
 
 def test_the_token_is_that_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from etq.report import report_of, trends_report_of
 from etq.serve import worker
 from etq.serve.payloads import JSON, Payload
 from etq.serve.results import result_of
+from etq.serve.spool import whole
 from etq.warehouse.focus import focused
 from tests.serve.server import Server, serving
 from tests.sql.test_trends import capture
@@ -181,7 +182,7 @@ def test_results_of_queries(server: Server) -> None:
         "arrow": "result.arrow",
     }
     for table in (
-        pyarrow.parquet.read_table(BytesIO(files["parquet"].body)),
+        pyarrow.parquet.read_table(BytesIO(whole(files["parquet"].body))),
         pyarrow.ipc.open_file(files["arrow"].body).read_all(),
     ):
         assert [str(each) for each in table.schema.types] == ["int64", "string", "double", "null", "string"]
@@ -391,4 +392,4 @@ def test_queries_beyond_the_memory_limit_suggest_fewer_captures(
     finally:
         source.close()
     assert answer.status == 500
-    assert b"takes too much memory; choose fewer captures" in answer.body
+    assert b"takes too much memory; choose fewer captures" in whole(answer.body)

@@ -18,6 +18,7 @@ from etq.team.folder import TeamFolder
 from etq.team.keys import key_of, may_read_by_key, overview_of
 from etq.team.tokens import add_token
 from etq.team.users import Role, add_user, has_users
+from tests.command_line import run_etq
 from tests.serve.server import Server, serving
 from tests.serve.test_overviews import day, lab  # noqa: F401 - a fixture
 
@@ -231,3 +232,23 @@ def test_texts_that_xml_cannot_have() -> None:
     assert ElementTree.fromstring(badge_of("n\x00\ud800", found)).get("aria-label") == "etq: 1 slower"
     unknown = {"changes": [], "problems": {"1": "gone"}}
     assert ElementTree.fromstring(badge_of("n", unknown)).get("aria-label") == "etq: not known"
+
+
+def test_keys_can_be_ended(server: Server, lab: Path, tmp_path: Path) -> None:  # noqa: F811
+    """Of one overview, or of all; links that pages show then are new ones."""
+    team = folder_with_users(tmp_path)
+    with serving(lab, folder=team) as of_users:
+
+        def status(name: str, key: str) -> int:
+            return of_users.get(of("badge", name), {"key": key}).status
+
+        first = {name: key_of(team, name) for name in (NAME, "calm")}
+        assert [status(name, key) for name, key in first.items()] == [200, 200]
+        assert run_etq("users", "new-key", NAME, "--team", str(team.path)).exit_code == 0
+        assert status(NAME, first[NAME]) in (401, 403) and status("calm", first["calm"]) == 200
+        second = key_of(team, NAME)
+        assert status(NAME, second) == 200
+        assert run_etq("users", "revoke", "--all", "--team", str(team.path)).exit_code == 0
+        for name, key in ((NAME, first[NAME]), (NAME, second), ("calm", first["calm"])):
+            assert status(name, key) in (401, 403)
+        assert [status(name, key_of(team, name)) for name in (NAME, "calm")] == [200, 200]

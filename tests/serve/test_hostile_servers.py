@@ -143,6 +143,72 @@ def test_each_answer_is_an_error(script: Script, text: str, monkeypatch: pytest.
         assert text in str(error.value)
 
 
+def compressed() -> bytes:
+    """100 MB as 100 kB."""
+    table, sink = pa.table({"a": [bytes(100_000_000)]}), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def compressed_dictionary() -> bytes:
+    table = pa.table({"a": pa.array(["x" * 10_000_000]).dictionary_encode()})
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_table(table)
+    return sink.getvalue()
+
+
+def nulls_in_a_list() -> pa.Table:
+    offsets = pa.array([0, 2**31 - 2], pa.int32())
+    return pa.table({"a": pa.ListArray.from_arrays(offsets, pa.Array.from_buffers(pa.null(), 2**31 - 2, [None]))})
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (compressed, "it is compressed"),
+        (compressed_dictionary, "it is compressed"),
+        (
+            lambda: stream(pa.table({"a": pa.Array.from_buffers(pa.null(), 2**31 - 1, [None])})),
+            "more values than its bytes can tell",
+        ),
+        (lambda: stream(nulls_in_a_list()), "more values than its bytes can tell"),
+        (lambda: stream(pa.table({"a": pa.array([[None] * 3, None])})), ""),
+        (lambda: stream(pa.table({"a": pa.nulls(1000), "b_view": [1] * 1000})), ""),
+        (
+            lambda: stream(
+                pa.table({"a": pa.RunEndEncodedArray.from_arrays(pa.array([2**31 - 1], pa.int32()), ["x"])})
+            ),
+            "which no server of etq sends|more values",
+        ),
+        (lambda: stream(pa.table({"a": pa.array(["x" * 100], pa.string_view())})), "which no server of etq sends"),
+        (
+            lambda: stream(
+                pa.table({"a": pa.DictionaryArray.from_arrays(pa.array([0] * 2_000_000, pa.int8()), ["x" * 1000])})
+            ),
+            "take more than 1 GB",
+        ),
+        (lambda: stream(pa.table({"a": pa.array(["x", "y", None]).dictionary_encode()})), ""),
+        (lambda: GOOD[:8] + b"\xff" * (len(GOOD) - 8), "can't be read"),
+    ],
+)
+def test_a_few_bytes_of_arrow_do_not_fill_the_memory(content: Callable[[], bytes], text: str) -> None:
+    body = content()
+    with answering(sending(reply(body, ARROW))) as url, open_remote(url, wait=0) as warehouse:
+        if not text:
+            assert warehouse.rows("SELECT 1")[1] == pa_rows(body)
+            return
+        with pytest.raises(etq.WarehouseError, match=text):
+            warehouse.rows("SELECT 1")
+
+
+def pa_rows(body: bytes) -> list[tuple[object, ...]]:
+    """The rows of a stream, as pyarrow reads them."""
+    table = pa.ipc.open_stream(body).read_all()
+    return [*zip(*(column.to_pylist() for column in table.columns), strict=True)]
+
+
 @pytest.mark.parametrize(
     "about",
     [b"", b"[]", b"{}", b'{"etq_version": 1}', b"\xff", b"[" * 100_000, json.dumps({**ABOUT, "schema_version": "8"}).encode()],
@@ -284,3 +350,60 @@ def test_an_offset_that_is_none(offset: str, tmp_path: Path) -> None:
     with answering(script) as url, client.Client(url, patience=0) as asking:
         asking.send(f"/files/{file.sha256}", file, lambda _: None)
     assert sizes == [str(file.size)]
+
+
+def test_patience_counts_from_the_last_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that breaks again and again is no reason to give up while more of the file arrives."""
+    monkeypatch.setattr(client, "PAUSES", (0.4, 0.4))
+    (tmp_path / "run.etdp").write_bytes(b"abc" * client.AT_ONCE * 3)
+    file = LocalFile(str(tmp_path / "run.etdp"))
+    with breaking() as (url, received), client.Client(url, patience=1.0) as asking:
+        began = time.monotonic()
+        asking.send(f"/files/{file.sha256}", file, lambda _: None)
+        assert received == [client.AT_ONCE * each for each in range(1, 10)]
+        assert time.monotonic() - began > 1.0, "it took longer than the patience"
+
+
+@contextmanager
+def breaking() -> Iterator[tuple[str, list[int]]]:
+    """A server that ends each upload after 256 kB, and keeps what came; and how much that is after each."""
+    received: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve(connection: socket.socket) -> None:
+            with contextlib.suppress(OSError), connection, connection.makefile("rb") as file:
+                while first := file.readline().decode():
+                    headers = "".join(iter(lambda: file.readline().decode().lower(), "\r\n"))
+                    so_far = received[-1] if received else 0
+                    if first.startswith("HEAD "):
+                        connection.sendall(f"HTTP/1.1 204 No Content\r\nupload-offset: {so_far}\r\n\r\n".encode())
+                        continue
+                    size = int(headers.partition("content-length: ")[2].partition("\r")[0])
+                    received.append(so_far + len(file.read(min(size, client.AT_ONCE))))
+                    if size > client.AT_ONCE:
+                        return
+                    connection.sendall(reply(b"{}"))
+
+        def accept() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", received
+
+
+def test_what_is_taken_in_vain_is_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that takes a file again and again, and never has it, isn't sent it for ever."""
+    monkeypatch.setattr(client, "PAUSES", (0.1, 0.1))
+    (tmp_path / "run.etdp").write_bytes(b"abc" * client.AT_ONCE)
+    file = LocalFile(str(tmp_path / "run.etdp"))
+
+    def script(connection: socket.socket, first: str, _: str) -> None:
+        head = "204 No Content\r\nupload-offset: 0\r\n\r\n" if first.startswith("HEAD ") else ""
+        connection.sendall(f"HTTP/1.1 {head}".encode() if head else reply(b"{}", status="503 Busy"))
+
+    began = time.monotonic()
+    with answering(script) as url, client.Client(url, patience=1.0) as asking, pytest.raises(client.ServerError):
+        asking.send(f"/files/{file.sha256}", file, lambda _: None)
+    assert time.monotonic() - began < 20

@@ -6,10 +6,11 @@ import hashlib
 import hmac
 import json
 import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import pytest
 
 import etq
 from etq.errors import EtqError
+from etq.serve import webhook
 from etq.team import told
 from etq.team.folder import TeamFolder
 from tests.batches import Labelled, ingest_all
@@ -271,3 +273,21 @@ def test_a_receiver_that_is_gone_fills_no_disk(folder: TeamFolder, monkeypatch: 
     told.note_changes(folder, found(), 0.0, "")
     told.note_changes(folder, found(*(change(str(at), at, of=str(at)) for at in range(10, 15))), 0.0, "")
     assert [first_bad for _, first_bad in events(folder)] == ["12", "13", "14"]
+
+
+def test_a_receiver_that_dribbles_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each byte comes in time, and the answer never."""
+    monkeypatch.setattr(webhook, "SEND_SECONDS", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def dribble() -> None:
+            with suppress(OSError), listener.accept()[0] as connection:
+                while True:
+                    connection.sendall(b"H")
+                    time.sleep(0.1)
+
+        threading.Thread(target=dribble, daemon=True).start()
+        receiver = webhook.Receiver(f"http://127.0.0.1:{listener.getsockname()[1]}/hooks")
+        began = time.monotonic()
+        assert webhook.post(receiver, told.Message(1, "{}", 0)) is None
+        assert time.monotonic() - began < 10

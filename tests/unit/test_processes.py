@@ -8,13 +8,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from etq.process_pool import ProcessPool
-from etq.processes import EndedError, TooLargeError, Worker, environment, search_path
+from etq.processes import Begin, EndedError, TooLargeError, Worker, environment, search_path
+from etq.threads import Threads
 
 # A module whose requests are Python.
 ANSWERS = """
@@ -157,9 +157,9 @@ def test_a_process_that_was_not_yet_asked_ends_with_its_caller(
     """All threads are busy, so that none has begun to ask it."""
 
     async def work(pool: ProcessPool) -> None:
-        loop, free = asyncio.get_running_loop(), threading.Event()
-        loop.set_default_executor(ThreadPoolExecutor(1))
-        held = loop.run_in_executor(None, free.wait)
+        free = threading.Event()
+        pool._threads = Threads("asking", 1)
+        held = asyncio.create_task(pool._threads.run(free.wait))
         try:
             asked = asyncio.create_task(pool.ask(b"[b'']", 60))
             await asyncio.sleep(0.1)
@@ -177,12 +177,11 @@ def test_a_process_that_has_just_answered_ends_with_its_caller(
 ) -> None:
     """Its answer is there, but the caller is cancelled before it is told."""
     answered = threading.Event()
-    ask = Worker.ask
+    read = Worker.read
 
-    def told(worker: Worker, request: bytes, seconds: float, most: int) -> bytearray:
-        answer = ask(worker, request, seconds, most)
+    def told(worker: Worker, request: bytes, seconds: float, most: int, begin: Begin) -> None:
+        read(worker, request, seconds, most, begin)
         answered.set()
-        return answer
 
     async def work(pool: ProcessPool) -> None:
         asked = asyncio.create_task(pool.ask(b"[b'a']", 60))
@@ -191,7 +190,7 @@ def test_a_process_that_has_just_answered_ends_with_its_caller(
         assert answered.wait(30)  # nothing else runs in the loop
         await cancelled(asked, worker)
 
-    monkeypatch.setattr(Worker, "ask", told)
+    monkeypatch.setattr(Worker, "read", told)
     run_in_pool(variables, monkeypatch, 1, work)
 
 
