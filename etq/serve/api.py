@@ -126,8 +126,9 @@ class _Api:
             asked = msgspec.json.decode(body, type=_Asked)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return error('not a query; send {"query": "SELECT ...", "parameters": {...}, "format": "json"}', 400)
-        if (details := self._commands.noted(request, asked.query)) is not None:
+        if (details := self._commands.details(request, asked.query)) is not None:
             await note(self._site, request, "sql", details)
+        self._commands.count(request)
         return await self._answer(request, asked.query, asked.parameters, asked.format, is_kept=False)
 
     async def _answer(
@@ -170,16 +171,28 @@ class _Commands:
     def __init__(self) -> None:
         self._asked = OrderedDict[tuple[str, str], int]()
 
-    def noted(self, request: Request, query: str) -> dict[str, str] | None:
+    def details(self, request: Request, query: str) -> dict[str, str] | None:
         """Return what is noted of a query; None if its command was noted."""
-        id, _, command = request.headers.get(COMMAND, "").partition(" ")
-        if not command or len(id) > LONGEST_ID:
+        id, command = _command_of(request)
+        if not command:
             return {"query": query}
-        key = user_of(request).name, id
-        count = self._asked[key] = self._asked.pop(key, -1) + 1
-        if len(self._asked) > MOST_COMMANDS:
-            self._asked.popitem(last=False)
-        return {"command": unquote(command), "query": query} if count % MOST_QUERIES == 0 else None
+        is_noted = self._asked.get((user_of(request).name, id), 0) % MOST_QUERIES != 0
+        return None if is_noted else {"command": command, "query": query}
+
+    def count(self, request: Request) -> None:
+        """Count a query that was noted, or needn't be."""
+        id, command = _command_of(request)
+        if command:
+            key = user_of(request).name, id
+            self._asked[key] = self._asked.pop(key, 0) + 1
+            if len(self._asked) > MOST_COMMANDS:
+                self._asked.popitem(last=False)
+
+
+def _command_of(request: Request) -> tuple[str, str]:
+    """Return the identifier and the text of the command that a request is of; empty without one."""
+    id, _, command = request.headers.get(COMMAND, "").partition(" ")
+    return (id, unquote(command)) if len(id) <= LONGEST_ID else ("", "")
 
 
 async def _unless_gone(request: Request, asking: Coroutine[Any, Any, Payload]) -> Payload | None:

@@ -28,8 +28,9 @@ READY: Final = 2
 WAITING: Final = 32
 # How long a question may take, in seconds.
 SECONDS: Final = 60.0
-# Bytes of an answer with its first line.
+# Bytes of an answer with its first line: to a program's query, and to pages, which fetch files.
 MOST: Final = MOST_OF_ANSWER + LONGEST_LINE
+MOST_OF_PAGES: Final = 512 * 2**20
 # The limits of a query that users write.
 QUERY_SECONDS: Final = 30.0
 QUERY_MEGABYTES: Final = 512
@@ -52,7 +53,7 @@ class QuestionPool:
         self._seconds = seconds
         self._workers = workers
         self.turns = Turns(workers, waiting)
-        self._processes = ProcessPool("etq.serve.worker", path, idle=workers, most=MOST)
+        self._processes = ProcessPool("etq.serve.worker", path, idle=workers, most=MOST_OF_PAGES)
         self._path = path
         self._sandbox = ProcessPool(MODULE, idle=1, most=MOST, variables=variables(), is_silent=True)
         self._sandbox_end: asyncio.TimerHandle | None = None
@@ -69,8 +70,10 @@ class QuestionPool:
                 return read(*await self._answer(self._processes, request, self._seconds, client))
             except TimeoutError:
                 return of_error(f"the question took longer than {self._seconds:g} s; ask for less of it", 504)
-            except (EndedError, TooLargeError):
-                return of_error("the question ended its process, or its answer is too large; ask for less of it", 500)
+            except TooLargeError:
+                return of_error(f"the answer has more than {MOST_OF_PAGES >> 20} MB; ask for less of it", 500)
+            except EndedError:
+                return of_error("the question ended its process; ask for less of it", 500)
 
     async def query(self, query: str, parameters: Any, format: str, state: str | None, client: str = "") -> Payload:
         """Return the rows of a client's SELECT in a format of the sandbox, in which it runs.

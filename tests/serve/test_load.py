@@ -163,7 +163,7 @@ def test_files_that_are_read_again_keep_nobody_waiting(path: Path, monkeypatch: 
             free.set()
 
 
-@pytest.mark.parametrize("action", ["page", "program", "overview", "sign out"])
+@pytest.mark.parametrize("action", ["page", "program", "command", "overview", "sign out"])
 def test_what_cannot_be_noted_is_not_done(path: Path, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
     team = TeamFolder(path.with_name("team"))
     mine = {"authorization": f"Bearer {with_users(team, ada=Role.LABEL)['ada']}"}
@@ -186,6 +186,11 @@ def test_what_cannot_be_noted_is_not_done(path: Path, action: str, monkeypatch: 
                 reply = server.get("/data/sql", {"query": "SELECT 1"}, **mine)
             elif action == "program":
                 reply = server.post("/api/v1/sql", asked, content_type="application/json", **mine)
+            elif action == "command":
+                for _ in range(2):  # the second attempt is refused as well
+                    reply = server.post(
+                        "/api/v1/sql", asked, content_type="application/json", x_etq_command="1 etq%20ops", **mine
+                    )
             elif action == "overview":
                 change = {"overview": "kernels", "selector": "build=1", "over": "build"}
                 reply = server.post("/data/edit", json.dumps(change).encode(), **mine)

@@ -10,13 +10,13 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import msgspec
 import pytest
 
 import etq
 from etq.process_pool import ProcessPool
+from etq.processes import Begin
 from etq.serve import health, meters
-from etq.serve.payloads import of_data
+from etq.serve.payloads import of_data, written
 from etq.serve.turns import BusyError, Turns
 from etq.team.folder import TeamFolder
 from tests.serve.processes import started, wait_for
@@ -113,13 +113,14 @@ def test_questions_that_run_and_wait(path: Path, monkeypatch: pytest.MonkeyPatch
     """Of one client, two of three processes work on questions; its others wait."""
     released = threading.Event()
 
-    async def slow(*_: object) -> bytes:
+    async def slow(_: ProcessPool, __: bytes, ___: float, begin: Begin) -> None:
         while not released.is_set():
             await asyncio.sleep(0.01)
-        return msgspec.msgpack.encode(of_data({"captures": 3}))
+        answer = b"".join(written(of_data({"captures": 3})))
+        begin(len(answer))(answer)
 
     with serving(path) as server, ThreadPoolExecutor(5) as threads:
-        monkeypatch.setattr(ProcessPool, "ask", slow)
+        monkeypatch.setattr(ProcessPool, "read", slow)
         monkeypatch.setattr(health, "WAIT", 0.05)
         asked = [threads.submit(server.get, "/data/report", {"capture": str(number)}) for number in range(5)]
         wait_for(lambda: value(scraped(server), "etq_questions_waiting") == 3)
