@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import pytest
 
 import etq
+from etq.annotations.comments import Comment, add_comment
 from etq.errors import WarehouseError
 from etq.lake import check, compact
 from etq.lake.reading.state import live
 from etq.lake.reading.tables import Lake
+from etq.lake.writing.sharing import edit
 from tests.lake.faulty_store import FAULTS, OPTIONS, Fault, Faults, Plan, proxied
 from tests.lake.moto_server import client, made, serving
 from tests.lake.test_lake import FLEET
@@ -175,3 +178,52 @@ def test_each_request_in_turn(store: Store, start: Lake, expected: list[Any], wh
         tried += 1
         number += STEP[what]
     assert tried > (50 if IS_WHOLE else 1)
+
+
+def test_a_comment_is_there_once_whichever_request_fails(store: Store, start: Lake) -> None:
+    """The first of a lake, which makes its table, and one more; one of which an error was told may be there, too."""
+
+    def write(lake: Lake, text: str) -> None:
+        made = Comment("", "total", None, None, "build", "1", "step", "note", text, None)
+        edit(lake, "change_comments", partial(add_comment, comment=made))
+
+    number, tried = 1, 0
+    for first in (True, False):
+        number = 1
+        while True:
+            direct, faulty = store.lake(start)
+            if not first:
+                write(direct, "before")
+            is_done = True
+            store.faults.plan(Plan(FAULTS[tried % len(FAULTS)], number))
+            try:
+                write(faulty, "mine")
+            except WarehouseError as error:
+                is_done = False
+                assert str(error).startswith(direct.url) and "\n" not in str(error)
+            finally:
+                failed = store.faults.plan(None)
+            write(Lake.at(direct.url, direct.options), "after")
+            with etq.open(direct.url, storage_options=direct.options) as warehouse:
+                query = "SELECT comment_id, text FROM change_comments ORDER BY ALL"
+                found = warehouse.rows(query)[1]
+            before = [] if first else ["before"]
+            texts = [text for _, text in found]
+            assert (
+                texts == [*before, "mine", "after"]
+                if is_done
+                else texts
+                in (
+                    [*before, "mine", "after"],
+                    [*before, "after"],
+                )
+            )
+            assert [each for each, _ in found] == list(range(1, len(found) + 1))
+            assert [
+                fault for fault in check(direct.url, storage_options=direct.options) if not fault.is_left_over
+            ] == []
+            if not failed:
+                break
+            tried += 1
+            number += 1 if IS_WHOLE else 4
+    assert tried > 4
