@@ -16,7 +16,8 @@ ROOT = Path(__file__).parents[1]
 # The packages from left to right: the modules of each import what is in it or to the left of it, also for type checkers.
 # A module that is named itself does not count with its package.
 LAYERS = (
-    *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.process_pool"),
+    *("etq.errors", "etq.version", "etq.choices", "etq.listening", "etq.processes", "etq.threads"),
+    "etq.process_pool",
     "etq.ingest",
     *("etq.sql", "etq.datasets", "etq.catalog"),
     "etq.verdicts",
@@ -98,6 +99,7 @@ LARGE = {
         "etq.lake.reading.tables",
         "etq.lake.writing.loads",
         "etq.sandbox",
+        "etq.remote.arrow",
         "etq.remote.warehouse",
         "etq.warehouse.metadata_decoder",
         "etq.inspector.rows",

@@ -8,10 +8,10 @@ import secrets
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs
 
-from etq.team.folder import TeamFolder
-
 if TYPE_CHECKING:
     import sqlite3
+
+    from etq.team.folder import TeamFolder
 
 # What a key may read: paths that begin with one of these, followed by the name of an overview and the ending.
 PATHS: Final = {"/badge/": ".svg", "/feed/": ".atom"}

@@ -43,8 +43,11 @@ def standing(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Standing]:
     class Handler(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            self.do_POST()
+
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["content-length"]))
+            self.rfile.read(int(self.headers.get("content-length", "0")))
             known.asked.append((self.path, self.headers.get("authorization")))
             status, headers, body = known.answers.pop(0) if len(known.answers) > 1 else known.answers[0]
             self.send_response(status)
@@ -71,15 +74,19 @@ def standing(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Standing]:
 NONE_MISSING: tuple[int, dict[str, str], bytes] = (200, {}, b'{"missing": []}')
 
 
+OWNER: tuple[int, dict[str, str], bytes] = (200, {}, b'{"user": "ci", "role": "push"}')
+
+
 def ask(url: str, **options: Any) -> Missing:
     with Client(url, **options) as client:
         return client.post("/files/missing", Hashes([]), Missing)
 
 
 def test_login_keeps_a_token_for_its_user_alone() -> None:
-    with standing(NONE_MISSING) as server, standing(NONE_MISSING) as other:
+    with standing(OWNER, NONE_MISSING) as server, standing(OWNER, NONE_MISSING) as other:
         result = run_etq("login", f"{server.url}/", input="etq_secret\n")
         assert result.exit_code == 0, result.stderr
+        assert f"the token is that of ci, of the role push; it is kept in {place()}" in result.stderr
         assert "etq_secret" not in result.output
         assert place().stat().st_mode & 0o777 == 0o600
         assert run_etq("login", other.url, input="etq_other\n").exit_code == 0
@@ -99,7 +106,7 @@ def test_a_token_that_is_refused_is_not_kept() -> None:
     with standing(refusal) as server:
         result = run_etq("login", server.url, input="etq_wrong\n")
         assert result.exit_code == 1
-        assert f"no such token; give a token: etq login {server.url}, or $ETQ_TOKEN" in result.stderr
+        assert f"{server.url}: the token is wrong, revoked or expired; ask for another one" in result.stderr
     assert not place().exists()
 
 
