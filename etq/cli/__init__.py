@@ -70,7 +70,8 @@ class _Group(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
             name, command, rest = super().resolve_command(context, args)
-            question.set(_question(name or "", rest))
+            before = question.set(_question(name or "", rest))
+            context.call_on_close(lambda: question.reset(before))
             return name, command, rest
         except click.exceptions.NoSuchCommand as error:
             from etq.catalog import objects

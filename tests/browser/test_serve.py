@@ -219,7 +219,7 @@ def test_a_planted_change_is_found_by_clicks(page: WebDriver, server: Server) ->
     page.execute_script("document.querySelector('table[data-name=regressions] tbody a').click()")
     until(page, "location.pathname === '/compare'")
     settled(page)
-    assert text(page, "h1").endswith(f"build={SLOW_FROM}")
+    assert text(page, "h1").endswith(f"build<{SLOW_FROM} → device=pixel8,model=net,build>={SLOW_FROM}")
     page.back()
     until(page, "document.querySelector('#totals .plot')?.plot")
     settled(page)
