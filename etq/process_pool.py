@@ -66,7 +66,7 @@ class ProcessPool:
                     raise
                 continue  # it ended while it was idle
             except BaseException:
-                # The thread that asks it may have begun, may be done, or may never begin: none of them waits for that.
+                # The thread that asks it may never begin, or be done already, and then leaves the process alone.
                 Thread(target=worker.end).start()
                 raise
             finally:

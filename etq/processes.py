@@ -25,7 +25,6 @@ _GRACE: Final = 2.0
 # Of one call of the system, which takes no more than years, in seconds; it is called again.
 _LONGEST_WAIT: Final = 3600.0
 
-
 # Takes the size of an answer, and returns what takes its parts.
 Begin = Callable[[int], Callable[[bytes], object]]
 

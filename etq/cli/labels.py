@@ -59,7 +59,7 @@ def _git_folder(_: click.Context, __: click.Parameter, folder: str | None) -> st
     return folder
 
 
-# Add options for finding labels, named as the parameters of `Warehouse.ingest`.
+# Options for finding labels, named as the parameters of `Warehouse.ingest`.
 found_options: Final = together(
     click.option("--label-from", metavar="PATTERN", help="Add labels from the path: {model}/{device}/{build}.etdp"),
     click.option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
@@ -11,9 +11,6 @@ from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.pushed import push_files
 from etq.errors import printable
-
-if TYPE_CHECKING:
-    pass
 
 # Options of `etq ingest` that are about a warehouse of this machine.
 _OF_WAREHOUSE: Final = ("db", "to", "classes", "files")

@@ -19,7 +19,7 @@ from etq import catalog
 from etq.errors import EtqError
 from etq.remote.protocol import COMMAND, status_of
 from etq.sandbox.formats import TYPES, check_format
-from etq.serve.endpoints import error, needs, note, user_of
+from etq.serve.endpoints import body_of, error, needs, note, user_of
 from etq.serve.openapi import document
 from etq.serve.pages import digest
 from etq.serve.parameters import call_of
@@ -117,11 +117,8 @@ class _Api:
         """One SELECT in the sandbox."""
         if request.headers.get("content-type", "").partition(";")[0].strip() != JSON:
             return error(f"a query is sent as {JSON}", 415)
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_SENT:
-                return error(f"a query with its parameters has at most {MOST_SENT >> 20} MB; ask for less at once", 413)
+        if (body := await body_of(request, MOST_SENT)) is None:
+            return error(f"a query with its parameters has at most {MOST_SENT >> 20} MB; ask for less at once", 413)
         try:
             asked = msgspec.json.decode(body, type=_Asked)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

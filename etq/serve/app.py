@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 from etq.serve.access import Access
 from etq.serve.api import reading
 from etq.serve.backups import backups
-from etq.serve.endpoints import Endpoint, needs, note, user_of
+from etq.serve.endpoints import Endpoint, body_of, needs, note, user_of
 from etq.serve.feeds import feeds
 from etq.serve.guard import EDITS, AccessGuard
 from etq.serve.health import health
@@ -240,11 +240,8 @@ class _Served:
 
     async def edit(self, request: Request) -> Response:
         """A change to an overview, which pages of this server send."""
-        body = b""
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_SENT:
-                return _response(request, of_error("too long; choose fewer captures by a shorter selector", 413), None)
+        if (body := await body_of(request, MOST_SENT)) is None:
+            return _response(request, of_error("too long; choose fewer captures by a shorter selector", 413), None)
         try:
             arguments = msgspec.json.decode(body, type=dict[str, str])
         except (msgspec.DecodeError, UnicodeDecodeError):

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from etq.annotations.labels import CAPTURED_AT, check_label, moment_of
 from etq.database.connection import is_lake_path
 from etq.errors import EtqError
-from etq.serve.endpoints import address_of, user_of
+from etq.serve.endpoints import address_of, body_of, user_of
 from etq.serve.payloads import JSON
 from etq.serve.receiving import RefusedError
 from etq.serve.storing import Storing
@@ -43,11 +43,8 @@ class Changing:
 
     async def label(self, request: Request) -> Response:
         """Set labels of a capture, or remove some."""
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > MOST_SENT:
-                raise RefusedError("too long; send fewer labels at once", 413, connection="close")
+        if (body := await body_of(request, MOST_SENT)) is None:
+            raise RefusedError("too long; send fewer labels at once", 413, connection="close")
         try:
             labels = msgspec.json.decode(body, type=_Labels).labels
             for key, value in labels.items():

@@ -30,6 +30,16 @@ def address_of(request: Request) -> str:
     return request.client.host if request.client is not None else ""
 
 
+async def body_of(request: Request, most: int) -> bytes | None:
+    """Return the body of a request; None if it has more bytes than `most`."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > most:
+            return None
+    return bytes(body)
+
+
 def needs(role: Role, endpoint: Endpoint) -> Endpoint:
     """Return an endpoint for those who have at least a role."""
 

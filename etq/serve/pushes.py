@@ -32,7 +32,7 @@ from etq.remote.protocol import (
     is_sha256,
 )
 from etq.serve.changing import CAPTURE, Changing
-from etq.serve.endpoints import Endpoint, address_of, error, needs, user_of
+from etq.serve.endpoints import Endpoint, address_of, body_of, error, needs, user_of
 from etq.serve.forms import pushed_form
 from etq.serve.payloads import JSON, content_of
 from etq.serve.receiving import Receiver, RefusedError
@@ -260,11 +260,8 @@ def _named(sent: Sent) -> Sent:
 
 async def _body(request: Request, type: type[Asked]) -> Asked:
     """Return what a request asks. Raises `RefusedError` for what is too long, or something else."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_SENT:
-            raise RefusedError("too long; send fewer at once", 413, connection="close")
+    if (body := await body_of(request, MOST_SENT)) is None:
+        raise RefusedError("too long; send fewer at once", 413, connection="close")
     try:
         return msgspec.json.decode(body, type=type)
     except (msgspec.DecodeError, UnicodeDecodeError) as wrong:

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from etq.errors import EtqError, printable
 from etq.serve.access import Access
-from etq.serve.endpoints import address_of, error, needs, note, user_of
+from etq.serve.endpoints import address_of, body_of, error, needs, note, user_of
 from etq.serve.guard import LOGIN, session_of
 from etq.serve.payloads import of_data
 from etq.serve.refusals import Refusals, RefusedError, unreadable
@@ -103,11 +103,8 @@ class _Doors:
 
 
 async def _token_of(request: Request) -> str:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MOST_SENT:
-            raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "not a token; it is shorter")
+    if (body := await body_of(request, MOST_SENT)) is None:
+        raise RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "not a token; it is shorter")
     try:
         return msgspec.json.decode(body, type=dict[str, str])["token"].strip()
     except (msgspec.DecodeError, UnicodeDecodeError, KeyError):

@@ -66,7 +66,7 @@ class Storing:
     async def running(self) -> AsyncIterator[None]:
         """Store what waits until the block ends."""
         await asyncio.to_thread(self._queue.make)
-        await asyncio.to_thread(self._changes.make)
+        await asyncio.to_thread(self._changes.forget)
         await asyncio.to_thread(self._queue.tidy)
         self._wanted.set()
         tasks = [asyncio.create_task(self._run()), asyncio.create_task(self._tidy())]

@@ -18,18 +18,6 @@ MOST_CRASHES: Final = 2
 LABELLED: Final = "labelled"
 REMOVED: Final = "removed"
 
-_TABLE: Final = """
-    CREATE TABLE IF NOT EXISTS changes (
-        change_id TEXT PRIMARY KEY,
-        user TEXT NOT NULL,
-        address TEXT NOT NULL,
-        asked_at REAL NOT NULL,
-        request TEXT NOT NULL,  -- JSON
-        attempts INTEGER NOT NULL DEFAULT 0,  -- how often the writer has begun it
-        outcome TEXT  -- JSON
-    ) STRICT
-"""
-
 
 class Change(msgspec.Struct, frozen=True):
     """A change of a capture, which is named as in views: its labels, of which null removes one; or its removal."""
@@ -54,10 +42,9 @@ class Changes:
     def __init__(self, folder: TeamFolder) -> None:
         self._folder = folder
 
-    def make(self) -> None:
-        """Make room for them, and forget those of a server that has ended: nobody waits for them."""
+    def forget(self) -> None:
+        """Forget those of a server that has ended: nobody waits for them."""
         with self._folder.writing() as connection:
-            connection.execute(_TABLE)
             connection.execute("DELETE FROM changes")
 
     def add(self, identifier: str, user: str, address: str, change: Change) -> None:

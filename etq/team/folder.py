@@ -101,7 +101,8 @@ class InMemory(TeamFolder):
 
 def _create_tables(connection: sqlite3.Connection) -> None:
     with _transaction(connection):
-        if connection.execute("PRAGMA user_version").fetchone() == (0,):
+        # Those that an earlier version of etq lacked are added.
+        if connection.execute("PRAGMA user_version").fetchone() in ((0,), (VERSION,)):
             for statement in (files("etq.team") / "schema.sql").read_text(encoding="utf-8").split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {VERSION}")

@@ -18,6 +18,7 @@ import etq
 from etq.errors import QueryError, WarehouseError
 from etq.serve import changing
 from etq.team import audit
+from etq.team.changes import Change, Changes
 from etq.team.folder import TeamFolder
 from etq.team.tokens import add_token
 from etq.team.users import Role, add_user
@@ -261,3 +262,17 @@ def test_a_lake_refuses(tmp_path: Path, lab: Path, folder: TeamFolder, tokens: M
         for method, content in (("PATCH", {"labels": {"a": "b"}}), ("DELETE", None)):
             status, answer, _ = sent(server, method, "run", content, tokens[Role.ADMIN])
             assert status == 400 and "a lake keeps its captures and their labels" in answer["error"]
+
+
+def test_a_folder_of_an_earlier_version_gets_what_it_lacks(tmp_path: Path) -> None:
+    folder = TeamFolder(tmp_path / "team")
+    folder.make()
+    with folder.writing() as connection:
+        add_user(connection, "ann", Role.LABEL)
+        connection.execute("DROP TABLE changes")
+    folder.make()
+    changes = Changes(folder)
+    changes.add("one", "ann", "", Change("run"))
+    assert changes.waiting() == [("one", Change("run"))]
+    with folder.reading() as connection:
+        assert connection.execute("SELECT name FROM users").fetchall() == [("ann",)]

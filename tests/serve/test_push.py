@@ -38,14 +38,6 @@ MLP = CAPTURES / "mlp"
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path):
-        pass
-    return path
-
-
-@pytest.fixture
 def server(path: Path) -> Iterator[Server]:
     with serving(path, edits=True, folder=TeamFolder(path.with_name("team"))) as server:
         yield server

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import etq
 from etq.remote.protocol import Push, Sent
 from etq.serve import storing
 from etq.team.folder import TeamFolder
@@ -36,14 +35,6 @@ def harmed(self, warehouse, push):
 writer.Writer._opened = harmed
 writer.main()
 """
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    path = tmp_path / "lab.duckdb"
-    with etq.open(path):
-        pass
-    return path
 
 
 @pytest.fixture
