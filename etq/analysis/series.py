@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
@@ -64,46 +64,3 @@ def too_short(warehouse: Warehouse, selector: str | None, over: str, by: str | N
     if longest >= 2 * LEAST:
         return None
     return f"too few captures to find a change: the longest series has {longest}, and {2 * LEAST} are needed"
-
-
-def is_same_program(warehouse: Warehouse, change: Mapping[str, Any], options: Mapping[str, Any]) -> bool:
-    """Whether the captures at a change have the ops of those before; `options` are those of `regressions`."""
-    query = """
-        SELECT list_sort(list(DISTINCT (o.scope, o.ops_hash)))
-        FROM _series_captures($selector, $over, $by) AS s
-        JOIN capture_ops AS o USING (capture_id)
-        WHERE s.series = $series AND s.label = $label
-    """
-    given = {"selector": options.get("selector"), "over": options["over"], "by": options.get("by") or BY}
-    before, at = (
-        warehouse.rows(query, **given, series=change["series"], label=change[name])[1]
-        for name in ("last_good", "first_bad")
-    )
-    return before == at
-
-
-def sides_of(
-    changes: Sequence[Mapping[str, Any]], at: int, over: str, selector: str | None = None
-) -> tuple[str, str] | None:
-    """Return selectors of the captures before and after one of some changes, as `regressions` has them, without those
-    before and after the other changes of the same; None for a creep, and where selectors know no order of labels.
-    """
-    change = changes[at]
-    if change["kind"] != "step" or not (over == "captured_at" or change["first_bad"].isdigit()):
-        return None
-    item = ("series", "what", "item", "op", "module_path", "instruction_id", "kind")
-    others = [
-        each["first_bad"]
-        for place, each in enumerate(changes)
-        if place != at and all(each.get(name) == change.get(name) for name in item)
-    ]
-    place_of: Callable[[str], Any] = (lambda label: label) if over == "captured_at" else int
-    place = place_of(change["first_bad"])
-    earlier = [label for label in others if place_of(label) < place]
-    later = [label for label in others if place_of(label) > place]
-    chosen = selector if selector and "=" in selector and "@" not in selector else ""
-    labels = [part for part in dict.fromkeys(f"{chosen},{change['series']}".split(",")) if part]
-    begin = [f"{over}>={label}" for label in sorted(earlier, key=place_of)[-1:]]
-    end = [f"{over}<{label}" for label in sorted(later, key=place_of)[:1]]
-    base = [*labels, *begin, f"{over}<{change['first_bad']}"]
-    return ",".join(base), ",".join([*labels, f"{over}>={change['first_bad']}", *end])

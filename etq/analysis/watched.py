@@ -42,7 +42,8 @@ _VALUES: Final = """
 _CHANGES_OF_TOTALS: Final = """
     SELECT
         r.series, r.what, r.op, r.module_path, r.instruction_id, r.verdict, r.change_percent, r.last_good, r.first_bad,
-        epoch_ms(r.recorded_at) AS recorded, r.position, r.is_accepted, r.comment, r.author
+        epoch_ms(r.recorded_at) AS recorded, r.position, r.is_accepted, r.comment, r.author,
+        r.base, r.new
     FROM regressions(with_accepted := true{more}) AS r
     ORDER BY r.recorded_at DESC, r.cost DESC
 """
@@ -63,7 +64,7 @@ _CHANGES: Final = """
             END AS verdict,
             t.change_percent, lag(t.label) OVER (PARTITION BY t.series ORDER BY t.position) AS last_good,
             t.label AS first_bad, epoch_ms(_recorded_at(c.captured_at, c.ingested_at)) AS recorded,
-            t.position, t.is_accepted, t.comment, t.author,
+            t.position, t.is_accepted, t.comment, t.author, t.base, t.new,
             t.change_percent IS NOT NULL AS is_change
         FROM trend(what := $what{more}) AS t
         JOIN captures AS c ON c.name = t.capture
@@ -130,6 +131,7 @@ class WatchedChange:
 
     number    of the item that watches it
     over      the label by which captures are ordered, of which last_good and first_bad are
+    base, new selectors of what is compared at it, None if it is at two captures of one label
     recorded  when first_bad was recorded, in milliseconds since 1970
     stands    whether it is for the worse, not accepted, and later changes have not undone it
     """
@@ -150,6 +152,8 @@ class WatchedChange:
     is_accepted: bool
     comment: str | None
     author: str | None
+    base: str | None
+    new: str | None
     stands: bool = False
 
     @property

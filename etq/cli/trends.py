@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from etq import catalog
-from etq.analysis.series import check_keys, is_same_program, left_out, order_of, sides_of, too_short
+from etq.analysis.series import check_keys, left_out, order_of, too_short
 from etq.choices import PHASES
 from etq.cli import main
 from etq.cli.commands import ANSWERS
@@ -37,6 +37,8 @@ _ITEM: Final = (
 _SHOWN: Final = f"""series, what, {_ITEM},
     verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
     per_capture_percent, captures_before, captures_after, p, q, position, comment, author"""
+# Those of which notes are made.
+_NOTED: Final = "base, new, is_same_program"
 
 
 # Which captures form a series, and their order.
@@ -157,7 +159,8 @@ def regressions(
         else:
             accepted = ", is_accepted" if "with_accepted" in arguments else ""
             shown = f"{_SHOWN}{accepted}" if selection.get().columns is None else "*"
-            columns, rows = warehouse.rows(f"SELECT {shown} {query}", **arguments)
+            names, found = warehouse.rows(f"SELECT {shown}, {_NOTED} {query}", **arguments)
+            columns, rows = names[:-3], [row[:-3] for row in found]
             write_rows(columns, rows, format, output, force=force, foremost=foremost)
             has_rows = bool(rows)
         if not has_rows:
@@ -166,25 +169,26 @@ def regressions(
         elif format in (None, "table"):
             say(f"Note: {order}")
             if output is None and "item" in columns:
-                changes = [dict(zip(columns, row, strict=True)) for row in rows]
-                _note_shifts(warehouse, changes, arguments)
-                _print_next(changes, selector, over, db)
+                changes = [dict(zip(names, row, strict=True)) for row in found]
+                _note_shifts(changes)
+                _print_next(changes, db)
         _note_left_out(warehouse, arguments)
 
 
-def _note_shifts(warehouse: Warehouse, changes: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any]) -> None:
+def _note_shifts(changes: Sequence[Mapping[str, Any]]) -> None:
     """Print which totals changed where no op did, and why."""
     of_ops = {(change["series"], change["first_bad"]) for change in changes if change["what"] == "op"}
     for change in changes:
         if change["what"] == "total" and (change["series"], change["first_bad"]) not in of_ops:
             where = f"{change['series'] or 'the total'} at {change['first_bad']}"
-            say(f"Note: {where}: {words.no_op_changed(is_same_program(warehouse, change, arguments))}")
+            say(f"Note: {where}: {words.no_op_changed(change['is_same_program'])}")
 
 
-def _print_next(changes: Sequence[Mapping[str, Any]], selector: str | None, over: str, db: str) -> None:
-    """Print the command that compares the captures before and after the first change, without those of others."""
-    if (sides := sides_of(changes, 0, over, selector)) is not None:
-        command = ["etq", "compare", *sides, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
+def _print_next(changes: Sequence[Mapping[str, Any]], db: str) -> None:
+    """Print the command that compares the captures before and after the first change."""
+    base, new = changes[0]["base"], changes[0]["new"]
+    if base is not None:
+        command = ["etq", "compare", base, new, *([] if db == DEFAULT_WAREHOUSE else ["--db", db])]
         click.echo(printable(f"Next: {shlex.join(command)}"), err=True)
 
 

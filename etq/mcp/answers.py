@@ -150,37 +150,27 @@ def regressions(
     limit: int = MOST_ROWS,
 ) -> Result:
     """Lasting changes of totals and ops in all series, the costliest first."""
-    from etq.analysis.series import check_keys, left_out, order_of, sides_of
+    from etq.analysis.series import check_keys, left_out, order_of
 
     with _opened(settings) as warehouse:
         # A key of `by` that no label has separates nothing; the default names keys that a warehouse may lack.
         check_keys(warehouse, {"over": over, "by": None if by == "model,device,backend" else by})
         over = order_of(warehouse, selector, over)
         source = 'regressions($selector, "over" := $over, "by" := $by)'
-        columns, rows = _rows(warehouse, "regressions", source, selector=selector, over=over, by=by)
+        query = f"SELECT {selected('regressions')}, base, new FROM {source}"
+        names, rows = warehouse.rows(query, selector=selector, over=over, by=by)
         missing = left_out(warehouse, selector, over)
-    shown = rows[:limit]
+    columns = names[:-2]
+    shown = [row[:-2] for row in rows[:limit]]
     cut = [f"regressions: the first {limit} of {len(rows)}"] if len(rows) > limit else []
     cut += [] if missing is None else [missing]
-    changes = [dict(zip(columns, row, strict=True)) for row in rows]
-    sides: dict[tuple[Any, ...], tuple[str, str] | None] = {}
-    for at, change in enumerate(changes[:limit]):
-        place = (change["series"], change["last_good"], change["first_bad"])
-        if None not in place and place not in sides:
-            exact = None if over == "captured_at" else _at_labels(over, *place)
-            sides[place] = sides_of(changes, at, over, selector) or exact
-    calls = [{"tool": "compare", "arguments": {"base": base, "new": new}} for base, new in filter(None, sides.values())]
+    # Ops and totals that change at one place are compared once.
+    sides: dict[tuple[Any, ...], tuple[str | None, str | None]] = {}
+    for row in rows[:limit]:
+        change = dict(zip(names, row, strict=True))
+        sides.setdefault((change["series"], change["first_bad"]), (change["base"], change["new"]))
+    calls = [{"tool": "compare", "arguments": {"base": base, "new": new}} for base, new in sides.values() if base]
     return {"order": over, "regressions": table_of(columns, shown), "total": len(rows), "next": calls, "cut": cut}
-
-
-def _at_labels(over: str, series: str, last_good: str, first_bad: str) -> tuple[str, str]:
-    """The captures of a series at two values of the label `over`."""
-
-    def side(value: str) -> str:
-        quoted = '"' + value.replace('"', '""') + '"' if "," in value or '"' in value else value
-        return f"{series},{over}={quoted}" if series else f"{over}={quoted}"
-
-    return side(last_good), side(first_bad)
 
 
 def inspect_file(settings: Settings, path: str) -> Result:

@@ -4,7 +4,9 @@
 -- commit_time) and captured_at that more than half of the captures have, or else of the
 -- one that most have. Labels are ordered as numbers and versions, 9 before 10 and 1.0-rc1
 -- before 1.0; commits by their label commit_time; captures with equal labels in the order
--- in which they were recorded. Captures without the label are in no series.
+-- in which they were recorded. Captures without the label are in no series. `bound_key`
+-- and `bound` are what ranges of selectors compare in this order, such as build and 91;
+-- NULL in series with labels of which they know no order.
 CREATE MACRO _series_captures(selector, over, "by") AS TABLE
 WITH
 labelled AS (
@@ -60,7 +62,17 @@ placed AS (
             WHEN o.ordered_by = 'captured_at' THEN c.captured_at::VARCHAR
             WHEN o.ordered_by = 'commit' THEN c.hash
             ELSE c.label
-        END AS label
+        END AS label,
+        CASE o.ordered_by
+            WHEN 'captured_at' THEN c.captured_at::VARCHAR
+            WHEN 'commit' THEN c.committed_at
+            ELSE c.label
+        END AS bound,
+        CASE o.ordered_by
+            WHEN 'captured_at' THEN '[0-9 .:-]+'
+            WHEN 'commit' THEN '[0-9TZ +.:-]+'
+            ELSE '\d{1,15}'
+        END AS pattern
     FROM chosen AS c
     CROSS JOIN orders AS o
 ),
@@ -108,7 +120,15 @@ SELECT
     ) AS position,
     coalesce(_nanoseconds(p.time_scale), 1) AS scale,
     p.time_scale = 'cycles' AS is_cycles,
-    p.ordered_by
+    p.ordered_by,
+    CASE
+        WHEN bool_and(coalesce(regexp_full_match(p.bound, p.pattern), false))
+            OVER (PARTITION BY p.series)
+            THEN CASE p.ordered_by
+                WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by
+            END
+    END AS bound_key,
+    p.bound
 FROM placed AS p
 CROSS JOIN checked AS k
 CROSS JOIN known AS n

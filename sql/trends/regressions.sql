@@ -30,6 +30,9 @@
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
 --   ordered_by: the label by which captures are ordered, or captured_at
+--   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if it equals first_bad
+--   new: selector of the captures from it to the next change; or of those of first_bad
+--   is_same_program: whether the first capture after it has the same ops as the last before
 CREATE MACRO regressions(
     selector := NULL, over := NULL,
     "by" := 'model,device,backend',  -- keys of the labels that distinguish series, with commas between
@@ -153,6 +156,42 @@ texts AS (
             CASE c.kind WHEN 'creep' THEN c.last_good ELSE c.first_bad - 2 END
             AND c.first_bad + CASE c.kind WHEN 'creep' THEN 1 ELSE 2 END
     GROUP BY c.series, c.place, c.kind
+),
+-- Captures with the bound of the first one in their series, and their ops.
+bounded AS (
+    SELECT
+        d.*,
+        first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position)
+            AS first_bound,
+        o.scope,
+        o.ops_hash
+    FROM ordered AS d
+    LEFT JOIN capture_ops AS o USING (capture_id)
+),
+-- The changes that count, with the captures at them and what is compared.
+counted AS MATERIALIZED (
+    SELECT
+        c.*,
+        a.capture_id,
+        a.label,
+        a.label_key,
+        a.ordered_by,
+        b.label AS label_before,
+        _change_sides(
+            _series_selector(selector, a.series), c.kind = 'step', a.ordered_by,
+            a.bound_key, a.first_bound,
+            lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
+            a.bound,
+            lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
+            b.label, a.label
+        ) AS sides,
+        a.scope IS NOT DISTINCT FROM b.scope AND a.ops_hash = b.ops_hash
+            AS is_same_program
+    FROM changes AS c
+    JOIN described AS d ON d.number = c.series
+    JOIN bounded AS a ON a.series = d.series AND a.position = c.first_bad
+    JOIN bounded AS b ON b.series = d.series AND b.position = c.last_good
+    WHERE c.q < alpha
 )
 SELECT
     d.series,
@@ -161,8 +200,8 @@ SELECT
     d.module_path,
     d.instruction_id,
     c.verdict,
-    b.label AS last_good,
-    a.label AS first_bad,
+    c.label_before AS last_good,
+    c.label AS first_bad,
     100 * (exp(c.step) - 1) AS change_percent,
     exp(c.before) * (exp(c.step) - 1) / _divisor('ns', d.unit) AS cost,
     d.unit,
@@ -179,21 +218,21 @@ SELECT
     c.is_accepted,
     m.comment,
     nullif(m.author, '') AS author,
-    a.ordered_by
-FROM changes AS c
+    c.ordered_by,
+    c.sides.base AS base,
+    c.sides.new AS new,
+    c.is_same_program
+FROM counted AS c
 JOIN named AS d ON d.number = c.series
 LEFT JOIN texts AS m
     ON m.series = c.series AND m.place = c.place AND m.kind = c.kind
 JOIN described AS t ON t.series = d.series AND t.scope = d.scope AND t.is_total
-JOIN ordered AS a ON a.series = d.series AND a.position = c.first_bad
-JOIN captures AS w ON w.capture_id = a.capture_id
-JOIN ordered AS b ON b.series = d.series AND b.position = c.last_good
-WHERE c.q < alpha
-    AND (with_accepted OR NOT c.is_accepted)
+JOIN captures AS w ON w.capture_id = c.capture_id
+WHERE (with_accepted OR NOT c.is_accepted)
     AND (
         d.is_total OR abs(exp(c.step) - 1) * exp(c.before) / t.ticks >= 0.0005
     )
-    AND (since IS NULL OR a.label_key >= (SELECT f.since_key FROM from_label AS f))
+    AND (since IS NULL OR c.label_key >= (SELECT f.since_key FROM from_label AS f))
 ORDER BY
     exp(c.before) * (exp(c.step) - 1) DESC,
     d.series,

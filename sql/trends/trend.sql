@@ -18,6 +18,8 @@
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
 --   author: who wrote that
+--   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none
+--   new: selector of the captures from it to the next change; or of those of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
     item := NULL,  -- for op: family or op type, optionally followed by @instruction; for module: the path; for metric: the name; for total: the method, or what the steps of traces are; of traces followed by ` on devices` for times there, but for kernels
@@ -166,6 +168,31 @@ texts AS (
     WHERE g.kind = 'step'
     GROUP BY g.series, g.first_bad
 ),
+neighbours AS (
+    SELECT
+        v.*,
+        lag(v.label) OVER (PARTITION BY v.number ORDER BY v.place) AS label_before,
+        first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place)
+            AS first_bound
+    FROM values_of AS v
+),
+-- What is compared at a change.
+sided AS (
+    SELECT
+        v.number,
+        v.place,
+        _change_sides(
+            _series_selector(selector, v.series), true, v.ordered_by, v.bound_key,
+            v.first_bound,
+            lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
+            v.bound,
+            lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
+            v.label_before, v.label
+        ) AS sides
+    FROM neighbours AS v
+    JOIN changes AS g
+        ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
+),
 shown AS (
     SELECT
         v.*,
@@ -195,13 +222,16 @@ SELECT
     g.p,
     g.is_accepted,
     m.comment,
-    nullif(m.author, '') AS author
+    nullif(m.author, '') AS author,
+    b.sides.base AS base,
+    b.sides.new AS new
 FROM (SELECT count(*) AS captures FROM values_of AS n) AS k
 LEFT JOIN shown AS v ON true
 LEFT JOIN captures AS c ON c.capture_id = v.capture_id
 LEFT JOIN changes AS g
     ON g.series = v.number AND g.first_bad = v.place AND g.kind = 'step'
 LEFT JOIN texts AS m ON m.number = v.number AND m.place = v.place
+LEFT JOIN sided AS b ON b.number = v.number AND b.place = v.place
 WHERE CASE WHEN k.captures > 0 THEN true ELSE error(
     CASE
         WHEN what <> 'total' AND item IS NULL

@@ -108,25 +108,9 @@ function chosenPoint(shown) {
 }
 
 // A link that compares the captures before and from a change on, where the host of the report has such a page.
-function compared(rows, row, over) {
-  const [series, good, bad] = ["series", "last_good", "first_bad"].map((name) => rows.get(row, name));
-  if (over === "captured_at" || good === null || bad === null) return "";
-  const [base, newer] = aroundStep(rows, row, over) ?? [etq.selectorOf([[over, good]]), etq.selectorOf([[over, bad]])];
-  const side = (chosen) => [series, chosen].filter(Boolean).join(",");
-  return etq.element("a", { href: etq.compareLink(side(base), side(newer)), text: "compare" });
-}
-
-// All captures before a step and from it on, up to the next steps of the same, where labels are numbers; null for creep.
-function aroundStep(rows, row, over) {
-  const bad = rows.get(row, "first_bad");
-  if (!/^\d{1,15}$/.test(bad) || !rows.has("captures_before") || !rows.get(row, "captures_before")) return null;
-  const item = (at) => JSON.stringify(["series", "what", "op", "module_path", "instruction_id"].map((name) => rows.get(at, name)));
-  const others = rows.rows().filter((at) => at !== row && item(at) === item(row) && rows.get(at, "captures_before")).map((at) => Number(rows.get(at, "first_bad")));
-  const [before, after] = [Math.max(...others.filter((each) => each < Number(bad))), Math.min(...others.filter((each) => each > Number(bad)))];
-  return [
-    [Number.isFinite(before) ? `${over}>=${before}` : "", `${over}<${bad}`].filter(Boolean).join(","),
-    [`${over}>=${bad}`, Number.isFinite(after) ? `${over}<${after}` : ""].filter(Boolean).join(","),
-  ];
+function compared(rows, row) {
+  const [base, newer] = [rows.get(row, "base"), rows.get(row, "new")];
+  return base === null ? "" : etq.element("a", { href: etq.compareLink(base, newer), text: "compare" });
 }
 etq.compared = compared;
 
@@ -169,7 +153,7 @@ function drawRegressions(parent, rows, points, facts) {
     { name: "change_percent", title: "change", numeric: true, early: true, as: etq.change },
     { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
-    ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row, facts.over) }] : []),
+    ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : []),
     { name: "last_good", title: "last good" },
     { name: "first_bad", title: "first bad", early: true },
     { name: "series" },

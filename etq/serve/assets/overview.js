@@ -95,7 +95,7 @@ function drawChanges(parent, rows, group, isComplete, after) {
 }
 
 function changesTable(parent, rows, name, after) {
-  const table = tableOf(["recorded", "op", "what", "module_path", "instruction_id", "verdict", "change_percent", "series", "last_good", "first_bad", "comment"], rows);
+  const table = tableOf(["recorded", "op", "what", "module_path", "instruction_id", "verdict", "change_percent", "series", "last_good", "first_bad", "base", "new", "comment"], rows);
   etq.table(parent, table, [
     { name: "recorded", title: "when, UTC", as: dayOf },
     { name: "op", title: "what", as: (op, row) => (rows[row].what === "total" ? `total of ${op ?? "all"}` : op) },
@@ -106,7 +106,7 @@ function changesTable(parent, rows, name, after) {
     { name: "series" },
     { name: "last_good", title: "last good" },
     { name: "first_bad", title: "first bad" },
-    { name: "what", title: "before and after", always: true, as: (_, row) => etq.compared(table, row, rows[row].over) },
+    { name: "what", title: "before and after", always: true, as: (_, row) => etq.compared(table, row) },
     { name: "comment", title: "said", always: etq.edits, as: (_, row) => etq.commentCell(rows[row], { selector: rows[row].selector, over: rows[row].over, by: rows[row].by, after }) },
   ], { name });
 }

@@ -1,0 +1,65 @@
+-- What is compared at a change, as a struct of two selectors: base, all captures between
+-- the previous change and this one, and new, all from it to the next one. Of a creep, and
+-- where ranges of selectors don't distinguish these captures, they are those of the last
+-- good label and of the first bad one; NULL if these are equal.
+CREATE MACRO _change_sides(
+    labels,  -- what chooses the captures of the series: see `_series_selector`
+    is_step,
+    ordered_by,
+    bound_key,  -- what ranges compare; NULL if they know no order of these labels
+    first,  -- the bound of the series' first capture
+    previous,  -- that of the first capture after the previous change; NULL if it is the first
+    bound,
+    next,  -- that of the first capture after the next change; NULL if it is the last
+    last_good,
+    first_bad
+) AS (
+    CASE
+        WHEN is_step
+            AND bound_key IS NOT NULL
+            AND bound <> first
+            AND bound IS DISTINCT FROM previous
+            AND bound IS DISTINCT FROM next
+            THEN {
+                'base': concat_ws(
+                    ',', labels, bound_key || '>=' || previous, bound_key || '<' || bound
+                ),
+                'new': concat_ws(
+                    ',', labels, bound_key || '>=' || bound, bound_key || '<' || next
+                )
+            }
+        WHEN last_good <> first_bad THEN {
+            'base': concat_ws(',', labels, _exact_label(ordered_by, last_good)),
+            'new': concat_ws(',', labels, _exact_label(ordered_by, first_bad))
+        }
+    END
+);
+
+-- The part of a selector that chooses the captures of one label.
+CREATE MACRO _exact_label(key, label) AS (
+    CASE key
+        WHEN 'captured_at' THEN 'captured_at>=' || label || ',captured_at<=' || label
+        ELSE key || '=' || _selector_value(label)
+    END
+);
+
+-- A selector of those captures of a series that another selector chooses, too; NULL for all
+-- captures. Names of captures, and @latest and @previous, choose nothing here.
+CREATE MACRO _series_selector(selector, series) AS (
+    nullif(array_to_string(list_sort(list_distinct(list_concat(
+        CASE
+            WHEN selector IS NULL OR contains(selector, '@') OR NOT _is_selector(selector)
+                THEN []
+            -- One label whose value has commas.
+            WHEN len(list_filter(
+                _selector_parts(selector), lambda p: NOT regexp_matches(p, '[=<>]')
+            )) > 0
+                THEN [
+                    split_part(selector, '=', 1) || '='
+                    || _selector_value(selector[length(split_part(selector, '=', 1)) + 2:])
+                ]
+            ELSE _selector_parts(selector)
+        END,
+        _selector_parts(series)
+    ))), ','), '')
+);

@@ -1,0 +1,114 @@
+"""What is compared at a change: the captures before and after it, up to the next changes of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.batches import Labelled, ingest_all
+from tests.builders import dump, execute, kernel, run
+from tests.sql.test_trends import capture
+from tests.warehouses import empty_warehouse
+
+COUNT = 36
+# The first captures with a slower op, from 1.
+FIRST, SECOND = 13, 25
+BEGIN = datetime(2026, 11, 1, 8)
+
+
+def labels(number: int) -> dict[str, str]:
+    commit = {"commit": f"{number:040x}", "commit_time": f"2026-10-{1 + number // 24:02}T{number % 24:02}:00:00Z"}
+    # Three captures of a nightly; the versions go from 0.9 to 0.45 as selectors sort texts, not as `regressions` does.
+    more = {"nightly": str(number // 3), "version": f"0.{number + 8}", "device": "a,b", "model": "net"}
+    return {"build": str(number), **commit, **more}
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Warehouse]:
+    """Captures 1 to 36; addmm is slower from the 13th on, and again from the 25th."""
+    captures = []
+    for number in range(1, COUNT + 1):
+        scale = {"addmm": 1.0 if number < FIRST else 1.3 if number < SECOND else 1.7}
+        captures.append(Labelled(f"c{number}", capture(number, scale), labels(number), BEGIN + timedelta(hours=number)))
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        yield warehouse
+
+
+def names(first: int, last: int) -> set[str]:
+    return {f"c{number}" for number in range(first, last + 1)}
+
+
+def compared(warehouse: Warehouse, base: str, new: str) -> tuple[set[str], set[str]]:
+    rows = warehouse.rows("SELECT side, capture FROM compared_captures($base, $new)", base=base, new=new)[1]
+    base_side, new_side = ({name for side, name in rows if side == which} for which in ("base", "new"))
+    return base_side, new_side
+
+
+def sides(warehouse: Warehouse, over: str, selector: str | None = None) -> dict[str, tuple[str, str]]:
+    """The selectors of each change of addmm, by the first bad label."""
+    query = "SELECT first_bad, base, new FROM regressions($selector, over := $over) WHERE op = 'addmm'"
+    rows = warehouse.rows(query, selector=selector, over=over)[1]
+    return {first_bad: (base, new) for first_bad, base, new in rows}
+
+
+@pytest.mark.parametrize(
+    ("over", "label"),
+    [("build", str), ("commit", lambda number: f"{number:040x}"),
+     ("captured_at", lambda number: f"{BEGIN + timedelta(hours=number)}")],
+)  # fmt: skip
+def test_they_are_all_captures_between_the_changes(lab: Warehouse, over: str, label: Callable[[int], str]) -> None:
+    found = {key: compared(lab, *chosen) for key, chosen in sides(lab, over).items()}
+    assert found == {
+        label(FIRST): (names(1, FIRST - 1), names(FIRST, SECOND - 1)),
+        label(SECOND): (names(FIRST, SECOND - 1), names(SECOND, COUNT)),
+    }
+
+
+def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
+    series = 'build<34,build>=4,device="a,b",model=net'
+    chosen = sides(lab, "build", "build>=4,build<34")
+    assert chosen["13"] == (f"{series},build<13", f"{series},build>=13,build<25")
+    assert compared(lab, *chosen["13"]) == (names(4, 12), names(13, 24))
+    # This label has a comma, and is the only part.
+    assert sides(lab, "build", "device=a,b")["13"][0] == 'device="a,b",model=net,build<13'
+
+
+def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> None:
+    found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "version").items()}
+    assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}
+
+
+def test_captures_of_one_label_are_on_one_side(lab: Warehouse) -> None:
+    # c12 to c14 are of nightly 4, c24 to c26 of nightly 8.
+    found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "nightly").items()}
+    assert found == {"4": (names(1, 11), names(12, 23)), "8": (names(12, 23), names(24, COUNT))}
+
+
+def test_captures_of_the_only_label_are_not_compared(lab: Warehouse) -> None:
+    query = "SELECT last_good, first_bad, base, new FROM regressions(over := 'model', \"by\" := 'device')"
+    rows = lab.rows(query)[1]
+    assert rows and {tuple(row) for row in rows} == {("net", "net", None, None)}
+
+
+def test_those_of_a_trend_are_the_same(lab: Warehouse) -> None:
+    query = "SELECT label, base, new FROM trend('op', 'addmm', over := 'build') WHERE change_percent IS NOT NULL"
+    assert {label: (base, new) for label, base, new in lab.rows(query)[1]} == sides(lab, "build")
+    assert lab.rows("SELECT count(base), count(new) FROM trend('op', 'addmm', over := 'build')")[1] == [(2, 2)]
+
+
+@pytest.mark.parametrize("op", ["mul", "add"])
+def test_a_program_is_the_same_where_its_ops_are(op: str) -> None:
+    """A model of one op, mul; from the 13th capture on, it takes longer, or is another one."""
+    captures = []
+    for number in range(1, 31):
+        name, length = ("mul", 10_000 + number) if number < FIRST else (op, 14_000 + number)
+        runs = [run("Execute", kernel(name, 0, length + each, 0), execute(0, length + each)) for each in range(5)]
+        captures.append(Labelled(f"c{number}", dump(*runs), {"build": str(number)}))
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        rows = warehouse.rows("SELECT first_bad, is_same_program FROM regressions() WHERE what = 'total'")[1]
+    assert rows == [("13", op == "mul")]
