@@ -107,9 +107,14 @@ class QueryError(EtqError):
         self.unknown = None if match is None else Unknown(match[1], match[2], match[3] or "")
 
 
-def place_of(error: Exception) -> str:
-    """Return the line of DuckDB's syntax error, and below it the line that points at it; empty for other errors."""
-    return next((part for part in str(error).split("\n\n") if part.startswith("LINE ")), "")
+def place_in(statements: str, error: Exception) -> str:
+    """Return the line of these statements that DuckDB's error names, and below it the line that points at it.
+
+    It is empty for other errors, and for places in the SQL of a view that the statements name.
+    """
+    place = next((part for part in str(error).split("\n\n") if part.startswith("LINE ")), "")
+    line = place.split("\n", maxsplit=1)[0].partition(": ")[2].strip().removeprefix("...").removesuffix("...")
+    return place if line and line in statements else ""
 
 
 def message_of(error: Exception) -> str:

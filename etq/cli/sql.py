@@ -14,7 +14,7 @@ from etq.cli.interrupts import cancelled_by
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import check_is_here
 from etq.database.limits import query_megabytes, query_seconds
-from etq.errors import EtqError, QueryError, place_of
+from etq.errors import EtqError, QueryError, place_in
 from etq.render.terminal import style_of
 from etq.render.writers import write_each, write_rows
 
@@ -137,14 +137,8 @@ def _answer(
             if is_without_access(error.__cause__) and not external_access:
                 raise QueryError(f"{error}; allow it with --external-access") from error
             if not error.place and isinstance(error.__cause__, Exception):
-                error.place = _place_in(statements, place_of(error.__cause__))
+                error.place = place_in(statements, error.__cause__)
             raise
-
-
-def _place_in(statements: str, place: str) -> str:
-    """Return the place of an error, if it is in these statements: it may be in the SQL of a view that they name."""
-    line = place.split("\n", maxsplit=1)[0].partition(": ")[2].strip().removeprefix("...").removesuffix("...")
-    return place if line and line in statements else ""
 
 
 def _query(query: str | None, file: str | None) -> str:

@@ -44,6 +44,7 @@ class _About(msgspec.Struct):
 
 class _Error(msgspec.Struct):
     error: str
+    place: str = ""
 
 
 class _Labels(msgspec.Struct):
@@ -195,7 +196,8 @@ def _warehouse_errors() -> Iterator[None]:
     except ServerError as error:
         if error.status in (400, 404, 500, 504):
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
-                raise duckdb.InvalidInputException(msgspec.json.decode(error.body, type=_Error).error) from None
+                said = msgspec.json.decode(error.body, type=_Error)
+                raise duckdb.InvalidInputException("\n\n".join(filter(None, (said.error, said.place)))) from None
         raise WarehouseError(str(error)) from error
     except WarehouseError:
         raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from etq.database.publishing import new_file
-from etq.errors import EtqError, QueryError, displayed, message_of, place_of, printable_lines
+from etq.errors import EtqError, QueryError, displayed, message_of, place_in, printable_lines
 from etq.render.delimited import DELIMITERS, delimited, escaping_formulas, write_delimited
 from etq.render.markdown import markdown_parts
 from etq.render.pager import paged
@@ -96,7 +96,7 @@ def write_each(warehouse: Warehouse, script: str, format: str | None, path: str 
     try:
         statements = [each.query.strip() for each in duckdb.extract_statements(script)]
     except duckdb.Error as error:
-        raise QueryError(message_of(error), place_of(error)) from error
+        raise QueryError(message_of(error), place_in(script, error)) from error
     if len(statements) <= 1:
         with _in_full(script):
             write(warehouse, script, format, path, force=force)

@@ -111,8 +111,10 @@ def columns_of(line: bytes) -> list[str]:
     """Return the names of columns, which the first line of an answer has. Raises the error that it tells."""
     with _readable():
         kind, texts = msgspec.json.decode(line, type=tuple[str, list[str]])
+    if kind == "WarehouseError":
+        raise WarehouseError("".join(texts[:1]))
     if kind != "rows":
-        raise (WarehouseError if kind == "WarehouseError" else QueryError)("".join(texts))
+        raise QueryError("".join(texts[:1]), "".join(texts[1:]))
     return texts
 
 

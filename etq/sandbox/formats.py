@@ -109,10 +109,21 @@ def _blocks(answer: QueryResult) -> Iterator[list[tuple[Any, ...]]]:
     return iter(lambda: answer.next(ROWS_AT_ONCE), [])
 
 
+def _relation(connection: duckdb.DuckDBPyConnection, query: str, parameters: Parameters) -> duckdb.DuckDBPyRelation:
+    import duckdb
+
+    try:
+        return connection.sql(query, params=parameters)
+    except (duckdb.BinderException, duckdb.CatalogException):
+        # Errors of relations have no place in the query; this one has, and is raised before anything is executed.
+        connection.execute(query, parameters)
+        raise
+
+
 def _arrow(connection: duckdb.DuckDBPyConnection, query: str, parameters: Parameters, parts: _Parts) -> None:
     import pyarrow as pa
 
-    rows = connection.sql(query, params=parameters).to_arrow_reader(ROWS_AT_ONCE)
+    rows = _relation(connection, query, parameters).to_arrow_reader(ROWS_AT_ONCE)
     with pa.ipc.new_stream(pa.PythonFile(parts, "w"), rows.schema) as writer:
         for batch in rows:
             writer.write_batch(batch)
@@ -122,7 +133,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, query: str, parameters: Para
     import pyarrow as pa
     import pyarrow.parquet
 
-    rows = connection.sql(query, params=parameters).to_arrow_reader(ROWS_AT_ONCE)
+    rows = _relation(connection, query, parameters).to_arrow_reader(ROWS_AT_ONCE)
     with pa.parquet.ParquetWriter(pa.PythonFile(parts, "w"), rows.schema) as writer:
         for batch in rows:
             writer.write_batch(batch)

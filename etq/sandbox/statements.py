@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import duckdb
 
-from etq.errors import EtqError, QueryError, message_of
+from etq.errors import EtqError, QueryError, message_of, place_in
 from etq.sandbox.formats import Parameters, written
 
 
@@ -30,7 +30,7 @@ def selected(
         finally:
             connection.execute("RESET arrow_lossless_conversion")
     except duckdb.Error as error:
-        raise QueryError(message_of(error)) from error
+        raise QueryError(message_of(error), place_in(query, error)) from error
 
 
 def _kind(statement: duckdb.Statement) -> str:

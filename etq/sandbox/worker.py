@@ -25,7 +25,7 @@ import duckdb
 from etq.database.connection import is_lake_path
 from etq.database.functions import register_for
 from etq.database.results import QueryResult
-from etq.errors import EtqError, WarehouseError, message_of
+from etq.errors import EtqError, WarehouseError, message_of, place_in
 from etq.processes import requests
 from etq.sandbox.formats import ROWS_AT_ONCE, written
 from etq.sandbox.results import encoded
@@ -53,8 +53,8 @@ _LOCK: Final = {"enable_external_access": "false", "lock_configuration": "true"}
 
 
 def main() -> None:
-    """Answer requests, each in lines: the columns' names, or an error's kind and text, as JSON; then the rows, some in
-    each line of JSON, or, if a format is asked for, in that.
+    """Answer requests, each in lines: the columns' names, or an error's kind, text and place, as JSON; then the rows,
+    some in each line of JSON, or, if a format is asked for, in that.
 
     The process ends by itself when a query has taken much memory, or was stopped at a limit.
     """
@@ -120,11 +120,11 @@ def _answered(
             return ["QueryError", [f"the query took more than {megabytes} MB of memory"]], [], False
         except duckdb.Error as error:
             # Where a module is missing, the database quotes Python.
-            return ["QueryError", [message_of(error).split(" Traceback ")[0]]], [], True
+            return ["QueryError", [message_of(error).split(" Traceback ")[0], place_in(query, error)]], [], True
         except EtqError as error:
             # The names that the one that asks knows.
             kind = "WarehouseError" if isinstance(error, WarehouseError) else "QueryError"
-            return [kind, [str(error)]], [], True
+            return [kind, [str(error), getattr(error, "place", "")]], [], True
 
 
 def _opened(path: str, megabytes: int, wait: float, *, is_exact: bool) -> duckdb.DuckDBPyConnection:

@@ -15,7 +15,10 @@ from etq.version import VERSION
 
 _ERROR: Final = {
     "type": "object",
-    "properties": {"error": {"type": "string", "description": "what is wrong; what to do"}},
+    "properties": {
+        "error": {"type": "string", "description": "what is wrong; what to do"},
+        "place": {"type": "string", "description": "of an error in a query: its line, and a line that points at it"},
+    },
     "required": ["error"],
 }
 _ROWS: Final = {

@@ -53,7 +53,7 @@ _SHELL: Final = """<!DOCTYPE html>
 <main id="main" tabindex="-1">
 <div id="head"></div>
 <div id="tools"></div>
-<p id="state" role="status" aria-live="polite"></p>
+<div id="state" role="status" aria-live="polite"></div>
 <nav id="contents" aria-label="Sections"></nav>
 <div id="sections"></div>
 </main>

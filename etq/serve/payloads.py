@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
+from etq.errors import EtqError, QueryError, printable_lines
+from etq.remote.protocol import status_of
 from etq.serve.spool import Body, whole
 
 JSON: Final = "application/json"
@@ -42,6 +44,12 @@ def of_data(data: Any, status: int = 200) -> Payload:
 def of_error(message: str, status: int) -> Payload:
     """Return an answer that has only an error message, which pages show."""
     return of_data({"error": message}, status)
+
+
+def of_failure(error: EtqError) -> Payload:
+    """Return the answer of an error: its message, and the place in a query that it is about."""
+    place = error.place if isinstance(error, QueryError) else ""
+    return of_data({"error": str(error), **({"place": printable_lines(place)} if place else {})}, status_of(error))
 
 
 def content_of(answer: Payload) -> Any:

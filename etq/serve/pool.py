@@ -12,11 +12,10 @@ from etq.database.connection import is_lake_path
 from etq.errors import EtqError
 from etq.process_pool import ProcessPool
 from etq.processes import EndedError, TooLargeError
-from etq.remote.protocol import status_of
 from etq.sandbox.client import MODULE, Asked, columns_of, variables
 from etq.sandbox.formats import TYPES
 from etq.sandbox.results import parameters_of
-from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_error, read
+from etq.serve.payloads import MOST_OF_ANSWER, Payload, of_error, of_failure, read
 from etq.serve.spool import LONGEST_LINE, Answer, Body, Spool
 from etq.serve.turns import BusyError, Turns
 from etq.team.folder import TeamFolder
@@ -96,7 +95,7 @@ class QuestionPool:
             except BusyError:
                 raise
             except EtqError as error:
-                return of_error(str(error), status_of(error))
+                return of_failure(error)
             finally:
                 later = asyncio.get_running_loop().call_later
                 self._sandbox_end = later(SANDBOX_IDLE, self._sandbox.end_idle)

@@ -17,9 +17,8 @@ from etq.database.connection import is_lake_path, is_out_of_memory
 from etq.database.locking import lock_timeout
 from etq.errors import EtqError, WarehouseError
 from etq.processes import requests
-from etq.remote.protocol import status_of
 from etq.serve.freed_memory import give_back, keep_little, megabytes
-from etq.serve.payloads import Payload, of_error, written
+from etq.serve.payloads import Payload, of_error, of_failure, written
 from etq.serve.questions import QUESTIONS
 from etq.warehouse.warehouse import Warehouse, open
 
@@ -51,7 +50,7 @@ class ServedWarehouse:
         except EtqError as error:
             if is_out_of_memory(error.__cause__):
                 return of_error(TOO_LARGE, 500)
-            return of_error(str(error), status_of(error))
+            return of_failure(error)
         except MemoryError:
             return of_error(TOO_LARGE, 500)
 

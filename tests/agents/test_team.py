@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import etq
 from tests import team
 from tests.agents.conftest import Agent, command, http_server, rows_of
 from tests.conftest import CAPTURES
@@ -56,15 +54,3 @@ def test_an_agent_finds_the_planted_slowdown(path: str, transport: str) -> None:
         # An error names the way on, too.
         error = agent.error(call["tool"], base="build=30,devise=pixel9", new=call["arguments"]["new"])
         assert error["next"][0]["tool"] == "list_captures"
-
-
-def test_next_is_a_selector_whatever_labels_hold(tmp_path: Path) -> None:
-    """Values with commas and quotation marks are quoted, as in selectors that are typed."""
-    from etq.mcp.answers import _at_labels
-
-    with etq.open(tmp_path / "lab.duckdb") as lab:
-        for at, file in enumerate(sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:2]):
-            lab.ingest(file, name=str(at), labels={"build": f'{at}, "x"', "model": "net, small"})
-        [(series,)] = lab.rows("SELECT DISTINCT series FROM trend(over := 'build')")[1]
-        sides = _at_labels("build", series, '0, "x"', '1, "x"')
-        assert [lab.capture(side).name for side in sides] == ["0", "1"]

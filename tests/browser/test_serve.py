@@ -255,6 +255,10 @@ def test_sql(page: WebDriver, server: Server) -> None:
     ask(page, "SELECT nothing FROM captures")
     settled(page, failed=True)
     assert 'Referenced column "nothing" not found' in text(page, "#state")
+    line, pointer = page.execute_script("return document.querySelector('#state pre').textContent").split("\n")
+    assert line == "LINE 1: SELECT nothing FROM captures" and pointer == " " * line.index("nothing") + "^" * len(
+        "nothing"
+    )
     page.back()
     until(page, "document.getElementById('count')?.textContent === '12 rows'")
     page.get("about:blank")

@@ -233,7 +233,7 @@ def test_copies_while_captures_are_stored(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_a_folder_in_which_files_come_and_go(path: Path, tmp_path: Path) -> None:
     """All files that a copy names are there, and no others; each push that waits in it has its file."""
-    folder, ended = folder_of(path), threading.Event()
+    folder, ended, counts = folder_of(path), threading.Event(), [0, 0]
     queue = PushQueue(folder)
     queue.make()
 
@@ -245,20 +245,22 @@ def test_a_folder_in_which_files_come_and_go(path: Path, tmp_path: Path) -> None
         assert queue.add("anna", [push], set()) == []
         return push
 
-    def work(number: int) -> int:
-        draw, mine, count = random.Random(number), list[Push](), 0
+    def work(number: int) -> None:
+        draw, mine = random.Random(number), list[Push]()
         while not ended.is_set():
             mine.append(pushed(number, draw.randbytes(2000)))
-            count += 1
+            counts[number] += 1
             if len(mine) > draw.randrange(10):
                 push = mine.pop(draw.randrange(len(mine)))
                 queue.end([Ended(State(push.id, "stored", push.file.name), (push.file,))])
-        return count
 
     with ThreadPoolExecutor(2) as threads:
         working = [threads.submit(work, number) for number in range(2)]
         try:
-            for number in range(15):
+            for number in itertools.count():
+                # On a busy machine, fewer files come during a copy.
+                if (number >= 15 and min(counts) > 20) or any(each.done() for each in working):
+                    break
                 with copying.copied(folder, target := tmp_path / f"copy{number}"):
                     assert not target.exists()
                 there = {file.name: file.read_bytes() for file in (target / "files").iterdir()}
@@ -270,7 +272,8 @@ def test_a_folder_in_which_files_come_and_go(path: Path, tmp_path: Path) -> None
                 assert named == there.keys() >= {name for (name,) in waiting}
         finally:
             ended.set()
-        assert min(each.result() for each in working) > 20
+        for each in working:
+            each.result()
 
 
 def test_a_copy_ends_however_fast_files_come(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -212,3 +212,13 @@ def test_what_needs_the_warehouse_itself_is_refused(name: str, server: Server, t
     assert found.exit_code != 0
     assert text in found.stderr
     assert "Traceback" not in found.stderr
+
+
+def test_errors_point_at_the_place_in_the_query(server: Server) -> None:
+    for query, word in (("SELECT op FROMM captures", "captures"), ("SELECT nothing FROM captures", "nothing")):
+        wrong = run_etq("sql", query, "--db", server.url)
+        line, pointer = wrong.stderr.splitlines()[-2:]
+        assert wrong.exit_code == 1 and line == f"LINE 1: {query}"
+        assert pointer == " " * line.index(word) + "^" * len(pointer.strip())
+    # What is wrong in the SQL of a view is not the user's query.
+    assert "LINE" not in run_etq("sql", "FROM op_totals('no run')", "--db", server.url).stderr

@@ -22,7 +22,13 @@ BEGIN = datetime(2026, 11, 1, 8)
 def labels(number: int) -> dict[str, str]:
     commit = {"commit": f"{number:040x}", "commit_time": f"2026-10-{1 + number // 24:02}T{number % 24:02}:00:00Z"}
     # Three captures of a nightly; the versions go from 0.9 to 0.45 as selectors sort texts, not as `regressions` does.
-    more = {"nightly": str(number // 3), "version": f"0.{number + 8}", "device": "a,b", "model": "net"}
+    more = {
+        "nightly": str(number // 3),
+        "version": f"0.{number + 8}",
+        "note": f'{number}, "x"',
+        "device": "a,b",
+        "model": "net",
+    }
     return {"build": str(number), **commit, **more}
 
 
@@ -80,6 +86,8 @@ def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
 def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> None:
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "version").items()}
     assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}
+    found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "note").items()}
+    assert found == {'13, "x"': ({"c12"}, {"c13"}), '25, "x"': ({"c24"}, {"c25"})}
 
 
 def test_captures_of_one_label_are_on_one_side(lab: Warehouse) -> None:

@@ -8,9 +8,10 @@ etq.page = page;
 const BUSY = { waits: [1, 2, 4] };
 
 class Failure extends Error {
-  constructor(message, status) {
+  constructor(message, status, place = "") {
     super(message);
     this.status = status;
+    this.place = place;
   }
 }
 
@@ -29,7 +30,7 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
     if (answer.ok) return answer.json();
     const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
     const isBusy = answer.status === 503 && answer.headers.has("retry-after") && attempt < BUSY.waits.length;
-    if (!isBusy) throw new Failure(found.error, answer.status);
+    if (!isBusy) throw new Failure(found.error, answer.status, found.place);
     await new Promise((resolve) => setTimeout(resolve, BUSY.waits[attempt] * 1000));
   }
 };
@@ -85,6 +86,8 @@ etq.work = async (text, work) => {
   } catch (error) {
     if (error.name !== "AbortError" && current === mine) {
       etq.state(error.message, true);
+      // The place in a query: its line, and one that points at it.
+      if (error.place) state.append(etq.element("pre", {}, error.place.split("\n").map((line) => etq.printable(line)).join("\n")));
       const head = document.getElementById("head");
       if (!head.firstChild) head.append(etq.element("h1", { text: document.title.split(" · ")[0] }), etq.themeButton());
       document.documentElement.dataset.ready = "failed";
