@@ -429,7 +429,8 @@ def fitted(cell: str, width: int, right: bool, style: TerminalStyle) -> str:
         cell = cell[: width - 1]
         while width_of(cell) >= width:
             cell = cell[:-1]
-        cell += "…" if style.has_blocks else "~"
+        # What ends there may have been shortened before.
+        cell = cell.removesuffix("…") + ("…" if style.has_blocks else "~")
     blanks = " " * (width - width_of(cell))
     return blanks + cell if right else cell + blanks
 

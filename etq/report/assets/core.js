@@ -47,6 +47,15 @@ globalThis.etq = {
     return text.length > most ? `${text.slice(0, most - 1 - half)}…${text.slice(-half)}` : text;
   },
 
+  // A hash as git shows a commit; other texts are as they are.
+  shortHash: (text) => (/^[0-9a-f]{16,}$/.test(text ?? "") ? text.slice(0, 10) : text),
+
+  // The value of a label; a hash is in full where the pointer is on it.
+  labelOf(text) {
+    const short = etq.shortHash(text);
+    return short === text ? text : etq.element("span", { text: short, title: text });
+  },
+
   // A paragraph; a number and its unit, and the name of an option, stay in one line.
   prose(text, kind = null) {
     const kept = /((?<!\S)--[a-z][\w-]*|\d (?:%|[µmn]?s\b))/;

@@ -61,14 +61,14 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   etq.table(parent, series, [
     { name: "series", always: true, as: seriesName },
     { name: "captures", numeric: true },
-    { name: "first_label", title: "from" },
-    { name: "last_label", title: "to" },
+    { name: "first_label", title: "from", as: etq.labelOf },
+    { name: "last_label", title: "to", as: etq.labelOf },
     // Each series has times of its own size.
     { name: "first", unit, numeric: true, as: etq.digits },
     { name: "last", unit, numeric: true, early: true, as: etq.digits },
     { name: "changes", numeric: true },
     ...(series.list("changed_at").some((label) => label !== null) ? [
-      { name: "changed_at", title: "last change at", as: (label) => label ?? "none" },
+      { name: "changed_at", title: "last change at", as: (label) => etq.labelOf(label ?? "none") },
       { name: "last_change", title: "by", numeric: true, early: true, as: etq.change },
     ] : []),
   ], {
@@ -128,7 +128,7 @@ function acceptedTable(parent, rows, facts) {
     { name: "instruction_id", title: "instruction", numeric: true },
     { name: "verdict", as: etq.verdict },
     { name: "change_percent", title: "change", numeric: true, as: etq.change },
-    { name: "first_bad", title: "first bad" },
+    { name: "first_bad", title: "first bad", as: etq.labelOf },
     { name: "series" },
     said(rows, facts),
   ], { name: "accepted" });
@@ -154,8 +154,8 @@ function drawRegressions(parent, rows, points, facts) {
     { name: "cost", unit: new Set(rows.list("unit")).size > 1 ? null : unit, numeric: true, meaning: "what it takes more in each run", as: (value, row, _, decimals) => (new Set(rows.list("unit")).size > 1 ? etq.difference(value, rows.get(row, "unit")) : etq.difference(value, "", decimals)).trim() },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent, meaning: "of the total before" },
     ...(etq.compareLink ? [{ name: "series", title: "before and after", always: true, as: (_, row) => compared(rows, row) }] : []),
-    { name: "last_good", title: "last good" },
-    { name: "first_bad", title: "first bad", early: true },
+    { name: "last_good", title: "last good", as: etq.labelOf },
+    { name: "first_bad", title: "first bad", early: true, as: etq.labelOf },
     { name: "series" },
     { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
@@ -283,7 +283,7 @@ function timeLabels(_, splits, __, ___, step) {
 
 const DAY = 86400;
 const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000];
-const labelText = (label) => etq.printable(etq.short(label, 12));
+const labelText = (label) => etq.printable(etq.short(etq.shortHash(label), 12));
 // The pixels between labels of an axis, so that they don't meet.
 const roomOf = (labels) => 16 + 7 * Math.max(3, ...labels.map((label) => Math.min(13, String(label).length)));
 // Seconds since 1970 of a time without zone, which is UTC; NaN of what is none.

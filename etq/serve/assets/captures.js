@@ -28,7 +28,6 @@ const POLL = 5000;
 const LONGEST_NAME = 44;
 const NARROW_NAME = 13;
 
-const isHash = (text) => /^[0-9a-f]{16,}$/.test(text ?? "");
 const time = (text) => (text === null ? "" : text.slice(0, 16));
 const momentOf = (micros) => (micros === null ? "" : new Date(micros / 1000).toISOString().slice(0, 16).replace("T", " "));
 
@@ -146,7 +145,7 @@ etq.pageOfCaptures = async () => {
     for (const each of chosenColumns()) {
       if (each.startsWith("label ")) {
         const key = each.slice(6);
-        if (page.captures.labels.has(key)) found.push({ name: each, title: key, width: Math.max(90, Math.min(170, 40 + 8 * Math.max(key.length, ...page.captures.labels.get(key).texts.slice(0, 20).map((text) => shortened(text).length)))), cell: (place) => labelCell(key, place) });
+        if (page.captures.labels.has(key)) found.push({ name: each, title: key, width: Math.max(90, Math.min(170, 40 + 8 * Math.max(key.length, ...page.captures.labels.get(key).texts.slice(0, 20).map((text) => etq.shortHash(text).length)))), cell: (place) => etq.labelOf(page.captures.label(key, place)) });
       } else if (FIXED[each]) found.push({ name: each, ...FIXED[each], cell: cellOf(each) });
     }
     return found;
@@ -154,12 +153,6 @@ etq.pageOfCaptures = async () => {
 
   const cellOf = (column) => (isKnown(column) ? (cells[column] ?? ((place) => page.captures.table.get(place, column))) : () => etq.element("span", { class: "muted", text: "…" }));
   const longest = () => page.captures.names.reduce((most, text) => Math.max(most, text.length), 0);
-  // As git shows a commit.
-  const shortened = (text) => (isHash(text) ? text.slice(0, 10) : text);
-  function labelCell(key, place) {
-    const text = page.captures.label(key, place);
-    return isHash(text) ? etq.element("span", { text: shortened(text), title: text }) : text;
-  }
 
   // The key by which a column is sorted: labels are in the order of their values, as the server has them.
   function keyOf(column) {

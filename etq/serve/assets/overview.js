@@ -32,7 +32,7 @@ function momentOfLabel(text, answers) {
 // How changes are put together: the title of a change's group.
 const GROUPS = {
   week: (change) => `Week of ${new Date(weekOf(change.recorded)).toISOString().slice(0, 10)}`,
-  commit: (change) => `${change.over} ${etq.short(change.first_bad, 60)}`,
+  commit: (change) => `${change.over} ${etq.shortHash(etq.short(change.first_bad, 60))}`,
 };
 
 const dayOf = (recorded) => (recorded === null ? "" : new Date(recorded).toISOString().slice(0, 16).replace("T", " "));
@@ -104,8 +104,8 @@ function changesTable(parent, rows, name, after) {
     { name: "verdict", as: etq.verdict },
     { name: "change_percent", title: "change", numeric: true, as: etq.change },
     { name: "series" },
-    { name: "last_good", title: "last good" },
-    { name: "first_bad", title: "first bad" },
+    { name: "last_good", title: "last good", as: etq.labelOf },
+    { name: "first_bad", title: "first bad", as: etq.labelOf },
     { name: "what", title: "before and after", always: true, as: (_, row) => etq.compared(table, row) },
     { name: "comment", title: "said", always: etq.edits, as: (_, row) => etq.commentCell(rows[row], { selector: rows[row].selector, over: rows[row].over, by: rows[row].by, after }) },
   ], { name });
@@ -140,7 +140,7 @@ function drawComments(parent, table, remove) {
     { name: "verdict" },
     { name: "what", as: (what, row) => (what === "all" ? "all" : [what, table.get(row, "item")].filter(Boolean).join(" ")) },
     { name: "series" },
-    { name: "first_bad", title: "first bad", as: (label, row) => `${table.get(row, "over")} ${label}` },
+    { name: "first_bad", title: "first bad", as: (label, row) => `${table.get(row, "over")} ${etq.shortHash(label)}` },
     { name: "text" },
     { name: "author" },
     ...(etq.edits ? [{ name: "number", title: "comment", always: true, as: (number) => etq.element("button", { type: "button", class: "quiet", "aria-label": `Remove comment ${number}`, text: `Remove ${number}`, onclick: () => remove({ remove_comment: String(number) }) }) }] : []),
