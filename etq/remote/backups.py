@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import http.client
-import json
 import os
 import re
 import shutil
 import tarfile
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, Final
-from urllib.parse import urlsplit
 
 from etq.database.publishing import new_file
 from etq.errors import EtqError
-from etq.remote.servers import token_of
+from etq.remote.client import Client
 from etq.team.copying import check_output, new_folder
 
-PATH: Final = "/api/v1/backup"
 # Seconds between two parts of the answer: the copy of a large warehouse takes minutes.
 WAIT: Final = 3600.0
 # Files of an archive, bytes that are read before one, and bytes that stay free on the disk.
@@ -41,31 +38,10 @@ def fetch_backup(url: str, output: str, *, overwrite: bool = False, token: str |
         raise EtqError(f"{output}: exists; overwrite it with --force")
     check_output(team, overwrite=overwrite)
     try:
-        with ExitStack() as stack:
-            answer = _asked(url, token, stack)
+        with Client(url, token).streamed("/backup", WAIT) as answer:
             return _unpacked(url, answer, target, team, overwrite=overwrite)
     except (OSError, http.client.HTTPException, tarfile.TarError) as error:
         raise EtqError(f"{url}: the backup was cut off or can't be written ({error}); repeat it") from error
-
-
-def _asked(url: str, token: str | None, stack: ExitStack) -> http.client.HTTPResponse:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or parts.hostname is None:
-        raise EtqError(f"{url}: not a server's address; write http://HOST:PORT")
-    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-    connection = kind(parts.hostname, parts.port, timeout=WAIT)
-    stack.callback(connection.close)
-    given = token_of(url, token)
-    connection.request(
-        "GET", parts.path.rstrip("/") + PATH, headers={"Authorization": f"Bearer {given}"} if given else {}
-    )
-    answer = stack.enter_context(connection.getresponse())
-    if answer.status != http.client.OK:
-        text = answer.read(100_000).decode(errors="replace")
-        with suppress(ValueError, KeyError, TypeError, RecursionError):
-            text = json.loads(text)["error"]
-        raise EtqError(f"{url}: {text.strip() or answer.reason} ({answer.status})")
-    return answer
 
 
 def _unpacked(url: str, answer: http.client.HTTPResponse, target: Path, team: Path, *, overwrite: bool) -> list[str]:

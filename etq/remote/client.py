@@ -8,7 +8,7 @@ import random
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -144,6 +144,20 @@ class Client:
 
         self.patiently(attempt)
 
+    @contextmanager
+    def streamed(self, path: str, seconds: float) -> Iterator[http.client.HTTPResponse]:
+        """Provide the answer to a GET, for which a connection of its own waits so long, also between two of its parts.
+
+        Raises `ServerError` for a refusal, and errors of the connection as they are.
+        """
+        with closing(self._connected(seconds)) as connection:
+            self._send(connection, "GET", path, {}, None)
+            with connection.getresponse() as response:
+                if response.status != http.client.OK:
+                    headers = {name.lower(): value for name, value in response.getheaders()}
+                    raise self._refused(Reply(response.status, headers, response.read(AT_ONCE)))
+                yield response
+
     def patiently(self, attempt: Callable[[], Reply]) -> Reply:
         """Return the answer of an attempt, which is repeated while the server can't be reached, or is busy.
 
@@ -154,7 +168,7 @@ class Client:
             wait = random.uniform(pause / 2, pause)
             try:
                 reply = attempt()
-                if reply.status < 400:
+                if reply.status < 300 or reply.status == 304:
                     return reply
                 error = self._refused(reply)
                 after = reply.headers.get("retry-after", "")
@@ -177,29 +191,28 @@ class Client:
     def _once(self, method: str, path: str, headers: Mapping[str, str], body: object) -> Reply:
         connection = self._connection = self._connection or self._connected()
         self.requests += 1
-        sent = {"user-agent": f"etq/{VERSION}", "accept": "application/json", **headers}
-        if self._token is not None:
-            sent["authorization"] = f"Bearer {self._token}"
         try:
             try:
-                connection.request(method, f"{self._base}{ROOT}{path}", body, sent)  # type: ignore[arg-type]
+                self._send(connection, method, path, headers, body)
             except (BrokenPipeError, ConnectionResetError):
                 # A server that refuses what is sent may not read to its end.
                 reply = self._read(connection)
-                if reply.status < 400:
+                if reply.status < 300:
                     raise
                 self.close()
                 return reply
-            reply = self._read(connection)
+            return self._read(connection)
         except BaseException:
             self.close()
             raise
-        if 300 <= reply.status < 400 and reply.status != 304:
-            place = reply.headers.get("location", "another address")
-            raise ServerError(
-                f"{self.origin}: leads to {place}; give that address, if it is the server's", reply.status
-            )
-        return reply
+
+    def _send(
+        self, connection: http.client.HTTPConnection, method: str, path: str, headers: Mapping[str, str], body: object
+    ) -> None:
+        sent = {"user-agent": f"etq/{VERSION}", "accept": "application/json", **headers}
+        if self._token is not None:
+            sent["authorization"] = f"Bearer {self._token}"
+        connection.request(method, f"{self._base}{ROOT}{path}", body, sent)  # type: ignore[arg-type]
 
     def _read(self, connection: http.client.HTTPConnection) -> Reply:
         with ended_after(connection.sock, SECONDS), connection.getresponse() as response:
@@ -211,23 +224,26 @@ class Client:
                     raise ServerError(f"{self.origin}: answers with more than {MOST >> 20} MB; ask for less of it")
         return Reply(response.status, headers, bytes(received))
 
-    def _connected(self) -> http.client.HTTPConnection:
+    def _connected(self, seconds: float = SECONDS) -> http.client.HTTPConnection:
         self.connections += 1
         parts = urlsplit(self.origin)
         assert parts.hostname is not None
         if parts.scheme == "https":
             context = ssl.create_default_context()
-            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=SECONDS, context=context)
-        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=SECONDS)
+            return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=seconds, context=context)
+        return http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
 
     def _refused(self, reply: Reply) -> ServerError:
         text = reply.body.decode(errors="replace")[:1000]
         with suppress(ValueError, KeyError, TypeError, RecursionError):
             text = str(json.loads(reply.body)["error"])
+        if 300 <= reply.status < 400:
+            place = reply.headers.get("location", "another address")
+            text = f"leads to {place}; give that address, if it is the server's"
         if reply.status == 401:
             text = f"needs a valid token; give a token: etq login {self.origin}, or $ETQ_TOKEN"
         if reply.status in (404, 405) and b"error" not in reply.body:
-            text = "takes no captures; start it as a team's server, see etq serve --help"
+            text = "isn't a team's server; start it as one, see etq serve --help"
         return ServerError(f"{self.origin}: {text or f'status {reply.status}'}", reply.status, reply.body)
 
 

@@ -131,7 +131,7 @@ def test_a_busy_server_is_asked_again() -> None:
 
 @pytest.mark.parametrize("answer", [(404, {}, b"Not Found"), (405, {}, b"pages are only read")])
 def test_servers_that_take_nothing(answer: tuple[int, dict[str, str], bytes]) -> None:
-    with standing(answer) as server, pytest.raises(ServerError, match="takes no captures; start it as a team's server"):
+    with standing(answer) as server, pytest.raises(ServerError, match="isn't a team's server; start it as one"):
         ask(server.url)
     with standing((200, {}, b"<html>")) as server, pytest.raises(ServerError, match="not a server of etq"):
         ask(server.url)
