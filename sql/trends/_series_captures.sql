@@ -67,12 +67,7 @@ placed AS (
             WHEN 'captured_at' THEN c.captured_at::VARCHAR
             WHEN 'commit' THEN c.committed_at
             ELSE c.label
-        END AS bound,
-        CASE o.ordered_by
-            WHEN 'captured_at' THEN '[0-9 .:-]+'
-            WHEN 'commit' THEN '[0-9TZ +.:-]+'
-            ELSE '\d{1,15}'
-        END AS pattern
+        END AS bound
     FROM chosen AS c
     CROSS JOIN orders AS o
 ),
@@ -122,8 +117,12 @@ SELECT
     p.time_scale = 'cycles' AS is_cycles,
     p.ordered_by,
     CASE
-        WHEN bool_and(coalesce(regexp_full_match(p.bound, p.pattern), false))
-            OVER (PARTITION BY p.series)
+        WHEN bool_and(CASE
+            WHEN p.ordered_by = 'captured_at' THEN p.bound IS NOT NULL
+            WHEN p.ordered_by = 'commit'
+                THEN coalesce(regexp_full_match(p.bound, '[0-9TZ +.:-]+'), false)
+            ELSE coalesce(regexp_full_match(p.bound, '\d{1,15}'), false)
+        END) OVER (PARTITION BY p.series)
             THEN CASE p.ordered_by
                 WHEN 'commit' THEN 'commit_time' ELSE p.ordered_by
             END

@@ -163,6 +163,7 @@ bounded AS (
         d.*,
         first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position)
             AS first_bound,
+        _series_selector(selector, d.series) AS labels,
         o.scope,
         o.ops_hash
     FROM ordered AS d
@@ -178,8 +179,7 @@ counted AS MATERIALIZED (
         a.ordered_by,
         b.label AS label_before,
         _change_sides(
-            _series_selector(selector, a.series), c.kind = 'step', a.ordered_by,
-            a.bound_key, a.first_bound,
+            a.labels, c.kind = 'step', a.ordered_by, a.bound_key, a.first_bound,
             lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
             a.bound,
             lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),

@@ -173,7 +173,8 @@ neighbours AS (
         v.*,
         lag(v.label) OVER (PARTITION BY v.number ORDER BY v.place) AS label_before,
         first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place)
-            AS first_bound
+            AS first_bound,
+        _series_selector(selector, v.series) AS labels
     FROM values_of AS v
 ),
 -- What is compared at a change.
@@ -182,8 +183,7 @@ sided AS (
         v.number,
         v.place,
         _change_sides(
-            _series_selector(selector, v.series), true, v.ordered_by, v.bound_key,
-            v.first_bound,
+            v.labels, true, v.ordered_by, v.bound_key, v.first_bound,
             lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
             v.bound,
             lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
