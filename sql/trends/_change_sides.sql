@@ -1,8 +1,10 @@
 -- What is compared at a change, as a struct of two selectors: base, all captures between
 -- the previous change and this one, and new, all from it to the next one. Of a creep, and
 -- where ranges of selectors don't distinguish these captures, they are those of the last
--- good label and of the first bad one; NULL if these are equal.
+-- good label and of the first bad one; NULL if these are equal, or if no selector chooses
+-- the series.
 CREATE MACRO _change_sides(
+    is_within,  -- whether what chooses the series chooses others, too
     labels,  -- what chooses the captures of the series: see `_series_selector`
     is_step,
     ordered_by,
@@ -15,6 +17,7 @@ CREATE MACRO _change_sides(
     first_bad
 ) AS (
     CASE
+        WHEN is_within THEN NULL
         WHEN is_step
             AND bound_key IS NOT NULL
             AND bound <> first
@@ -55,8 +58,9 @@ CREATE MACRO _series_selector(selector, series) AS (
                 _selector_parts(selector), lambda p: NOT regexp_matches(p, '[=<>]')
             )) > 0
                 THEN [
-                    split_part(selector, '=', 1) || '='
-                    || _selector_value(selector[length(split_part(selector, '=', 1)) + 2:])
+                    split_part(selector, '=', 1) || '=' || _selector_value(
+                        selector[length(split_part(selector, '=', 1)) + 2:]
+                    )
                 ]
             ELSE _selector_parts(selector)
         END,

@@ -30,7 +30,7 @@
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
 --   ordered_by: the label by which captures are ordered, or captured_at
---   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if it equals first_bad
+--   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if it equals first_bad, or if captures of another series have the labels of this one, too
 --   new: selector of the captures from it to the next change; or of those of first_bad
 --   is_same_program: whether the first capture after it has the same ops as the last before
 CREATE MACRO regressions(
@@ -179,7 +179,8 @@ counted AS MATERIALIZED (
         a.ordered_by,
         b.label AS label_before,
         _change_sides(
-            a.labels, c.kind = 'step', a.ordered_by, a.bound_key, a.first_bound,
+            a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key,
+            a.first_bound,
             lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
             a.bound,
             lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),

@@ -183,7 +183,7 @@ sided AS (
         v.number,
         v.place,
         _change_sides(
-            v.labels, true, v.ordered_by, v.bound_key, v.first_bound,
+            v.is_within, v.labels, true, v.ordered_by, v.bound_key, v.first_bound,
             lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
             v.bound,
             lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),

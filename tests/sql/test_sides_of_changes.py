@@ -102,6 +102,24 @@ def test_captures_of_the_only_label_are_not_compared(lab: Warehouse) -> None:
     assert rows and {tuple(row) for row in rows} == {("net", "net", None, None)}
 
 
+def test_a_series_that_no_selector_chooses_is_not_compared() -> None:
+    """Captures without a label of the model: those of another model are before and after the build, too."""
+    others = [
+        Labelled(f"o{number}", capture(900 + number), {"build": str(number), "model": "a"}) for number in range(30)
+    ]
+    own = [
+        Labelled(f"c{number}", capture(number, {"addmm": 1.0 if number < FIRST else 1.3}), {"build": str(number)})
+        for number in range(30)
+    ]
+    query = "SELECT series, first_bad, base, new FROM regressions($selector) WHERE op = 'addmm'"
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, own)
+        assert warehouse.rows(query, selector=None)[1] == [("", "13", "build<13", "build>=13")]
+        ingest_all(warehouse, others)
+        assert warehouse.rows(query, selector=None)[1] == [("", "13", None, None)]
+        assert warehouse.rows("SELECT count(base) FROM trend('op', 'addmm')")[1] == [(0,)]
+
+
 def test_those_of_a_trend_are_the_same(lab: Warehouse) -> None:
     query = "SELECT label, base, new FROM trend('op', 'addmm', over := 'build') WHERE change_percent IS NOT NULL"
     assert {label: (base, new) for label, base, new in lab.rows(query)[1]} == sides(lab, "build")
