@@ -25,7 +25,8 @@ CREATE MACRO _change_sides(
             AND bound IS DISTINCT FROM next
             THEN {
                 'base': concat_ws(
-                    ',', labels, bound_key || '>=' || previous, bound_key || '<' || bound
+                    ',', labels, bound_key || '>=' || previous,
+                    bound_key || '<' || bound
                 ),
                 'new': concat_ws(
                     ',', labels, bound_key || '>=' || bound, bound_key || '<' || next
@@ -51,7 +52,9 @@ CREATE MACRO _exact_label(key, label) AS (
 CREATE MACRO _series_selector(selector, series) AS (
     nullif(array_to_string(list_sort(list_distinct(list_concat(
         CASE
-            WHEN selector IS NULL OR contains(selector, '@') OR NOT _is_selector(selector)
+            WHEN selector IS NULL
+                OR NOT _is_selector(selector)
+                OR regexp_matches(selector, '(^|,)@')
                 THEN []
             -- One label whose value has commas.
             WHEN len(list_filter(

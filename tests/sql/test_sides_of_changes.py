@@ -26,6 +26,7 @@ def labels(number: int) -> dict[str, str]:
         "nightly": str(number // 3),
         "version": f"0.{number + 8}",
         "note": f'{number}, "x"',
+        "user": "a@b",
         "device": "a,b",
         "model": "net",
     }
@@ -79,6 +80,7 @@ def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
     chosen = sides(lab, "build", "build>=4,build<34")
     assert chosen["13"] == (f"{series},build<13", f"{series},build>=13,build<25")
     assert compared(lab, *chosen["13"]) == (names(4, 12), names(13, 24))
+    assert sides(lab, "build", "user=a@b")["13"][0] == 'device="a,b",model=net,user=a@b,build<13'
     # This label has a comma, and is the only part.
     assert sides(lab, "build", "device=a,b")["13"][0] == 'device="a,b",model=net,build<13'
 
