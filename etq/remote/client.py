@@ -122,6 +122,8 @@ class Client:
             # A small file is sent at once, and only looked for when that has failed.
             if is_again or file.size > AT_ONCE:
                 there = self._once("HEAD", path, {}, None)
+                if 300 <= there.status < 400:
+                    return there
                 given = there.headers.get("upload-offset", "0")
                 offset = int(given) if given.isascii() and given.isdecimal() and len(given) < 20 else 0
                 if there.headers.get("upload-complete") == "?1":

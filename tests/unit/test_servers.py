@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from etq.errors import EtqError
-from etq.remote.client import Client, ServerError
+from etq.remote.client import AT_ONCE, Client, ServerError
 from etq.remote.protocol import Hashes, Missing
+from etq.remote.pushing import LocalFile
 from etq.remote.servers import keep, origin_of, place, token_of
 from tests.command_line import run_etq
 
@@ -44,6 +45,12 @@ def standing(*answers: tuple[int, dict[str, str], bytes]) -> Iterator[Standing]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_HEAD(self) -> None:
+            self.do_POST()
+
+        def do_PUT(self) -> None:
             self.do_POST()
 
         def do_POST(self) -> None:
@@ -115,6 +122,15 @@ def test_a_redirection_is_not_followed() -> None:
         with pytest.raises(ServerError, match="leads to http://127.0.0.1:.* give that address, if it is the server's"):
             ask(server.url, token="etq_secret")
         assert other.asked == []
+        assert len(server.asked) == 1
+
+
+def test_a_file_is_not_sent_to_an_address_that_leads_to_another(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_bytes(bytes(AT_ONCE + 1))
+    with standing((301, {"location": "https://lab.example/"}, b"")) as server, Client(server.url) as client:
+        with pytest.raises(ServerError, match="leads to https://lab.example/; give that address"):
+            client.send("/files/0", LocalFile(str(path)), lambda _: None)
         assert len(server.asked) == 1
 
 
