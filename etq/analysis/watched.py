@@ -131,7 +131,7 @@ class WatchedChange:
 
     number    of the item that watches it
     over      the label by which captures are ordered, of which last_good and first_bad are
-    base, new selectors of what is compared at it, None if it is at two captures of one label
+    base, new selectors of what is compared at it, as `regressions` has them
     recorded  when first_bad was recorded, in milliseconds since 1970
     stands    whether it is for the worse, not accepted, and later changes have not undone it
     """

@@ -38,7 +38,7 @@ _SHOWN: Final = f"""series, what, {_ITEM},
     verdict, change_percent, first_bad, last_good, cost, unit, share_percent, module_path, kind,
     per_capture_percent, captures_before, captures_after, p, q, position, comment, author"""
 # Those of which notes are made.
-_NOTED: Final = "base, new, is_same_program"
+_NOTED: Final = ("base", "new", "is_same_program")
 
 
 # Which captures form a series, and their order.
@@ -159,8 +159,8 @@ def regressions(
         else:
             accepted = ", is_accepted" if "with_accepted" in arguments else ""
             shown = f"{_SHOWN}{accepted}" if selection.get().columns is None else "*"
-            names, found = warehouse.rows(f"SELECT {shown}, {_NOTED} {query}", **arguments)
-            columns, rows = names[:-3], [row[:-3] for row in found]
+            names, found = warehouse.rows(f"SELECT {shown}, {', '.join(_NOTED)} {query}", **arguments)
+            columns, rows = names[: -len(_NOTED)], [row[: -len(_NOTED)] for row in found]
             write_rows(columns, rows, format, output, force=force, foremost=foremost)
             has_rows = bool(rows)
         if not has_rows:

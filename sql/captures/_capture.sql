@@ -93,28 +93,14 @@ FROM (
                 SELECT _label.capture_id
                 FROM labels AS _label
                 -- Comparing keys and values first is fast: most labels have others.
-                WHERE contains(selector, _label.key)
-                    AND (
-                        contains(
-                            selector || replace(selector, '""', '"'), _label.value
-                        )
-                        AND (
-                            _label.key || '=' || _label.value = selector
-                            OR list_has_any(_label_parts(selector), [
-                                _label.key || '=' || _label.value,
-                                _label.key || '="' || replace(_label.value, '"', '""')
-                                || '"'
-                            ])
-                        )
-                        OR regexp_matches(selector, '[<>]')
-                        AND _is_in_ranges(selector, _label.key, _label.value)
-                    )
+                WHERE contains(selector, _label.key) AND (
+                    contains(selector || replace(selector, '""', '"'), _label.value)
+                    OR regexp_matches(selector, '[<>]')
+                )
                 GROUP BY _label.capture_id
                 HAVING bool_or(_label.key || '=' || _label.value = selector)
-                    OR count(*) = len(list_distinct(list_transform(
-                        _label_parts(selector),
-                        lambda p: regexp_replace(p, '^([^=<>]+)[<>].*', '\1')
-                    )))
+                    OR sum(_parts_met(selector, _label.key, _label.value))
+                        = len(_label_parts(selector))
             )
         )
         AND len(list_filter(
@@ -139,11 +125,12 @@ CREATE MACRO _is_selector(text) AS (
     contains(text, '=') OR regexp_matches(text, '^(@|[^,<>"]+[<>])')
 );
 
--- Whether a label is in all ranges that a selector has for its key, such as build>=91;
--- NULL if it has none. Numbers are compared as numbers, and are before other texts. The
--- last number compared has the label before the bound for < and >=, after it for others.
-CREATE MACRO _is_in_ranges(selector, key, value) AS (
-    list_bool_and(list_transform(_selector_parts(selector), lambda p: CASE
+-- The number of a selector's parts that a label meets: those of its key that name its value,
+-- and ranges such as build>=91 that it is in. Numbers are compared as numbers, and are before
+-- other texts. The last number compared has the label before the bound for < and >=, after
+-- it for others.
+CREATE MACRO _parts_met(selector, key, value) AS (
+    len(list_filter(_label_parts(selector), lambda p: CASE
         WHEN regexp_extract(p, '^([^=<>]+)[<>]', 1) = key THEN (
             (try_cast(value AS DOUBLE), value, 0) < (
                 try_cast(regexp_extract(p, '[<>]=?(.*)', 1) AS DOUBLE),
@@ -151,6 +138,9 @@ CREATE MACRO _is_in_ranges(selector, key, value) AS (
                 regexp_matches(p, '^[^=<>]+(<=|>[^=])')::INTEGER
             )
         ) <> (p[length(key) + 1] = '>')
+        ELSE p IN (
+            key || '=' || value, key || '="' || replace(value, '"', '""') || '"'
+        )
     END))
 );
 

@@ -1,8 +1,8 @@
 -- What is compared at a change, as a struct of two selectors: base, all captures between
--- the previous change and this one, and new, all from it to the next one. Of a creep, and
--- where ranges of selectors don't distinguish these captures, they are those of the last
--- good label and of the first bad one; NULL if these are equal, or if no selector chooses
--- the series.
+-- the previous change and this one, and new, all from it to the next one; other captures of
+-- the first bad label are in new. Of a creep, and where no range of a selector is between
+-- the two labels, they are the captures of the last good label and of the first bad one.
+-- NULL if no selector chooses the series, or one side without the other.
 CREATE MACRO _change_sides(
     is_within,  -- whether what chooses the series chooses others, too
     labels,  -- what chooses the captures of the series: see `_series_selector`
@@ -10,6 +10,7 @@ CREATE MACRO _change_sides(
     ordered_by,
     bound_key,  -- what ranges compare; NULL if they know no order of these labels
     first,  -- the bound of the series' first capture
+    before,  -- that of the last capture before the change
     previous,  -- that of the first capture after the previous change; NULL if it is the first
     bound,
     next,  -- that of the first capture after the next change; NULL if it is the last
@@ -23,6 +24,7 @@ CREATE MACRO _change_sides(
             AND bound <> first
             AND bound IS DISTINCT FROM previous
             AND bound IS DISTINCT FROM next
+            AND (bound <> before OR first_bad = last_good)
             THEN {
                 'base': concat_ws(
                     ',', labels, bound_key || '>=' || previous,
@@ -42,7 +44,10 @@ CREATE MACRO _change_sides(
 -- The part of a selector that chooses the captures of one label.
 CREATE MACRO _exact_label(key, label) AS (
     CASE key
-        WHEN 'captured_at' THEN 'captured_at>=' || label || ',captured_at<=' || label
+        WHEN 'captured_at' THEN concat(
+            'captured_at>=', _exact_time(label::TIMESTAMP),
+            ',captured_at<=', _exact_time(label::TIMESTAMP)
+        )
         ELSE key || '=' || _selector_value(label)
     END
 );

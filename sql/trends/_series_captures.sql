@@ -167,9 +167,9 @@ CREATE MACRO _series_keys("by") AS (
 -- determined from about 100 captures, evenly spaced in the series. The capture at which a
 -- change begins has the comments on it, as a list: a series whose captures all have the
 -- labels of a comment has it, in the order that it names. A commit is found as it is,
--- other labels at their place, also if no capture has them any more. `is_within` is
--- whether captures of another series have the labels of the series, and more: then no
--- selector chooses it alone.
+-- other labels at their place, also if no capture has them any more. `labels` is a selector
+-- of the series; `is_within` is whether captures of another series have its labels, and
+-- more: then no selector chooses it alone.
 CREATE MACRO _series_factors(selector, over, "by", phase) AS TABLE
 WITH
 ordered AS MATERIALIZED (
@@ -220,13 +220,18 @@ factors AS (
     GROUP BY l.capture_id
 ),
 names AS MATERIALIZED (
-    SELECT s.series, _selector_parts(s.series) AS parts
+    SELECT
+        s.series,
+        _selector_parts(s.series) AS parts,
+        _series_selector(selector, s.series) AS labels
     FROM (SELECT DISTINCT d.series FROM ordered AS d) AS s
 ),
-within AS (
-    SELECT DISTINCT s.series
+selectors AS (
+    SELECT s.series, any_value(s.labels) AS labels, count(o.series) > 0 AS is_within
     FROM names AS s
-    JOIN names AS o ON len(o.parts) > len(s.parts) AND list_has_all(o.parts, s.parts)
+    LEFT JOIN names AS o
+        ON len(o.parts) > len(s.parts) AND list_has_all(o.parts, s.parts)
+    GROUP BY s.series
 ),
 -- The labels that all captures of a series have.
 shared AS (
@@ -277,10 +282,11 @@ SELECT
     d.*,
     coalesce(f.factor, 0) AS factor,
     k.comments,
-    w.series IS NOT NULL AS is_within
+    n.labels,
+    n.is_within
 FROM ordered AS d
 LEFT JOIN factors AS f USING (capture_id)
-LEFT JOIN within AS w ON w.series = d.series
+JOIN selectors AS n ON n.series = d.series
 LEFT JOIN lists AS k ON k.series = d.series AND k.position = d.position;
 
 -- The unit in which times of a series are shown.

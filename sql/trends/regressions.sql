@@ -30,8 +30,8 @@
 --   comment: the latest comment on it; NULL without one
 --   author: who wrote that
 --   ordered_by: the label by which captures are ordered, or captured_at
---   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if it equals first_bad, or if captures of another series have the labels of this one, too
---   new: selector of the captures from it to the next change; or of those of first_bad
+--   base: selector of the captures between the previous change and this one, as `compare_ops` takes it; of a creep, and where labels have no ranges, of those of last_good; NULL if no selector tells these captures from others
+--   new: selector of the captures from it to the next change, all of first_bad included; or of those of first_bad
 --   is_same_program: whether the first capture after it has the same ops as the last before
 CREATE MACRO regressions(
     selector := NULL, over := NULL,
@@ -158,12 +158,11 @@ texts AS (
     GROUP BY c.series, c.place, c.kind
 ),
 -- Captures with the bound of the first one in their series, and their ops.
-bounded AS (
+bounded AS MATERIALIZED (
     SELECT
         d.*,
         first_value(d.bound) OVER (PARTITION BY d.series ORDER BY d.position)
             AS first_bound,
-        _series_selector(selector, d.series) AS labels,
         o.scope,
         o.ops_hash
     FROM ordered AS d
@@ -180,7 +179,7 @@ counted AS MATERIALIZED (
         b.label AS label_before,
         _change_sides(
             a.is_within, a.labels, c.kind = 'step', a.ordered_by, a.bound_key,
-            a.first_bound,
+            a.first_bound, b.bound,
             lag(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),
             a.bound,
             lead(a.bound) OVER (PARTITION BY c.series, c.kind ORDER BY c.place),

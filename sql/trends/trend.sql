@@ -18,7 +18,7 @@
 --   is_accepted: whether somebody has accepted that change (`change_comments`); NULL if there is none
 --   comment: the latest comment on a change at this capture; NULL without one
 --   author: who wrote that
---   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none
+--   base: selector of the captures between the previous change and that change, as `compare_ops` takes it; where labels have no ranges, of those of the label before; NULL if there is none, or no selector tells these captures from others
 --   new: selector of the captures from it to the next change; or of those of its label
 CREATE MACRO trend(
     what := 'total',  -- total, op, module or metric
@@ -172,9 +172,9 @@ neighbours AS (
     SELECT
         v.*,
         lag(v.label) OVER (PARTITION BY v.number ORDER BY v.place) AS label_before,
+        lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place) AS bound_before,
         first_value(v.bound) OVER (PARTITION BY v.number ORDER BY v.place)
-            AS first_bound,
-        _series_selector(selector, v.series) AS labels
+            AS first_bound
     FROM values_of AS v
 ),
 -- What is compared at a change.
@@ -184,6 +184,7 @@ sided AS (
         v.place,
         _change_sides(
             v.is_within, v.labels, true, v.ordered_by, v.bound_key, v.first_bound,
+            v.bound_before,
             lag(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),
             v.bound,
             lead(v.bound) OVER (PARTITION BY v.number ORDER BY v.place),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -78,6 +79,11 @@ def lab() -> Iterator[Warehouse]:
         ("model>cnn,device<=a", ["c0"]),
         ("build>9,device=a", []),
         ("build<9", []),
+        # One label meets several parts.
+        ("build>=9,build=10", ["c1"]),
+        ("build>=10,build=9", []),
+        ("build=9,build=10", []),
+        ('model="mlp",model=mlp,model<n', ["c0", "c1", "c2"]),
         ("=", []),
         ("model=", []),
         # Of days 3, 1 and 2, and unknown; what a time leaves out is included.
@@ -204,6 +210,34 @@ def test_selectors_find_matching_captures(captures: list[Any], asked: dict[str, 
         expected.sort(key=lambda number: (captures[number][1] or 6, number), reverse=True)
         expected = expected[1:2] if place == "@previous" else expected[:1]
     assert found == [f"c{number}" for number in sorted(expected)]
+
+
+NUMBERS = st.sampled_from(["1", "2", "10", "9a", "01"])
+OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
+FEW_KEYS = st.sampled_from(["a", "b"])
+PARTS = st.lists(st.tuples(FEW_KEYS, st.sampled_from([*OPERATORS, '="']), NUMBERS), min_size=1, max_size=3)
+LABELLED = st.lists(st.dictionaries(FEW_KEYS, NUMBERS, min_size=1), min_size=10, max_size=10)
+
+
+def order(value: str) -> tuple[bool, float, str]:
+    """Numbers before other texts, numbers that are equal as texts."""
+    try:
+        return False, float(value), value
+    except ValueError:
+        return True, 0.0, value
+
+
+@examples(200, few=60)
+@given(LABELLED, PARTS)
+def test_each_part_of_a_selector_is_met(captures: list[dict[str, str]], parts: list[tuple[str, str, str]]) -> None:
+    def meets(labels: dict[str, str], key: str, sign: str, value: str) -> bool:
+        return key in labels and OPERATORS[sign.rstrip('"')](order(labels[key]), order(value))
+
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, [made(number, labels) for number, labels in enumerate(captures)])
+        found = matches(warehouse, ",".join(f"{key}{sign}{value}{sign[1:].strip('=')}" for key, sign, value in parts))
+    expected = [number for number, labels in enumerate(captures) if all(meets(labels, *part) for part in parts)]
+    assert found == [f"c{number}" for number in expected]
 
 
 def test_groups(lab: Warehouse) -> None:

@@ -85,6 +85,42 @@ def test_they_are_of_the_selector_and_the_series(lab: Warehouse) -> None:
     assert sides(lab, "build", "device=a,b")["13"][0] == 'device="a,b",model=net,build<13'
 
 
+@pytest.mark.parametrize("selector", ["build>=4", 'model="net"', "model<o", "build>=4,version>=0", "user=a@b"])
+@pytest.mark.parametrize("over", ["build", "version"])
+def test_they_are_selectors_whatever_the_question_has(lab: Warehouse, over: str, selector: str) -> None:
+    first = 4 if "build" in selector else 1
+    found = [compared(lab, *chosen) for chosen in sides(lab, over, selector).values()]
+    assert {frozenset(base | new) for base, new in found} == (
+        {frozenset({"c12", "c13"}), frozenset({"c24", "c25"})}
+        if over == "version"
+        else {frozenset(names(first, SECOND - 1)), frozenset(names(FIRST, COUNT))}
+    )
+
+
+def test_commits_of_one_time_are_compared_with_each_other() -> None:
+    """The last good commit and the first bad one have one commit_time: no range is between them."""
+    captures = []
+    for number in range(24):
+        commit = {"commit": f"{number:040x}", "commit_time": f"2026-10-0{1 + (number >= 8) + (number >= 18)}"}
+        captures.append(Labelled(f"c{number}", capture(number, {"addmm": 1.0 if number < FIRST else 1.3}), commit))
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        [chosen] = sides(warehouse, "commit").values()
+        assert chosen == (f"commit={FIRST - 1:040x}", f"commit={FIRST:040x}")
+
+
+def test_slow_growth_within_seconds_is_compared_at_its_ends() -> None:
+    captures = []
+    for number in range(40):
+        content = capture(number, {"addmm": 1.003**number})
+        captures.append(Labelled(f"c{number}", content, {}, BEGIN + timedelta(milliseconds=300 * number)))
+    with empty_warehouse() as warehouse:
+        ingest_all(warehouse, captures)
+        query = "SELECT base, new FROM regressions(over := 'captured_at') WHERE kind = 'creep' AND op = 'addmm'"
+        [chosen] = warehouse.rows(query)[1]
+        assert [len(side) for side in compared(warehouse, *chosen)] == [1, 1]
+
+
 def test_labels_without_ranges_are_compared_with_each_other(lab: Warehouse) -> None:
     found = {key: compared(lab, *chosen) for key, chosen in sides(lab, "version").items()}
     assert found == {"0.21": ({"c12"}, {"c13"}), "0.33": ({"c24"}, {"c25"})}
