@@ -148,7 +148,7 @@ class Client:
 
     @contextmanager
     def streamed(self, path: str, seconds: float) -> Iterator[http.client.HTTPResponse]:
-        """Provide the answer to a GET, for which a connection of its own waits so long, also between two of its parts.
+        """Provide the answer to a GET on a connection of its own, with a timeout for the answer and for each part of it.
 
         Raises `ServerError` for a refusal, and errors of the connection as they are.
         """

@@ -2,7 +2,7 @@
 -- the previous change and this one, and new, all from it to the next one; other captures of
 -- the first bad label are in new. Of a creep, and where no range of a selector is between
 -- the two labels, they are the captures of the last good label and of the first bad one.
--- NULL if no selector chooses the series, or one side without the other.
+-- NULL if no selector chooses the series alone, or none separates the two sides.
 CREATE MACRO _change_sides(
     is_within,  -- whether what chooses the series chooses others, too
     labels,  -- what chooses the captures of the series: see `_series_selector`
