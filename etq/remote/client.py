@@ -148,7 +148,7 @@ class Client:
 
     @contextmanager
     def streamed(self, path: str, seconds: float) -> Iterator[http.client.HTTPResponse]:
-        """Provide the answer to a GET on a connection of its own, with a timeout for the answer and for each part of it.
+        """Provide the answer to a GET on a connection of its own, with a timeout for it and for each of its parts.
 
         Raises `ServerError` for a refusal, and errors of the connection as they are.
         """
