@@ -89,7 +89,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             text="Show what each run costs besides its work.",
             options={"baseline": Option("A capture of the same program at level method_only.", metavar="CAPTURE")},
         ),
-        "load": ViewCommand("load_breakdown", text="Show what loading and the first run cost."),
         "memory": "memory",
         "delegates": ViewCommand(
             "delegate_totals",
@@ -98,17 +97,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             unaccounted / executes AS unaccounted, calls, events, other_events, total, executes, unit""",
             sums=_SUMS,
             text="Show the delegates' calls and the events within them. For people, times are those of an execute.",
-        ),
-        "slow": ViewCommand(
-            "slow_runs",
-            """op, kind, method, instruction_id, typical, slow, excess, excess_percent, ratio, unit, typical_runs,
-            slow_runs""",
-            text="Show the ops that take longer in slow runs.",
-        ),
-        "decode": ViewCommand(
-            "decode_trend",
-            text="Show how long each token of a language model took. Needs phases, as set with etq phase.",
-            examples=(_DB,),
         ),
         "advice": ViewCommand(
             "advice",
@@ -171,18 +159,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
                 )
             },
         ),
-        "passes": ViewCommand(
-            "passes",
-            text="Show the forward pass, the backward pass, the optimizer.",
-            examples=_trace("--by step"),
-            options={"by": Option("Of the whole trace or of each step.", ("trace", "step"))},
-        ),
-        "backward": ViewCommand(
-            "backward_times",
-            text="Show what the backward pass of modules or ops costs.",
-            examples=_trace("--by op"),
-            options={"by": Option("Of modules or of ops.", ("module", "op"))},
-        ),
         "kernels": ViewCommand(
             "kernel_table",
             to_read="""kernel, family, per_step, mean AS per_call, calls, total, min, max, tensor_cores_used,
@@ -211,18 +187,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
                     },
                 )
             },
-        ),
-        "counters": ViewCommand(
-            "kernel_counters",
-            "place, device, event, top_op, op, counter, value, flops, reason",
-            text="Show what CUPTI counted of each kernel. The ops are those that launched it.",
-            examples=_trace("--format csv"),
-        ),
-        "tensor-cores": ViewCommand(
-            "tensor_core_use",
-            text="Show how much of devices' time uses tensor cores.",
-            examples=_trace("--by op"),
-            options={"by": Option("Of devices, steps or ops.", ("device", "step", "op"))},
         ),
         "replay": "replay",
         "critical-path": ViewCommand(
@@ -255,18 +219,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             examples=_trace("--limit 10"),
             options=_BY_STREAM,
         ),
-        "launches": ViewCommand(
-            "launch_totals", text="Show what launches cost, and how long work then waited.", examples=_OF_TRACE
-        ),
-        "queues": ViewCommand(
-            "queue_summary",
-            to_read="""device, stream, launches, empty_percent, mean AS mean_length, max AS max_length,
-            time_mean AS mean_over_time, p25 AS p25_length, p50 AS p50_length, p75 AS p75_length, min AS min_length,
-            stddev AS stddev_length, changes, empty_time, full_time, unit""",
-            text="Show how much launched work waited in each stream.\n\nLengths are numbers of events that were "
-            "launched and had not started.",
-            examples=_OF_TRACE,
-        ),
         "copies": ViewCommand(
             "copy_totals",
             to_read="""event, per_step, bytes_per_step, mean_bytes, bandwidth_gb_per_s AS gb_per_s, calls,
@@ -280,23 +232,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
             options={
                 "each": Option("Print each copy and fill, in the order of time.", instead={True: Shown("copies")})
             },
-        ),
-        "sequences": ViewCommand(
-            "kernel_sequences",
-            to_read="op, length, calls, device_time, host_time, unit, sequence",
-            text="Show sequences of kernels that calls of an op launch. Those that take long may be worth a fused "
-            "kernel.",
-            examples=_trace("--min-length 5"),
-            options={
-                "op": Option("Only calls of that op.  [default: all that are within no op]", metavar="NAME"),
-                "min_length": Option("Least number of kernels, copies and fills.", least=1),
-            },
-        ),
-        "chains": ViewCommand(
-            "fusable_chains",
-            to_read="kernels, calls, total, saves_at_most, share_percent, unit, sequence",
-            text="Show chains of ops that torch.compile would fuse. Those that save most are first.",
-            examples=_trace("--limit 10"),
         ),
         "overlap": ViewCommand(
             "device_breakdown",
@@ -337,17 +272,6 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         ),
         "stragglers": "ranks",
         "clocks": "ranks",
-        "peak": ViewCommand(
-            "peak_memory",
-            text="Show what is held at the peak of each device's memory. Bytes are those of each op that allocated "
-            "them.",
-            examples=_OF_TRACE,
-        ),
-        "leaks": ViewCommand(
-            "memory_leaks",
-            text="Show what each op holds at the ends of steps. What grows with every step is likely kept by mistake.",
-            examples=_OF_TRACE,
-        ),
         "map": "ops",
     },
     "Many captures": {

@@ -59,7 +59,9 @@ def _command(view: catalog.SqlObject) -> click.Command:
         values = {name: value for name, value in values.items() if value is not None}
         if is_of_file:
             capture = values.pop("capture")
-            show_view(view.name, capture, db, (format, output, force), pop_file_options(given), **values)
+            people_query = f"SELECT {', '.join(view.shown)} FROM {{view}}" if view.shown else None
+            output_to = (format, output, force)
+            show_view(view.name, capture, db, output_to, pop_file_options(given), people_query=people_query, **values)
             return
         from etq.warehouse.warehouse import open
 

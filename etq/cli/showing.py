@@ -55,7 +55,7 @@ def note_excluded_runs(warehouse: Warehouse, capture: Capture, view: str, option
     takes_typical = options.get("runs") != "all" and _takes_typical(view)
     others = left_out(warehouse, capture, options) if takes_typical else None
     if others is not None:
-        slow = "; etq slow shows the ops that take longer in slow runs" if others.slower else ""
+        slow = "; etq show slow_runs lists the ops that take longer in slow runs" if others.slower else ""
         say(f"Note: {others.text}; --runs all counts all{slow}")
 
 

@@ -347,7 +347,8 @@ SELECT
     'Kernels that compute element by element or reduce follow each other: '
     || _advice_count(f.kernels, 'kernel') || ' in ' || _advice_count(f.calls, 'chain')
     || '.' AS finding,
-    'chains of most time: ' || f.words || '; etq chains lists them' AS evidence,
+    'chains of most time: ' || f.words
+    || '; etq show fusable_chains lists them' AS evidence,
     _in_unit(f.saved_ticks, c.time_scale, c.unit) AS time_at_stake,
     f.share AS share_percent,
     'torch.compile may fuse each chain into one kernel, which reads and writes memory'

@@ -102,6 +102,7 @@ LEFT JOIN numbered AS l
 -- matched by their order, as in HolisticTraceAnalysis.
 -- Needs: torch_trace
 -- Empty: {capture} has no counters of CUPTI: record them with profiler_metrics of experimental_config
+-- Shown: place, device, event, top_op, op, counter, value, flops, reason
 -- Columns:
 --   place: number of the kernel in the order of time, from 1
 --   run_index: run that launched it; NULL if the launch is unknown

@@ -114,7 +114,7 @@ def test_findings_of_a_file_go_to_stderr() -> None:
 @pytest.mark.parametrize(
     "command",
     thinned(
-        ["events", "ops", "breakdown", "tax", "load", "memory", "delegates", "percentiles", "advice"],
+        ["events", "ops", "breakdown", "tax", "memory", "delegates", "percentiles", "advice"],
         ["ops", "memory", "advice"],
     ),
 )

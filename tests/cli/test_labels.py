@@ -212,7 +212,7 @@ def test_phases_are_set_and_shown(lab: str, tmp_path: Path) -> None:
     assert calls["addmm"] == str(99 * 7)
     steps = rows_of("tax", "llm", "--phase", "decode", "--skip-first", "98", "--db", lab)
     assert [row["run_index"] for row in steps] == ["99", "100"]
-    trend = rows_of("decode", "llm", "--unit", "us", "--db", lab)
+    trend = rows_of("show", "decode_trend", "llm", "--unit", "us", "--db", lab)
     assert [row["position"] for row in trend] == [str(each) for each in range(99)]
     assert run_etq("phase", "llm", "--remove", "--runs", "0-", "--db", lab).stderr == "llm: 101 runs without a phase\n"
     logcat = tmp_path / "logcat.txt"

@@ -44,11 +44,11 @@ def test_other_formats_have_the_rows_at_the_peak(tmp_path: Path) -> None:
     db = str(tmp_path / "lab.duckdb")
     assert run_etq("ingest", str(MLP), "--name", "run", "--db", db).exit_code == 0
     with etq.open(db, read_only=True) as warehouse:
-        for command, query in (("memory", "peak_memory('run')"), ("leaks", "memory_leaks('run')")):
-            printed = json.loads(run_etq(command, "run", "--db", db, "--format", "json").stdout)
+        for command, query in (("memory", "peak_memory('run')"), ("show memory_leaks", "memory_leaks('run')")):
+            printed = json.loads(run_etq(*command.split(), "run", "--db", db, "--format", "json").stdout)
             columns, rows = warehouse.rows(f"FROM {query}")
             assert rows and [tuple(row.values()) for row in printed] == rows and [*printed[0]] == columns
-            assert json.loads(run_etq(command, str(MLP), "--format", "json").stdout) == printed
+            assert json.loads(run_etq(*command.split(), str(MLP), "--format", "json").stdout) == printed
     limited = run_etq("memory", "run", "--db", db, "--limit", "1", "--sort-by", "op").stdout
     assert "Held at the peak:" in limited and "Grows" not in limited
     assert [line.split()[1] for line in limited.splitlines()[-1:]] == ["aten::empty"]
@@ -56,10 +56,10 @@ def test_other_formats_have_the_rows_at_the_peak(tmp_path: Path) -> None:
 
 def test_without_allocations() -> None:
     device = str(CAPTURES / "torch_steps" / "before.pt.trace.json.gz")
-    for command in ("memory", "leaks"):
-        result = run_etq(command, device)
+    for command in ("memory", "show memory_leaks"):
+        result = run_etq(*command.split(), device)
         assert result.exit_code == 0 and "profile_memory=True" in result.stderr
-    assert "for that there is etq memory" in run_etq("leaks", str(CAPTURES / "mlp" / "mlp.etdp")).stderr
+    assert "for that there is etq memory" in run_etq("show", "memory_leaks", str(CAPTURES / "mlp" / "mlp.etdp")).stderr
 
 
 def test_a_snapshot_is_never_unpickled(tmp_path: Path) -> None:

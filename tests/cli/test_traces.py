@@ -108,15 +108,13 @@ def test_commands_of_devices(tmp_path: Path) -> None:
             (("idle", "gpu", "--by", "stream"), "device_idle_causes('gpu', \"by\" := 'stream')"),
             (("critical-path", "gpu", "--step", "6"), "critical_ops('gpu', step := 6)"),
             (("critical-path", "gpu", "--step-name", "aten::mm"), "critical_ops('gpu', step_name := 'aten::mm')"),
-            (("launches", "gpu", "--unit", "ms"), "launch_totals('gpu', unit := 'ms')"),
-            (("queues", "gpu"), "queue_summary('gpu')"),
+            (("show", "launch_totals", "gpu", "--unit", "ms"), "launch_totals('gpu', unit := 'ms')"),
             (("kernels", "gpu"), "kernel_table('gpu')"),
             (("kernels", "gpu", "--by", "annotation", "--unit", "ns"), "annotation_kernels('gpu', unit := 'ns')"),
             (("copies", "gpu", "--unit", "ms"), "copy_totals('gpu', unit := 'ms')"),
             (("copies", "gpu", "--each"), "copies('gpu')"),
-            (("sequences", "gpu", "--min-length", "1"), "kernel_sequences('gpu', min_length := 1)"),
             (
-                ("sequences", "gpu", "--min-length", "1", "--op", "aten::add"),
+                ("show", "kernel_sequences", "gpu", "--min-length", "1", "--op", "aten::add"),
                 "kernel_sequences('gpu', op := 'aten::add', min_length := 1)",
             ),
             (("overlap", "gpu", "--by", "step"), "device_breakdown('gpu', \"by\" := 'step')"),
@@ -129,7 +127,7 @@ def test_commands_of_devices(tmp_path: Path) -> None:
             columns, rows = warehouse.rows(f"FROM {query}")
             assert rows and [tuple(row.values()) for row in printed] == rows and [*printed[0]] == columns, command
             if command[0] not in ("stragglers", "clocks"):
-                of_file = run_etq(command[0], file, *command[2:], "--format", "json").stdout
+                of_file = run_etq(*(file if word == "gpu" else word for word in command), "--format", "json").stdout
                 assert json.loads(of_file) == printed, command
     steps = run_etq("kernels", file, "--by", "annotation", "--skip-first", "1")
     assert (steps.exit_code, "goes without options that select steps" in steps.stderr) == (2, True)
@@ -143,23 +141,23 @@ def test_files_without_rows_have_a_note(tmp_path: Path) -> None:
     none = "no device events: it was recorded without a device"
     for command, file, note in (
         *((command, host, f"{host} has {none}") for command in ("idle", "overlap")),
-        *((command, host, f"{host} has {none}") for command in ("copies", "sequences")),
+        *((command, host, f"{host} has {none}") for command in ("copies", "show kernel_sequences")),
         ("copies", device, f"{device} has no copies and fills"),
-        ("sequences", device, f"{device} has no calls of ops that launched so many kernels, copies and fills"),
+        ("show kernel_sequences", device, f"{device} has no calls of ops that launched so many kernels, copies and fills"),
         ("collectives", device, f"{device} has no collectives, on devices or of gloo"),
-        ("counters", device, f"{device} has no counters of CUPTI: record them with profiler_metrics of experimental_config"),
-        ("peak", device, f"{device} has no allocations: record them with profile_memory=True"),
+        ("show kernel_counters", device, f"{device} has no counters of CUPTI: record them with profiler_metrics of experimental_config"),
+        ("show peak_memory", device, f"{device} has no allocations: record them with profile_memory=True"),
         ("steps", dump, f"etq steps has no rows for {dump}, of format etdump; for that there is etq breakdown"),
-        ("decode", device, f"etq decode has no rows for {device}, of format torch_trace; for that there is etq serving"),
-        ("launches", dump, f"etq launches is for PyTorch traces, and {dump} is of format etdump"),
+        ("show decode_trend", device, f"etq show decode_trend has no rows for {device}, of format torch_trace; for that there is etq serving"),
+        ("show launch_totals", dump, f"etq show launch_totals is for PyTorch traces, and {dump} is of format etdump"),
         ("advice", host, f"no rule of advice applies to {host}"),
-        ("slow", host, f"no run of {host} took longer than typical runs"),
+        ("show slow_runs", host, f"no run of {host} took longer than typical runs"),
         ("values", host, f"{host} has no logged values"),
         ("memory", dump, f"{dump} has no allocations; for the memory that a program plans: etq program"),
     ):  # fmt: skip
-        result = run_etq(command, file)
+        result = run_etq(*command.split(), file)
         assert (result.exit_code, result.stderr.splitlines()[-1]) == (0, f"Note: {note}"), command
-    result = run_etq("backward", device, "--by", "op")
+    result = run_etq("show", "backward_times", device, "--by", "op")
     assert result.stderr.endswith(f"Note: {device} has no backward pass\n")
     result = run_etq("delegates", dump, "--runs", "all")
     assert result.stderr == f"Note: {dump} called no delegate; for its kernels: etq ops\n"

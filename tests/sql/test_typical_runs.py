@@ -152,7 +152,7 @@ def test_commands_report_how_many_runs_are_left_out(tmp_path: Path) -> None:
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json"])
     assert json.loads(shown.stdout)[0]["calls"] == 80
     assert shown.stderr == (
-        "Note: 80 typical runs of 99 are counted: a mean of 100 ns per execute, 215.2 ns with the 19 others; --runs all counts all; etq slow shows the ops that take longer in slow runs\n"
+        "Note: 80 typical runs of 99 are counted: a mean of 100 ns per execute, 215.2 ns with the 19 others; --runs all counts all; etq show slow_runs lists the ops that take longer in slow runs\n"
     )
     shown = CliRunner().invoke(main, ["ops", str(path), "--unit", "ns", "--format", "json", "--runs", "all"])
     assert (json.loads(shown.stdout)[0]["calls"], shown.stderr) == (99, "")
