@@ -764,8 +764,8 @@ results AS (
         t.excess / r.runs AS time_at_stake,
         100e0 * t.excess / r.execute AS share_percent,
         'See whether some ops or all of them grow in the slow runs: '
-        || 'etq show slow_runs. If all grow equally, measure again with nothing else on '
-        || 'the device.' AS remedy
+        || 'etq show slow_runs. If all grow equally, measure again with nothing else '
+        || 'on the device.' AS remedy
     FROM slow AS t
     CROSS JOIN all_runs AS r
     CROSS JOIN advised AS a
