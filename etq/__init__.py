@@ -26,7 +26,7 @@ from etq.errors import EtqError, FormatError, QueryError, WarehouseError
 from etq.version import VERSION
 
 if TYPE_CHECKING:
-    from etq import lake, plot, report
+    from etq import lake, report
     from etq.inspector import Inspector
     from etq.maintenance.copying import backup
     from etq.maintenance.merge import merge
@@ -50,7 +50,6 @@ __all__ = [
     "lake",
     "merge",
     "open",
-    "plot",
     "report",
     "torch_trace_handler",
     "upgrade",
@@ -65,7 +64,7 @@ _LAZY = {
     "upgrade": "etq.maintenance.upgrading",
 }
 
-_PACKAGES = ("lake", "plot", "report")
+_PACKAGES = ("lake", "report")
 
 
 def __getattr__(name: str) -> Any:

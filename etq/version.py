@@ -13,7 +13,7 @@ OLDEST_LAKE: Final = 5
 # Optional libraries come last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),
-    *("pandas", "matplotlib", "pyspark", "torch", "executorch"),
+    *("pandas", "pyspark", "torch", "executorch"),
 )
 
 

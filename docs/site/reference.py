@@ -136,7 +136,7 @@ def python_objects() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     handles = [etq.Capture, Record, etq.Program]
     for kind in (etq.Warehouse, Result, Compared, *handles, etq.Inspector):
         yield kind.__name__, [(kind.__name__, kind), *_methods(kind)]
-    for module in (etq.report, etq.plot, etq.lake):
+    for module in (etq.report, etq.lake):
         name = module.__name__
         yield name, [(f"{name}.{each}", getattr(module, each)) for each in _functions(module)]
     errors = (etq.EtqError, etq.FormatError, etq.QueryError, etq.WarehouseError)
