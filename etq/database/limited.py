@@ -1,0 +1,94 @@
+"""Queries that aren't trusted, in this process: one SELECT, which only reads, within a limit of time.
+
+The connection has no access to files, and its configuration is locked, as of every warehouse that etq opens. DuckDB
+ends a query at its memory limit, and when it is interrupted, but for a few functions, such as `repeat` of a large
+number, which go on for tens of seconds. The reader of such a query gets an error at the limit of time all the same; the
+query keeps its thread until it ends, and while `MOST_LEFT` of them run, others are refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+import duckdb
+
+from etq.errors import QueryError, message_of, place_in
+
+SECONDS: Final = 10.0
+# Planning can't be interrupted. Its time grows with the text: 5,000 SELECTs in 95 kB take 2 s.
+MOST_TEXT: Final = 100_000
+MOST_LEFT: Final = 4
+# How long an interrupted query may take to end.
+_GRACE: Final = 1.0
+
+Answer = TypeVar("Answer")
+_left: Final[set[threading.Thread]] = set()
+
+
+def check_select(query: str) -> None:
+    """Raise `QueryError` for a query that isn't one SELECT, or is too long."""
+    if len(query) > MOST_TEXT:
+        raise QueryError(f"the query has {len(query):,} characters; shorten it to {MOST_TEXT:,}")
+    try:
+        kinds = [_kind(statement) for statement in duckdb.extract_statements(query)]
+    except duckdb.Error as error:
+        raise QueryError(message_of(error), place_in(query, error)) from error
+    if kinds != ["SELECT"]:
+        raise QueryError(f"a limited query is one SELECT, not {', '.join(kinds) or 'nothing'}")
+
+
+def ask(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    answer: Callable[[duckdb.DuckDBPyConnection], Answer],
+    seconds: float = SECONDS,
+) -> Answer:
+    """Return what `answer` makes of a cursor on which it runs the query, in a transaction that only reads.
+
+    Raises `QueryError` for a query that isn't one SELECT, is wrong, or takes longer than `seconds`, and what `answer`
+    raises.
+    """
+    check_select(query)
+    if sum(thread.is_alive() for thread in _left) >= MOST_LEFT:
+        raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
+    cursor = connection.cursor()
+    outcome: list[Answer] = []
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            cursor.execute("BEGIN TRANSACTION READ ONLY")
+            outcome.append(answer(cursor))
+        except BaseException as error:
+            failure.append(error)
+        finally:
+            with suppress(duckdb.Error):  # where the error has ended the transaction
+                cursor.rollback()
+            cursor.close()
+
+    thread = threading.Thread(target=run, name="limited query", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        cursor.interrupt()
+        thread.join(_GRACE)
+        if thread.is_alive():
+            _left.difference_update([known for known in _left if not known.is_alive()])
+            _left.add(thread)
+        if not outcome:
+            raise QueryError(f"the query took longer than {seconds:g} s")
+    if failure:
+        if isinstance(failure[0], duckdb.Error):
+            raise QueryError(message_of(failure[0]), place_in(query, failure[0])) from failure[0]
+        raise failure[0]
+    return outcome[0]
+
+
+def _kind(statement: duckdb.Statement) -> str:
+    try:
+        return str(statement.type.name)
+    except ValueError:  # of a kind that DuckDB's Python package has no name for
+        return "another statement"

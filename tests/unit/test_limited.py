@@ -1,0 +1,111 @@
+"""Queries that aren't trusted: what they can't do, and how they end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+
+import etq
+from etq.database import limited
+from etq.database.limits import query_megabytes
+from etq.errors import QueryError
+from tests.conftest import CAPTURES
+
+REFUSED = {
+    "a file": "SELECT * FROM read_text('/etc/hostname')",
+    "a file by name": "FROM '/etc/hostname'",
+    "a folder": "FROM glob('/etc/*')",
+    "sniffing": "FROM sniff_csv('/etc/passwd')",
+    "writing a file": "COPY captures TO 'leak.csv'",
+    "attaching": "ATTACH 'x.db'",
+    "a setting": "SET memory_limit = '9GB'",
+    "the environment": "SELECT getenv('HOME')",
+    "an extension": "INSTALL httpfs",
+    "two statements": "SELECT 1; SELECT 2",
+    "a pragma": "PRAGMA database_list",
+    "a call": "CALL pragma_version()",
+    "writing": "DELETE FROM captures",
+    "writing in a CTE": "WITH gone AS (DELETE FROM captures RETURNING name) SELECT * FROM gone",
+    "writing by query()": "FROM query('DELETE FROM captures')",
+    "a macro": "CREATE TEMP MACRO sum(x) AS 1",
+    "memory": "SELECT list(r) FROM range(200000000) AS t(r)",
+    "depth": f"SELECT {'(' * 40_000}1{')' * 40_000}",
+    "length": f"SELECT '{'x' * limited.MOST_TEXT}'",
+    "nothing": "",
+    "no SQL": "SELEC 1",
+}
+
+
+@pytest.fixture(scope="module")
+def warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[etq.Warehouse]:
+    """One that is open for writing, as that of a server is, with a limit of memory."""
+    path = tmp_path_factory.mktemp("limited") / "lab.duckdb"
+    with etq.open(path) as filled:
+        filled.ingest(CAPTURES / "mlp" / "mlp.etdp", name="run")
+    before = query_megabytes.set(256)
+    try:
+        with etq.open(path) as opened:
+            yield opened
+    finally:
+        query_megabytes.reset(before)
+
+
+def rows(warehouse: etq.Warehouse, query: str, seconds: float = 5) -> list[tuple[object, ...]]:
+    return limited.ask(warehouse.connection, query, lambda cursor: cursor.execute(query).fetchall(), seconds)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_query_reads_tables_and_nothing_else(what: str, warehouse: etq.Warehouse) -> None:
+    with pytest.raises(QueryError):
+        rows(warehouse, REFUSED[what])
+    assert rows(warehouse, "SELECT name FROM captures") == [("run",)]
+
+
+def test_a_query_ends_at_its_limit_while_others_are_answered(warehouse: etq.Warehouse) -> None:
+    endless = "SELECT count(*) FROM range(100000000000) AS a, range(1000000) AS b"
+    failures: list[QueryError] = []
+
+    def run() -> None:
+        with pytest.raises(QueryError) as failure:
+            rows(warehouse, endless, 2)
+        failures.append(failure.value)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    answers = 0
+    while thread.is_alive():
+        assert rows(warehouse, "SELECT count(*) FROM captures") == [(1,)]
+        answers += 1
+    thread.join()
+    assert answers > 1 and "took longer than 2 s" in str(failures[0])
+
+
+def test_queries_that_do_not_end_are_counted(monkeypatch: pytest.MonkeyPatch, warehouse: etq.Warehouse) -> None:
+    """A function that can't be interrupted: its reader gets the error at the limit, and too many are refused."""
+    ends = threading.Event()
+    monkeypatch.setattr(limited, "_GRACE", 0.05)
+
+    def stuck(_: duckdb.DuckDBPyConnection) -> None:
+        ends.wait(60)
+
+    try:
+        for _ in range(limited.MOST_LEFT):
+            with pytest.raises(QueryError, match="took longer"):
+                limited.ask(warehouse.connection, "SELECT 1", stuck, 0.05)
+        with pytest.raises(QueryError, match="try again later"):
+            rows(warehouse, "SELECT 1")
+    finally:
+        ends.set()
+    while any(thread.is_alive() for thread in limited._left):
+        time.sleep(0.01)
+    assert rows(warehouse, "SELECT 1") == [(1,)]
+
+
+def test_an_error_has_its_place(warehouse: etq.Warehouse) -> None:
+    with pytest.raises(QueryError) as failure:
+        rows(warehouse, "SELECT nam FROM captures")
+    assert "nam" in failure.value.place
