@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from etq.inspector import Inspector
     from etq.maintenance.copying import backup
     from etq.maintenance.merge import merge
-    from etq.maintenance.upgrading import upgrade
     from etq.torch.trace_handler import torch_trace_handler
     from etq.warehouse.warehouse import Capture, Program, Warehouse, open
 
@@ -52,7 +51,6 @@ __all__ = [
     "open",
     "report",
     "torch_trace_handler",
-    "upgrade",
 ]
 
 _LAZY = {
@@ -61,7 +59,6 @@ _LAZY = {
     "backup": "etq.maintenance.copying",
     "merge": "etq.maintenance.merge",
     "torch_trace_handler": "etq.torch.trace_handler",
-    "upgrade": "etq.maintenance.upgrading",
 }
 
 _PACKAGES = ("lake", "report")

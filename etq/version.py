@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 VERSION: Final = "0.1.0"
-# The version of a warehouse's tables, and the earliest that can be upgraded to it.
-SCHEMA_VERSION: Final = 9
-OLDEST_SCHEMA: Final = 4
-# The earliest of lakes that can be upgraded.
-OLDEST_LAKE: Final = 5
+# The version of the tables of warehouses and lakes.
+SCHEMA_VERSION: Final = 1
 # Optional libraries come last.
 LIBRARIES: Final = (
     *("duckdb", "pyarrow", "numpy", "msgspec", "click"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -17,7 +16,6 @@ from etq.cli.messages import say
 from etq.database.limits import query_megabytes, query_seconds
 from etq.database.locking import lock_timeout, on_notice
 from etq.errors import EtqError, QueryError, message_of, printable_lines, shortened
-from etq.remote import asked, question
 from etq.render import pager
 from etq.render.terminal import colours_of_environment
 
@@ -69,10 +67,7 @@ class _Group(click.Group):
         self, context: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         try:
-            name, command, rest = super().resolve_command(context, args)
-            before = question.set(_question(name or "", rest))
-            context.call_on_close(lambda: question.reset(before))
-            return name, command, rest
+            return super().resolve_command(context, args)
         except click.exceptions.NoSuchCommand as error:
             from etq.catalog import objects
 
@@ -114,14 +109,6 @@ def _first_commands() -> str:
     )
 
 
-def _question(name: str, arguments: list[str]) -> str | None:
-    """Return what servers' audit logs have of a command's queries: the command; None if it is the query itself."""
-    if name == "sql":
-        return None
-    has_secret = any(each.startswith("--token") for each in arguments)
-    return shlex.join(["etq", name, *([] if has_secret else arguments)])
-
-
 def _names_files(word: str) -> bool:
     """Whether a word in the place of a command names a file, a folder or a pattern."""
     from etq.cli.targets import looks_like_path
@@ -136,7 +123,7 @@ def show_failure(error: BaseException, message: str) -> None:
         click.echo(shortened(printable_lines(error.place)), err=True)
 
 
-def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a kind of error a line
+def expected_message(error: BaseException) -> str | None:
     """Return the message of an expected failure in one line, None for other errors."""
     if (limit := _exceeded_limit(error.__cause__ if isinstance(error, EtqError) else error)) is not None:
         return limit
@@ -144,8 +131,6 @@ def expected_message(error: BaseException) -> str | None:  # noqa: PLR0911 - a k
         return _about_file(error)
     if isinstance(error, MemoryError):
         return "not enough memory"
-    if isinstance(error, ValueError | TypeError | LookupError | AttributeError) and (url := asked.get()) is not None:
-        return f"{url}: answers with other rows than were asked for; is it a server of etq? See the place with --debug"
     if isinstance(error, OSError):
         what = "no such file" if isinstance(error, FileNotFoundError) else (error.strerror or str(error)).lower()
         return f"{error.filename or 'output'}: {what}"
@@ -226,7 +211,6 @@ def main(context: click.Context, color: str, wait: float | None, no_pager: bool,
     """
     lock_timeout.set(wait)
     pager.allowed.set(not no_pager)
-    asked.set(None)
     query_seconds.set(None)
     query_megabytes.set(None)
     on_notice.set(lambda text: say(f"Note: {text}"))

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import getpass
 from contextlib import suppress
+from typing import Final
 
 import click
 
 from etq.analysis.series import check_keys
-from etq.analysis.watched import COMMENTS
 from etq.annotations.comments import ALL
 from etq.cli import main
-from etq.cli.noting import note_here
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.targets import open_existing
 from etq.cli.trends import item_of, item_options, order_options
 from etq.render.writers import write
+
+# All comments, the latest first.
+_COMMENTS: Final = """
+    SELECT
+        c.comment_id AS number, c.verdict, c.series, c.what, c.item, c.ordered_by AS "over", c.first_bad, c.text,
+        c.author, strftime(c.written_at, '%Y-%m-%d %H:%M:%S') AS written_at
+    FROM change_comments AS c
+    ORDER BY c.comment_id DESC
+"""
 
 
 @main.command()
@@ -69,7 +77,6 @@ def comment(
     with open_existing(db, read_only=text is None and not remove) as warehouse:
         for number in remove:
             warehouse.remove_comment(number)
-            note_here(db, "overview", {"remove_comment": number})
             click.echo(f"comment {number} removed", err=True)
         if first_bad is not None and text is not None:
             check_keys(warehouse, {"over": over, "by": by})
@@ -80,10 +87,6 @@ def comment(
                 first_bad, text, selector, what=ALL if of_all else what, item=item if total is None else total,
                 over=over, by=by, author=author, accepted=accepted is not None,
             )  # fmt: skip
-            verdict = "accepted" if accepted is not None else "note"
-            about = {"first_bad": first_bad, "selector": selector, "what": ALL if of_all else what, "item": item,
-                     "verdict": verdict, "text": text, "number": number}  # fmt: skip
-            note_here(db, "overview", about)
             click.echo(f"{'accepted' if accepted is not None else 'noted'}, number {number}", err=True)
         if text is None and not remove:
-            write(warehouse, COMMENTS, format, output, force=force)
+            write(warehouse, _COMMENTS, format, output, force=force)

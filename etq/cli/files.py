@@ -148,7 +148,6 @@ def inspect(
 @click.option("-v", "--verbose", is_flag=True, help="Show each file, also of more than 20, and each that was left out.")
 @click.option("-q", "--quiet", is_flag=True, help="Show only errors and warnings.")
 @classes_option
-@click.option("--to", metavar="URL", help="Send them to that team's server instead, as etq push does.")
 @warehouse_option
 def ingest(
     files: tuple[str, ...],
@@ -166,7 +165,6 @@ def ingest(
     values: bool,
     verbose: bool,
     quiet: bool,
-    to: str | None,
     db: str,
     **label_options: Any,
 ) -> None:
@@ -187,12 +185,6 @@ def ingest(
     """
     from etq.warehouse.warehouse import open
 
-    if to is not None:
-        from etq.cli.pushed import push_files
-
-        given = {**click.get_current_context().params}
-        push_files(to, given.pop("files"), **{key: value for key, value in given.items() if key not in ("to", "db")})
-        return
     of_one = {"name": name, "debug-buffer": debug_buffer, "graph-capture": graph_capture, "metrics": metrics or None}
     for option, value in of_one.items():
         if value is not None and len(files) > 1:

@@ -11,7 +11,6 @@ import click
 from etq.cli import main
 from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
-from etq.cli.noting import note_here
 from etq.cli.options import output_options, together, warehouse_option
 from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError
@@ -190,7 +189,7 @@ def label(
 
     if both := set(labels) & set(remove):
         raise click.UsageError(f"{min(both)} can't be set and removed at once")
-    with open_existing(db, read_only=not labels and not remove, may_be_server=True) as warehouse:
+    with open_existing(db, read_only=not labels and not remove) as warehouse:
         target = warehouse.capture(capture)
         have = labels_of(warehouse.connection, target.capture_id)
         if missing := [key for key in remove if key not in have]:
@@ -199,7 +198,5 @@ def label(
             warehouse.label(target, **labels, **dict.fromkeys(remove))
             noun = "label" if len(labels) == 1 else "labels"
             say(f"{target.name}: {len(labels)} {noun} set, {len(remove)} removed")
-            about = {"capture": target.name, "sha256": target.sha256, "labels": {**labels, **dict.fromkeys(remove)}}
-            note_here(db, "labelled", about)
         else:
             write_rows(["key", "value"], list(have.items()), format, output, force=force)

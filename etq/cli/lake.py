@@ -10,7 +10,6 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
-from etq.cli.targets import check_is_here
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
@@ -44,7 +43,6 @@ def export(folder: str, db: str, replace: bool) -> None:
     """
     from etq.lake import export
 
-    check_is_here(db)
     _print_added(folder, export(folder, db, replace=replace))
 
 

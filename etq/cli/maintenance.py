@@ -1,9 +1,8 @@
-"""Commands that keep warehouses in order: merge, backup, check, upgrade, remove, prune, compact."""
+"""Commands that keep warehouses in order: merge, backup, check, remove, prune, compact."""
 
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +10,11 @@ import click
 
 from etq.cli import main
 from etq.cli.messages import say
-from etq.cli.noting import note_here
 from etq.cli.options import query_limits, warehouse_argument, warehouse_option
-from etq.cli.targets import check_is_here, open_existing, report_unmatched
+from etq.cli.targets import open_existing, report_unmatched
 from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
-    from etq.team.folder import TeamFolder
     from etq.warehouse.warehouse import Capture, Warehouse
 
 
@@ -43,60 +40,21 @@ def merge(files: tuple[str, ...], output: str) -> None:
 
 
 @main.command()
-@partial(warehouse_argument, metavar="[WAREHOUSE|URL]")
+@warehouse_argument
 @click.option("-o", "--output", metavar="FILE", required=True, help="The copy.")
 @click.option("--force", is_flag=True, help="Overwrite an existing copy.")
-@click.option("--team", metavar="DIR", help="The folder of the server, if it isn't beside the warehouse.")
-@click.option("--without-team", is_flag=True, help="Leave out the folder of the server.")
-def backup(db: str, output: str, force: bool, team: str | None, without_team: bool) -> None:
+def backup(db: str, output: str, force: bool) -> None:
     """Copy a warehouse as it is at one moment. Other processes may use it meanwhile: those that write wait.
 
-    The copy is at its place when it is whole. It has no free space, and is a warehouse like any other. The folder of a
-    server of etq serve, such as lab.duckdb.team, is copied with it, for users, tokens and captures that wait. By the
-    address of a server, an administrator gets both from there; the token is that of $ETQ_TOKEN.
+    The copy is at its place when it is whole. It has no free space, and is a warehouse like any other.
 
     \b
     etq backup lab.duckdb -o copy.duckdb
-    etq backup http://lab:8650 -o lab-2026-11-25.duckdb
     """
-    if db.startswith(("http://", "https://")):
-        from etq.remote.backups import fetch_backup
-
-        paths = fetch_backup(db, output, overwrite=force)
-    else:
-        paths = _backup(db, output, force, None if without_team else _folder_of(db, team))
-    for path in paths:
-        say(f"{path}: {_size_of(path) / 1e6:.1f} MB")
-
-
-def _folder_of(db: str, team: str | None) -> TeamFolder | None:
-    from etq.team.folder import TeamFolder, folder_of
-
-    path = folder_of(db, team)
-    folder = None if path is None else TeamFolder(path)
-    if folder is not None and folder.exists:
-        return folder
-    if team is not None:
-        raise EtqError(f"{team}: not the folder of a server; leave out --team, or name another one")
-    return None
-
-
-def _backup(db: str, output: str, force: bool, folder: TeamFolder | None) -> list[str]:
     from etq.maintenance.copying import backup
 
-    if folder is None:
-        backup(db, output, overwrite=force)
-        return [output]
-    from etq.team.copying import copied
-
-    copy = f"{output}.team"
-    backup(db, output, overwrite=force, beside=copied(folder, Path(copy), overwrite=force))
-    return [output, copy]
-
-
-def _size_of(path: str) -> int:
-    found = Path(path)
-    return found.stat().st_size if found.is_file() else sum(each.stat().st_size for each in found.rglob("*"))
+    backup(db, output, overwrite=force)
+    say(f"{output}: {Path(output).stat().st_size / 1e6:.1f} MB")
 
 
 @main.command()
@@ -121,7 +79,6 @@ def check(db: str, files: str) -> None:
     """
     from etq.maintenance.checking import check
 
-    check_is_here(db)
     problems = 0
     for part in check(db, folder=files):
         problems += len(part.problems)
@@ -130,35 +87,6 @@ def check(db: str, files: str) -> None:
             click.echo(printable(f"  {problem}"))
     if problems:
         raise EtqError(f"{db}: {_problems(problems)}")
-
-
-@main.command()
-@warehouse_argument
-@click.option("--no-backup", is_flag=True, help="Keep no copy of the file from before.")
-def upgrade(db: str, no_backup: bool) -> None:
-    """Upgrade a warehouse or lake of an earlier version of etq.
-
-    Each command that writes to a warehouse does so, too. Nothing of it is lost, and no file is needed again. The copy
-    from before stays beside it: lab.duckdb.schema-4. It is for the version of etq that made it. Former files of a
-    lake stay until etq lake compact deletes them.
-
-    \b
-    etq upgrade lab.duckdb
-    """
-    from etq.database.connection import is_lake_path
-    from etq.maintenance.upgrading import upgrade
-    from etq.version import SCHEMA_VERSION
-
-    check_is_here(db)
-    if is_lake_path(db):
-        from etq.lake.writing.upgrading import upgrade as upgrade_lake
-
-        upgrade_lake(db)
-        copy = None
-    else:
-        copy = upgrade(db, keep_old=not no_backup)
-    what = f"of schema {SCHEMA_VERSION} now" + (f"; {copy} is the file from before" if copy else "")
-    say(f"{db}: {what}")
 
 
 def _problems(number: int) -> str:
@@ -177,7 +105,7 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
     etq remove run --db lab.duckdb
     etq remove --all device=broken -y
     """
-    with open_existing(db, may_be_server=True) as warehouse:
+    with open_existing(db) as warehouse:
         resolved = {
             capture.capture_id: capture
             for selector in captures
@@ -185,7 +113,6 @@ def remove(captures: tuple[str, ...], several: bool, yes: bool, db: str) -> None
         }
         _confirm("Remove", [capture.name for capture in resolved.values()], yes)
         warehouse.remove(*resolved.values())
-        note_here(db, "removed", *({"capture": each.name, "sha256": each.sha256} for each in resolved.values()))
         say(f"{_number(len(resolved))} removed; etq compact gives the space back")
 
 

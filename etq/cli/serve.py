@@ -1,151 +1,116 @@
-"""The command that shows a warehouse in a browser."""
+"""The commands about the server: it, its tokens, and sending captures to it."""
 
 from __future__ import annotations
 
-import ipaddress
-from typing import Any, Final
+import sys
+from pathlib import Path
 
 import click
 
 from etq.cli import main
-from etq.cli.keeping import keeping_options
 from etq.cli.messages import say
-from etq.cli.options import together, warehouse_option
+from etq.cli.options import warehouse_option
 from etq.errors import EtqError
-from etq.team.users import ROLES
-
-
-def _networks(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Check addresses and networks."""
-    for text in texts:
-        try:
-            ipaddress.ip_network(text, strict=False)
-        except ValueError:
-            raise click.BadParameter(
-                f"{text!r} is no address or network; write it like 10.0.0.7 or 10.0.0.0/8"
-            ) from None
-    return texts
-
-
-# Who may ask, and how they reach the server.
-access_options: Final = together(
-    click.option("--team", metavar="DIR", help="The server's folder, with its users.  [default: FILE.team]"),
-    click.option("--cert", "certificate", metavar="FILE", help="Serve HTTPS, by a certificate in PEM."),
-    click.option("--key", metavar="FILE", help="The key of --cert in PEM, unless it is in that file."),
-    click.option("--name", "names", multiple=True, metavar="HOST", help="Another name of the server; may be repeated."),
-    click.option("--user-header", metavar="HEADER", help="Header in which a proxy names users."),
-    click.option(
-        "--proxy",
-        "proxies",
-        multiple=True,
-        metavar="ADDRESS",
-        callback=_networks,
-        help="Address or network of a proxy, which is believed what it tells of clients; may be repeated.  "
-        "[default: with --user-header this machine, else none]",
-    ),
-    click.option(
-        "--default-role",
-        type=click.Choice([*ROLES]),
-        help="With --user-header: the role of users who were not added.  [default: none]",
-    ),
-    click.option(
-        "--requests-per-minute",
-        type=click.IntRange(1),
-        default=1200,
-        metavar="N",
-        help="Limit of one user's requests.  [default: 1200]",
-    ),
-)
-
-
-# What is told elsewhere.
-webhook_options: Final = together(
-    click.option("--webhook", metavar="URL", help="Tell this address when a regression in an overview begins or ends."),
-    click.option(
-        "--webhook-secret",
-        metavar="SECRET",
-        envvar="ETQ_WEBHOOK_SECRET",
-        help="Key of the signature of what is told; better in the environment, as ETQ_WEBHOOK_SECRET.",
-    ),
-    click.option("--public-url", metavar="URL", help="The address at which people reach the server, for links."),
-)
-
-
-# The limits of what is pushed.
-receiving_options: Final = together(
-    click.option(
-        "--max-file-megabytes",
-        "file_megabytes",
-        type=click.IntRange(1),
-        default=2048,
-        help="Limit of a file that is pushed.  [default: 2048]",
-    ),
-    click.option(
-        "--max-day-gigabytes",
-        "day_gigabytes",
-        type=click.FloatRange(0),
-        default=20,
-        help="Limit of what a user pushes on a day.  [default: 20]",
-    ),
-    click.option(
-        "--max-waiting-gigabytes",
-        "waiting_gigabytes",
-        type=click.FloatRange(0),
-        default=50,
-        help="Limit of all files that wait to be stored.  [default: 50]",
-    ),
-)
+from etq.tokens import ROLES
 
 
 @main.command()
+@click.argument("warehouse", required=False)
 @click.option("--host", default="127.0.0.1", help="Address to listen on.  [default: 127.0.0.1, this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8650, help="Port; 0: any free one.  [default: 8650]")
-@click.option(
-    "--edit",
-    "edits",
-    is_flag=True,
-    help="Without users: let pages change overviews and write comments, and programs push and label.",
-)
-@webhook_options
+@click.option("--tokens", metavar="FILE", help="Answer those who have a token of this file, and store what they push.")
+@click.option("--seconds", type=click.FloatRange(0.1, 3600), default=30, help="Limit of a query.  [default: 30]")
+@click.option("--megabytes", type=click.IntRange(1), default=2048, help="Limit of a push.  [default: 2048]")
 @click.option("--open", "opens", is_flag=True, help="Open the first page in a browser.")
-@access_options
-@receiving_options
-@keeping_options
 @warehouse_option
-def serve(host: str, port: int, opens: bool, db: str, team: str | None, **given: Any) -> None:
-    """Show a warehouse or lake in a browser. Pages have captures, reports, comparisons, trends, overviews and SQL.
+def serve(
+    warehouse: str | None,
+    host: str,
+    port: int,
+    tokens: str | None,
+    seconds: float,
+    megabytes: int,
+    opens: bool,
+    db: str,
+) -> None:
+    """Show a warehouse or lake in a browser: captures, reports, comparisons, trends, SQL. Pages only read.
 
-    Pages only read, but for overviews and comments with --edit, which also lets etq push send captures; other processes
-    can write meanwhile. Any page's link shows others the same. With a --host other than this machine, a link with a
-    token is printed, by which browsers sign in. A server with users (etq users add) answers only them.
+    Without --tokens, it answers this machine alone. With it, each request needs a token, other addresses may be
+    listened on, and etq push sends captures. A page's link shows others the same.
 
     \b
-    etq serve --db lab.duckdb --open
-    etq serve --db s3://lab/fleet --port 9000
-    etq serve --db lab.duckdb --webhook https://chat.example.com/hooks/abc
-    etq serve --host 0.0.0.0 --cert lab.pem --key lab.key
-    etq serve --db lab.duckdb --prune "--keep-last 10 --by model,device --keep-rollups"
+    etq serve lab.duckdb --open
+    etq serve s3://lab/fleet --port 9000
+    etq serve lab.duckdb --host 0.0.0.0 --tokens tokens.toml
     """
     from etq.serve.running import run
-    from etq.serve.settings import Settings
-    from etq.team.folder import TeamFolder, folder_of
 
-    path = folder_of(db, team)
-    if given["key"] is not None and given["certificate"] is None:
-        raise click.UsageError("--key goes with --cert")
-    if given["default_role"] is not None and given["user_header"] is None:
-        raise click.UsageError("--default-role goes with --user-header")
-    if given["user_header"] is not None:
-        if path is None:
-            raise EtqError(f"{db}: a lake has no folder for users beside it; give one with --team DIR")
-        given["proxies"] = given["proxies"] or ("127.0.0.1", "::1")
-    role = given.pop("default_role")
-    folder = None if path is None else TeamFolder(path)
-    if given["webhook"] is not None:
-        from etq.serve.webhook import check_webhook
+    run(warehouse or db, host, port, tokens, seconds=seconds, megabytes=megabytes, opens=opens, report=say)
 
-        check_webhook(given["webhook"], folder)
-        if folder is not None:
-            folder.make()
-    settings = Settings(folder=folder, default_role=None if role is None else ROLES[role], **given)
-    run(db, host, port, settings, opens=opens, report=say)
+
+@main.command()
+@click.argument("name")
+@click.option("--role", type=click.Choice(ROLES), default="read", help="What it is for.  [default: read]")
+@click.option("--file", metavar="FILE", default="tokens.toml", help="The file to add it to.  [default: tokens.toml]")
+def token(name: str, role: str, file: str) -> None:
+    """Make a token for a server, and print its secret, which is shown this once.
+
+    The file has a line for each token, with its name, its role and the SHA-256 of its secret. A token ends when its
+    line is removed. Who may push may read, too.
+
+    \b
+    etq token ci --role push --file tokens.toml
+    etq token anna
+    """
+    from etq.tokens import add
+
+    click.echo(add(file, name, role))
+
+
+@main.command()
+@click.argument("url")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option("--label", "labels", metavar="KEY=VALUE", multiple=True, help="A label of the captures; may be repeated.")
+@click.option("--name", help="Name of the capture, of one file.  [default: from the file's]")
+@click.option("--etrecord", metavar="FILE", help="The ETRecord of their program.")
+@click.option("--pte", metavar="FILE", help="Their program.")
+@click.option("--metrics", metavar="FILE", multiple=True, help="Metrics of the capture, of one file; may be repeated.")
+def push(
+    url: str,
+    files: tuple[str, ...],
+    labels: tuple[str, ...],
+    name: str | None,
+    etrecord: str | None,
+    pte: str | None,
+    metrics: tuple[str, ...],
+) -> None:
+    """Send profiling files to a server, which stores them. The token is that in $ETQ_TOKEN.
+
+    A file that the server has is stored once, so a push can be repeated. While the server can't be reached, it is
+    tried again for two minutes. A file that can't be stored is reported, and the exit status is 1.
+
+    \b
+    etq push http://lab:8650 run.etdp --label build=41 --label device=pixel8
+    etq push https://lab.example.org nightly/*.etdp --etrecord net.etrecord
+    """
+    from etq.push import Pusher
+
+    if len(files) > 1 and (name is not None or metrics):
+        raise click.UsageError("--name and --metrics go with one file")
+    shared = [(field, path) for field, path in (("etrecord", etrecord), ("pte", pte)) if path is not None]
+    pusher = Pusher(url)
+    failed = 0
+    for file in files:
+        fields = [("label", label) for label in labels] + ([] if name is None else [("name", name)])
+        try:
+            sent = pusher.push([("file", file), *shared, *(("metrics", path) for path in metrics)], fields)
+        except EtqError as error:
+            failed += 1
+            say(f"Error: {Path(file).name}: {error}")
+            continue
+        say(f"{sent.name}: {'stored' if sent.is_new else 'known already, options applied'}")
+        for rule, detail in sent.findings:
+            say(f"Note: {rule}: {detail}")
+    if failed:
+        say(f"{failed} of {len(files)} files could not be stored")
+        sys.exit(1)

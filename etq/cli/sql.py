@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import click
 
 from etq.cli import main
 from etq.cli.interrupts import cancelled_by
 from etq.cli.options import output_options, warehouse_option
-from etq.cli.targets import check_is_here
 from etq.database.limits import query_megabytes, query_seconds
 from etq.errors import EtqError, QueryError, place_in
 from etq.render.terminal import style_of
@@ -20,6 +19,8 @@ from etq.render.writers import write_each, write_rows
 
 # The longest text of statements.
 _LONGEST: Final = 2**24
+# The limit of memory of queries that aren't trusted.
+_SAFE_MEGABYTES: Final = 512
 
 
 @main.command()
@@ -41,7 +42,7 @@ _LONGEST: Final = 2**24
 @click.option(
     "--safe",
     is_flag=True,
-    help="For SQL that isn't trusted: one SELECT, in a sandbox, within limits (10 s, 512 MB).",
+    help="For SQL that isn't trusted: one SELECT, within limits (10 s, 512 MB).",
 )
 @warehouse_option
 @output_options
@@ -85,18 +86,15 @@ def sql(
     if lake is not None and safe:
         raise click.UsageError("--safe can't be used with --engine spark")
 
-    from etq.remote.servers import is_url
+    from etq.database.limited import SECONDS
 
     def answer(statements: str) -> None:
         if lake is not None:
             from etq.spark.local import rows_of
 
             write_rows(*rows_of(lake, statements, captures, megabytes), format, output, force=force)
-        elif safe and not is_url(db):
-            from etq.sandbox.client import MEGABYTES, SECONDS, ask
-
-            limits = (SECONDS if seconds is None else seconds, MEGABYTES if megabytes is None else megabytes)
-            write_rows(*ask(db, statements, None, *limits), format, output, force=force)
+        elif safe:
+            write_rows(*_safely(db, statements, SECONDS if seconds is None else seconds), format, output, force=force)
         else:
             _answer(db, statements, format, output, force=force, external_access=external_access)
 
@@ -104,6 +102,18 @@ def sql(
         _prompt(db, answer)
     else:
         answer(_query(query, file))
+
+
+def _safely(db: str, query: str, seconds: float) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Return the rows of a query that isn't trusted."""
+    from etq.warehouse.warehouse import open
+
+    before = query_megabytes.set(query_megabytes.get() or _SAFE_MEGABYTES)
+    try:
+        with open(db, read_only=True) as warehouse:
+            return warehouse.safe_sql(query, seconds=seconds)
+    finally:
+        query_megabytes.reset(before)
 
 
 def is_prompt() -> bool:
@@ -227,6 +237,4 @@ def demo(db: str | None) -> None:
     """
     from etq.demo import run
 
-    if db is not None:
-        check_is_here(db)
     run(db)

@@ -104,27 +104,15 @@ def open_record(file: str) -> tuple[Warehouse, Record]:
 
 
 @contextmanager
-def open_existing(db: str, *, read_only: bool = False, may_be_server: bool = False) -> Iterator[Warehouse]:
-    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped; and for a
-    server, unless it `may_be_server`.
-    """
+def open_existing(db: str, *, read_only: bool = False) -> Iterator[Warehouse]:
+    """Open a warehouse that exists, to change it. Raises `EtqError` if it doesn't: its name may be mistyped."""
     from etq.database.connection import NONE_THERE
     from etq.warehouse.warehouse import open
 
     if not is_there(db):
         raise EtqError(f"{db}: {NONE_THERE.format(db)}")
-    if not read_only and not may_be_server:
-        check_is_here(db)
     with open(db, read_only=read_only) as warehouse:
         yield warehouse
-
-
-def check_is_here(db: str) -> None:
-    """Raise `EtqError` for the address of a server, for a command that needs the warehouse itself."""
-    from etq.remote.servers import is_url
-
-    if is_url(db):
-        raise EtqError(f"{db}: a server; this needs its warehouse: do it on the server's machine, with --db FILE")
 
 
 def is_there(db: str) -> bool:

@@ -11,7 +11,7 @@ from etq.cli.commands import ANSWERS
 from etq.cli.messages import say
 from etq.cli.options import output_options, warehouse_option
 from etq.cli.showing import show_view
-from etq.cli.targets import FileOptions, check_is_here
+from etq.cli.targets import FileOptions
 from etq.render.selection import selection
 from etq.render.writers import TO_READ, format_of, write
 
@@ -122,7 +122,6 @@ def reference(etrecord: str, graph: str, name: str | None, db: str) -> None:
     from etq.torch.reference import reference_values
     from etq.warehouse.warehouse import open
 
-    check_is_here(db)
     values = reference_values(etrecord, graph)
     with open(db) as warehouse:
         record = warehouse.ingest_record(etrecord)

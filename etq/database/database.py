@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import RLock
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import duckdb
 
@@ -17,16 +17,6 @@ from etq.errors import WarehouseError
 Result = TypeVar("Result")
 
 
-class SharedTables(Protocol):
-    """The tables of overviews and comments of a lake, whose other tables are only read."""
-
-    def edit(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        """Return what `work` does with a connection that has one of them; its rows become those of the lake."""
-
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        """Return a connection to the lake as it is now."""
-
-
 class Database:
     """An open connection to the file at `path`, or, if it is None, to a database in memory."""
 
@@ -36,13 +26,8 @@ class Database:
         path: str | None,
         *,
         read_only: bool = False,
-        is_older: bool = False,
-        shared: SharedTables | None = None,
     ) -> None:
         self.path = path
-        self._shared = shared
-        self._is_outdated = False  # whether a lake was written to since it was opened
-        self.is_older = is_older  # whether it is a version of a lake before the latest
         self.read_only = read_only
         # A connection has one open result at a time: hold this lock from a query until its rows are fetched.
         self.lock = RLock()
@@ -56,10 +41,6 @@ class Database:
         """The DuckDB connection. Raises `WarehouseError` once it is closed."""
         if self._connection is None:
             raise WarehouseError(f"{self.path or 'the warehouse in memory'} is closed")
-        if self._is_outdated and self._shared is not None:
-            with self.lock:
-                self._connection.close()
-                self._connection, self._is_outdated = self._shared.connect(), False
         return self._connection
 
     @property
@@ -96,26 +77,6 @@ class Database:
             raise WarehouseError(f"{self.path}: captures of a lake are read-only; add others with: etq lake add")
         if self.read_only:
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
-
-    def check_editable(self) -> None:
-        """Raise `WarehouseError` if overviews and comments can't be written."""
-        if self.is_older:
-            raise WarehouseError(f"{self.path}: an older version of a lake; open the latest")
-        if self.read_only and self._shared is None:
-            raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
-
-    def edit(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        """Run `work`, which changes a table of overviews or comments with the connection that it gets, as `write` does.
-
-        A lake's is changed by a commit of its own: `work` is called again if another writer was faster, and what was
-        written is seen from then on, with all else that the lake has then.
-        """
-        self.check_editable()
-        if self._shared is None:
-            return self.write(lambda: work(self.connection))
-        result = self._shared.edit(table, work)
-        self._is_outdated = True
-        return result
 
     def write(self, work: Callable[[], Result], *, frees: bool = False) -> Result:
         """Run `work` in a transaction of its own and return its result. If it raises an error, nothing is written.

@@ -39,8 +39,6 @@ KEYS: Final = (
     ("methods", ("program_id", "method")),
     ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
     ("program_values", ("program_id", "method", "value_index")),
-    ("overview_items", ("overview", "item_index")),
-    ("overview_comparisons", ("overview", "comparison_index")),
     ("change_comments", ("comment_id",)),
 )  # fmt: skip
 # Captures in which some events come before and some after the one that contains them, and how many have one: ETDumps

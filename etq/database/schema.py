@@ -11,7 +11,7 @@ import duckdb
 from etq import catalog
 from etq.database import contents, functions, template
 from etq.errors import WarehouseError
-from etq.version import OLDEST_SCHEMA, SCHEMA_VERSION, VERSION
+from etq.version import SCHEMA_VERSION, VERSION
 
 # When a macro is created, DuckDB binds its body and the bodies of all macros that it calls, up to the first value of
 # unknown type. Most bodies begin by resolving captures. While macros are created, a placeholder of unknown type
@@ -23,10 +23,6 @@ _PLACEHOLDER: Final = "CREATE OR REPLACE {} _resolved_captures(capture) AS TABLE
 _MANY: Final = 100
 
 Result = TypeVar("Result")
-
-
-class EarlierSchemaError(WarehouseError):
-    """A warehouse of an earlier schema, which can be upgraded."""
 
 
 def create(connection: duckdb.DuckDBPyConnection, reads: Sequence[str] | None = None) -> None:
@@ -119,22 +115,16 @@ def update_definitions(
     and the caller creates those that each query needs: all take a second. A database that is empty, as a killed process
     leaves it, is an empty warehouse.
 
-    Raises `EarlierSchemaError` for a warehouse that can be upgraded, and `WarehouseError` for a database that is not a
-    warehouse, for a warehouse of another schema, and for one whose views or macros were changed; with
-    `external_access`, also for one with the user's own views or macros.
+    Raises `WarehouseError` for a database that is not a warehouse, for a warehouse of another schema, and for one whose
+    views or macros were changed; with `external_access`, also for one with the user's own views or macros.
     """
     has_passed = not external_access and contents.has_passed(path)
     if read_only and not has_passed and is_empty(connection):
         _create_temporary(connection)
         return
-    version, definitions, writer = _versions(connection, path, is_table=has_passed)
+    version, definitions = _versions(connection, path, is_table=has_passed)
     if version != SCHEMA_VERSION:
-        made_by = f"{path}: made by another version of etq ({writer}, schema {version}; this is {VERSION}, schema "
-        made_by += f"{SCHEMA_VERSION})"
-        if OLDEST_SCHEMA <= version < SCHEMA_VERSION:
-            raise EarlierSchemaError(f"{made_by}; upgrade it: etq upgrade {path}")
-        what = "install a later version" if version > SCHEMA_VERSION else "ingest the files again into a new warehouse"
-        raise WarehouseError(f"{made_by}; {what}")
+        raise WarehouseError(other_version(path, version))
     if has_passed and definitions == catalog.definitions_hash():
         return
     is_current = contents.has_definitions(connection, path, create_all, only_etq=external_access)
@@ -167,8 +157,15 @@ def _create_temporary(connection: duckdb.DuckDBPyConnection) -> None:
     write_version(connection)
 
 
-def _versions(connection: duckdb.DuckDBPyConnection, path: str, *, is_table: bool) -> tuple[Any, Any, Any]:
-    """Return the versions of the schema, the definitions and etq that a database states.
+def other_version(path: str, version: int) -> str:
+    """Return why a warehouse or lake with tables of another version is refused."""
+    return (
+        f"{path}: has tables of version {version}, and this etq reads version {SCHEMA_VERSION}; ingest the files again"
+    )
+
+
+def _versions(connection: duckdb.DuckDBPyConnection, path: str, *, is_table: bool) -> tuple[Any, Any]:
+    """Return the versions of the schema and of the definitions that a database states.
 
     Unless `is_table`, checks first that `warehouse` is a table and not a view.
     """
@@ -177,13 +174,13 @@ def _versions(connection: duckdb.DuckDBPyConnection, path: str, *, is_table: boo
         [(name,)] = connection.execute("SELECT system.main.current_database()").fetchall()
         if not is_table and not connection.execute(query, {"name": name}).fetchall():
             raise ValueError
-        [row] = connection.execute("SELECT schema_version, sql_sha256, etq_version FROM main.warehouse").fetchall()
+        [row] = connection.execute("SELECT schema_version, sql_sha256 FROM main.warehouse").fetchall()
     except (duckdb.CatalogException, duckdb.BinderException, ValueError):
         raise WarehouseError(f"{path}: a DuckDB database, but not a warehouse of etq; name another file") from None
-    version, definitions, writer = row
+    version, definitions = row
     if not isinstance(version, int) or version < 0:
         raise WarehouseError(f"{path}: damaged: its schema is of version {version!r}; use a copy of the file")
-    return version, definitions, writer
+    return version, definitions
 
 
 def is_empty(connection: duckdb.DuckDBPyConnection) -> bool:

@@ -198,7 +198,7 @@ def _copy(connection: duckdb.DuckDBPyConnection, table: catalog.SqlObject) -> No
 
 
 def _unite(connection: duckdb.DuckDBPyConnection) -> None:
-    """Add annotations that known captures have in the source but not here, and overviews of other names."""
+    """Add annotations that known captures have in the source but not here, and comments."""
     connection.execute(f"DELETE FROM findings WHERE rule = '{PRUNED}' AND capture_id IN ({_REFILLED})")
     for statement in _UNITED:
         connection.execute(statement)
@@ -218,23 +218,8 @@ _REFILLED: Final = f"""
     )
 """
 _KNOWN: Final = "JOIN _capture_keys AS m ON NOT m.is_new AND m.old_key = s.capture_id"
-# Statements that add overviews of other names, and comments, by table; comparisons first, which look at items.
-UNITED_SHARED: Final = {
-    "overview_comparisons": """
-    INSERT INTO overview_comparisons
-    SELECT s.* FROM _source.overview_comparisons AS s
-    WHERE s.overview NOT IN (
-        SELECT o.overview FROM overview_items AS o UNION ALL SELECT c.overview FROM overview_comparisons AS c
-    )
-    ORDER BY s.overview, s.comparison_index
-    """,
-    "overview_items": """
-    INSERT INTO overview_items
-    SELECT s.* FROM _source.overview_items AS s
-    WHERE s.overview NOT IN (SELECT o.overview FROM overview_items AS o)
-    ORDER BY s.overview, s.item_index
-    """,
-    "change_comments": """
+_UNITED: Final = (
+    """
     INSERT INTO change_comments
     SELECT s.* REPLACE (
         row_number() OVER (ORDER BY s.comment_id)
@@ -248,9 +233,6 @@ UNITED_SHARED: Final = {
             AND c.item IS NOT DISTINCT FROM s.item
     )
     """,
-}
-_UNITED: Final = (
-    *UNITED_SHARED.values(),
     f"""
     UPDATE captures SET captured_at = s.captured_at
     FROM _source.captures AS s {_KNOWN}

@@ -1,113 +1,181 @@
-"""Who may ask a server, and under which names browsers reach it."""
+"""Decides who may ask a server, before anything else of a request is looked at.
+
+Without tokens, a server answers this machine alone. A page of another site must not read it by a name that resolves
+to this machine: so the header `Host` must name it. With tokens, each request needs one: in the header `Authorization`,
+or in the cookie that the sign-in form sets. Browsers send the cookie by themselves, so requests that carry one must
+come from this server's own pages.
+"""
 
 from __future__ import annotations
 
-import ipaddress
-import socket
-from dataclasses import dataclass, field
-from typing import Final
+import html
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
+from urllib.parse import quote
 
-from etq.errors import EtqError
-from etq.listening import host_of, is_address
-from etq.serve.settings import Settings
-from etq.team.folder import InMemory, TeamFolder
-from etq.team.tokens import add_token
-from etq.team.users import ANYONE, Role, User, add_user, has_users
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from etq.errors import EtqError, printable
+from etq.listening import host_of
+from etq.serve.answers import error_response
+from etq.tokens import Token, TokenFile
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
-# All interfaces.
-ANY: Final = ("0.0.0.0", "::", "")
+SIGN_IN: Final = "/sign-in"
+COOKIE: Final = "etq_token"
+# Who asks a server without tokens.
+ANYONE: Final = Token("-", "read")
+# What anyone may read: no data. Pages that aren't signed in need their style.
+_OPEN: Final = ("/healthz", SIGN_IN, "/assets/")
+_MONTH: Final = 30 * 86400
+_MOST_FORM: Final = 4000
+HEADERS: Final = (
+    (b"content-security-policy", b"default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+     b"img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)  # fmt: skip
 
 
-@dataclass
-class Access:
-    """Who may ask: clients that name this server's host, and are users or have the token of its link, if it has one.
+class Guard:
+    """The outermost application: refuses a request, or hands it on with the token as `request.state.token`."""
 
-    host   address that the server binds to
-    link   on hosts other than the loopback, while there are no users: knows the link's token
-    token  that of the link
-    """
+    def __init__(self, app: ASGIApp, tokens: TokenFile | None, host: str) -> None:
+        self._app = app
+        self._tokens = tokens
+        self._hosts = {*LOOPBACK, host.lower()}
 
-    host: str
-    port: int
-    settings: Settings = field(default_factory=Settings)
-    link: TeamFolder | None = field(default=None, repr=False)
-    token: str | None = field(default=None, repr=False)
-    _has_users: bool = field(default=False, init=False)
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
 
-    def __post_init__(self) -> None:
-        if self.settings.user_header is not None and self.settings.folder is None:
-            raise EtqError("users of a proxy need a folder; give one with --team DIR")
-        if self.folder() is None and self.host not in LOOPBACK:
-            self.add_link()
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message.get("headers", ()), *HEADERS]
+            await send(message)
 
-    def add_link(self) -> None:
-        """Make the token of a link."""
-        self.link = InMemory()
-        with self.link.writing() as connection:
-            add_user(connection, ANYONE, self.anyone.role)
-            self.token = add_token(connection, ANYONE)
-
-    @property
-    def anyone(self) -> User:
-        """Who asks a server without users."""
-        return User(ANYONE, Role.LABEL if self.settings.edits else Role.READ)
-
-    def folder(self) -> TeamFolder | None:
-        """Return the folder that knows who may ask; None if anyone may. Raises `EtqError`.
-
-        Once a server has seen users, it answers nobody else, whatever becomes of its folder.
-        """
-        team = self.settings.folder
-        if team is None:
-            return self.link
-        if not self._has_users:
-            self._has_users = self.settings.user_header is not None or has_users(team)
-        return team if self._has_users else self.link
-
-    @property
-    def url(self) -> str:
-        """The address to open. The token is in its fragment, which browsers send to nobody."""
-        host = socket.gethostname() if self.host in ANY else self.host
-        address = f"{self.scheme}://{f'[{host}]' if ':' in host else host}:{self.port}/"
-        return address if self.token is None else f"{address}#token={self.token}"
-
-    @property
-    def scheme(self) -> str:
-        """How browsers reach it, unless by a proxy."""
-        return "http" if self.settings.certificate is None else "https"
-
-    def cookie(self, *, is_secure: bool) -> str:
-        """Return the name of the cookie of a session. Ports of a host share cookies; with __Host-, no other host can
-        set it.
-        """
-        return f"{'__Host-' if is_secure else ''}etq_{self.port}"
-
-    def is_host(self, header: str) -> bool:
-        """Whether a request's header `Host` names this server: a page of another name, which was made to resolve to
-        this address, must not read answers.
-        """
-        name = host_of(header)
-        if name is None:
-            return False
-        if name in LOOPBACK or name in (self.host.lower(), *(each.lower() for each in self.settings.names)):
-            return True
-        if self.host not in ANY:
-            return False
-        return name in (socket.gethostname().lower(), socket.getfqdn().lower()) or is_address(name)
-
-    def is_origin(self, origin: str | None, host: str) -> bool:
-        """Whether a request's header `Origin` is a page of the host that its header `Host` names. A proxy may have it
-        by HTTPS.
-        """
-        schemes = {self.scheme, "https"}
-        return origin is not None and origin.lower() in {f"{scheme}://{host.lower()}" for scheme in schemes}
-
-    def is_proxy(self, address: str) -> bool:
-        """Whether a proxy that may name the user has an address."""
+        request = Request(scope, receive)
         try:
-            found = ipaddress.ip_address(address)
-        except ValueError:
-            return False
-        found = getattr(found, "ipv4_mapped", None) or found
-        return any(found in ipaddress.ip_network(each, strict=False) for each in self.settings.proxies)
+            found = self._checked(request)
+        except EtqError as error:  # the file of tokens; its path is for the server's log
+            scope.setdefault("state", {})["problem"] = str(error)
+            found = error_response("the server can't read its tokens; see its log", HTTPStatus.SERVICE_UNAVAILABLE)
+        if isinstance(found, Response):
+            await found(scope, receive, sending)
+            return
+        scope.setdefault("state", {})["token"] = found
+        await self._app(scope, receive, sending)
+
+    def _checked(self, request: Request) -> Token | Response:  # noqa: PLR0911 - a case a line
+        if self._tokens is None:
+            if len(request.headers.getlist("host")) != 1 or host_of(request.headers["host"]) not in self._hosts:
+                what = f"Host {request.headers.get('host', '')[:200]!r} is not this server; use localhost"
+                return error_response(what, HTTPStatus.MISDIRECTED_REQUEST)
+            return self._from_own_page(request) or ANYONE
+        if request.url.path.startswith(_OPEN):
+            return self._from_own_page(request) or ANYONE
+        scheme, _, secret = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            token = self._tokens.find(secret.strip())
+            return token or error_response("the token is wrong or was removed; ask for another one", 401)
+        if (refusal := self._from_own_page(request)) is not None:
+            return refusal
+        token = self._tokens.find(request.cookies.get(COOKIE, ""))
+        if token is None and request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+            place = quote(request.url.path + (f"?{request.url.query}" if request.url.query else ""))
+            return RedirectResponse(f"{SIGN_IN}?next={place}", HTTPStatus.SEE_OTHER)
+        return token or error_response("needs a token: send Authorization: Bearer TOKEN", HTTPStatus.UNAUTHORIZED)
+
+    @staticmethod
+    def _from_own_page(request: Request) -> Response | None:
+        """Return the refusal of a request that a page of another site or port has the browser send, if it is one.
+
+        Browsers tell where a request comes from; links from elsewhere open pages, which have no data.
+        """
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        is_page = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
+        is_own = site in (None, "same-origin", "none") and (
+            origin is None or origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
+        )
+        return None if is_own or is_page else error_response("answers are for this server's own pages", 403)
+
+
+class SignIn:
+    """The form that signs a browser in with a token, and signs it out."""
+
+    def __init__(self, tokens: TokenFile | None, style: str) -> None:
+        self._tokens = tokens
+        self._style = style
+
+    async def answer(self, request: Request) -> Response:
+        """Show the form; with a token, set the cookie, and open the page that was asked for."""
+        if self._tokens is None:
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        place = _place(request.query_params.get("next", "/"))
+        if request.method == "GET":
+            return self._form(place, "")
+        length = request.headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > _MOST_FORM:
+            return self._form(place, "That is no token.")
+        async with request.form() as sent:
+            secret = str(sent.get("token", "")).strip()
+        if secret and self._tokens.find(secret) is None:
+            return self._form(place, "The token is wrong or was removed; ask for another one.")
+        response = RedirectResponse(place, HTTPStatus.SEE_OTHER)
+        is_secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
+        age = _MONTH if secret else 0
+        response.set_cookie(COOKIE, secret, max_age=age, path="/", secure=is_secure, httponly=True, samesite="strict")
+        return response
+
+    def _form(self, place: str, wrong: str) -> Response:
+        return HTMLResponse(
+            _FORM.format(
+                style=self._style,
+                action=html.escape(f"{SIGN_IN}?next={quote(place)}"),
+                wrong=html.escape(printable(wrong)),
+            ),
+            HTTPStatus.UNAUTHORIZED if wrong else HTTPStatus.OK,
+            {"cache-control": "no-store"},
+        )
+
+
+def _place(text: str) -> str:
+    """Return a path of this server; / for anything else, such as //elsewhere."""
+    is_path = text.startswith("/") and not text.startswith(("//", "/\\")) and text.isprintable()
+    return text if is_path else "/"
+
+
+_FORM: Final = """<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>Sign in</title>
+<link rel="icon" href="data:,">
+<link rel="stylesheet" href="/assets/{style}">
+</head>
+<body class="served" data-page="sign-in">
+<main id="main">
+<h1>Sign in</h1>
+<form id="sign-in" method="post" action="{action}">
+<p>Enter your token. <code>etq token NAME</code> on the server makes one.</p>
+<div class="bar">
+<label class="field"><span class="muted">token</span>
+<input type="password" name="token" id="token" autocomplete="current-password" required autofocus></label>
+<button class="main">Sign in</button>
+</div>
+<p class="missing" role="alert">{wrong}</p>
+</form>
+</main>
+</body>
+</html>
+"""

@@ -1,63 +1,47 @@
-"""The application: routes of pages, of their files, and of data, which are cached by the warehouse's state."""
+"""The application: routes of pages, of their data, and of programs."""
 
 from __future__ import annotations
 
-import asyncio
 import gzip
-from collections import Counter, OrderedDict
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from typing import Final
+import sys
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 import msgspec
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from etq.serve.access import Access
-from etq.serve.api import reading
-from etq.serve.backups import backups
-from etq.serve.endpoints import Endpoint, body_of, needs, note, user_of
-from etq.serve.feeds import feeds
-from etq.serve.guard import EDITS, AccessGuard
-from etq.serve.health import health
-from etq.serve.meters import Family, gauge
-from etq.serve.metrics import metrics
-from etq.serve.observed import Observed
+from etq.database import limited
+from etq.errors import EtqError, printable
+from etq.serve.access import SIGN_IN, Guard, SignIn
+from etq.serve.answers import Answer, of_data, of_error, rows_of
+from etq.serve.instance import Instance
 from etq.serve.pages import PAGES, assets, digest, shell
-from etq.serve.payloads import Payload, of_data, of_error
-from etq.serve.pruning import pruning
-from etq.serve.pushes import pushes
-from etq.serve.refusals import Refusals
-from etq.serve.sending import InParts
-from etq.serve.signing import signing
-from etq.serve.site import Part, Site
-from etq.serve.state import WarehouseState
-from etq.serve.trimming import trimming
-from etq.serve.turns import BusyError, client_of
-from etq.serve.webhook import webhook
-from etq.team.users import ANYONE, Role
+from etq.serve.pushes import push
+from etq.serve.questions import QUESTIONS
+from etq.serve.state import state_of
+from etq.tokens import Token, TokenFile
 from etq.version import VERSION
 
-# Bytes of answers that are kept, of all and of one.
+# Bytes of a query with its parameters, and of answers to pages that are kept.
+MOST_SENT: Final = 2**20
 MOST_KEPT: Final = 24 * 2**20
-MOST_OF_ONE: Final = 12 * 2**20
-# Bytes that an entry takes in addition to its answer: without them, short answers would never be dropped.
-OVERHEAD: Final = 1000
-# Data by path, which are answers to the questions of that name.
-DATA: Final = (
-    *("captures", "counts", "matches", "series", "report", "difference", "trends", "schema", "sql"),
-    *("overviews", "watched", "changes", "compared"),
-)
-# The questions of the first page, in its order.
-FIRST: Final = ("captures", "series", "counts")
-# Bytes of a change to an overview.
-MOST_SENT: Final = 20_000
-RETRY_SECONDS: Final = "2"
+# Bytes that an answer takes in addition to its body: without them, short ones would never be dropped.
+_OVERHEAD: Final = 1000
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class _Any(PathConvertor):
@@ -69,252 +53,239 @@ class _Any(PathConvertor):
 register_url_convertor("any", _Any())
 
 
-class Kept:
-    """Answers that were given, the latest ones, up to a size. Of keys, which may be long, only hashes are kept."""
+class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+    """What a program asks by POST /api/query."""
+
+    sql: str
+    parameters: dict[str, Any] | list[Any] | None = None
+    format: str = "json"
+
+
+class _Kept:
+    """Answers to pages, the latest ones, up to `MOST_KEPT` bytes."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[str, Payload] = OrderedDict()
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
         self._size = 0
+        self._lock = threading.Lock()
 
-    @property
-    def size(self) -> int:
-        """The bytes that are kept."""
-        return self._size
+    def get(self, key: str) -> Answer | None:
+        with self._lock:
+            if (found := self._answers.get(key)) is not None:
+                self._answers.move_to_end(key)
+            return found
 
-    def get(self, key: str) -> Payload | None:
-        """Return an answer; None if it isn't kept."""
-        place = digest(key)
-        if (found := self._answers.get(place)) is not None:
-            self._answers.move_to_end(place)
-        return found
-
-    def put(self, key: str, answer: Payload) -> None:
-        """Keep an answer; the oldest ones are dropped."""
-        if len(answer.body) > MOST_OF_ONE:
-            return
-        place = digest(key)
-        if (known := self._answers.pop(place, None)) is not None:
-            self._size -= len(known.body) + OVERHEAD
-        self._answers[place] = answer
-        self._size += len(answer.body) + OVERHEAD
-        while self._size > MOST_KEPT:
-            self._size -= len(self._answers.popitem(last=False)[1].body) + OVERHEAD
+    def put(self, key: str, answer: Answer) -> None:
+        with self._lock:
+            if key not in self._answers and len(answer.body) < MOST_KEPT // 2:
+                self._answers[key] = answer
+                self._size += len(answer.body) + _OVERHEAD
+            while self._size > MOST_KEPT:
+                self._size -= len(self._answers.popitem(last=False)[1].body) + _OVERHEAD
 
 
-def application(site: Site, access: Access) -> ASGIApp:
-    """Return the application of a site, for those who have access."""
-    refusals = Refusals()
-    parts = [signing(site, access, refusals), *(make(site) for make in PARTS)]
+def application(instance: Instance, tokens: TokenFile | None, host: str, seconds: float, most_bytes: int) -> ASGIApp:
+    """Return the application of a warehouse.
+
+    tokens      who may ask; None: this machine
+    seconds     limit of a query's time
+    most_bytes  limit of what is sent at once
+    """
+    served = _Served(instance, seconds, most_bytes)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        async with AsyncExitStack() as running:
-            for part in parts:
-                await running.enter_async_context(part.running())
-            yield
-
-    routes = [route for part in parts for route in part.routes]
-    shown = [path for part in parts for path in part.shown]
-    guarded = AccessGuard(Starlette(routes=routes, lifespan=lifespan), access, refusals, shown)
-    return Observed(guarded, routes, site.meters, site.log)
-
-
-def pages(site: Site) -> Part:
-    """The pages and their data."""
-    served = _Served(site)
-    site.meters.add(served.families)
-
-    @asynccontextmanager
-    async def running() -> AsyncIterator[None]:
-        served.pool.start()
-        preparing = asyncio.create_task(served.prepare())
         yield
-        preparing.cancel()
-        served.pool.close()
+        instance.close()
 
-    names = [name for name in PAGES if name != "captures"]
     routes = [
-        Route("/", served.page("captures")),
-        Route("/capture/{name:any}", served.page("capture")),
-        *(Route(f"/{name}", served.page(name)) for name in names),
-        Route("/assets/{name}", served.asset),
-        Route("/data/state", needs(Role.READ, served.state)),
-        *(Route(f"/data/{name}", needs(Role.READ, served.data(name))) for name in DATA),
-        Route(EDITS, needs(Role.LABEL, served.edit), methods=["POST"]),
+        Route("/", _page("captures")),
+        Route("/capture/{name:any}", _page("capture")),
+        *(Route(f"/{name}", _page(name)) for name in PAGES if name != "captures"),
+        Route("/assets/{name}", _asset),
+        Route(SIGN_IN, SignIn(tokens, assets()["pages.css"].name).answer, methods=["GET", "POST"]),
+        Route("/data/me", served.me),
+        Route("/data/state", served.state),
+        Route("/data/sql", served.sql),
+        *(Route(f"/data/{name}", partial(served.data, name)) for name in QUESTIONS),
+        Route("/api/query", served.query, methods=["POST"]),
+        Route("/api/push", served.push, methods=["POST"]),
+        Route("/healthz", served.health),
     ]
-    return Part(routes, running, shown=["/", "/capture/", "/assets/", *(f"/{name}" for name in names)])
-
-
-PARTS: Final[tuple[Callable[[Site], Part], ...]] = (
-    pages, pushes, reading, feeds, webhook, health, metrics, backups, pruning, trimming,
-)  # fmt: skip
+    return _Logged(Guard(Starlette(routes=routes, lifespan=lifespan), tokens, host), is_on=tokens is not None)
 
 
 class _Served:
-    """The endpoints of one warehouse."""
+    """The endpoints of a warehouse."""
 
-    def __init__(self, site: Site) -> None:
-        self.pool = site.pool
-        self._site = site
-        self._state = WarehouseState(site.path)
-        self._kept = Kept()
-        # Questions that are being answered, and how many wait for the answer.
-        self._running: dict[str, asyncio.Task[Payload]] = {}
-        self._waiting: Counter[asyncio.Task[Payload]] = Counter()
-        self._assets = {each.name: each for each in assets().values()}
-        self._compressed = {name: gzip.compress(each.body, 6, mtime=0) for name, each in self._assets.items()}
+    def __init__(self, instance: Instance, seconds: float, most_bytes: int) -> None:
+        self._instance = instance
+        self._seconds = seconds
+        self._most_bytes = most_bytes
+        self._kept = _Kept()
 
-    async def prepare(self) -> None:
-        """Ask for all that the first page shows, so that its first visitor needn't wait.
-
-        Others go first: who is there already asks for what they see.
-        """
-        state = await self._current()
-        for question in FIRST:
-            if any(not work.done() for work in self._running.values()):
-                return
-            key = f"{state} {question}?"
-            with suppress(BusyError), self._shared(key, question, {}, state) as work:
-                answer = await work
-                if state is not None and answer.status == 200:
-                    self._kept.put(key, answer)
-
-    async def families(self) -> list[Family]:
-        """Return what is known as values of metrics."""
-        return [gauge("etq_kept_answers_bytes", "Bytes of answers that are kept.", self._kept.size)]
-
-    def page(self, name: str) -> Endpoint:
-        text = shell(name)
-        tag = f'"{digest(text)}"'
-
-        async def endpoint(request: Request) -> Response:
-            headers = {"etag": tag, "cache-control": "private, no-cache"}
-            if _has_tag(request, tag):
-                return Response(status_code=304, headers=headers)
-            return Response(text, media_type="text/html; charset=utf-8", headers=headers)
-
-        return endpoint
-
-    async def asset(self, request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in self._assets:
-            return PlainTextResponse("not found: reload the page", 404)
-        headers = {"cache-control": "private, max-age=31536000, immutable", "vary": "accept-encoding"}
-        body = self._assets[name].body
-        if _takes_gzip(request):
-            body, headers["content-encoding"] = self._compressed[name], "gzip"
-        return InParts(body, 200, headers, self._assets[name].type)
+    async def me(self, request: Request) -> Response:
+        """What pages show about the warehouse, and who asks."""
+        token: Token = request.state.token
+        user = token.name if token.name != "-" else None
+        return _response(request, of_data({"source": printable(self._instance.path), "user": user}))
 
     async def state(self, request: Request) -> Response:
         """The state, by which pages notice that captures were added."""
-        return _response(request, of_data({"state": await self._current()}), None)
+        return _response(request, of_data({"state": await run_in_threadpool(state_of, self._instance.path)}))
 
-    async def _current(self) -> str | None:
-        return await asyncio.to_thread(self._state.current) if self._state.is_slow else self._state.current()
-
-    def data(self, question: str) -> Endpoint:
-        async def endpoint(request: Request) -> Response:
-            return await self._data(question, request)
-
-        return endpoint
-
-    async def _data(self, question: str, request: Request) -> Response:
+    async def data(self, question: str, request: Request) -> Response:
+        """The answer to a question of a page; answers are kept while the warehouse stays as it is."""
+        state = await run_in_threadpool(state_of, self._instance.path)
         arguments = dict(request.query_params)
-        if question == "sql":
-            await note(self._site, request, "sql", arguments)
-        state = await self._current()
-        key = f"{state} {question}?{urlencode(sorted(arguments.items()))}"
-        # A query may ask for the time, or for random numbers.
-        is_kept = state is not None and question != "sql"
-        tag = f'"{digest(f"{VERSION} {key}")}"'
-        if is_kept and _has_tag(request, tag):
+        key = digest(f"{VERSION} {state} {question}?{urlencode(sorted(arguments.items()))}")
+        tag = None if state is None else f'"{key}"'
+        if tag is not None and tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=_headers(tag))
-        answer = self._kept.get(key) if is_kept else None
+        answer = None if tag is None else self._kept.get(key)
         if answer is None:
-            answer = await self._asked(request, key if is_kept else f"{key} {id(request)}", question, arguments, state)
-            if answer is None:
-                return Response(status_code=499)  # nobody reads it
-            if is_kept and answer.status == 200:
+            answer = await run_in_threadpool(self._asked, question, arguments)
+            if tag is not None and answer.status == 200:
                 self._kept.put(key, answer)
-        return _response(request, answer, tag if is_kept and answer.status == 200 else None)
+        return _response(request, answer, tag if answer.status == 200 else None)
 
-    async def edit(self, request: Request) -> Response:
-        """A change to an overview, which pages of this server send."""
-        if (body := await body_of(request, MOST_SENT)) is None:
-            return _response(request, of_error("too long; choose fewer captures by a shorter selector", 413), None)
+    def _asked(self, question: str, arguments: dict[str, str]) -> Answer:
         try:
-            arguments = msgspec.json.decode(body, type=dict[str, str])
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return _response(request, of_error("not a change to an overview; reload the page", 400), None)
-        await note(self._site, request, "overview", dict(arguments))
-        # Who writes is known to the server, if anyone is.
-        user = user_of(request)
-        arguments["author"] = "" if user.name == ANYONE else user.name
-        answer = await self._asked(request, f"edit {id(request)}", "edit", arguments, None)
-        self._state.forget()
-        return Response(status_code=499) if answer is None else _response(request, answer, None)
+            with self._instance.reading() as warehouse:
+                return QUESTIONS[question](warehouse, arguments)
+        except EtqError as error:
+            return of_error(error)
 
-    async def _asked(
-        self, request: Request, key: str, question: str, arguments: dict[str, str], state: str | None
-    ) -> Payload | None:
-        """Return the answer of the pool; None if the client went away."""
-        gone = asyncio.ensure_future(_disconnected(request))
-        client = client_of(request.client.host if request.client is not None else None)
+    async def sql(self, request: Request) -> Response:
+        """The rows of a query that the page of SQL has, to show or as a file."""
+        given = request.query_params
+        asked = _Asked(given.get("query", ""), None, given.get("format", "page"))
+        return _response(request, await run_in_threadpool(self._queried, asked))
+
+    async def query(self, request: Request) -> Response:
+        """The rows of a SELECT that a program asks."""
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > MOST_SENT:
+                return _response(
+                    request, of_data({"error": f"more than {MOST_SENT >> 10} KiB; send a shorter query"}, 413)
+                )
         try:
-            with self._shared(key, question, arguments, state, client) as work:
-                await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
-                return await work if work.done() else None
-        except BusyError as error:
-            return of_error(str(error), 503)
-        finally:
-            gone.cancel()
+            asked = msgspec.json.decode(body, type=_Asked)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            text = f'{error}; send {{"sql": "SELECT ...", "parameters": {{}}, "format": "json"}}'
+            return _response(request, of_data({"error": text}, 400))
+        return _response(request, await run_in_threadpool(self._queried, asked))
 
-    @contextmanager
-    def _shared(
-        self, key: str, question: str, arguments: dict[str, str], state: str | None, client: str = ""
-    ) -> Iterator[asyncio.Task[Payload]]:
-        """Provide the work on a question, one for all who ask it at the same time; it ends when none of them waits."""
-        work = self._running.get(key)
-        if work is None:
-            work = self._running[key] = asyncio.create_task(self.pool.ask(question, arguments, state, client))
-            work.add_done_callback(lambda done: done.cancelled() or done.exception())  # of which nobody may ask
-        self._waiting[work] += 1
+    def _queried(self, asked: _Asked) -> Answer:
+        from etq.database.functions import register_for
+
         try:
-            yield work
-        finally:
-            self._waiting[work] -= 1
-            if not self._waiting[work]:
-                del self._waiting[work], self._running[key]
-                work.cancel()
+            answer = rows_of(asked.format)
+            with self._instance.reading() as warehouse:
+                register_for(warehouse.connection, asked.sql)
+                parameters = asked.parameters
+                return limited.ask(
+                    warehouse.connection, asked.sql, lambda cursor: answer(cursor, asked.sql, parameters), self._seconds
+                )
+        except EtqError as error:
+            return of_error(error)
+
+    async def push(self, request: Request) -> Response:
+        """Store a capture that is sent."""
+        if not request.state.token.may_push:
+            what = "only reads; a token of the role push sends captures: etq token NAME --role push"
+            return _response(request, of_data({"error": f"{request.state.token.name}: {what}"}, 403))
+        try:
+            return _response(request, await push(request, self._instance, self._most_bytes))
+        except EtqError as error:
+            return _response(request, of_error(error))
+
+    async def health(self, request: Request) -> Response:
+        """Whether the warehouse answers a query."""
+        return _response(request, await run_in_threadpool(self._health))
+
+    def _health(self) -> Answer:
+        try:
+            with self._instance.reading() as warehouse:
+                return of_data({"captures": warehouse.rows("SELECT count(*) FROM captures")[1][0][0]})
+        except EtqError as error:
+            # Anyone may ask, so the text, which has paths, is for the log.
+            sys.stderr.write(f"{printable(str(error))}\n")
+            return of_data({"error": "the warehouse can't be read; see the server's log"}, 503)
 
 
-async def _disconnected(request: Request) -> None:
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+def _page(name: str) -> Endpoint:
+    text = shell(name)
+    tag = f'"{digest(text)}"'
+
+    async def endpoint(request: Request) -> Response:
+        headers = {"etag": tag, "cache-control": "private, no-cache"}
+        if tag in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=headers)
+        return Response(text, media_type="text/html; charset=utf-8", headers=headers)
+
+    return endpoint
 
 
-def _response(request: Request, answer: Payload, tag: str | None) -> Response:
-    headers = _headers(tag)
+async def _asset(request: Request) -> Response:
+    found = next((asset for asset in assets().values() if asset.name == request.path_params["name"]), None)
+    if found is None:
+        return PlainTextResponse("not found: reload the page", 404)
+    answer = Answer(gzip.compress(found.body, 6, mtime=0), found.type, is_compressed=True)
+    return _response(request, answer, None, {"cache-control": "private, max-age=31536000, immutable"})
+
+
+def _response(request: Request, answer: Answer, tag: str | None = None, more: dict[str, str] | None = None) -> Response:
+    headers = {**_headers(tag), **(more or {})}
     if answer.status == 503:
-        headers["retry-after"] = RETRY_SECONDS
+        headers["retry-after"] = "2"
     if answer.file is not None:
         headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(answer.file)}"
-    takes_gzip = _takes_gzip(request)
-    if answer.is_compressed and takes_gzip:
-        headers["content-encoding"] = "gzip"
-    expands = answer.is_compressed and not takes_gzip
-    return InParts(answer.body, answer.status, headers, answer.type, expands=expands)
+    body = answer.body
+    if answer.is_compressed:
+        headers["vary"] = "accept-encoding"
+        if "gzip" in request.headers.get("accept-encoding", ""):
+            headers["content-encoding"] = "gzip"
+        else:
+            body = gzip.decompress(body)
+    return Response(body, answer.status, headers, answer.type)
 
 
 def _headers(tag: str | None) -> dict[str, str]:
-    if tag is None:
-        return {"cache-control": "no-store"}
-    return {"etag": tag, "cache-control": "private, no-cache", "vary": "accept-encoding"}
+    return {"cache-control": "no-store"} if tag is None else {"etag": tag, "cache-control": "private, no-cache"}
 
 
-def _has_tag(request: Request, tag: str) -> bool:
-    return tag in (each.strip().removeprefix("W/") for each in request.headers.get("if-none-match", "").split(","))
+class _Logged:
+    """Writes a line for each request to standard error, with who asked: the name of the token."""
 
+    def __init__(self, app: ASGIApp, *, is_on: bool) -> None:
+        self._app = app
+        self._is_on = is_on
 
-def _takes_gzip(request: Request) -> bool:
-    return "gzip" in request.headers.get("accept-encoding", "")
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http" or not self._is_on:
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), 500
+
+        async def sending(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, sending)
+        finally:
+            state = scope.get("state", {})
+            who = state["token"].name if "token" in state else "-"
+            address = scope["client"][0] if scope.get("client") else "-"
+            path = printable(scope["path"]).replace(" ", "%20")
+            when = datetime.now(UTC).isoformat(timespec="milliseconds")
+            problem = f" {printable(state['problem'])}" if "problem" in state else ""
+            line = f"{when} {who} {address} {scope['method']} {path} {status} {time.monotonic() - began:.3f}s{problem}"
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()

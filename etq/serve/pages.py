@@ -11,10 +11,9 @@ from typing import Final
 from etq.report.page import STYLES, script_of, style_of
 
 # The pages by path, with their titles.
-PAGES: Final = {"captures": "Captures", "trends": "Trends", "overview": "Overviews", "compare": "Compare", "sql": "SQL"}
+PAGES: Final = {"captures": "Captures", "trends": "Trends", "compare": "Compare", "sql": "SQL"}
 # The order matters: a file comes after those that it uses.
 SCRIPTS: Final = (
-    "signing.js",
     "fetching.js",
     "selectors.js",
     "series.js",
@@ -23,10 +22,7 @@ SCRIPTS: Final = (
     "captures.js",
     "capture.js",
     "compare.js",
-    "watching.js",
-    "commenting.js",
     "trends.js",
-    "overview.js",
     "results.js",
     "sql.js",
     "begin.js",

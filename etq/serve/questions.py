@@ -4,52 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from etq import catalog
-from etq.analysis.series import check_keys, order_of
-from etq.analysis.watched import (
-    COMMENTS,
-    COMPARISONS,
-    ITEMS,
-    MOST_SERIES,
-    Watched,
-    as_data,
-    changes_of_overview,
-    verdict_of,
-)
-from etq.annotations.comments import ACCEPTED
-from etq.database.connection import is_lake_path
-from etq.database.functions import register_for
-from etq.database.locking import HeldError
-from etq.database.rollups import PRUNED
+from etq.analysis.series import order_of
 from etq.errors import EtqError, QueryError
 from etq.report import report_of, single, trends_report_of
 from etq.report.columns import Table
 from etq.report.columns import ask as columns_of
-from etq.sandbox.formats import TYPES
-from etq.sandbox.results import parameters_of
-from etq.sandbox.statements import selected
-from etq.serve.openapi import views
-from etq.serve.payloads import JSON, MOST_OF_ANSWER, Payload, of_data
-from etq.serve.results import check_format, result_of
+from etq.serve.answers import Answer, of_data
 from etq.warehouse.warehouse import Warehouse
-from etq.warehouse.warehouse import open as open_warehouse
 
 Arguments = Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class Question:
-    """A question: the function that answers it, of an open warehouse, for reading or writing, or of its path."""
-
-    of: Callable[[Any, Arguments], Payload]
-    needs_warehouse: bool = True
-    writes: bool = False
 
 
 # The place of each capture in the list of all. Keys of a lake's captures are not in the order of ingest.
@@ -58,7 +24,7 @@ PLACES: Final = """
 """
 
 
-def _captures(warehouse: Warehouse, _: Arguments) -> Payload:
+def _captures(warehouse: Warehouse, _: Arguments) -> Answer:
     """All captures, in the order of ingest, and for each label its values and the places of their captures."""
     rows = columns_of(
         warehouse,
@@ -90,7 +56,7 @@ def _captures(warehouse: Warehouse, _: Arguments) -> Payload:
     return of_data({"rows": rows.as_data(), "labels": coded})
 
 
-def _counts(warehouse: Warehouse, _: Arguments) -> Payload:
+def _counts(warehouse: Warehouse, _: Arguments) -> Answer:
     """The number of runs and of findings of all captures, in the order of ingest."""
     query = """
         SELECT s.name, s.runs, s.findings
@@ -101,7 +67,7 @@ def _counts(warehouse: Warehouse, _: Arguments) -> Payload:
     return of_data({"rows": columns_of(warehouse, query).as_data()})
 
 
-def _matches(warehouse: Warehouse, arguments: Arguments) -> Payload:
+def _matches(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The places of the captures that a selector matches, in the list of all. Raises `QueryError` if none matches."""
     query = f"""
         SELECT p.place
@@ -113,7 +79,7 @@ def _matches(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data({"places": [place for (place,) in rows]})
 
 
-def _series(warehouse: Warehouse, arguments: Arguments) -> Payload:
+def _series(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The execute time of each capture, also in its series, in order, and lasting changes, as `trend` has them."""
     options = {name: arguments[name] for name in ("over", "by") if arguments.get(name)}
     rows: Table | None = None
@@ -149,7 +115,7 @@ EXECUTES: Final = """
     """
 
 
-def _report(warehouse: Warehouse, arguments: Arguments) -> Payload:
+def _report(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The report of one capture, or a part of it, and the methods that can be chosen."""
     options: dict[str, Any] = {name: arguments[name] for name in ("method", "runs") if arguments.get(name)}
     part = arguments.get("part") or None
@@ -164,7 +130,7 @@ def _report(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data({**report, "capture": capture.name, "sha256": capture.sha256[:12], "methods": methods})
 
 
-def _difference(warehouse: Warehouse, arguments: Arguments) -> Payload:
+def _difference(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The report of two sides."""
     sides = [arguments.get("base", ""), arguments.get("new", "")]
     for name, side in zip(("base", "new"), sides, strict=True):
@@ -177,115 +143,13 @@ def _difference(warehouse: Warehouse, arguments: Arguments) -> Payload:
     return of_data(report_of(warehouse, sides, **options).as_data())
 
 
-def _trends(warehouse: Warehouse, arguments: Arguments) -> Payload:
+def _trends(warehouse: Warehouse, arguments: Arguments) -> Answer:
     """The report of series."""
     options: dict[str, Any] = {
         name: arguments[name] for name in ("over", "by", "unit", "phase", "since") if arguments.get(name)
     }
     options |= _numbers(arguments, ("alpha", "min_effect"))
     return of_data(trends_report_of(warehouse, arguments.get("selector") or None, **options).as_data())
-
-
-def _overviews(warehouse: Warehouse, _: Arguments) -> Payload:
-    """What all overviews watch."""
-    tables = {"items": ITEMS, "comparisons": COMPARISONS, "comments": COMMENTS}
-    return of_data({name: columns_of(warehouse, query).as_data() for name, query in tables.items()})
-
-
-def _changes(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    """What changed in the series of an overview, or of all, by its name: each change, and problems of items."""
-    names = [arguments["overview"]] if "overview" in arguments else [row[0] for row in warehouse.rows(ITEMS)[1]]
-    found = {}
-    for name in dict.fromkeys(names):
-        changes, problems = changes_of_overview(warehouse, name)
-        numbers = [number for overview, number, *_ in warehouse.rows(ITEMS)[1] if overview == name]
-        found[name] = {
-            "changes": [as_data(each) for each in changes],
-            "items": numbers,
-            "problems": {str(number): problem for number, problem in problems.items()},
-        }
-    return of_data(found)
-
-
-def _compared(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    """What is decided about a comparison of an overview, in a line."""
-    for overview, number, base, new, *options in warehouse.rows(COMPARISONS)[1]:
-        if overview == arguments.get("overview") and str(number) == arguments.get("number"):
-            verdict, line = verdict_of(warehouse, base, new, *options)
-            return of_data({"verdict": verdict, "line": line})
-    raise EtqError("overview: it has no such comparison any more; reload the page")
-
-
-def _watched(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    """The values of the series that an item of an overview watches, and their changes."""
-    what = arguments.get("what") or "total"
-    given = [arguments.get(name) or None for name in ("item", "selector", "over", "by")]
-    watched = Watched.of(warehouse, what, *given)
-    tables = {}
-    for name, (query, parameters) in (("values", watched.values()), ("changes", watched.changes())):
-        tables[name] = columns_of(warehouse, query, **parameters).as_data()
-    return of_data({"over": watched.over, "most_series": MOST_SERIES, **tables})
-
-
-def _edit(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    """Add to an overview what it is to watch, or remove what has a number there; write or remove a comment."""
-    overview = arguments.get("overview", "")
-    for name, remove in (
-        ("remove", partial(warehouse.unwatch, overview)),
-        ("remove_comparison", partial(warehouse.unwatch_comparison, overview)),
-        ("remove_comment", warehouse.remove_comment),
-    ):
-        if (number := arguments.get(name)) is not None:
-            if not (number.isascii() and number.isdecimal() and len(number) < 10):
-                raise EtqError(f"overview: {number!r} is not the number of what it has; reload the page")
-            remove(int(number))
-            return of_data({"number": None})
-    if "first_bad" in arguments:
-        return _comment(warehouse, arguments)
-    if "base" in arguments:
-        return of_data({"number": warehouse.watch_comparison(overview, arguments["base"], arguments.get("new", ""))})
-    given = {name: arguments.get(name) or None for name in ("item", "over", "by")}
-    check_keys(warehouse, given)
-    what, selector = arguments.get("what") or "total", arguments.get("selector") or None
-    return of_data({"number": warehouse.watch(overview, selector, what=what, **given)})
-
-
-def _health(path: str, _: Arguments) -> Payload:
-    """The number of captures, or who holds the file: a writer is no failure."""
-    try:
-        with open_warehouse(path, read_only=True, wait=HEALTH_SECONDS) as warehouse:
-            return of_data({"captures": warehouse.rows("SELECT count(*) FROM captures")[1][0][0]})
-    except HeldError as error:
-        return of_data({"held": str(error)})
-
-
-def _comment(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    given = {name: arguments.get(name) or None for name in ("item", "over", "by", "author")}
-    check_keys(warehouse, given)
-    number = warehouse.comment(
-        arguments["first_bad"], arguments.get("text", ""), arguments.get("selector") or None,
-        what=arguments.get("what") or "total", accepted=arguments.get("verdict") == ACCEPTED, **given,
-    )  # fmt: skip
-    return of_data({"number": number})
-
-
-def _types(warehouse: Warehouse, _: Arguments) -> Payload:
-    """The types of the columns of each view."""
-    found = {}
-    for view in views():
-        given = ", ".join("NULL" for parameter in view.parameters if parameter.default is None)
-        relation = warehouse.relation(f"FROM {view.name}{'' if view.kind == 'view' else f'({given})'}")
-        found[view.name] = [str(each) for each in relation.types]
-    return Payload(200, JSON, msgspec.json.encode(found))
-
-
-def _query(warehouse: Warehouse, arguments: Mapping[str, Any]) -> Payload:
-    """The rows of a SELECT about a lake."""
-    query, format = arguments["query"], arguments["format"]
-    with warehouse.locked() as connection:
-        register_for(connection, query)
-        parts = selected(connection, query, parameters_of(arguments["parameters"]), format, MOST_OF_ANSWER)
-    return Payload(200, TYPES[format], b"".join(parts))
 
 
 def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
@@ -299,7 +163,7 @@ def _numbers(arguments: Arguments, names: tuple[str, ...]) -> dict[str, float]:
     return found
 
 
-def _schema(_: str, __: Arguments) -> Payload:
+def _schema(_: Warehouse, __: Arguments) -> Answer:
     """The public tables, views and macros, with their documentation."""
     return of_data(
         [
@@ -315,52 +179,13 @@ def _schema(_: str, __: Arguments) -> Payload:
     )
 
 
-def _stored(warehouse: Warehouse, arguments: Arguments) -> Payload:
-    """Those of files that the warehouse has, by SHA-256: captures with their events, and, of a file, what is linked."""
-    links = "UNION ALL FROM records SELECT sha256 UNION ALL FROM programs SELECT sha256"
-    of_file = "" if is_lake_path(warehouse.path or "") else links
-    query = f"""
-        SELECT DISTINCT h.sha256 FROM (SELECT unnest($hashes::VARCHAR[]) AS sha256) AS h JOIN (
-            SELECT c.sha256 FROM captures AS c
-            WHERE c.capture_id NOT IN (SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}')
-            {of_file}
-        ) USING (sha256)
-    """
-    return of_data([sha256 for (sha256,) in warehouse.rows(query, hashes=arguments["hashes"])[1]])
-
-
-def _sql(path: str, arguments: Arguments) -> Payload:
-    from etq.sandbox.client import ask
-
-    format = arguments.get("format", "json")
-    check_format(format)
-    columns, rows = ask(path, arguments.get("query", ""), None, SQL_SECONDS, SQL_MEGABYTES)
-    return result_of(columns, rows, format)
-
-
-# Limits of queries that users write.
-SQL_SECONDS: Final = 30.0
-SQL_MEGABYTES: Final = 512
-# How long a check of the server's health waits for a writer.
-HEALTH_SECONDS: Final = 2.0
-
-QUESTIONS: Final[dict[str, Question]] = {
-    "captures": Question(_captures),
-    "counts": Question(_counts),
-    "matches": Question(_matches),
-    "series": Question(_series),
-    "report": Question(_report),
-    "difference": Question(_difference),
-    "trends": Question(_trends),
-    "overviews": Question(_overviews),
-    "watched": Question(_watched),
-    "changes": Question(_changes),
-    "compared": Question(_compared),
-    "edit": Question(_edit, writes=True),
-    "schema": Question(_schema, needs_warehouse=False),
-    "stored": Question(_stored),
-    "sql": Question(_sql, needs_warehouse=False),
-    "health": Question(_health, needs_warehouse=False),
-    "query": Question(_query),
-    "types": Question(_types),
+QUESTIONS: Final[Mapping[str, Callable[[Warehouse, Arguments], Answer]]] = {
+    "captures": _captures,
+    "counts": _counts,
+    "matches": _matches,
+    "series": _series,
+    "report": _report,
+    "difference": _difference,
+    "trends": _trends,
+    "schema": _schema,
 }

@@ -21,10 +21,6 @@ from etq.errors import QueryError, message_of
 class Locking(Protocol):
     """A warehouse, of which only the connection is used."""
 
-    @property
-    def is_remote(self) -> bool:
-        """Whether queries are answered by a server, which keeps no copies."""
-
     def locked(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
         """Lend the connection; other threads wait."""
 
@@ -59,9 +55,6 @@ def focused(warehouse: Locking, capture: Capture) -> Iterator[None]:
     The warehouse is not changed: the copies are in memory. Other threads wait. Raises `QueryError` if there is not
     enough memory for the copies.
     """
-    if warehouse.is_remote:
-        yield
-        return
     names = [
         table.name
         for table in catalog.tables()
@@ -125,9 +118,6 @@ def computed_once(
     of the capture; other arguments are an error. The warehouse is not changed. Other threads wait. Raises `QueryError`
     if there is not enough memory.
     """
-    if warehouse.is_remote:
-        yield
-        return
     with warehouse.locked() as connection:
         existing = set()
         try:

@@ -11,7 +11,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from importlib import import_module
@@ -28,7 +28,7 @@ from etq.database.database import Database
 from etq.database.defining import defining_temporary
 from etq.database.functions import register_for
 from etq.database.handles import Capture, Program, Record
-from etq.database.locking import WriteLock, on_notice
+from etq.database.locking import WriteLock
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, WarehouseError, message_of
 from etq.warehouse.compared import Compared
@@ -37,7 +37,6 @@ from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
-    from etq.lake.reading.tables import Lake
     from etq.storage.bulk import FileToStore, Outcome
     from etq.storage.capture import Links
     from etq.storage.sources import Source
@@ -62,20 +61,13 @@ def open(
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
 
-    An address such as http://lab:8650 is that of a server (`etq serve`), whose warehouse is only read: the server
-    answers queries, and the token of a user is that in $ETQ_TOKEN.
-
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
-                     other process can have it open. A lake stays as it is when it is opened, and only its overviews
-                     and comments can be written
+                     other process can have it open. A lake is only read
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
     version          of a lake: the version of its table `captures` to read, instead of the latest
     storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
-
-    A file that an earlier version of etq made is upgraded when it is opened for writing, see `upgrade`; a copy of it
-    from before stays beside it.
 
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
     that can't be opened, or that another process holds; and for one whose tables, views or macros are not etq's.
@@ -89,10 +81,7 @@ def open(
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
     if path.startswith(("http://", "https://")):
-        if external_access or version is not None or storage_options is not None:
-            raise WarehouseError(f"{path}: a server, whose queries read its warehouse as it is now and no other files")
-        opened: Warehouse = _later("etq.remote.warehouse").open_remote(path, wait=wait)
-        return opened
+        raise WarehouseError(f"{path}: a server; open it in a browser, or send queries to {path.rstrip('/')}/api/query")
     if is_lake_path(path):
         return _open_lake(path, version, storage_options, read_only=read_only, external_access=external_access)
     if version is not None or storage_options is not None:
@@ -141,22 +130,13 @@ def _updated(
 ) -> duckdb.DuckDBPyConnection:
     """Check and update the file's definitions, and return a connection that has those of this version."""
     postponed: list[duckdb.DuckDBPyConnection] = []
-    try:
-        schema.update_definitions(
-            connection,
-            path,
-            read_only=read_only,
-            external_access=external_access,
-            postpone=lambda: postponed.append(defining_temporary(connection)),
-        )
-    except schema.EarlierSchemaError:
-        if read_only or external_access:
-            raise
-        from etq.maintenance.upgrading import upgrade_open
-
-        copy = upgrade_open(connection, path)
-        if notify := on_notice.get():
-            notify(f"{path}: upgraded to this version of etq; {copy} is the file from before")
+    schema.update_definitions(
+        connection,
+        path,
+        read_only=read_only,
+        external_access=external_access,
+        postpone=lambda: postponed.append(defining_temporary(connection)),
+    )
     return postponed[0] if postponed else connection
 
 
@@ -172,7 +152,6 @@ def _open_lake(
     from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path, storage_options)
-    is_older = version is not None
     try:
         connection = connect(lake, version=version, external_access=external_access)
     except WarehouseError:
@@ -180,25 +159,7 @@ def _open_lake(
             raise
         what = "an address" if lake.is_remote else "a folder"
         raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes") from None
-    shared = None if read_only or is_older else _LakeShared(lake, external_access)
-    return Warehouse(Database(connection, path, read_only=True, is_older=is_older, shared=shared))
-
-
-@dataclass(frozen=True)
-class _LakeShared:
-    """What is written to a lake that is open."""
-
-    lake: Lake
-    external_access: bool
-
-    def edit(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Edited]) -> Edited:
-        edited: Edited = _later("etq.lake.writing.sharing").edit(self.lake, table, work)
-        return edited
-
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        from etq.lake.reading.connection import connect
-
-        return connect(self.lake, external_access=self.external_access)
+    return Warehouse(Database(connection, path, read_only=True))
 
 
 class Warehouse(Views):
@@ -235,11 +196,6 @@ class Warehouse(Views):
     def read_only(self) -> bool:
         """Whether the warehouse was opened only for reading."""
         return self._database.read_only
-
-    @property
-    def is_remote(self) -> bool:
-        """Whether queries are answered by a server."""
-        return False
 
     @property
     def is_open(self) -> bool:
@@ -311,28 +267,24 @@ class Warehouse(Views):
         return self.connection
 
     def safe_sql(
-        self, query: str, /, *, seconds: float = 10, megabytes: int = 512, **parameters: Any
+        self, query: str, /, *, seconds: float = 10, **parameters: Any
     ) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the names of a query's columns, and all its rows, as `rows` does, but for SQL that isn't trusted.
 
-        The query must be one SELECT. It runs in a process of its own, which reads the file (or the files of the lake)
-        and nothing else: no other files, settings, extensions, environment or Python variables; it writes nothing. The
-        query can read all tables, and the path of the file.
+        The query must be one SELECT. It reads tables and nothing else, and writes nothing. What it takes of memory is
+        limited as of all queries of the warehouse, by `SET memory_limit` before it is opened or etq --megabytes.
 
         seconds    limit of the query's time
-        megabytes  limit of its memory, including the result
 
-        Raises `QueryError` for a query that is wrong, isn't one SELECT or exceeds a limit, and `WarehouseError` for a
-        warehouse in memory or open for writing, which no other process can read.
+        Raises `QueryError` for a query that is wrong, isn't one SELECT or exceeds a limit.
         """
-        from etq.sandbox.client import ask
+        from etq.database.limited import ask
 
-        if self.path is None or not self.read_only:
-            what = "it is in memory" if self.path is None else "open it with read_only=True"
-            raise WarehouseError(f"{self.path or 'memory'}: another process can't read it: {what}")
-        if self._database.is_older:
-            raise WarehouseError(f"{self.path}: an older version; safe queries read the latest")
-        return ask(self.path, query, _values(parameters), seconds, megabytes)
+        def answer(cursor: duckdb.DuckDBPyConnection) -> tuple[list[str], list[tuple[Any, ...]]]:
+            found = QueryResult(cursor, query, _values(parameters))
+            return found.columns, found.all()
+
+        return ask(self._connection_for(query), query, answer, seconds)
 
     def capture(self, selector: str) -> Capture:
         """Return the capture of a name, hash prefix or selector (key=value,key=value, since=7d, @latest, @previous).
@@ -748,74 +700,6 @@ class Warehouse(Views):
         key = self._key(capture)
         return self._database.write(lambda: set_phases_from_metrics(self.connection, key))
 
-    def watch(
-        self,
-        overview: str,
-        selector: str | None = None,
-        *,
-        what: str = "total",
-        item: str | None = None,
-        over: str | None = None,
-        by: str | None = None,
-    ) -> int:
-        """Add the series of a trend to an overview, which is created if it doesn't exist. Returns their number there.
-
-        The other parameters are those of `trend`. Raises `QueryError` if there is no such trend, `EtqError` for an
-        invalid name, and `WarehouseError` for a warehouse that can't be written.
-        """
-        from etq.annotations.overviews import add_item
-
-        self._database.check_editable()
-        query = 'SELECT 1 FROM trend($what, $item, $selector, over := $over, "by" := $by) LIMIT 1'
-        by = by or None
-        given = {"what": what, "item": item, "selector": selector, "over": over}
-        self.rows(query, **given, by=by or "model,device,backend")
-        watched = {"what": what, "item": item, "selector": selector, "ordered_by": over, "separated_by": by}
-        return self._database.edit("overview_items", lambda to: add_item(to, overview, watched))
-
-    def unwatch(self, overview: str, number: int) -> None:
-        """Remove what has that number from an overview, which is gone when it watches nothing.
-
-        Raises `EtqError` for an unknown overview or number, and `WarehouseError` for a warehouse that can't be written.
-        """
-        from etq.annotations.overviews import remove_item
-
-        self._database.edit("overview_items", lambda to: remove_item(to, overview, number))
-
-    def watch_comparison(
-        self,
-        overview: str,
-        base: str,
-        new: str,
-        *,
-        phase: str | None = None,
-        min_effect: float | None = None,
-        allow_mismatch: bool = False,
-    ) -> int:
-        """Add a comparison to an overview, which is created if it doesn't exist. Returns its number there.
-
-        The captures of the sides are found when it is shown: `@latest` is the latest one then. The other parameters are
-        those of `compare`. Raises `QueryError` if a side has no captures now, `EtqError` for an invalid name or number,
-        and `WarehouseError` for a warehouse that can't be written.
-        """
-        from etq.annotations.overviews import add_comparison
-
-        self._database.check_editable()
-        for side in (base, new):
-            self.rows("SELECT 1 FROM _several_captures($side) LIMIT 1", side=side)
-        return self._database.edit(
-            "overview_comparisons",
-            lambda to: add_comparison(
-                to, overview, base, new, phase=phase, min_effect=min_effect, allow_mismatch=allow_mismatch
-            ),
-        )
-
-    def unwatch_comparison(self, overview: str, number: int) -> None:
-        """Remove the comparison that has that number from an overview. Raises as `unwatch`."""
-        from etq.annotations.overviews import remove_comparison
-
-        self._database.edit("overview_comparisons", lambda to: remove_comparison(to, overview, number))
-
     def comment(
         self,
         first_bad: str,
@@ -843,12 +727,12 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import ACCEPTED, NOTE, add_comment
 
-        self._database.check_editable()
+        self._database.check_writable()
         verdict = ACCEPTED if accepted else NOTE
         made = _later("etq.analysis.commenting").commented(
             self, first_bad, selector, what, item, over, by, verdict=verdict, text=text, author=author
         )
-        return self._database.edit("change_comments", lambda to: add_comment(to, made))
+        return self._database.write(lambda: add_comment(self.connection, made))
 
     def accept(self, first_bad: str, text: str, selector: str | None = None, **options: Any) -> int:
         """Accept a change of series, for a reason. Returns the number of the comment.
@@ -865,7 +749,7 @@ class Warehouse(Views):
         """
         from etq.annotations.comments import remove_comment
 
-        self._database.edit("change_comments", lambda to: remove_comment(to, number))
+        self._database.write(lambda: remove_comment(self.connection, number))
 
     def remove(self, *captures: str | Capture) -> None:
         """Remove captures with their annotations. If an error occurs, none is removed.

@@ -32,7 +32,6 @@ etq.section("totals", (parent, { rows, series, changes }, facts) => {
   const beside = etq.element("select", { "aria-label": "Series drawn over each other", id: "beside", onchange: () => show(state.name) });
   const bar = etq.element("div", { class: "bar" }, title, beside);
   parent.append(bar);
-  etq.watchControl?.(bar, () => ({ what: "total", series: state.name }));
   const draw = etq.plot(parent, () => (state.lines.length ? linesPlot(rows, state, facts.over) : totalPlot(rows, state, facts.over)), chosenPoint(() => [rows, state.lines.length ? [] : state.points]));
   const drawCommon = rows.has("common_percent") ? etq.plot(parent, () => commonPlot(rows, state, facts.over)) : () => {};
   const show = (name) => {
@@ -115,8 +114,7 @@ function compared(rows, row) {
 etq.compared = compared;
 
 // A change of a table as an object, as what is said about it takes it.
-const changeOf = (rows, row) => Object.fromEntries([...rows.columns.keys()].map((column) => [column, rows.get(row, column)]));
-const said = (rows, facts) => ({ name: "comment", title: "said", always: Boolean(etq.edits), as: (text, row) => (etq.commentCell ? etq.commentCell(changeOf(rows, row), { ...etq.parameters(), over: facts.over, after: etq.reload }) : [text, rows.get(row, "author")].filter(Boolean).join(", ")) });
+const said = (rows) => ({ name: "comment", title: "said", as: (text, row) => [text, rows.get(row, "author")].filter(Boolean).join(", ") });
 
 // Changes that somebody has accepted, and why.
 function acceptedTable(parent, rows, facts) {
@@ -130,7 +128,7 @@ function acceptedTable(parent, rows, facts) {
     { name: "change_percent", title: "change", numeric: true, as: etq.change },
     { name: "first_bad", title: "first bad", as: etq.labelOf },
     { name: "series" },
-    said(rows, facts),
+    said(rows),
   ], { name: "accepted" });
 }
 
@@ -160,7 +158,7 @@ function drawRegressions(parent, rows, points, facts) {
     { name: "q", numeric: true, as: etq.probability, meaning: "the share of false ones among those of this q or less" },
     { name: "captures_before", title: "captures before", numeric: true },
     { name: "captures_after", title: "after", numeric: true },
-    said(rows, facts),
+    said(rows),
   ], { name: "regressions", choose: (row) => chart(rows, row) });
 }
 
@@ -201,7 +199,6 @@ function opChart(parent, over) {
   const state = { table: null, points: [], marks: [] };
   const bar = etq.element("div", { class: "bar" }, title);
   parent.append(bar);
-  etq.watchControl?.(bar, () => state.watched);
   const draw = etq.plot(parent, (width) => (state.table === etq.totalTrends.rows ? totalPlot(state.table, state, over, width) : opPlot(state, over)), chosenPoint(() => [state.table, state.points]));
   return (table, row) => {
     const { points, groups, changes } = etq.opTrends;
@@ -222,8 +219,6 @@ function opChart(parent, over) {
     const place = get("instruction_id");
     // A device's op may have the name of the host's, which is another trend.
     const isOfDevice = !isTotal && state.points.some((point) => (points.get(point, "method") ?? "").endsWith(" on devices"));
-    if (isTotal) state.watched = { what: "total", series: get("series") };
-    else state.watched = isOfDevice ? null : { what: "op", item: place === null ? get("op") : `${get("op")}@${place}`, series: get("series") };
     const name = isTotal ? `total of ${get("op")}` : `${get("op")} ${where(get)}`;
     const missing = state.points.length ? "" : ": its points are not in this page, which has those that changed and those that take most";
     title.textContent = etq.printable(etq.short(`${name}, ${seriesName(get("series"))}${missing}`));

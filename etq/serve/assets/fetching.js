@@ -15,6 +15,28 @@ class Failure extends Error {
   }
 }
 
+// As fetch(). Who isn't signed in, or no longer, gets to the form that asks for a token.
+etq.fetch = async (address, options = {}) => {
+  const answer = await fetch(address, options);
+  if (answer.status === 401) location.assign(`/sign-in?next=${encodeURIComponent(location.pathname + location.search)}`);
+  return answer;
+};
+
+// Shows whose warehouse this is, and who is signed in.
+etq.known = etq.fetch("/data/me", { cache: "no-store" }).then(async (answer) => {
+  const found = await answer.json();
+  if (!answer.ok) throw new Error(found.error);
+  etq.source = found.source;
+  const name = found.source.replace(/\/+$/, "").split("/").at(-1);
+  const place = document.getElementById("source");
+  document.title = `${document.title} · ${name}`;
+  place.textContent = name;
+  place.title = found.source;
+  if (found.user === null) return;
+  document.getElementById("who").replaceChildren(etq.element("span", { text: `${found.user} ` }),
+    etq.element("form", { method: "post", action: "/sign-in" }, etq.element("button", { class: "quiet", id: "sign-out", text: "Sign out" })));
+}, () => { throw new Error("the server does not answer; start it again with: etq serve"); });
+
 // The answer to a question; `signal` gives it up. Raises an error with the server's message.
 etq.ask = async (question, parameters = {}, signal = undefined) => {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
@@ -35,16 +57,7 @@ etq.ask = async (question, parameters = {}, signal = undefined) => {
   }
 };
 
-// Sends a change to an overview, to servers whose pages may make changes. Raises an error with the server's message.
-etq.edit = async (change) => {
-  const answer = await etq.fetch("/data/edit", { method: "POST", body: JSON.stringify(change), headers: { "content-type": "application/json" } })
-    .catch(() => { throw new Failure("the server does not answer; start it again with: etq serve", 0); });
-  const found = await answer.json().catch(() => ({ error: `status ${answer.status}` }));
-  if (!answer.ok) throw new Failure(found.error, answer.status);
-  return found;
-};
-
-// Saves an answer as a file. A link couldn't: it sends no key.
+// Saves an answer as a file, or says why there is none.
 etq.download = async (address, name) => {
   try {
     const answer = await etq.fetch(address);

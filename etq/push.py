@@ -1,0 +1,161 @@
+"""Sends captures to a server (`etq serve --tokens`), by `POST /api/push`."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import random
+import ssl
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+import msgspec
+
+from etq.errors import EtqError, displayed, printable
+
+# How long a server that can't be reached, or is busy, is tried again, and how long one answer may take, in seconds.
+PATIENCE: Final = 120.0
+_TIMEOUT: Final = 600.0
+_PAUSES: Final = (0.5, 10.0)
+_AT_ONCE: Final = 2**18
+_LONGEST_ANSWER: Final = 2**20
+_LATER: Final = (429, 500, 502, 503, 504)
+
+
+class _LaterError(Exception):
+    """The server couldn't be reached or was busy: the same may succeed later."""
+
+
+class Stored(msgspec.Struct):
+    """What became of a file: the name of its capture, whether it is new, and findings, as rule and detail."""
+
+    name: str
+    is_new: bool
+    findings: list[tuple[str, str]] = []
+
+
+@dataclass(frozen=True)
+class _Part:
+    head: bytes
+    path: str | None = None
+    size: int = 0
+
+
+class Pusher:
+    """Sends to the server at an address, with the token of $ETQ_TOKEN. Raises `EtqError` for what isn't an address."""
+
+    def __init__(self, url: str, patience: float = PATIENCE) -> None:
+        found = urlsplit(url)
+        if found.scheme not in ("http", "https") or not found.hostname or found.username is not None:
+            raise EtqError(f"{printable(url)}: not a server's address; write it as http://HOST:PORT")
+        self._address = found
+        self._path = f"{found.path.rstrip('/')}/api/push"
+        self._token = os.environ.get("ETQ_TOKEN", "").strip()
+        if not self._token.isascii() or not self._token.isprintable():
+            raise EtqError("$ETQ_TOKEN: has characters that no token has; copy it again")
+        self._patience = patience
+
+    def push(self, files: Sequence[tuple[str, str]], fields: Sequence[tuple[str, str]]) -> Stored:
+        """Send a capture: files by field (file, etrecord, pte, metrics), and other fields (label, name).
+
+        Raises `EtqError` for a file that can't be read, or that the server doesn't take.
+        """
+        ends = time.monotonic() + self._patience
+        pause = _PAUSES[0]
+        while True:
+            try:
+                return self._pushed(files, fields)
+            except _LaterError as error:
+                if time.monotonic() + pause > ends:
+                    raise EtqError(f"{error}; tried for {self._patience:g} s") from error
+            time.sleep(random.uniform(pause / 2, pause))
+            pause = min(2 * pause, _PAUSES[1])
+
+    def _pushed(self, files: Sequence[tuple[str, str]], fields: Sequence[tuple[str, str]]) -> Stored:
+        boundary = uuid.uuid4().hex
+        parts = [*_fields(fields, boundary), *_files(files, boundary), _Part(f"\r\n--{boundary}--\r\n".encode())]
+        headers = {
+            "content-type": f"multipart/form-data; boundary={boundary}",
+            "content-length": str(sum(len(part.head) + part.size for part in parts)),
+            **({"authorization": f"Bearer {self._token}"} if self._token else {}),
+        }
+        with closing(self._connection()) as connection:
+            try:
+                # A refusal may come before all is sent; it is in the answer.
+                with suppress(BrokenPipeError, ConnectionResetError):
+                    connection.request("POST", self._path, _content(parts), headers)
+                answer = connection.getresponse()
+                body = answer.read(_LONGEST_ANSWER)
+            except ssl.SSLCertVerificationError as error:
+                raise EtqError(f"{self._origin}: its certificate is not trusted: {error.verify_message}") from error
+            except (OSError, http.client.HTTPException) as error:
+                raise _LaterError(f"{self._origin}: can't be reached: {str(error) or type(error).__name__}") from error
+        return self._read(answer.status, body)
+
+    def _read(self, status: int, body: bytes) -> Stored:
+        if status in (200, 201):
+            try:
+                return msgspec.json.decode(body, type=Stored)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise EtqError(f"{self._origin}: answers as no etq serve does; is it the right address?") from error
+        if 300 <= status < 400:
+            raise EtqError(f"{self._origin}: leads to another address, to which nothing is sent; give that one")
+        try:
+            text = printable(str(msgspec.json.decode(body)["error"]))[:1000]
+        except (msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError):
+            text = f"status {status}"
+        if status in _LATER:
+            raise _LaterError(text)
+        raise EtqError(f"{text}; set $ETQ_TOKEN to a token" if status == 401 and not self._token else text)
+
+    @property
+    def _origin(self) -> str:
+        return f"{self._address.scheme}://{self._address.netloc}"
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host = self._address.hostname or ""
+        if self._address.scheme == "https":
+            return http.client.HTTPSConnection(host, self._address.port, timeout=_TIMEOUT)
+        return http.client.HTTPConnection(host, self._address.port, timeout=_TIMEOUT)
+
+
+def _fields(fields: Sequence[tuple[str, str]], boundary: str) -> Iterator[_Part]:
+    for name, value in fields:
+        head = f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}'
+        yield _Part(head.encode("utf-8", "surrogateescape"))
+
+
+def _files(files: Sequence[tuple[str, str]], boundary: str) -> Iterator[_Part]:
+    for name, path in files:
+        try:
+            if not Path(path).is_file():
+                raise EtqError(f"{displayed(path)}: no such file")
+            size = Path(path).stat().st_size
+        except OSError as error:
+            raise EtqError(f"{displayed(path)}: can't be read: {(error.strerror or str(error)).lower()}") from error
+        shown = displayed(Path(path).name).replace('"', "%22")
+        head = (
+            f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="{name}"; filename="{shown}"\r\n'
+            "Content-Type: application/octet-stream\r\n\r\n"
+        )
+        yield _Part(head.encode(), path, size)
+
+
+def _content(parts: Sequence[_Part]) -> Iterator[bytes]:
+    for part in parts:
+        yield part.head
+        if part.path is None:
+            continue
+        left = part.size
+        with Path(part.path).open("rb") as file:
+            while block := file.read(min(_AT_ONCE, left)):
+                left -= len(block)
+                yield block
+        if left:
+            raise EtqError(f"{displayed(part.path)}: changed while it was sent; send it again")

@@ -1,0 +1,108 @@
+"""The warehouse of a server: one instance of DuckDB, on which each request has a cursor, and one thread writes.
+
+It is opened when somebody asks, and closed when nobody has for a while, so that other processes, such as a backup or
+`etq ingest`, have the file in between.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from etq.database.connection import is_lake_path
+from etq.database.database import Database
+from etq.database.functions import register
+from etq.errors import WarehouseError
+from etq.warehouse.warehouse import Warehouse
+from etq.warehouse.warehouse import open as open_warehouse
+
+IDLE: Final = 2.0
+# How long a request waits for a process that holds the file, and how long the writer does, in seconds.
+WAIT: Final = 10.0
+WAIT_TO_WRITE: Final = 30.0
+
+Result = TypeVar("Result")
+
+
+class Instance:
+    """The warehouse or lake at a path; what is sent is stored in it if it `is_writable`."""
+
+    def __init__(self, path: str, *, is_writable: bool) -> None:
+        self.path = path
+        self._is_writable = is_writable
+        self._lock = threading.Lock()
+        self._opened: Warehouse | None = None
+        self._users = 0
+        self._timer: threading.Timer | None = None
+        self._writer = ThreadPoolExecutor(1, "writer")
+
+    @contextmanager
+    def reading(self) -> Iterator[Warehouse]:
+        """Provide the warehouse to read from; others read meanwhile, and a capture may be stored.
+
+        Raises `WarehouseError` if it can't be opened.
+        """
+        if is_lake_path(self.path):
+            with open_warehouse(self.path, read_only=True) as lake:
+                yield lake
+            return
+        with self._using(WAIT) as warehouse:
+            connection = warehouse.connection.cursor()
+            try:
+                yield Warehouse(Database(connection, self.path, read_only=True))
+            finally:
+                connection.close()
+
+    def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
+        """Have the writer do some work with the warehouse, after all that it has to do already."""
+
+        def working() -> Result:
+            if is_lake_path(self.path):
+                raise WarehouseError(
+                    f"{self.path}: a lake, which this server only reads; add captures with: etq lake add"
+                )
+            with self._using(WAIT_TO_WRITE) as warehouse:
+                return work(warehouse)
+
+        return self._writer.submit(working)
+
+    def close(self) -> None:
+        """Wait for what is being written, and close the file."""
+        self._writer.shutdown(cancel_futures=True)
+        with self._lock:
+            self._close()
+
+    @contextmanager
+    def _using(self, wait: float) -> Iterator[Warehouse]:
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if self._opened is None:
+                self._opened = open_warehouse(self.path, read_only=not self._is_writable, wait=wait)
+                # The connection that registers them must outlive the cursors of others that call them.
+                register(self._opened.connection)
+            self._users += 1
+            warehouse = self._opened
+        try:
+            yield warehouse
+        finally:
+            with self._lock:
+                self._users -= 1
+                if not self._users:
+                    self._timer = threading.Timer(IDLE, self._close_if_idle)
+                    self._timer.daemon = True
+                    self._timer.start()
+
+    def _close_if_idle(self) -> None:
+        with self._lock:
+            if not self._users:
+                self._close()
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
