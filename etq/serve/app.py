@@ -179,15 +179,12 @@ class _Served:
         return _response(request, await run_in_threadpool(self._queried, asked))
 
     def _queried(self, asked: _Asked) -> Answer:
-        from etq.database.functions import register_for
-
         try:
             answer = rows_of(asked.format)
             with self._instance.reading() as warehouse:
-                register_for(warehouse.connection, asked.sql)
-                parameters = asked.parameters
+                connection = warehouse.connection_for(asked.sql)
                 return limited.ask(
-                    warehouse.connection, asked.sql, lambda cursor: answer(cursor, asked.sql, parameters), self._seconds
+                    connection, asked.sql, lambda cursor: answer(cursor, asked.sql, asked.parameters), self._seconds
                 )
         except EtqError as error:
             return of_error(error)

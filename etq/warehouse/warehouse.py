@@ -230,7 +230,7 @@ class Warehouse(Views):
         """Return the same as DuckDB's relation."""
         try:
             with self._database.lock:
-                return self._connection_for(query).sql(query, params=_values(parameters))
+                return self.connection_for(query).sql(query, params=_values(parameters))
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
@@ -241,7 +241,7 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = QueryResult(self._connection_for(query), query, _values(parameters))
+                answer = QueryResult(self.connection_for(query), query, _values(parameters))
                 return answer.columns, answer.all()
         except duckdb.Error as error:
             raise self._query_error(error) from error
@@ -256,13 +256,13 @@ class Warehouse(Views):
         """
         try:
             with self._database.lock:
-                answer = QueryResult(self._connection_for(query), query, _values(parameters))
+                answer = QueryResult(self.connection_for(query), query, _values(parameters))
                 yield answer.columns, iter(lambda: answer.next(_ROWS_AT_ONCE), [])
         except duckdb.Error as error:
             raise self._query_error(error) from error
 
-    def _connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
-        """The connection, with the functions that a query needs."""
+    def connection_for(self, query: str) -> duckdb.DuckDBPyConnection:
+        """Return the connection, with the functions of etq that a query needs."""
         register_for(self.connection, query)
         return self.connection
 
@@ -284,7 +284,7 @@ class Warehouse(Views):
             found = QueryResult(cursor, query, _values(parameters))
             return found.columns, found.all()
 
-        return ask(self._connection_for(query), query, answer, seconds)
+        return ask(self.connection_for(query), query, answer, seconds)
 
     def capture(self, selector: str) -> Capture:
         """Return the capture of a name, hash prefix or selector (key=value,key=value, since=7d, @latest, @previous).

@@ -1,1 +1,0 @@
-"""SQL that isn't trusted runs in a process of its own."""
