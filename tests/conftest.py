@@ -50,7 +50,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Folders of tests that start browsers or many processes, fill lakes, or read damaged files. Faster tests elsewhere cover the same parts.
-LONG_FOLDERS = ("agents", "browser", "fuzz", "lake", "serve", "sharing")
+LONG_FOLDERS = ("browser", "fuzz", "lake", "sharing")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -186,7 +186,7 @@ def _blocks(answer: QueryResult) -> Iterator[Sequence[tuple[Any, ...]]]:
 def _arrow(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any) -> Answer:
     import pyarrow as pa
 
-    rows: pa.RecordBatchReader = connection.execute(query, parameters).to_arrow_reader(_ROWS_AT_ONCE)
+    rows = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
     stream = _Limited()
     with pa.ipc.new_stream(pa.PythonFile(stream, "w"), rows.schema) as writer:
         for batch in rows:
@@ -198,7 +198,7 @@ def _parquet(connection: duckdb.DuckDBPyConnection, query: str, parameters: Any)
     import pyarrow as pa
     import pyarrow.parquet
 
-    rows: pa.RecordBatchReader = connection.execute(query, parameters).to_arrow_reader(_ROWS_AT_ONCE)
+    rows = connection.sql(query, params=parameters).to_arrow_reader(_ROWS_AT_ONCE)
     stream = _Limited()
     with pa.parquet.ParquetWriter(pa.PythonFile(stream, "w"), rows.schema) as writer:
         for batch in rows:

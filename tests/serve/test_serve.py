@@ -1,0 +1,386 @@
+"""`etq serve`: who may ask, what is answered, and what is stored."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+from click.testing import CliRunner
+
+import etq
+from etq.cli import main
+from etq.errors import EtqError
+from etq.push import Pusher
+from etq.tokens import TokenFile, add
+from tests.conftest import CAPTURES
+from tests.serve.server import Server, ServerProcess, serving, small_capture
+
+MLP = CAPTURES / "mlp" / "mlp.etdp"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Path:
+    path = tmp_path / "lab.duckdb"
+    with etq.open(path) as warehouse:
+        warehouse.ingest(MLP, name="run", labels={"build": "1"})
+    return path
+
+
+@pytest.fixture
+def team(lab: Path, tmp_path: Path) -> Iterator[tuple[Server, Server]]:
+    """A server as one sees it who may push, and as one who may read."""
+    tokens = tmp_path / "tokens.toml"
+    secrets = [add(str(tokens), name, role) for name, role in (("ci", "push"), ("anna", "read"))]
+    with serving(lab, tokens, secrets[0], seconds=3) as server:
+        yield server, Server(server.port, lab, secrets[1])
+
+
+def names(server: Server) -> list[str]:
+    return [name for (name,) in server.query("SELECT name FROM captures ORDER BY name").data["rows"]]
+
+
+def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
+    with serving(lab) as server:
+        assert server.get("/").status == 200 and server.data("captures")["rows"]["names"][0] == "name"
+        assert names(server) == ["run"] and server.get("/healthz").data == {"captures": 1}
+        assert server.push(small_capture(1)).status == 403
+        # A page of another site, by a name that resolves to this machine, or by a form or script.
+        assert server.get("/data/captures", host="attacker.example").status == 421
+        for headers in (
+            {"sec_fetch_site": "cross-site"},
+            {"sec_fetch_site": "same-site"},
+            {"origin": "http://x.example"},
+        ):
+            assert server.get("/data/captures", **headers).status == 403
+        assert server.get("/", sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
+        for header in ("content-security-policy", "x-content-type-options", "referrer-policy"):
+            assert header in server.get("/healthz").headers
+
+
+def test_other_processes_write_while_nobody_asks(lab: Path) -> None:
+    with serving(lab) as server:
+        before = server.data("state")
+        assert server.data("counts")["rows"]["names"] == ["name", "runs", "findings"]
+        words = ["--wait", "30", "label", "run", "build=2", "--db", str(lab)]
+        subprocess.run([sys.executable, "-m", "etq", *words], check=True, timeout=60)
+        assert server.data("state") != before and server.data("captures")["labels"]["build"]["texts"] == ["2"]
+
+
+def test_each_request_needs_a_token(team: tuple[Server, Server], tmp_path: Path) -> None:
+    server, reader = team
+    stranger = Server(server.port, server.path)
+    for method, path in (("GET", "/data/captures"), ("GET", "/"), ("POST", "/api/query"), ("POST", "/api/push")):
+        assert stranger.ask(method, path, b"{}").status == 401
+    assert Server(server.port, "", "etq_wrong").get("/data/captures").status == 401
+    assert stranger.get("/healthz").status == 200 and stranger.get("/data/captures", host="lab.example").status == 401
+    assert reader.data("me")["user"] == "anna" and names(reader) == ["run"]
+    assert reader.push(small_capture(1)).status == 403 and names(server) == ["run"]
+    # A token ends when its line is removed.
+    tokens = tmp_path / "tokens.toml"
+    tokens.write_text("".join(line for line in tokens.read_text().splitlines(True) if "anna" not in line))
+    assert reader.get("/data/captures").status == 401 and server.get("/data/captures").status == 200
+    tokens.write_text("no TOML")
+    assert server.get("/data/captures").status == 503
+
+
+def test_a_browser_signs_in_by_the_form(team: tuple[Server, Server]) -> None:
+    server, reader = team
+    stranger = Server(server.port, server.path)
+    sent = stranger.get("/compare?base=a&new=b", accept="text/html")
+    assert (sent.status, sent.headers["location"]) == (303, "/sign-in?next=/compare%3Fbase%3Da%26new%3Db")
+    form = {"content_type": "application/x-www-form-urlencoded", "origin": server.url, "sec_fetch_site": "same-origin"}
+    assert stranger.ask("POST", "/sign-in", b"token=wrong", **form).status == 401
+    assert stranger.ask("POST", "/sign-in", b"token=wrong", **{**form, "origin": "http://x.example"}).status == 403
+    signed = stranger.ask("POST", "/sign-in?next=//x.example", f"token={reader.token}".encode(), **form)
+    cookie = signed.headers["set-cookie"]
+    assert (signed.status, signed.headers["location"]) == (303, "/")
+    assert "HttpOnly" in cookie and "SameSite=strict" in cookie and "Secure" not in cookie
+    secure = stranger.ask("POST", "/sign-in", f"token={reader.token}".encode(), x_forwarded_proto="https", **form)
+    assert "Secure" in secure.headers["set-cookie"]
+    by_cookie = {"cookie": cookie.partition(";")[0]}
+    assert stranger.get("/data/me", **by_cookie).data["user"] == "anna"
+    assert stranger.get("/data/me", **by_cookie, sec_fetch_site="same-site").status == 403
+    assert "etq_token=;" in stranger.ask("POST", "/sign-in", b"token=", **form).headers["set-cookie"].replace('""', "")
+
+
+def test_captures_are_pushed_once(team: tuple[Server, Server]) -> None:
+    server, _ = team
+    first = server.push(MLP.read_bytes(), "again.etdp", label="device=pixel8")
+    assert (first.status, first.data["name"], first.data["is_new"]) == (200, "run", False)  # known by its content
+    new = server.push(small_capture(1), "new.etdp", label="build=2", name="nightly")
+    assert (new.status, new.data["name"]) == (201, "nightly")
+    assert server.push(small_capture(1), "other.etdp").data["is_new"] is False
+    rows = server.query(
+        "SELECT c.name, c.uri, l.key, l.value FROM captures AS c JOIN labels AS l USING (capture_id) ORDER BY ALL"
+    )
+    assert rows.data["rows"] == [
+        ["nightly", "new.etdp", "build", "2"], ["run", "tests/captures/mlp/mlp.etdp", "build", "1"], ["run", "tests/captures/mlp/mlp.etdp", "device", "pixel8"],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("content", "file", "fields", "status", "text"),
+    [
+        (b"no dump", "run.etdp", {}, 422, "run.etdp: not an ETDump"),
+        (small_capture(2), "run.etdp", {"label": "build"}, 400, "needs key=value"),
+        (small_capture(2), "run.etdp", {"debug": "x"}, 400, "not a field"),
+        (small_capture(2), "run.etdp", {"name": "run"}, 400, "run"),
+        (small_capture(2), "a\x01b", {}, 400, "not a file's name"),
+        (b"x" * 2_000_000, "run.etdp", {}, 400, "more than 1 MB"),
+    ],
+)
+def test_what_is_wrong_is_refused_in_a_line(
+    content: bytes, file: str, fields: dict[str, str], status: int, text: str, lab: Path, tmp_path: Path
+) -> None:
+    tokens = tmp_path / "tokens.toml"
+    secret = add(str(tokens), "ci", "push")
+    with serving(lab, tokens, secret, most=2**20) as server:
+        reply = server.push(content, file, **fields)
+        assert reply.status == status and text in reply.error and "\n" not in reply.error
+        assert names(server) == ["run"]
+        for body, kind in (
+            (b"nothing", "multipart/form-data; boundary=b"),
+            (b"", "multipart/form-data"),
+            (b"{}", "text/plain"),
+        ):
+            assert server.ask("POST", "/api/push", body, content_type=kind).status == 400
+        assert names(server) == ["run"]
+
+
+def test_a_query_is_one_select(team: tuple[Server, Server]) -> None:
+    _, reader = team
+    answer = reader.query("SELECT name, $n AS n, 2::DECIMAL(4, 2) AS d FROM captures", parameters={"n": 1}).data
+    assert answer == {
+        "columns": ["name", "n", "d"],
+        "types": ["VARCHAR", "INTEGER", "DECIMAL(4,2)"],
+        "rows": [["run", 1, 2.0]],
+    }
+    for sql in ("DELETE FROM captures", "SELECT 1; SELECT 2", "FROM read_text('/etc/hostname')", "SELEC 1"):
+        assert reader.query(sql).status == 400
+    wrong = reader.query("SELECT nam FROM captures")
+    assert "nam" in wrong.error and "nam" in wrong.data["place"]
+    assert reader.ask("POST", "/api/query", b"[]").status == 400
+    assert reader.ask("POST", "/api/query", b" " * 2**21).status == 413
+    import pyarrow.ipc
+
+    rows = pyarrow.ipc.open_stream(io.BytesIO(reader.query("FROM op_totals('run')", format="arrow").body)).read_all()
+    told = reader.query("FROM op_totals('run')").data
+    assert rows.column_names == told["columns"] and rows.num_rows == len(told["rows"]) > 5
+    assert [row["op"] for row in rows.to_pylist()] == [row[told["columns"].index("op")] for row in told["rows"]]
+    page = reader.data("sql", query="SELECT 2::BIGINT ** 60 AS big, 'x' AS text")
+    assert (page["count"], page["kinds"]) == (1, ["number", "text"])
+    saved = reader.get("/data/sql", {"query": "SELECT '=1' AS a", "format": "csv"})
+    assert saved.body == b"a\n'=1\n" and "attachment" in saved.headers["content-disposition"]
+
+
+def test_readers_go_on_while_a_query_runs_and_a_capture_is_stored(team: tuple[Server, Server]) -> None:
+    server, reader = team
+    busy = [
+        threading.Thread(
+            target=server.query, args=("SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b",)
+        ),
+        threading.Thread(target=server.push, args=(small_capture(7), "seven.etdp")),
+    ]
+    for thread in busy:
+        thread.start()
+    answered = 0
+    while busy[1].is_alive() or answered < 3:
+        assert names(reader)[-1:] in (["run"], ["seven"])
+        answered += 1
+    assert busy[0].is_alive() and names(reader) == ["run", "seven"]
+    busy[0].join()
+
+
+def test_a_query_ends_at_its_limit(lab: Path) -> None:
+    with serving(lab, seconds=0.5) as server:
+        reply = server.query("SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b")
+        assert reply.status == 400 and "took longer than 0.5 s" in reply.error
+
+
+def test_a_lake_is_shown_and_not_pushed_to(lab: Path, tmp_path: Path) -> None:
+    pytest.importorskip("deltalake")
+    lake, tokens = tmp_path / "lake", tmp_path / "tokens.toml"
+    etq.lake.export(str(lake), str(lab))
+    secret = add(str(tokens), "ci", "push")
+    with serving(lake, tokens, secret) as server:
+        assert names(server) == ["run"] and server.data("counts")["rows"]["columns"][0]["texts"] == ["run"]
+        assert "etq lake add" in server.push(small_capture(1)).error
+
+
+def test_tokens_are_lines_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    result = CliRunner().invoke(main, ["token", "ci", "--role", "push", "--file", str(file)])
+    secret = result.output.strip()
+    assert result.exit_code == 0 and secret.startswith("etq_") and secret not in file.read_text()
+    assert file.stat().st_mode & 0o077 == 0
+    found = TokenFile(str(file))
+    token = found.find(secret)
+    assert token is not None and token.may_push and found.find("") is None and found.find(secret[:-1]) is None
+    with pytest.raises(EtqError, match="already"):
+        add(str(file), "ci", "read")
+    with pytest.raises(EtqError, match="letters"):
+        add(str(file), 'a" = 1', "read")
+    for text in ("a = 1", '"a" = { role = "admin", sha256 = "" }', '"a" = { role = "read", sha256 = "x" }', "\udcff"):
+        file.write_text(text, errors="surrogateescape")
+        with pytest.raises(EtqError):
+            TokenFile(str(file))
+
+
+def test_other_addresses_need_tokens(lab: Path) -> None:
+    result = CliRunner().invoke(main, ["serve", str(lab), "--host", "0.0.0.0", "--port", "0"])
+    assert result.exit_code == 1 and "needs tokens" in result.output
+
+
+def test_push_sends_files_with_labels_and_record(
+    team: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    server, reader = team
+    folder = CAPTURES / "transformer"
+    metrics = tmp_path / "m.json"
+    metrics.write_text(json.dumps({"speed": 3}))
+    monkeypatch.setenv("ETQ_TOKEN", str(server.token))
+    words = ["push", server.url, str(folder / "transformer_100runs.etdp"), "--label", "build=41", "--etrecord",
+             str(folder / "transformer.etrecord"), "--metrics", str(metrics)]  # fmt: skip
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0 and "transformer_100runs: stored" in result.output, result.output
+    assert "known already" in CliRunner().invoke(main, words).output
+    found = server.query("SELECT module_path FROM module_totals('build=41') WHERE module_path = 'layers.0'").data[
+        "rows"
+    ]
+    assert found == [["layers.0"]]
+    assert server.query("SELECT value FROM metrics WHERE name = 'speed'").data["rows"] == [[3]]
+    for token, text in ((reader.token, "only reads"), ("", "set $ETQ_TOKEN"), ("etq_wrong", "token is wrong")):
+        monkeypatch.setenv("ETQ_TOKEN", str(token))
+        refused = CliRunner().invoke(main, words[:3])
+        assert refused.exit_code == 1 and text in refused.output
+    monkeypatch.setenv("ETQ_TOKEN", str(server.token))
+    bad = CliRunner().invoke(main, ["push", server.url, str(metrics), str(MLP)])
+    assert bad.exit_code == 1 and "1 of 2 files" in bad.output and "run: known already" in bad.output
+
+
+class _Odd(BaseHTTPRequestHandler):
+    """A server that answers with what it was told, and counts what it was sent."""
+
+    replies: ClassVar[list[tuple[int, bytes]]] = []
+    sent = 0
+
+    def do_POST(self) -> None:
+        status, body = self.replies.pop(0)
+        if status != 307:
+            type(self).sent += len(self.rfile.read(int(self.headers["content-length"])))
+        self.send_response(status)
+        self.send_header("location", "http://127.0.0.1:9/")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def test_a_client_tries_again_and_follows_no_redirection(tmp_path: Path) -> None:
+    file = tmp_path / "run.etdp"
+    file.write_bytes(small_capture(1))
+    with HTTPServer(("127.0.0.1", 0), _Odd) as odd:
+        threading.Thread(target=odd.serve_forever, daemon=True).start()
+        pusher = Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=30)
+        _Odd.replies = [(503, b"{}"), (201, b'{"name": "run", "is_new": true}')]
+        assert pusher.push([("file", str(file))], []).name == "run"
+        for reply, text in (
+            ((307, b""), "another address"),
+            ((200, b"<html>"), "right address"),
+            ((400, b'{"error": "a\\u001bb"}'), r"a\\x1bb"),
+        ):
+            _Odd.replies = [reply]
+            with pytest.raises(EtqError, match=text):
+                pusher.push([("file", str(file))], [])
+        odd.shutdown()
+    with pytest.raises(EtqError, match="can't be reached"):
+        Pusher(f"http://127.0.0.1:{odd.server_address[1]}", patience=0.1).push([("file", str(file))], [])
+
+
+def test_curl_pushes_and_requests_are_logged(lab: Path, tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.toml"
+    secret = add(str(tokens), "ci", "push")
+    (tmp_path / "c.etdp").write_bytes(small_capture(9))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "etq", "serve", str(lab), "--tokens", str(tokens), "--port", "0"],
+        stderr=subprocess.PIPE, text=True, cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        url = process.stderr.readline().rpartition(" at ")[2].strip()
+        process.stderr.readline()
+        words = [
+            "curl",
+            "-sS",
+            "-H",
+            f"Authorization: Bearer {secret}",
+            "-F",
+            f"file=@{tmp_path}/c.etdp",
+            "-F",
+            "label=build=9",
+        ]
+        sent = subprocess.run([*words, f"{url}api/push"], capture_output=True, text=True, timeout=60, check=True)
+        assert json.loads(sent.stdout)["name"] == "c"
+        line = process.stderr.readline()
+        assert " ci 127.0.0.1 POST /api/push 201 " in line and secret not in line
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    with etq.open(lab, read_only=True) as warehouse:
+        assert warehouse.rows("SELECT value FROM labels WHERE value = '9'")[1] == [("9",)]
+
+
+@pytest.mark.long
+def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None:
+    """4 pushers of 100 captures, and 20 SIGKILLs of the server."""
+    path, tokens = tmp_path / "lab.duckdb", tmp_path / "tokens.toml"
+    secret = add(str(tokens), "ci", "push")
+    etq.open(path).close()
+    server = ServerProcess(path, tokens)
+    server.start()
+    acknowledged: list[str] = []
+    failures: list[str] = []
+
+    def pushed(first: int) -> None:
+        pusher = Pusher(f"http://127.0.0.1:{server.port}")
+        pusher._token = secret
+        for number in range(first, first + 100):
+            file = tmp_path / f"run{number:04}.etdp"
+            file.write_bytes(small_capture(number))
+            try:
+                acknowledged.append(pusher.push([("file", str(file))], [("label", f"number={number}")]).name)
+            except EtqError as error:
+                failures.append(str(error))
+
+    pushers = [threading.Thread(target=pushed, args=(100 * number,)) for number in range(4)]
+    for thread in pushers:
+        thread.start()
+    chance = random.Random(5)
+    kills = 0
+    while kills < 20 and any(thread.is_alive() for thread in pushers):
+        time.sleep(chance.uniform(0.1, 0.6))
+        server.kill()
+        kills += 1
+        server.start()
+    for thread in pushers:
+        thread.join()
+    server.kill()
+    assert failures == [] and kills == 20 and len({*acknowledged}) == 400
+    with etq.open(path, read_only=True) as warehouse:
+        found = warehouse.rows(
+            "SELECT c.name, count(*) FROM captures AS c JOIN labels AS l USING (capture_id) GROUP BY ALL"
+        )[1]
+    assert dict(found) == dict.fromkeys(acknowledged, 1)
+    assert CliRunner().invoke(main, ["check", str(path), "--files", str(tmp_path)]).exit_code == 0
