@@ -301,11 +301,11 @@ class Comparison:
         """The expression for the name of an op in a sentence."""
         return "op || CASE kind WHEN 'device_op' THEN ' on devices' ELSE '' END" if self.is_of_traces() else "op"
 
-    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05, of_startup: bool = False) -> Standing:
+    def standing(self, measured: int, rounds: int, *, alpha: float = 0.05) -> Standing:
         """Return whether a benchmark of at most `rounds` rounds has measured enough, by these verdicts.
 
         The option alpha of the comparison is the look's part of `alpha`, which is that of the whole benchmark: see
-        `etq.verdicts.sequential`. If `of_startup`, loading and first executes are waited for, too.
+        `etq.verdicts.sequential`.
         """
         from etq.verdicts.sequential import Judged, standing
 
@@ -319,12 +319,6 @@ class Comparison:
             ORDER BY level = 'op', share DESC NULLS LAST, item
         """
         rows = [Judged(*row) for row in self.warehouse.rows(query)[1]]
-        if of_startup:
-            columns = "what, verdict, change_percent / 100, base_captures + new_captures"
-            rows += [
-                Judged("metric", what, verdict, change, None, None, None, captures)
-                for what, verdict, change, captures in self.rows("startup", columns)[1]
-            ]
         level, min_effect = self.options["alpha"], self.options["min_effect"]
         level = alpha if level is None else level
         return standing(rows, measured, rounds, level=level, alpha=alpha, min_effect=min_effect)

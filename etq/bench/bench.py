@@ -11,24 +11,22 @@ import hashlib
 import json
 import os
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from etq.bench.conditions import Conditions, metrics_of, read_conditions, wait_until_cool
-from etq.bench.hosts import Finished, Host, HostError
+from etq.bench.child import Ended, last_lines
+from etq.bench.conditions import Conditions, metrics_of, read_conditions
+from etq.bench.machine import CommandError, run
 from etq.bench.order import in_a_path, order
-from etq.bench.runners import Command, Runner, with_out
+from etq.bench.runners import Runner
 from etq.errors import EtqError
 from etq.verdicts.sequential import CAPTURES
 
 if TYPE_CHECKING:
-    from etq.choices import TimeScale
     from etq.warehouse.warehouse import Warehouse
 
 # Labels that a benchmark gives its captures.
@@ -36,21 +34,12 @@ LABELS: Final = ("bench", "side", "round", "position")
 _SETTINGS: Final = "bench.json"
 
 
-class MeasuringError(EtqError):
-    """A command failed or wrote no capture; `output` has the last lines that it printed."""
-
-    def __init__(self, what: str, output: Sequence[str]) -> None:
-        super().__init__(what)
-        self.output = list(output)
-
-
 @dataclass(frozen=True)
 class Side:
-    """What is measured under a name, and where."""
+    """What is measured under a name."""
 
     name: str
     runner: Runner
-    host: Host
     labels: Mapping[str, str] = field(default_factory=dict)
     etrecord: str | None = None
     program: str | None = None
@@ -88,10 +77,6 @@ class Bench:
     timeout      most seconds of one run; None: no limit
     labels       of all captures
     settings     what `resume` has to find as it was, as an object of JSON
-    max_celsius  the temperature that the machine has to be below before each capture
-    pause        seconds before each capture
-    time_scale   unit of one tick; by default ns
-    say          takes what is waited for, as a line
 
     Raises `EtqError` for names that a selector can't contain.
     """
@@ -104,10 +89,6 @@ class Bench:
     timeout: float | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    max_celsius: float | None = None
-    pause: float = 0.0
-    time_scale: TimeScale | None = None
-    say: Callable[[str], None] = lambda _: None
 
     def __post_init__(self) -> None:
         for what, name in (("bench", self.name), *(("side", side.name) for side in self.sides)):
@@ -132,7 +113,7 @@ class Bench:
             sides = [self.sides[name == "new"] for name in names]
         width = max(2, len(str(self.rounds)))
         return [
-            Slot(round, at, side, self._path(f"{round:0{width}}-{at}-{in_a_path(side.name)}{side.runner.suffix}"))
+            Slot(round, at, side, self._path(f"{round:0{width}}-{at}-{in_a_path(side.name)}.etdp"))
             for at, side in enumerate(sides, 1)
         ]
 
@@ -163,7 +144,7 @@ class Bench:
             Path(self.folder).mkdir(parents=True, exist_ok=True)
             left = sorted(path.name for path in Path(self.folder).iterdir() if path.is_file())
             if left:
-                raise EtqError(f"{self._path(left[0])}: exists; move it away, or name another folder with --out-dir")
+                raise EtqError(f"{self._path(left[0])}: exists; move it away, or name another with --name")
             _write(self._path(_SETTINGS), json.dumps(self.settings, indent=1) + "\n")
         for slot in (slot for round in range(1, self.rounds + 1) for slot in self.slots(round) if slot.is_taken):
             self._digests[digest_of(slot.path)] = slot.path
@@ -186,49 +167,36 @@ class Bench:
     def take(self, slot: Slot) -> None:
         """Measure a capture, and write its file and its sidecar.
 
-        Raises `MeasuringError` if its command fails, takes too long, or writes no capture or a known one, and
-        `HostError` if its machine fails. Then there is no such capture.
+        Raises `CommandError` if its command fails, takes too long or writes no capture, and `EtqError` if it writes a
+        damaged or a known one. Then there is no such capture.
         """
         if os.path.exists(slot.path):
             Path(slot.path).replace(f"{slot.path}.old")
-        time.sleep(self.pause)
-        host = slot.side.host
-        if self.max_celsius is not None:
-            wait_until_cool(host, self.max_celsius, say=self.say)
-        values = {"round": str(slot.round), "side": slot.side.name, "number": str(slot.position)}
-        out = f"{host.folder}/capture-{os.getpid()}{slot.side.runner.suffix}"
-        command = slot.side.runner.command(out, values)
-        host.remove(command.writes)
-        before, captured_at = read_conditions(host), datetime.now(UTC)
-        finished = self._run(slot, command)
-        after = read_conditions(host)
-        self._fetch(slot, command, finished)
-        self.measured += 1
-        self.seconds += finished.seconds
-        sidecar = self._sidecar(slot, finished, before, after, captured_at)
-        _write(slot.sidecar, json.dumps(sidecar, indent=1) + "\n")
-
-    def _run(self, slot: Slot, command: Command) -> Finished:
-        finished = slot.side.host.run(command.words, seconds=self.timeout, environment=command.environment)
-        if finished.status:
-            raise MeasuringError(f"{_named(slot)}: {command.words[0]} {_ending(finished.status)}", finished.output)
-        return finished
-
-    def _fetch(self, slot: Slot, command: Command, finished: Finished) -> None:
-        """Copy the capture from the machine, look whether it is one, and give it its name."""
         part = f"{slot.path}.part"
+        Path(part).unlink(missing_ok=True)
+        values = {"round": str(slot.round), "side": slot.side.name, "number": str(slot.position)}
+        before, captured_at = read_conditions(), datetime.now(UTC)
         try:
-            if command.pull is not None:
-                _pull(slot, with_out(command.pull, part), part)
-            elif not slot.side.host.pull(command.writes, part):
-                what = f"{_named(slot)}: {command.words[0]} wrote no {command.writes}"
-                raise MeasuringError(what, finished.output)
-            slot.side.host.remove(command.writes)
+            ended = self._run(slot, slot.side.runner.command(str(Path(part).absolute()), values), part)
+            after = read_conditions()
             self._check(slot, part)
             Path(part).replace(slot.path)
         finally:
             with suppress(OSError):
                 Path(part).unlink(missing_ok=True)
+        self.measured += 1
+        self.seconds += ended.seconds
+        sidecar = self._sidecar(slot, ended, before, after, captured_at)
+        _write(slot.sidecar, json.dumps(sidecar, indent=1) + "\n")
+
+    def _run(self, slot: Slot, words: Sequence[str], part: str) -> Ended:
+        ended = run(words, self.timeout)
+        output = last_lines(ended.output)
+        if ended.status:
+            raise CommandError(f"{_named(slot)}: {words[0]} {_ending(ended.status)}", output)
+        if not Path(part).is_file():
+            raise CommandError(f"{_named(slot)}: {words[0]} wrote no {part}", output)
+        return ended
 
     def _check(self, slot: Slot, part: str) -> None:
         """Raise an error for what isn't a whole capture, and for the same bytes again: nothing new was measured."""
@@ -245,11 +213,11 @@ class Bench:
         self._digests[digest] = slot.path
 
     def _sidecar(
-        self, slot: Slot, finished: Finished, before: Conditions, after: Conditions, captured_at: datetime
+        self, slot: Slot, ended: Ended, before: Conditions, after: Conditions, captured_at: datetime
     ) -> dict[str, Any]:
         metrics: dict[str, Any] = {**metrics_of(before, after)}
-        if finished.peak_bytes is not None:
-            metrics["peak_memory"] = {"value": finished.peak_bytes, "unit": "B"}
+        if ended.peak_bytes is not None:
+            metrics["peak_memory"] = {"value": ended.peak_bytes, "unit": "B"}
         labels = {
             **before.labels(),
             **self.labels,
@@ -270,9 +238,7 @@ class Bench:
             links: list[Any] = [] if side.etrecord is None else [warehouse.ingest_record(side.etrecord)]
             if side.program is not None:
                 links.insert(0, warehouse.ingest_program(side.program))
-            for result in warehouse.ingest_many(
-                [slot.path for slot in slots], link_to=links, time_scale=self.time_scale
-            ):
+            for result in warehouse.ingest_many([slot.path for slot in slots], link_to=links):
                 if isinstance(result, EtqError):
                     raise result
 
@@ -293,19 +259,6 @@ def _ending(status: int) -> str:
 
 def _named(slot: Slot) -> str:
     return f"round {slot.round}, capture {slot.position} of {slot.side.name}"
-
-
-def _pull(slot: Slot, words: Sequence[str], part: str) -> None:
-    """Run the command that copies a capture to this machine, to the file `part`."""
-    try:
-        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except OSError as error:
-        raise HostError(f"{words[0]}: can't be run: {(error.strerror or str(error)).lower()}") from None
-    output = (done.stdout + done.stderr).decode(errors="backslashreplace").splitlines()[-20:]
-    if done.returncode:
-        raise MeasuringError(f"{_named(slot)}: the command of --pull {_ending(done.returncode)}", output)
-    if not Path(part).is_file():
-        raise MeasuringError(f"{_named(slot)}: the command of --pull wrote no {part}", output)
 
 
 def _write(path: str, text: str) -> None:

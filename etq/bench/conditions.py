@@ -1,15 +1,14 @@
-"""The conditions under which a capture is measured, as the texts of /proc, /sys and Android's services tell them."""
+"""The conditions under which a capture is measured, as the texts of /proc and /sys tell them."""
 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from etq.bench.hosts import Host, HostError
+from etq.bench.machine import machine_labels, read
 
 _POLICY: Final = "/sys/devices/system/cpu/cpufreq/policy*"
 _ZONE: Final = "/sys/class/thermal/thermal_zone*"
@@ -29,8 +28,6 @@ PATTERNS: Final = (
     *(f"{_COUNTERS}/{name}" for name in ("core_throttle_count", "package_throttle_count")),
     _RASPBERRY,
     *(f"{_SUPPLY}/{name}" for name in ("type", "scope", "capacity", "temp")),
-    "dumpsys battery",
-    "dumpsys thermalservice",
 )
 # Sensors of processors, by the names that kernels give to zones and chips.
 _OF_PROCESSORS: Final = re.compile(
@@ -42,13 +39,8 @@ _OF_OTHERS: Final = re.compile(r"charg|usb|modem|mdm|wifi|wlan|iwl|nvme|pa[-_]?t
 _OF_COOLING: Final = re.compile(r"cpu|processor", re.IGNORECASE)
 # Readings outside of this range are those of sensors that are off, broken or not of a temperature, in degrees Celsius.
 _COLDEST, _HOTTEST = 1.0, 125.0
-# Android's kinds of temperatures, from what tells most of the processors: CPU, SoC, GPU, NPU, skin.
-_ANDROID_KINDS: Final = ("0", "12", "1", "9", "3")
-_ANDROID_BATTERY: Final = "2"
 # Bits of a Raspberry Pi's word: the clock is capped, throttled, limited by heat now.
 _RASPBERRY_SLOWED: Final = 0b1110
-# Seconds between readings of a machine that is to cool down.
-POLL_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True)
@@ -68,9 +60,8 @@ class Conditions:
     available_memory: float | None = None  # in MB of 2**20 bytes
     battery: float | None = None  # charge in %
     throttling: float | None = None  # share of the processors' cooling steps in use, in %
-    thermal_status: float | None = None  # Android's: 0 is none, 6 shutdown
     throttle_count: int | None = None  # times that heat slowed the processors since the machine started
-    machine: Mapping[str, str] = field(default_factory=dict)  # what it is, see `Host.labels`
+    machine: Mapping[str, str] = field(default_factory=dict)  # what it is, see `machine_labels`
 
     def metrics(self, suffix: str = "") -> dict[str, float]:
         """Return the metrics that are known, with a suffix to their names."""
@@ -84,7 +75,7 @@ class Conditions:
 
 _METRICS: Final = (
     *("load", "clock", "clock_floor", "clock_limit", "temperature", "battery_temperature", "available_memory"),
-    *("battery", "throttling", "thermal_status"),
+    *("battery", "throttling"),
 )
 
 
@@ -96,9 +87,9 @@ def metrics_of(before: Conditions, after: Conditions) -> dict[str, float]:
     return metrics
 
 
-def read_conditions(host: Host) -> Conditions:
-    """Return the conditions of a machine now. Raises `HostError` if it doesn't answer."""
-    return parse_conditions(host.read(PATTERNS), host.labels())
+def read_conditions() -> Conditions:
+    """Return the conditions of this machine now."""
+    return parse_conditions(read(PATTERNS), machine_labels())
 
 
 def parse_conditions(texts: Mapping[str, str], machine: Mapping[str, str]) -> Conditions:
@@ -117,7 +108,6 @@ def parse_conditions(texts: Mapping[str, str], machine: Mapping[str, str]) -> Co
         available_memory=_available_memory(texts.get("/proc/meminfo", "")),
         battery=_battery(texts),
         throttling=_throttling(texts),
-        thermal_status=_number(_found(r"^Thermal Status: (\d)$", texts.get("dumpsys thermalservice", ""))),
         throttle_count=_throttle_count(texts),
         machine=machine,
     )
@@ -136,20 +126,14 @@ def _temperature(texts: Mapping[str, str]) -> float | None:
     """The temperature of the hottest processors; where none has a sensor, that of the hottest other part."""
     sensors = [*_sensors(texts)]
     of_processors = [value for name, value in sensors if _OF_PROCESSORS.search(name)]
-    android = _android_temperatures(texts)
-    candidates = [of_processors, *(android.get(kind, []) for kind in _ANDROID_KINDS)]
-    candidates.append(
-        [value for name, value in sensors if not _OF_BATTERIES.search(name) and not _OF_OTHERS.search(name)]
-    )
-    return next((max(values) for values in candidates if values), None)
+    others = [value for name, value in sensors if not _OF_BATTERIES.search(name) and not _OF_OTHERS.search(name)]
+    return max(of_processors or others, default=None)
 
 
 def _battery_temperature(texts: Mapping[str, str]) -> float | None:
-    """Both Android and the kernel tell it in tenths of a degree."""
-    told = [_found(r"^\s*temperature: (-?\d+)$", texts.get("dumpsys battery", ""))]
-    told += [text for path, text in _matching(texts, f"{_SUPPLY}/temp") if _is_main_battery(texts, path)]
-    values = [value / 10 for each in told if (value := _number(each)) is not None]
-    values += _android_temperatures(texts).get(_ANDROID_BATTERY, [])
+    """A supply tells it in tenths of a degree."""
+    told = [text for path, text in _matching(texts, f"{_SUPPLY}/temp") if _is_main_battery(texts, path)]
+    values = [value / 10 for text in told if (value := _number(text)) is not None]
     values += [value for name, value in _sensors(texts) if _OF_BATTERIES.search(name)]
     return next(filter(_is_plausible, values), None)
 
@@ -176,18 +160,6 @@ def _is_plausible(celsius: float) -> bool:
     return _COLDEST < celsius < _HOTTEST
 
 
-def _android_temperatures(texts: Mapping[str, str]) -> dict[str, list[float]]:
-    """The plausible current temperatures by their kind; what the service has cached is left out where it has others."""
-    text = texts.get("dumpsys thermalservice", "")
-    text = text.partition("Current temperatures from HAL:")[2] or text
-    found: dict[str, list[float]] = {}
-    for value, kind in re.findall(r"Temperature\{mValue=(-?[\d.]+), mType=(\d+),", text):
-        celsius = _number(value)
-        if celsius is not None and _is_plausible(celsius):
-            found.setdefault(kind, []).append(celsius)
-    return found
-
-
 def _available_memory(text: str) -> float | None:
     sizes = {name: int(size) for name, size in re.findall(r"^(\w+): +(\d{1,18}) kB$", text, re.MULTILINE)}
     # Kernels before 3.14 don't tell what is available.
@@ -196,9 +168,8 @@ def _available_memory(text: str) -> float | None:
 
 
 def _battery(texts: Mapping[str, str]) -> float | None:
-    told = [_found(r"^\s*level: (\d+)$", texts.get("dumpsys battery", ""))]
-    told += [text for path, text in _matching(texts, f"{_SUPPLY}/capacity") if _is_main_battery(texts, path)]
-    values = [value for each in told if (value := _number(each)) is not None]
+    told = [text for path, text in _matching(texts, f"{_SUPPLY}/capacity") if _is_main_battery(texts, path)]
+    values = [value for text in told if (value := _number(text)) is not None]
     return next((value for value in values if 0 <= value <= 100), None)
 
 
@@ -244,34 +215,3 @@ def _found(pattern: str, text: str) -> str:
 def _number(text: str) -> float | None:
     text = text.strip()
     return float(text) if re.fullmatch(r"-?\d{1,15}(\.\d{1,9})?", text) else None
-
-
-def wait_until_cool(
-    host: Host, celsius: float, most_seconds: float = 600.0, say: Callable[[str], None] = lambda _: None
-) -> None:
-    """Return when a machine is below a temperature; `say` takes a line for each reading until then.
-
-    Raises `HostError` if it tells no temperature, or isn't cool after so many seconds.
-    """
-    deadline = time.monotonic() + most_seconds
-    while True:
-        temperature = parse_conditions(host.read(PATTERNS), {}).temperature
-        if temperature is None:
-            raise HostError(f"{host.name}: tells no temperature; leave out --max-celsius")
-        if temperature < celsius:
-            return
-        if time.monotonic() >= deadline:
-            what = f"{host.name}: is at {temperature:.1f} °C after {most_seconds:g} s of waiting"
-            raise HostError(f"{what} to be below {celsius:g} °C; cool it, or raise --max-celsius")
-        say(f"{host.name}: {temperature:.1f} °C; waiting until it is below {celsius:g} °C")
-        time.sleep(min(POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-
-
-def pin(host: Host) -> tuple[int, int]:
-    """Let the clocks of a machine's processors not fall below the most that they may have, until `host.close`.
-
-    Returns how many groups of processors were pinned, and how many there are: others need root.
-    """
-    limits = host.read([f"{_POLICY}/scaling_max_freq"])
-    wanted = {f"{_folder(path)}/scaling_min_freq": text.strip() for path, text in limits.items() if _number(text)}
-    return len(host.write(wanted)) if wanted else 0, len(wanted)

@@ -56,7 +56,7 @@ def fail(how: str, out: Path) -> None:
     if how == "status":
         sys.exit("no such operator: quantum::fft")
     if how == "hang":
-        Path(f"{out}.pid").write_text(str(os.getpid()))
+        Path("runner.pid").write_text(str(os.getpid()))
         time.sleep(600)
     if how == "garbage":
         out.write_bytes(b"no dump at all")

@@ -16,22 +16,19 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-import etq
-from etq.team.folder import TeamFolder
 from tests import builders
 from tests.bench.conftest import OPS, RUNNER, Lab
 from tests.command_line import run_etq
 from tests.conftest import CAPTURES
-from tests.serve.server import serving
 
 
 def etq_bench(*arguments: str) -> Result:
     """Measure both programs in a benchmark b, in one short round unless more is asked for."""
-    return run_etq("bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", "--warmup", "1", *arguments)
+    return run_etq("bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", *arguments)
 
 
 def test_captures_are_in_turns_and_know_what_they_are(lab: Lab) -> None:
-    result = etq_bench("--until", "2", "--label", "device=pc")
+    result = etq_bench("--rounds", "2", "--label", "device=pc")
     assert result.exit_code == 0, result.stderr
     query = """
         SELECT c.name, c.captured_at, map_from_entries(list((l.key, l.value)))
@@ -51,10 +48,10 @@ def test_captures_are_in_turns_and_know_what_they_are(lab: Lab) -> None:
         ("b", "pc", "new.pte"),
     }
     assert len(lab.calls("base")) == len(lab.calls("new")) == 4
-    assert {call["num_executions"] for call in lab.calls("new")} == {"4"}
+    assert {call["num_executions"] for call in lab.calls("new")} == {"8"}
     [inputs] = {Path(call["inputs"]).name for call in lab.calls("base")}
     assert inputs == "input-0.bin"
-    assert lab.rows("SELECT count(*) FROM runs") == [(8 * 4,)]
+    assert lab.rows("SELECT count(*) FROM runs") == [(8 * 8,)]
     assert lab.rows("SELECT count(*), min(value) > 1 FROM metrics WHERE name = 'peak_memory'") == [(8, True)]
     # The folder has all of it: another warehouse is made of it.
     assert run_etq("ingest", "bench-b", "--db", "again.duckdb").exit_code == 0
@@ -81,7 +78,7 @@ def test_one_slower_op_is_found_and_named(lab: Lab) -> None:
 
 
 def test_one_program_alone(lab: Lab) -> None:
-    result = run_etq("bench", "base.pte", "--name", "b", "--until", "3", "--runs", "20")
+    result = run_etq("bench", "base.pte", "--name", "b", "--rounds", "3", "--runs", "20")
     assert result.exit_code == 0, result.stderr
     first = result.stdout.splitlines()[0]
     assert first.startswith("base: ") and first.endswith(" us); 6 captures, the median of 20 runs in each"), first
@@ -95,7 +92,7 @@ def test_one_program_alone(lab: Lab) -> None:
     pairs = [(one + other) / 2 for at, one in enumerate(values) for other in values[at:]]
     assert first.split()[1] == f"{math.exp(statistics.median(pairs)):.4g}"
     assert "Time in an execute by op" in result.stdout
-    again = run_etq("bench", "base.pte", "--name", "b", "--until", "3", "--runs", "20", "--resume", "--format", "json")
+    again = run_etq("bench", "base.pte", "--name", "b", "--rounds", "3", "--runs", "20", "--resume", "--format", "json")
     answer = json.loads(again.stdout)
     assert (answer["name"], answer["captures"], answer["unit"]) == ("base", 6, "us")
     assert answer["low"] <= answer["latency"] <= answer["high"]
@@ -104,9 +101,9 @@ def test_one_program_alone(lab: Lab) -> None:
 
 @pytest.mark.parametrize("form", ["markdown", "json", "line"])
 def test_forms_of_the_result(lab: Lab, form: str) -> None:
-    result = etq_bench("--until", "1", "--quiet", "--format", form, "-o", "out.txt")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
-    text = Path("out.txt").read_text()
+    result = etq_bench("--rounds", "1", "--format", form)
+    assert result.exit_code == 0
+    text = result.stdout
     if form == "json":
         assert [row["what"] for row in json.loads(text)["captures"]][:2] == ["total", "ops"]
     elif form == "markdown":
@@ -115,35 +112,45 @@ def test_forms_of_the_result(lab: Lab, form: str) -> None:
         assert text.startswith("total: ") and text.count("\n") == 1
 
 
-def test_cold(lab: Lab) -> None:
-    result = run_etq("bench", "base.pte", "new.pte", "--name", "b", "--cold", "--until", "2")
-    assert result.exit_code == 0, result.stderr
-    assert result.stdout.startswith("first execute of Execute: "), result.stdout
-    assert {call["num_executions"] for call in lab.calls("new")} == {"1"}
-    assert lab.rows("SELECT count(*) FROM runs") == [(8,)]
-
-
 def test_any_command(lab: Lab) -> None:
     made = shlex.quote(str(lab.folder / "bin/executor_runner"))
     run = f"{made} --model_path={{side}}.pte --num_executions=3 --etdump_path={{out}}"
-    arguments = ("bench", "--base", run, "--new", run, "--name", "b", "--until", "1")
+    arguments = ("bench", "--base", run, "--new", run, "--name", "b", "--rounds", "1")
     assert run_etq(*arguments).exit_code == 0
     assert lab.rows("SELECT count(*) FROM captures") == [(4,)]
-    # A runner that always writes the same file, and a device from which it is copied.
-    fixed = run.replace("{out}", "device.etdp")
-    result = run_etq(
-        *arguments, "--out-dir", "c", "--base", fixed, "--new", fixed, "--etdump", str(lab.folder / "device.etdp")
-    )
+
+
+# The scripts that the documentation has for a phone and a board; `adb`, `ssh` and `scp` stand in for devices.
+DOCS = Path(__file__).parents[2] / "docs/how-to/bench.md"
+CLIENTS = {
+    "adb": 'case $1 in shell) sh -c "$2";; push) cp "$2" "$3";; pull) cp "$2" "$3";; esac',
+    "ssh": 'shift; sh -c "$*"',
+    "scp": 'shift; for word; do last=${word#*:}; done; for word; do [ "${word#*:}" = "$last" ] || cp "${word#*:}" "$last"; done',
+}
+
+
+@pytest.mark.parametrize("name", ["phone.sh", "board.sh"])
+def test_the_scripts_of_the_documentation(lab: Lab, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = DOCS.read_text().partition(f"as `{name}`")[2].partition("```sh\n")[2].partition("```")[0]
+    assert 5 < text.count("\n") <= 10
+    there = lab.folder / "there"
+    there.mkdir()
+    Path(name).write_text(text.replace("/data/local/tmp", str(there)).replace("/tmp/etq", str(there)))
+    for command, body in CLIENTS.items():
+        path = lab.folder / "bin" / command
+        path.write_text(f"#!/bin/sh\n{body}\n")
+        path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{lab.folder / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("RUNNER", str(lab.folder / "bin/executor_runner"))
+    sides = [f"sh -e {name} {side}.pte {{out}}" for side in ("base", "new")]
+    result = run_etq("bench", "--base", sides[0], "--new", sides[1], "--name", "b", "--rounds", "1")
     assert result.exit_code == 0, result.stderr
-    result = run_etq(*arguments, "--out-dir", "d", "--base", fixed, "--new", fixed, "--pull", "cp device.etdp {out}")
-    assert result.exit_code == 0, result.stderr
-    for folder in ("c", "d"):
-        assert lab.rows("SELECT count(*) FROM captures", f"{folder}/bench.duckdb") == [(4,)]
+    assert lab.rows("SELECT count(*) FROM captures") == [(4,)]
 
 
 def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
     command = f"cp {CAPTURES}/mlp/mlp.etdp {{out}}"
-    result = run_etq("bench", "--base", command, "--name", "b", "--until", "1")
+    result = run_etq("bench", "--base", command, "--name", "b", "--rounds", "1")
     assert result.exit_code == 1
     assert result.stderr.splitlines()[-1] == (
         "Error: round 1, capture 2 of base: the same bytes as bench-b/01-1-base.etdp; the command measured nothing new"
@@ -154,22 +161,15 @@ def test_the_same_file_again_is_no_measurement(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name one or two programs, or give --base and --new, or --script"),
+        ((), "name one or two programs, or give --base and --new"),
         (("a.pte", "b.pte", "c.pte"), "3 programs; at most two are compared"),
         (("a.pte", "--base", "x {out}"), "programs and --base and --new don't go together"),
         (("--new", "x {out}"), "--new without --base; for one side alone, give --base"),
         (("--base", "x"), "--base: the command has no {out}"),
         (("--base", "x '{out}"), "--base: the command can't be split into words: "),
         (("--base", ""), "name one or two programs"),
-        (("--base", "x {out}", "--pull", "cp a b"), "--pull: the command has no {out}"),
-        (("a.pte", "--etdump", "x"), "--etdump goes with --base and --new"),
-        (("a.pte", "--base-git", "main"), "--base-git goes with --script"),
-        (("a.pte", "--adb", "--ssh", "board"), "--adb and --ssh don't go together"),
         (("a.pte", "--resume"), "--resume needs --name"),
         (("a.pte", "--label", "side=x"), "--label side=… is the benchmark's own"),
-        (("a.pte", "--until", "3", "--rounds", "5"), "--until N and --rounds don't go together"),
-        (("a.pte", "--cold", "--runs", "5"), "--cold is one run without a warm-up; leave out --runs and --warmup"),
-        (("a.pte", "--until", "soon"), "'soon' is neither decided nor a number of rounds"),
         (("a.pte", "--max-time", "soon"), "'soon' is no time; write 90s, 10m or 1h"),
     ],
 )
@@ -188,10 +188,8 @@ def test_wrong_usage(lab: Lab, arguments: tuple[str, ...], message: str) -> None
         (("base.pte.json",), "base.pte.json: "),
         (("base.pte", "--method", "decode"), "base.pte: no method 'decode'; it has forward"),
         (("base.pte", "--runner", "./none"), "./none: no such file; --runner takes the path of an executor_runner"),
-        (("base.pte", "--base-python", "./none"), "./none: no such program; --base-python takes a Python that has"),
         (("base.pte", "--inputs", "none.npz"), "none.npz: no such file"),
         (("base.pte", "--etrecord", "none"), "none: no such file"),
-        (("base.pte", "new.pte", "--new-name", "base"), "base and new are both 'base'; they need names of their own"),
         (("base.pte", "--name", "a,b"), "the name 'a,b' of a bench: expected a text without commas"),
         (("--base", "./none {out}"), "./none: no such program; give its path"),
     ],
@@ -218,7 +216,7 @@ def test_what_cannot_be_measured(lab: Lab, arguments: tuple[str, ...], message: 
 )
 def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
     lab.does("new", fail=how, at=2)
-    result = etq_bench("--until", "1", "--timeout", "3s")
+    result = etq_bench("--rounds", "1", "--timeout", "3s")
     assert result.exit_code == 1
     lines = result.stderr.splitlines()
     assert lines[-1].startswith("Error: ") and message in lines[-1], lines
@@ -229,7 +227,7 @@ def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
         *("01-1-base.etdp", "01-1-base.etdp.json", "01-2-new.etdp", "01-2-new.etdp.json"),
     ]
     lab.does("new")
-    result = etq_bench("--until", "1", "--resume")
+    result = etq_bench("--rounds", "1", "--resume")
     assert result.exit_code == 0, result.stderr
     assert lab.rows("SELECT c.name FROM captures AS c ORDER BY 1") == [
         (name,) for name in ("01-1-base", "01-2-new", "01-3-new", "01-4-base")
@@ -239,11 +237,11 @@ def test_a_runner_that_fails(lab: Lab, how: str, message: str) -> None:
 
 def test_resuming_what_is_another_benchmark(lab: Lab) -> None:
     assert etq_bench("--resume").stderr == "Error: bench-b: has no benchmark to resume\n"
-    assert etq_bench("--until", "1").exit_code == 0
+    assert etq_bench("--rounds", "1").exit_code == 0
     assert etq_bench().stderr == (
         "Error: bench-b: has a benchmark already: --resume goes on with it, or name another with --name\n"
     )
-    assert etq_bench("--resume", "--seed", "1").stderr.startswith("Error: bench-b: was begun with seed 0, not 1; ")
+    assert etq_bench("--resume", "--runs", "4").stderr.startswith("Error: bench-b: was begun with runs 3, not 4; ")
     (lab.folder / "new.pte").write_bytes((CAPTURES / "convnet/convnet.pte").read_bytes())
     assert etq_bench("--resume").stderr.startswith(
         "Error: bench-b: was begun with other programs, inputs or commands; "
@@ -255,18 +253,16 @@ def test_resuming_what_is_another_benchmark(lab: Lab) -> None:
 def test_files_in_the_way_are_left_alone(lab: Lab) -> None:
     Path("bench-b").mkdir()
     Path("bench-b/01-1-base.etdp").write_text("precious")
-    result = etq_bench("--until", "1")
-    assert result.stderr == (
-        "Error: bench-b/01-1-base.etdp: exists; move it away, or name another folder with --out-dir\n"
-    )
+    result = etq_bench("--rounds", "1")
+    assert result.stderr == ("Error: bench-b/01-1-base.etdp: exists; move it away, or name another with --name\n")
     assert Path("bench-b/01-1-base.etdp").read_text() == "precious"
 
 
 def test_more_rounds_are_added(lab: Lab) -> None:
-    assert etq_bench("--until", "1").exit_code == 0
-    assert etq_bench("--until", "2", "--resume").exit_code == 0
-    again = etq_bench("--until", "2", "--resume")
-    assert [line for line in again.stderr.splitlines() if line.startswith("Round")] == ["Round 2: the last"]
+    assert etq_bench("--rounds", "1").exit_code == 0
+    assert etq_bench("--rounds", "2", "--resume").exit_code == 0
+    again = etq_bench("--rounds", "2", "--resume")
+    assert [line[:9] for line in again.stderr.splitlines() if line.startswith("Round")] == ["Round 2: "]
     assert (len(lab.calls("base")), len(lab.calls("new"))) == (4, 4)
 
 
@@ -275,18 +271,15 @@ def begun(*arguments: str) -> subprocess.Popen[str]:
     code = (
         "import runpy, signal; signal.signal(2, signal.default_int_handler); runpy.run_module('etq', None, '__main__')"
     )
-    words = ["bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", "--warmup", "1", "--until", "2", *arguments]
+    words = ["bench", "base.pte", "new.pte", "--name", "b", "--runs", "3", "--rounds", "2", *arguments]
     return subprocess.Popen([sys.executable, "-c", code, *words], stderr=subprocess.PIPE, text=True)
 
 
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGKILL])
-def test_an_interrupted_benchmark_goes_on(lab: Lab, ended_by: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
-    temporary = lab.folder / "tmp"
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
+def test_an_interrupted_benchmark_goes_on(lab: Lab, ended_by: signal.Signals) -> None:
     lab.does("new", fail="hang", at=3)
     with begun() as process:
-        while not (found := [path for path in temporary.rglob("*.pid") if path.read_text()]):
+        while not (found := [path for path in lab.folder.rglob("*.pid") if path.read_text()]):
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
         runner = int(found[0].read_text())
@@ -301,7 +294,7 @@ def test_an_interrupted_benchmark_goes_on(lab: Lab, ended_by: signal.Signals, mo
     else:
         os.kill(runner, signal.SIGKILL)
     lab.does("new")
-    result = etq_bench("--until", "2", "--resume")
+    result = etq_bench("--rounds", "2", "--resume")
     assert result.exit_code == 0, result.stderr
     assert lab.rows("SELECT count(*) FROM captures") == [(8,)]
     assert not [path for path in Path("bench-b").iterdir() if path.name.endswith((".part", ".old"))]
@@ -312,7 +305,7 @@ def test_a_full_disk(lab: Lab) -> None:
     """The size of files is limited, as if the disk had no more space; the runner's own file is written elsewhere."""
     lab.does("base", {f"op{number}": 1 for number in range(200)})
     code = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (40_000, 40_000)); from etq.__main__ import main; sys.argv[0] = 'etq'; main()"
-    words = ["bench", "base.pte", "--name", "b", "--runs", "100", "--until", "1"]
+    words = ["bench", "base.pte", "--name", "b", "--runs", "100", "--rounds", "1"]
     result = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=False)
     assert result.returncode == 1
     assert "Traceback" not in result.stderr.replace("| Traceback", "")
@@ -332,23 +325,3 @@ def test_the_stand_in_writes_what_it_is_told(lab: Lab) -> None:
     subprocess.run(words, check=True, capture_output=True)
     assert out.read_bytes()[8:12] == b"ED00"
     assert RUNNER.exists() and builders.NO_INSTRUCTION == -1
-
-
-@pytest.mark.long
-def test_captures_are_sent_to_a_server(lab: Lab) -> None:
-    """They are there as they are here, with their labels, programs and metrics."""
-    path = lab.folder / "team.duckdb"
-    with etq.open(path):
-        pass
-    with serving(path, edits=True, folder=TeamFolder(lab.folder / "team")) as server:
-        result = etq_bench("--until", "2", "--label", "device=pc", "--to", server.url)
-    assert result.exit_code == 0, result.stderr
-    same = """
-        SELECT c.name, c.sha256, p.sha256, list((l.key, l.value) ORDER BY l.key)
-        FROM captures AS c JOIN programs AS p USING (program_id) JOIN labels AS l USING (capture_id)
-        GROUP BY ALL ORDER BY c.name
-    """
-    assert len(lab.rows(same, "team.duckdb")) == 8
-    assert lab.rows(same, "team.duckdb") == lab.rows(same)
-    metrics = "SELECT c.sha256, m.name, m.value FROM metrics AS m JOIN captures AS c USING (capture_id) ORDER BY ALL"
-    assert lab.rows(metrics, "team.duckdb") == lab.rows(metrics)

@@ -1,1 +1,0 @@
-"""The folder that is put first in the module path of scripts that are profiled."""
