@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 import duckdb
 
 from etq.catalog import quoted
+from etq.database.file_locks import check_locks
 from etq.database.limits import limiting_settings
 from etq.database.locking import identity, retry_while_locked
 from etq.database.neighbours import LOGS, check_neighbours, log_of, remove_temporary
-from etq.database.waiting import check_locks
 from etq.errors import WarehouseError, displayed, message_of
 
 # DuckDB 1.5 and later can read and write these files. Blocks of a quarter of the default size waste less space in a
@@ -98,7 +98,6 @@ def connect(
     *,
     external_access: bool = False,
     is_shared: bool = True,
-    yields: bool = True,
 ) -> duckdb.DuckDBPyConnection:
     """Connect to a file with these settings; a missing file is created.
 
@@ -107,8 +106,8 @@ def connect(
     With an existing file, queries can access no other files and load no extensions, unless `external_access` is set.
     With a new file, whose content can't come from others, they can until `withdraw_access`.
 
-    Waits while other processes hold the file, and, if it `yields`, after those that came first, see
-    `retry_while_locked`. Raises `WarehouseError` if the file can't be opened.
+    Waits while other processes hold the file, see `retry_while_locked`. Raises `WarehouseError` if the file can't be
+    opened.
     """
     config = {**SETTINGS, **limiting_settings(), **({} if external_access else WITHOUT_ACCESS), **(config or {})}
     check_path(path)
@@ -121,7 +120,7 @@ def connect(
     try:
         if not read_only and is_shared:
             check_locks(path)
-        return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait, yields=yields)
+        return retry_while_locked(path, lambda: _attempt(path, read_only, config), wait)
     except duckdb.Error as error:
         raise WarehouseError(f"{path}: {explained(path, error)}") from error
 
@@ -186,11 +185,6 @@ def allow_only(connection: duckdb.DuckDBPyConnection, paths: Iterable[str]) -> N
     names = [os.path.realpath(absolute(path)) + ending for path in paths for ending in ("", *LOGS)]
     connection.execute(f"SET allowed_paths = [{', '.join(map(quoted, names))}]")
     withdraw_access(connection)
-    # Where a link leads to that was there already is allowed now.
-    own = "SELECT d.path FROM duckdb_databases() AS d WHERE d.database_name = current_database()"
-    for (path,) in connection.execute(own).fetchall():
-        if path is not None:
-            check_neighbours(path)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ passed, with properties that change whenever a file does.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -100,26 +100,6 @@ def has_own_definitions(connection: duckdb.DuckDBPyConnection) -> bool:
     return any(kind in _MACROS | {"view"} for kind, _, _ in _objects(connection, None).others)
 
 
-def check_earlier(
-    connection: duckdb.DuckDBPyConnection, path: str, tables: Mapping[str, str], new: Iterable[str]
-) -> None:
-    """Raise `WarehouseError` if a warehouse of an earlier schema has other tables, or what replaces what etq uses.
-
-    `tables` are that schema's by name, as DuckDB shows them; `new` are the names of the tables that it lacks.
-    """
-    query = "SELECT table_name, sql FROM system.main.duckdb_tables() WHERE schema_name = 'main' AND database_name = "
-    found = dict(connection.execute(query + "system.main.current_database()").fetchall())
-    for name, sql in tables.items():
-        if found.get(name) != sql:
-            what = "has other columns" if name in found else "is missing"
-            raise WarehouseError(f"{path}: not a warehouse of etq, or damaged: the table {name!r} {what}")
-    added = {*new}
-    for kind, name in _of_main(connection):
-        if name.lower() in added:
-            raise _taken(path, kind, name)
-    _check_rest(connection, path, None, _objects(connection, None).others, lacks=added)
-
-
 def check_names(connection: duckdb.DuckDBPyConnection, path: str) -> None:
     """Raise `WarehouseError` if something of another kind has the name of one of etq's views and macros, which were
     just created.
@@ -153,13 +133,12 @@ def _check_rest(
     others: Iterable[tuple[str, str, str]],
     *,
     only_etq: bool = False,
-    lacks: Container[str] = (),
 ) -> None:
     """Raise `WarehouseError` for others' objects and rows that queries can't be made on."""
     _check_others(connection, path, others, only_etq=only_etq)
     _check_keys(connection, path, database)
     prefix = "main." if database is None else f"{database}.main."
-    check_rows(connection, path, prefix, lacks)
+    check_rows(connection, path, prefix)
 
 
 def _check_others(

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Final, Protocol, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
-from etq.database.waiting import Queue, check_locks
+from etq.database.file_locks import check_locks
 from etq.errors import WarehouseError, displayed
 
 WAIT: Final = 30.0
 # A command's settings: the longest time to wait, in seconds, and a callback for what it tells meanwhile: a wait that
-# takes a while, an upgrade.
+# takes a while.
 lock_timeout: Final[ContextVar[float | None]] = ContextVar("lock_timeout", default=None)
 on_notice: Final[ContextVar[Callable[[str], None] | None]] = ContextVar("on_notice", default=None)
 # Pauses between two attempts, in seconds, grow from the first number to the second. Their length is random, so that
@@ -36,14 +36,8 @@ class HeldError(WarehouseError):
     """Another process holds the file, and did so for the whole time of waiting."""
 
 
-def retry_while_locked(
-    path: str, attempt: Callable[[], Result], wait: float | None = None, *, yields: bool = True
-) -> Result:
+def retry_while_locked(path: str, attempt: Callable[[], Result], wait: float | None = None) -> Result:
     """Return the result of a function that opens a database; it is called again while other processes hold the file.
-
-    DuckDB's lock is for the process that asks first after it is free, which may keep another out forever. So those who
-    wait form a `Queue`, in which only the first one asks. Without `yields`, and if this process has the file open
-    already, it passes the others.
 
     Raises `HeldError` if the file is held for longer than `seconds_to_wait`, `WarehouseError` where locks don't work,
     `duckdb.Error` for other failures.
@@ -55,34 +49,29 @@ def retry_while_locked(
     start = time.monotonic()
     pause = PAUSES[0]
     notify = on_notice.get()
-    yields = yields and not is_open_here(path)
-    holder: str | None = None
-    with Queue(path) as queue:
-        while True:
-            waited = time.monotonic() - start
-            # At the end, the attempt finds out who holds the file.
-            if not yields or waited >= seconds or queue.may_try():
-                try:
-                    return attempt()
-                except duckdb.Error as error:
-                    text = str(error)
-                    if _LOCKED not in text:
-                        raise
-                    if holder is None:
-                        check_locks(path)
-                    holder = _holder(text)
-                    if waited >= seconds:
-                        raise HeldError(
-                            f"{path}: held by {holder}; waited {seconds:g} s for it: end it, or wait longer "
-                            "(etq --wait SECONDS, $ETQ_WAIT)"
-                        ) from error
-            if yields:
-                queue.join()
-            if notify is not None and waited > A_WHILE:
-                notify(f"{path}: held by {holder or 'processes that came first'}; waiting up to {seconds:g} s")
-                notify = None
-            time.sleep(min(random.uniform(pause / 2, pause), max(0.0, seconds - waited)))
-            pause = min(2 * pause, PAUSES[1])
+    is_first = True
+    while True:
+        waited = time.monotonic() - start
+        try:
+            return attempt()
+        except duckdb.Error as error:
+            text = str(error)
+            if _LOCKED not in text:
+                raise
+            if is_first:
+                check_locks(path)
+                is_first = False
+            holder = _holder(text)
+            if waited >= seconds:
+                raise HeldError(
+                    f"{path}: held by {holder}; waited {seconds:g} s for it: end it, or wait longer "
+                    "(etq --wait SECONDS, $ETQ_WAIT)"
+                ) from error
+        if notify is not None and waited > A_WHILE:
+            notify(f"{path}: held by {holder}; waiting up to {seconds:g} s")
+            notify = None
+        time.sleep(min(random.uniform(pause / 2, pause), max(0.0, seconds - waited)))
+        pause = min(2 * pause, PAUSES[1])
 
 
 def seconds_to_wait(wait: float | None = None) -> float:

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -49,10 +49,9 @@ def new_file(path: str, *, overwrite: bool = True) -> Iterator[str]:
     moved to `path`.
 
     Anything but a regular file, such as a pipe, is written in place; of a link, the target is replaced. Raises
-    `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then; also for a link to no file,
-    for one that another user made, and for a warehouse that this process has open.
+    `EtqError` if the file can't be written, and, unless `overwrite`, if it exists by then; also for a warehouse that
+    this process has open.
     """
-    _check_link(Path(path))
     refuse_open(path)
     target = Path(path).resolve()
     if target.exists() and not target.is_file():
@@ -89,16 +88,6 @@ def _reader_of(target: Path) -> Iterator[None]:
         yield
     finally:
         os.close(opened)
-
-
-def _check_link(path: Path) -> None:
-    with suppress(OSError):
-        if not path.is_symlink():
-            return
-        if not path.exists():
-            raise EtqError(f"{path}: a link to a file that does not exist; remove the link")
-        if sys.platform != "win32" and path.lstat().st_uid not in (os.geteuid(), 0):
-            raise EtqError(f"{path}: a link of another user; remove it, or name another file")
 
 
 def _not_written(path: str, error: OSError) -> WarehouseError:

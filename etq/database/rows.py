@@ -1,12 +1,12 @@
-"""Checks of the rows that queries rely on: keys are unique, and events are within each other without a circle.
+"""A check of rows that queries rely on: events are within each other without a circle.
 
-Queries join rows by their keys: equal keys multiply rows, with each join. And they follow the events that contain an
-event to the outermost one: in a circle they would not end. A warehouse from others may have such rows.
+Queries follow the events that contain an event to the outermost one: in a circle they would not end. A warehouse from
+others may have such rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -18,29 +18,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-# Columns that no two rows of a table have in common. `etq check` compares rollups as a whole.
-KEYS: Final = (
-    ("labels", ("capture_id", "key")),
-    ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
-    ("runs", ("capture_id", "run_index")),
-    ("signatures", ("capture_id", "signature_index")),
-    ("event_ticks", ("capture_id", "run_index", "event_index")),
-    ("signature_ops", ("capture_id", "signature_index")),
-    ("threads", ("capture_id", "thread_index")),
-    ("trace_events", ("capture_id", "run_index", "event_index")),
-    ("trace_steps", ("capture_id", "run_index")),
-    ("device_events", ("capture_id", "run_index", "event_index")),
-    ("op_arguments", ("capture_id", "run_index", "event_index")),
-    ("event_counters", ("capture_id", "run_index", "event_index", "counter")),
-    ("graphs", ("record_id", "graph_id")),
-    ("op_nodes", ("record_id", "graph_id", "node_index")),
-    ("record_members", ("record_id", "member_index")),
-    ("methods", ("program_id", "method_index")),
-    ("methods", ("program_id", "method")),
-    ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
-    ("program_values", ("program_id", "method", "value_index")),
-    ("change_comments", ("comment_id",)),
-)  # fmt: skip
 # Captures in which some events come before and some after the one that contains them, and how many have one: ETDumps
 # write an event when it ends, and have no others; traces write events in any order.
 _MIXED: Final = """
@@ -65,20 +42,11 @@ _EVENTS: Final = """
 _ROW_BYTES: Final = 80
 
 
-def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str, lacks: Container[str] = ()) -> None:
-    """Raise `WarehouseError` if rows have the same key, or events of a capture contain each other in a circle.
+def check_rows(connection: duckdb.DuckDBPyConnection, path: str, prefix: str) -> None:
+    """Raise `WarehouseError` if events of a capture contain each other in a circle, in which a query would run forever.
 
-    `prefix` is that of the tables' names; `lacks` are the tables that its schema does not have. Raises `FormatError`
-    for more events than there is memory for.
+    `prefix` is that of the tables' names. Raises `FormatError` for more events than there is memory for.
     """
-    for table, columns in KEYS:
-        if table in lacks:
-            continue
-        query = f"SELECT 1 FROM {prefix}{table} GROUP BY {', '.join(columns)} HAVING count(*) > 1 LIMIT 1"
-        if connection.execute(query).fetchall():
-            raise WarehouseError(
-                f"{path}: damaged: rows of {table} have the same {', '.join(columns)}; use a copy of it"
-            )
     for capture_id in in_circles(connection, f"{prefix}event_ticks", path):
         raise WarehouseError(
             f"{path}: damaged: events of the capture {capture_id} contain each other; use a copy of it"

@@ -46,6 +46,29 @@ REFERENCES: Final = (
     ("op_edges", ("record_id", "graph_id", "from_node"), "op_nodes", PARENTS["op_nodes"]),
     ("op_edges", ("record_id", "graph_id", "to_node"), "op_nodes", PARENTS["op_nodes"]),
 )  # fmt: skip
+# Columns that no two rows of a table have in common. `etq check` compares rollups as a whole.
+KEYS: Final = (
+    ("labels", ("capture_id", "key")),
+    ("metrics", ("capture_id", "run_index", "name", "source", "sample")),
+    ("runs", ("capture_id", "run_index")),
+    ("signatures", ("capture_id", "signature_index")),
+    ("event_ticks", ("capture_id", "run_index", "event_index")),
+    ("signature_ops", ("capture_id", "signature_index")),
+    ("threads", ("capture_id", "thread_index")),
+    ("trace_events", ("capture_id", "run_index", "event_index")),
+    ("trace_steps", ("capture_id", "run_index")),
+    ("device_events", ("capture_id", "run_index", "event_index")),
+    ("op_arguments", ("capture_id", "run_index", "event_index")),
+    ("event_counters", ("capture_id", "run_index", "event_index", "counter")),
+    ("graphs", ("record_id", "graph_id")),
+    ("op_nodes", ("record_id", "graph_id", "node_index")),
+    ("record_members", ("record_id", "member_index")),
+    ("methods", ("program_id", "method_index")),
+    ("methods", ("program_id", "method")),
+    ("instructions", ("program_id", "method", "chain_index", "instruction_id")),
+    ("program_values", ("program_id", "method", "value_index")),
+    ("change_comments", ("comment_id",)),
+)  # fmt: skip
 # How many captures' rollups are computed at once.
 _AT_ONCE: Final = 100
 _PRUNED: Final = f"SELECT f.capture_id FROM findings AS f WHERE f.rule = '{PRUNED}'"
@@ -62,12 +85,12 @@ class Part:
 def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".") -> Iterator[Part]:
     """Check a warehouse part by part. It is only read; writers wait meanwhile.
 
-    The parts are: the tables, all of which are read; references between tables; what is computed from events;
+    The parts are: the tables, all of which are read; keys; references between tables; what is computed from events;
     the files in `folder` that captures, records and programs were read from. After a damaged table, nothing else is
     checked.
 
-    Raises `WarehouseError` for a file that isn't a warehouse of this schema, whose tables, views or macros are not
-    etq's, or in which rows have the same key.
+    Raises `WarehouseError` for a file that isn't a warehouse of this schema, or whose tables, views or macros are not
+    etq's.
     """
     path = expanded(path)
     with closing(Database(connect(path, True), path, read_only=True)) as database:
@@ -86,6 +109,7 @@ def check(path: str | os.PathLike[str], *, folder: str | os.PathLike[str] = ".")
             return
         if unread is not None:
             raise unread
+        yield _keys(connection)
         yield _references(connection)
         yield _computed(connection)
         yield _files(connection, Path(folder))
@@ -104,6 +128,16 @@ def _tables(connection: duckdb.DuckDBPyConnection) -> Part:
         except duckdb.Error as error:
             problems.append(f"{displayed(name)}: damaged: {message_of(error)}")
     return Part(f"tables ({len(tables)}, with {rows:,} rows)", tuple(problems))
+
+
+def _keys(connection: duckdb.DuckDBPyConnection) -> Part:
+    """Find rows with the same key: queries that join them would count them twice."""
+    problems = []
+    for table, columns in KEYS:
+        query = f"SELECT 1 FROM {table} GROUP BY {', '.join(columns)} HAVING count(*) > 1 LIMIT 1"
+        if connection.execute(query).fetchall():
+            problems.append(f"{table}: rows have the same {', '.join(columns)}")
+    return Part(f"keys ({len(KEYS)})", tuple(problems))
 
 
 def _references(connection: duckdb.DuckDBPyConnection) -> Part:

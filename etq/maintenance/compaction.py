@@ -13,7 +13,6 @@ from etq.database.database import Database
 from etq.database.locking import PAUSES, seconds_to_wait
 from etq.database.neighbours import log_of
 from etq.database.publishing import fsync_folder, private_folder
-from etq.database.waiting import Queue
 from etq.errors import WarehouseError
 from etq.maintenance.copying import copy_whole
 
@@ -22,9 +21,7 @@ def compact(database: Database) -> tuple[int, int]:
     """Rewrite the file of a database; return its bytes before and after. Errors are those of `Warehouse.compact`."""
     if database.path is None or database.read_only:
         raise WarehouseError(f"{database.path or 'a warehouse in memory'} can't be compacted: not a file to write to")
-    with database.lock, Queue(database.path) as queue:
-        queue.join(first=True)  # others wait until the new file is in place, except for who tries in between
-        queue.may_try()
+    with database.lock:
         connection, path = database.connection, Path(database.path).resolve()
         try:
             with private_folder(path) as folder:
@@ -38,7 +35,7 @@ def compact(database: Database) -> tuple[int, int]:
             raise WarehouseError(f"{database.path}: can't be compacted: {what}") from error
         finally:
             if not database.is_open:
-                database.reopen(lambda path: connect(path, False, yields=False))
+                database.reopen(lambda path: connect(path, False))
         return before.st_size, path.stat().st_size
 
 
@@ -53,7 +50,7 @@ def _write_anew(
     open_connection.close()
     database.forget()
     before = path.stat()
-    copy_whole(str(path), fresh, yields=False)
+    copy_whole(str(path), fresh)
     return before
 
 

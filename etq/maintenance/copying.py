@@ -81,8 +81,8 @@ def check_warehouse(path: str) -> None:
         schema.update_definitions(connection, path, read_only=True)
 
 
-def copy_whole(path: str, fresh: Path, *, yields: bool = True) -> None:
-    """Copy a database to a new file, which no other process opens. Without `yields`, it is opened before others.
+def copy_whole(path: str, fresh: Path) -> None:
+    """Copy a database to a new file, which no other process opens.
 
     Raises `duckdb.Error`, and `WarehouseError` for a database that isn't a warehouse.
     """
@@ -97,7 +97,7 @@ def copy_whole(path: str, fresh: Path, *, yields: bool = True) -> None:
             connection.execute(f"DETACH {source}")
 
         allow_only(connection, [path])
-        retry_while_locked(path, partial(open_unchanged, path, attach, detach), yields=yields)
+        retry_while_locked(path, partial(open_unchanged, path, attach, detach))
         contents.has_definitions(connection, path, schema.create_all, database=source)
         contents.refuse_computed(connection, path, source)
         connection.execute(f"COPY FROM DATABASE {source} TO {identifier(name)}")

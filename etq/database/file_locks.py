@@ -1,0 +1,53 @@
+"""Whether locks of files work in a folder: without them, two writers would overwrite each other's captures."""
+
+from __future__ import annotations
+
+import errno
+import os
+import struct
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from etq.errors import WarehouseError
+
+_UNSUPPORTED: Final = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
+_NO_LOCKS: Final = (
+    "file locks don't work in its folder, so that writers would overwrite each other's captures; "
+    "move the warehouse to a disk of this machine, or to a network folder that is mounted with locks"
+)
+
+
+def check_locks(path: str) -> None:
+    """Raise `WarehouseError` if a lock of a file in the folder of `path` doesn't keep others out.
+
+    Some network folders and user-space file systems grant each lock that they are asked for, or none. Only Linux can
+    ask for the same lock twice in one process. Where no file can be made, nothing is checked.
+    """
+    if sys.platform != "linux":
+        return
+    try:
+        folder = Path(path).resolve().parent
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".etq-locks-") as file, open(file.name, "r+b") as other:
+            try:
+                is_useless = _lock(file.fileno()) and _lock(other.fileno())
+            except OSError as error:
+                is_useless = error.errno in _UNSUPPORTED
+    except OSError:
+        return
+    if is_useless:
+        raise WarehouseError(f"{path}: {_NO_LOCKS}")
+
+
+def _lock(file: int) -> bool:
+    """Lock a file for this opening of it, see fcntl(2); return whether that was possible. Raises `OSError`."""
+    import fcntl
+
+    try:
+        fcntl.fcntl(file, fcntl.F_OFD_SETLK, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    except OSError as error:
+        if error.errno not in (errno.EAGAIN, errno.EACCES):
+            raise
+        return False
+    return True
