@@ -36,13 +36,11 @@ class Database:
         path: str | None,
         *,
         read_only: bool = False,
-        is_older: bool = False,
         shared: SharedTables | None = None,
     ) -> None:
         self.path = path
         self._shared = shared
         self._is_outdated = False  # whether a lake was written to since it was opened
-        self.is_older = is_older  # whether it is a version of a lake before the latest
         self.read_only = read_only
         # A connection has one open result at a time: hold this lock from a query until its rows are fetched.
         self.lock = RLock()
@@ -99,8 +97,6 @@ class Database:
 
     def check_editable(self) -> None:
         """Raise `WarehouseError` if overviews and comments can't be written."""
-        if self.is_older:
-            raise WarehouseError(f"{self.path}: an older version of a lake; open the latest")
         if self.read_only and self._shared is None:
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
 

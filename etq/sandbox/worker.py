@@ -150,7 +150,7 @@ def _lake(path: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
     """A lake, with access only to the files that its log names."""
     from etq.catalog import quoted
     from etq.lake.reading.connection import allow_only_files, connect
-    from etq.lake.reading.state import read_all
+    from etq.lake.reading.state import read
     from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path)
@@ -158,7 +158,7 @@ def _lake(path: str, settings: Mapping[str, str]) -> duckdb.DuckDBPyConnection:
         raise EtqError(f"{path}: in an object store; a safe query reads local files only")
     if not lake.exists():
         raise EtqError(f"{path}: a folder; a warehouse is a file, or a lake that etq lake makes")
-    state = read_all(lake)
+    state = read(lake)
     connection = connect(lake, state)
     allow_only_files(connection, state)
     for setting, value in settings.items():

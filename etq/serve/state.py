@@ -58,27 +58,17 @@ def _identity(found: os.stat_result) -> str:
 
 
 def _of_folder(path: str) -> str | None:
-    """Return the latest versions of a lake's table `captures`, which notes the files of all others, and of overviews
-    and comments.
-    """
-    from etq.lake.reading.tables import SHARED
-
-    parts = []
-    for table in ("captures", *SHARED):
-        log = Path(path, table, "_delta_log")
-        if versions := [each.stem for each in log.glob("[0-9]*.json")]:
-            parts.append(f"{max(versions)}.{log.stat().st_ino:x}")
-        elif table == "captures":
-            return None
-    return "-".join(parts)
+    """Return the latest version of a lake's table `captures`."""
+    log = Path(path, "captures", "_delta_log")
+    versions = [file.stem for file in log.glob("[0-9]*.json")]
+    return f"{max(versions)}.{log.stat().st_ino:x}" if versions else None
 
 
 def _of_store(path: str) -> str | None:
-    from etq.lake.reading.tables import SHARED, Lake
+    from etq.lake.reading.tables import Lake
 
     try:
-        lake = Lake.at(path)
-        commits = lake.each(lake.commits, ["captures", *(name for name in lake.tables() if name in SHARED)])
+        captures = Lake.at(path).open("captures")
     except EtqError:
         return None
-    return "-".join(str(max(each, default="")) for each in commits) if commits[0] else None
+    return None if captures is None else str(captures.version())

@@ -11,13 +11,13 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
@@ -37,7 +37,6 @@ from etq.warehouse.result import Result
 from etq.warehouse.views import Views
 
 if TYPE_CHECKING:
-    from etq.lake.reading.tables import Lake
     from etq.storage.bulk import FileToStore, Outcome
     from etq.storage.capture import Links
     from etq.storage.sources import Source
@@ -45,7 +44,6 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | bytes
 
-Edited = TypeVar("Edited")
 _ROWS_AT_ONCE: Final = 10_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
@@ -57,7 +55,6 @@ def open(
     read_only: bool = False,
     wait: float | None = None,
     external_access: bool = False,
-    version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
@@ -66,12 +63,10 @@ def open(
     answers queries, and the token of a user is that in $ETQ_TOKEN.
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
-                     other process can have it open. A lake stays as it is when it is opened, and only its overviews
-                     and comments can be written
+                     other process can have it open. A lake is only read, and stays as it is when it is opened
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
-    version          of a lake: the version of its table `captures` to read, instead of the latest
     storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
 
     A file that an earlier version of etq made is upgraded when it is opened for writing, see `upgrade`; a copy of it
@@ -89,14 +84,14 @@ def open(
         raise WarehouseError(f"{path!r} is not a file; etq.open() without a path opens a warehouse in memory")
     path = expanded(path)
     if path.startswith(("http://", "https://")):
-        if external_access or version is not None or storage_options is not None:
+        if external_access or storage_options is not None:
             raise WarehouseError(f"{path}: a server, whose queries read its warehouse as it is now and no other files")
         opened: Warehouse = _later("etq.remote.warehouse").open_remote(path, wait=wait)
         return opened
     if is_lake_path(path):
-        return _open_lake(path, version, storage_options, read_only=read_only, external_access=external_access)
-    if version is not None or storage_options is not None:
-        raise WarehouseError(f"{path}: a file; only a lake has versions and storage options")
+        return _open_lake(path, storage_options, external_access=external_access)
+    if storage_options is not None:
+        raise WarehouseError(f"{path}: a file; only a lake has storage options")
     check_name(path)
     _check_is_no_profiling_file(path)
     with WriteLock(path):
@@ -160,45 +155,19 @@ def _updated(
     return postponed[0] if postponed else connection
 
 
-def _open_lake(
-    path: str,
-    version: int | None,
-    storage_options: Mapping[str, str] | None,
-    *,
-    read_only: bool,
-    external_access: bool,
-) -> Warehouse:
+def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external_access: bool) -> Warehouse:
     from etq.lake.reading.connection import connect
     from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path, storage_options)
-    is_older = version is not None
     try:
-        connection = connect(lake, version=version, external_access=external_access)
+        connection = connect(lake, external_access=external_access)
     except WarehouseError:
         if lake.exists():
             raise
         what = "an address" if lake.is_remote else "a folder"
         raise WarehouseError(f"{path}: {what}; a warehouse is a file, or a lake that etq lake makes") from None
-    shared = None if read_only or is_older else _LakeShared(lake, external_access)
-    return Warehouse(Database(connection, path, read_only=True, is_older=is_older, shared=shared))
-
-
-@dataclass(frozen=True)
-class _LakeShared:
-    """What is written to a lake that is open."""
-
-    lake: Lake
-    external_access: bool
-
-    def edit(self, table: str, work: Callable[[duckdb.DuckDBPyConnection], Edited]) -> Edited:
-        edited: Edited = _later("etq.lake.writing.sharing").edit(self.lake, table, work)
-        return edited
-
-    def connect(self) -> duckdb.DuckDBPyConnection:
-        from etq.lake.reading.connection import connect
-
-        return connect(self.lake, external_access=self.external_access)
+    return Warehouse(Database(connection, path, read_only=True))
 
 
 class Warehouse(Views):
@@ -330,8 +299,6 @@ class Warehouse(Views):
         if self.path is None or not self.read_only:
             what = "it is in memory" if self.path is None else "open it with read_only=True"
             raise WarehouseError(f"{self.path or 'memory'}: another process can't read it: {what}")
-        if self._database.is_older:
-            raise WarehouseError(f"{self.path}: an older version; safe queries read the latest")
         return ask(self.path, query, _values(parameters), seconds, megabytes)
 
     def capture(self, selector: str) -> Capture:
