@@ -13,6 +13,7 @@ from typing import Any
 
 import duckdb
 import pytest
+from etq.spark.lake import read_table
 
 import etq
 import etq.lake
@@ -22,7 +23,6 @@ from etq.errors import QueryError, WarehouseError, message_of
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import Lake
 from etq.spark import queries
-from etq.spark.lake import read_table
 from etq.spark.session import rows
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving

@@ -10,7 +10,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -151,13 +151,13 @@ def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load:
     """Append rows to a table, unless there are none. What others append meanwhile is no conflict."""
     import pyarrow as pa
 
-    rows = connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE)
-    first = next(iter(rows), None)
-    if first is not None:
-        schema = rows.schema.append(pa.field("load_id", pa.string()))
-        batches = (batch.append_column("load_id", pa.repeat(load, len(batch))) for batch in chain([first], rows))
-        _put(make_table(lake, table), pa.RecordBatchReader.from_batches(schema, batches), _TRIES_AMONG_OTHERS)
-        _flush(lake, table, load)
+    with closing(connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE)) as rows:
+        first = next(iter(rows), None)
+        if first is not None:
+            schema = rows.schema.append(pa.field("load_id", pa.string()))
+            batches = (batch.append_column("load_id", pa.repeat(load, len(batch))) for batch in chain([first], rows))
+            _put(make_table(lake, table), pa.RecordBatchReader.from_batches(schema, batches), _TRIES_AMONG_OTHERS)
+            _flush(lake, table, load)
 
 
 def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None) -> None:
