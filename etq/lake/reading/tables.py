@@ -139,9 +139,10 @@ def _has_log(table: str) -> bool:
         if not place.is_dir():
             return False
     for place in (folder, log):
-        for entry in os.scandir(place):
-            if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
-                raise WarehouseError(f"{entry.path}: a link, or not a file; {_PLAIN}")
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
+                    raise WarehouseError(f"{entry.path}: a link, or not a file; {_PLAIN}")
     return True
 
 
