@@ -96,7 +96,6 @@ LARGE = {
         "etq.database.functions",
         "etq.storage",
         "etq.maintenance.stored_slices",
-        "etq.lake.reading.tables",
         "etq.lake.writing.loads",
         "etq.sandbox",
         "etq.remote.arrow",
@@ -105,7 +104,6 @@ LARGE = {
         "etq.inspector.rows",
         "etq.render.writers",
         "etq.serve.results",
-        "etq.spark.ingestion",
         "etq.spark.queries",
     ),
     "numpy": (

@@ -15,7 +15,7 @@ from etq import catalog
 from etq.catalog import SqlObject
 from etq.errors import QueryError
 from etq.lake.reading.state import LakeState, read
-from etq.lake.reading.tables import Lake, column_types, kind_of
+from etq.lake.reading.tables import Lake, column_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -46,8 +46,7 @@ def register(
     state = read(Lake.at(lake, storage_options))
     with without_warnings():
         for table in catalog.tables():
-            if kind_of(table.name) is not None:
-                _read_table(spark, state, table).createOrReplaceTempView(table.name)
+            _read_table(spark, state, table).createOrReplaceTempView(table.name)
 
 
 def _read_table(spark: SparkSession, state: LakeState, table: SqlObject) -> DataFrame:
