@@ -85,13 +85,11 @@ LARGE = {
         "etq.ingest",
         "etq.database.functions",
         "etq.storage",
-        "etq.lake.reading.tables",
         "etq.lake.writing.loads",
         "etq.warehouse.metadata_decoder",
         "etq.inspector.rows",
         "etq.render.writers",
         "etq.serve.answers",
-        "etq.spark.ingestion",
         "etq.spark.queries",
     ),
     "numpy": (

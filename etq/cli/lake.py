@@ -1,4 +1,4 @@
-"""Commands about lakes: export, add, check, restore, compact."""
+"""Commands about lakes: export, add, compact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from etq.cli import main
 from etq.cli.files import ingest
 from etq.cli.messages import say
 from etq.cli.options import warehouse_argument, warehouse_option
-from etq.errors import EtqError, printable
 
 if TYPE_CHECKING:
     from etq.lake import Added
@@ -35,7 +34,7 @@ def export(folder: str, db: str, replace: bool) -> None:
     """Add all content of a warehouse to a lake, which is created if it doesn't exist.
 
     Captures that the lake has already are unchanged, so doing it twice changes nothing. With --replace, those of the
-    warehouse replace them, with their labels, metrics and links, in one step.
+    warehouse replace them, with their labels, metrics and links.
 
     \b
     etq lake export fleet --db lab.duckdb
@@ -65,9 +64,9 @@ def add(folder: str, **options: Any) -> None:
     from etq.database.temporary import temporary_folder
     from etq.lake import export
     from etq.lake.reading.tables import Lake
-    from etq.lake.writing.commits import find
+    from etq.lake.writing.adding import check_place
 
-    is_there = find(Lake.at(folder))
+    is_there = check_place(Lake.at(folder))
     with temporary_folder() as aside:
         # A file rather than memory, as the content may be too large for memory.
         options["db"] = str(Path(aside) / "added.duckdb")
@@ -84,63 +83,19 @@ def add(folder: str, **options: Any) -> None:
 
 @lake.command()
 @warehouse_argument
-@click.option("--repair", is_flag=True, help="Take out loads with a missing or damaged file, and list their captures.")
-def check(db: str, repair: bool) -> None:
-    """Check a lake for files that are missing, damaged or not as its logs list them. With a fault, the status is 1.
-
-    Files of no table, left by a writer that was killed, are harmless: etq lake compact deletes them. With --repair,
-    captures of which a file is missing or damaged are taken out, with all that were stored together with them: add
-    them again. Or go back to an older version by etq lake restore, before a week is over.
-
-    \b
-    etq lake check fleet
-    """
-    from etq.lake import check
-    from etq.lake import repair as repaired
-
-    faults = check(db)
-    for fault in faults:
-        click.echo(printable(f"{fault.file}: {fault.what}"))
-    if repair and any(fault.load for fault in faults):
-        for name in repaired(db):
-            click.echo(printable(f"{name}: taken out; add it again"))
-        faults = check(db)
-    wrong = sum(not fault.is_left_over for fault in faults)
-    if wrong:
-        raise EtqError(f"{db}: {wrong} fault{'s' if wrong > 1 else ''}")
-    say(f"{db}: whole")
-
-
-@lake.command()
-@warehouse_argument
-@click.option("--version", type=click.IntRange(min=0), required=True, help="The version, one of the table captures.")
-def restore(db: str, version: int) -> None:
-    """Make the captures of an earlier version those of a lake, as a new version. Programs and records stay.
-
-    Versions are there until etq lake compact deletes their files, a week later or more.
-
-    \b
-    etq lake restore fleet --version 3
-    """
-    from etq.lake import restore
-
-    before, after = restore(db, version)
-    say(f"{db}: {before} captures, now {after}")
-
-
-@lake.command()
-@warehouse_argument
-def compact(db: str) -> None:
+@click.option("--all", "everything", is_flag=True, help="Remove also what writers began within the last hour.")
+def compact(db: str, everything: bool) -> None:
     """Combine the many small files of a lake. Commands that read the lake meanwhile aren't disturbed.
 
-    Files that are of the lake no more are deleted a week later.
+    What writers left that were killed is removed an hour after they began, or at once with --all: if one of them is
+    still at work, it fails and adds nothing. Files that the lake doesn't need any more are deleted a week later.
 
     \b
     etq lake compact fleet
     """
-    from etq.lake import compact
+    from etq.lake.writing.compacting import LEAVE_SECONDS, compact
 
-    before, after = compact(db)
+    before, after = compact(db, leave_seconds=0 if everything else LEAVE_SECONDS)
     say(f"{db}: {before} loads, now {after}")
 
 

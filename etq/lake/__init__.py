@@ -14,39 +14,13 @@ from typing import TYPE_CHECKING, Any
 from etq.lake.reading.tables import Lake
 
 if TYPE_CHECKING:
-    from etq.lake.reading.checking import Fault, check
-    from etq.lake.reading.history import Change, changes
-    from etq.lake.writing.adding import add, export
+    from etq.lake.writing.adding import Added, add, export
     from etq.lake.writing.compacting import compact
-    from etq.lake.writing.mending import repair, restore
-    from etq.lake.writing.publishing import Added
-    from etq.lake.writing.upgrading import upgrade
 
-__all__ = [
-    "Added",
-    "Change",
-    "Fault",
-    "add",
-    "changes",
-    "check",
-    "compact",
-    "export",
-    "is_lake",
-    "repair",
-    "restore",
-    "upgrade",
-]
+__all__ = ["Added", "add", "compact", "export", "is_lake"]
 
 # Reading a lake needs none of these modules, which import the readers of profiling files.
-_LAZY = {
-    **dict.fromkeys(("add", "export"), "writing.adding"),
-    **dict.fromkeys(("Change", "changes"), "reading.history"),
-    **dict.fromkeys(("Fault", "check"), "reading.checking"),
-    **dict.fromkeys(("repair", "restore"), "writing.mending"),
-    "compact": "writing.compacting",
-    "upgrade": "writing.upgrading",
-    "Added": "writing.publishing",
-}
+_LAZY = {**dict.fromkeys(("Added", "add", "export"), "adding"), "compact": "compacting"}
 
 
 def is_lake(path: str | os.PathLike[str]) -> bool:
@@ -56,7 +30,7 @@ def is_lake(path: str | os.PathLike[str]) -> bool:
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
-        return getattr(import_module(f"etq.lake.{_LAZY[name]}"), name)
+        return getattr(import_module(f"etq.lake.writing.{_LAZY[name]}"), name)
     raise AttributeError(f"module 'etq.lake' has no attribute {name!r}")
 
 

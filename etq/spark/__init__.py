@@ -2,7 +2,6 @@
 
     import etq.spark
 
-    etq.spark.ingest(spark, "s3a://lab/captures/*/*.etdp", "s3a://lab/lake", label_from="{model}/{build}.etdp")
     etq.spark.sql(spark, "FROM regressions('device=pixel8', over := 'build')", "s3a://lab/lake").show()
     etq.spark.sql(spark, "FROM op_totals($capture)", "s3a://lab/lake", captures="model=mlp").show()
     etq.spark.register(spark, "s3a://lab/lake")  # the tables, for Spark's own SQL
@@ -10,8 +9,7 @@
 Needs `pip install 'etq[lake,spark]'`, also where the executors run.
 """
 
-from etq.spark.ingestion import Ingested, ingest
 from etq.spark.queries import sql
 from etq.spark.session import register
 
-__all__ = ["Ingested", "ingest", "register", "sql"]
+__all__ = ["register", "sql"]

@@ -45,8 +45,11 @@ def _session(folder: str) -> SparkSession:
     with without_warnings():
         try:
             from pyspark.sql import SparkSession
+            from pyspark.sql.pandas.utils import require_minimum_pandas_version
+
+            require_minimum_pandas_version()  # which Spark asks for where it hands on Arrow, too
         except ImportError:
-            raise EtqError("this needs pyspark: pip install 'etq[spark]', and Java 17 or later") from None
+            raise EtqError("this needs pyspark and pandas: pip install 'etq[spark]', and Java 17 or later") from None
         return _started(SparkSession.builder, folder)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import duckdb
@@ -61,7 +62,6 @@ def sql(
     lake: str | os.PathLike[str],
     *,
     captures: str | None = None,
-    version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
     megabytes: int = MEGABYTES,
 ) -> DataFrame:
@@ -76,7 +76,6 @@ def sql(
     lake             a folder that all of Spark's processes see, or an address of an object store, as s3a://lab/fleet
     captures         a selector, or a name; $capture in the query stands for each. A first column, capture_name, has
                      the name. A capture's rows are in the order of the query
-    version          of the lake: that of its table `captures` to read, instead of the latest
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of each process's
                      environment
     megabytes        the most memory that DuckDB takes in a task; what needs more goes to the executor's disk
@@ -87,7 +86,7 @@ def sql(
     Raises QueryError for a query that isn't one SELECT or is wrong, and for a selector that no capture matches;
     WarehouseError for what isn't a lake. Errors of the data occur when the result is read.
     """
-    state = read(Lake.at(lake, storage_options), version)
+    state = read(Lake.at(lake, storage_options))
     with closing(connect(state.lake, state, external_access=False)) as connection:
         try:
             named = _parameters(query, of_captures=captures is not None)
@@ -131,14 +130,14 @@ def _chosen(connection: duckdb.DuckDBPyConnection, state: LakeState, selector: s
     if state.of("captures"):
         rows = connection.execute(
             f"""
-            SELECT k.load_id, k.capture_id, k.name, k.sha256
-            FROM {read_parquet(state.paths("captures"), of_loads=True)} AS k
+            SELECT k.filename, k.capture_id, k.name, k.sha256
+            FROM {read_parquet(state.paths("captures"), "filename = true")} AS k
             SEMI JOIN _matching_captures($selector) AS m USING (capture_id)
             ORDER BY ALL
             """,
             {"selector": selector},
-        )
-        found = [Chosen(*row) for row in rows.fetchall()]
+        ).fetchall()
+        found = [Chosen(Path(file).parent.name.removeprefix("load_id="), *row) for file, *row in rows]
     if not found:
         query = "SELECT r.missing FROM _resolved_captures($selector) AS r"
         [(missing,)] = connection.execute(query, {"selector": selector}).fetchall()

@@ -7,14 +7,15 @@ import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final
 
 from etq import catalog
+from etq.catalog import SqlObject
 from etq.errors import QueryError
-from etq.lake.reading.state import read
-from etq.lake.reading.tables import Lake
-from etq.spark.lake import read_table
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import Lake, column_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,12 +31,11 @@ def register(
     spark: SparkSession,
     lake: str | os.PathLike[str],
     *,
-    version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> None:
     """Make the base tables of a lake temporary views of a session, for Spark's own SQL.
 
-    They are those of the lake as it is now, or was at a version: register it again to see what was added since.
+    They are those of the lake as it is now: register it again to see what was added since.
 
     lake             a folder that all of Spark's processes see, or an address that Spark and `deltalake` know, as
                      s3a://lab/fleet
@@ -43,10 +43,25 @@ def register(
 
     Raises WarehouseError for what isn't a lake.
     """
-    state = read(Lake.at(lake, storage_options), version)
+    state = read(Lake.at(lake, storage_options))
     with without_warnings():
         for table in catalog.tables():
-            read_table(spark, state, table).createOrReplaceTempView(table.name)
+            _read_table(spark, state, table).createOrReplaceTempView(table.name)
+
+
+def _read_table(spark: SparkSession, state: LakeState, table: SqlObject) -> DataFrame:
+    """A base table of a lake: the files of its loads."""
+    if paths := state.paths(table.name):
+        addresses = [path if "://" in path else Path(path).as_uri().replace("%3D", "=") for path in paths]
+        return spark.read.parquet(*addresses).select([f"`{column.name}`" for column in table.columns])
+    from pyspark.sql.types import StructType
+
+    # Delta Lake names types as Spark does.
+    types = column_types(table.name)
+    fields = [
+        {"name": name, "type": types[name], "nullable": True, "metadata": {}} for name in types if name != "load_id"
+    ]
+    return spark.createDataFrame([], StructType.fromJson({"type": "struct", "fields": fields}))
 
 
 def rows(frame: DataFrame) -> list[Any]:

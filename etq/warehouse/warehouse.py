@@ -17,7 +17,7 @@ from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 import duckdb
 
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
 
     Given = str | os.PathLike[str] | bytes
 
-Edited = TypeVar("Edited")
 _ROWS_AT_ONCE: Final = 10_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
@@ -56,17 +55,15 @@ def open(
     read_only: bool = False,
     wait: float | None = None,
     external_access: bool = False,
-    version: int | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Warehouse:
     """Open a warehouse file, which is created if it doesn't exist, or a lake; without a path, a warehouse in memory.
 
     read_only        whether to open an existing file for reading, as other processes may at the same time; otherwise no
-                     other process can have it open. A lake is only read
+                     other process can have it open. A lake is only read, and stays as it is when it is opened
     wait             how long to wait for a file that other processes hold, in seconds; by default $ETQ_WAIT, or 30
     external_access  whether queries may read and write other files, and load extensions. By default they can't, as a
                      warehouse may come from anyone; with a warehouse in memory they can
-    version          of a lake: the version of its table `captures` to read, instead of the latest
     storage_options  of a lake in an object store, as `deltalake` takes them; otherwise those of the environment
 
     Raises `WarehouseError` for a file that isn't a DuckDB database or a warehouse, that another version of etq made,
@@ -83,9 +80,9 @@ def open(
     if path.startswith(("http://", "https://")):
         raise WarehouseError(f"{path}: a server; open it in a browser, or send queries to {path.rstrip('/')}/api/query")
     if is_lake_path(path):
-        return _open_lake(path, version, storage_options, read_only=read_only, external_access=external_access)
-    if version is not None or storage_options is not None:
-        raise WarehouseError(f"{path}: a file; only a lake has versions and storage options")
+        return _open_lake(path, storage_options, external_access=external_access)
+    if storage_options is not None:
+        raise WarehouseError(f"{path}: a file; only a lake has storage options")
     check_name(path)
     _check_is_no_profiling_file(path)
     with WriteLock(path):
@@ -140,20 +137,13 @@ def _updated(
     return postponed[0] if postponed else connection
 
 
-def _open_lake(
-    path: str,
-    version: int | None,
-    storage_options: Mapping[str, str] | None,
-    *,
-    read_only: bool,
-    external_access: bool,
-) -> Warehouse:
+def _open_lake(path: str, storage_options: Mapping[str, str] | None, *, external_access: bool) -> Warehouse:
     from etq.lake.reading.connection import connect
     from etq.lake.reading.tables import Lake
 
     lake = Lake.at(path, storage_options)
     try:
-        connection = connect(lake, version=version, external_access=external_access)
+        connection = connect(lake, external_access=external_access)
     except WarehouseError:
         if lake.exists():
             raise

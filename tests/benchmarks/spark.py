@@ -28,9 +28,9 @@ import etq
 import etq.lake
 from etq import processes
 from tests.benchmarks.make_captures import make_captures
+from tests.benchmarks.spark_cluster import cluster
 from tests.conftest import CAPTURES
 from tests.spark.answers import differences
-from tests.spark.cluster import cluster
 
 MEGABYTES = 1536  # of a worker
 OF_EACH = (

@@ -86,7 +86,7 @@ def test_a_view_without_a_command(command: str) -> None:
 
 def test_mistyped_commands() -> None:
     assert "'ops'" in run_etq("opps").stderr and "'ingest'" in run_etq("ingset").stderr
-    assert "'check'" in run_etq("lake", "chekc").stderr
+    assert "'compact'" in run_etq("lake", "compcat").stderr
 
 
 @pytest.mark.parametrize("command", ["ops run", "events run", "breakdown run", "percentiles run", f"inspect {MLP}"])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
-import os
-import signal
 import time
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +17,10 @@ import etq
 from etq import catalog
 from etq.cli import main
 from etq.errors import WarehouseError
-from etq.lake import Added, add, check, compact, export, is_lake
-from etq.lake.reading import state, tables
-from etq.lake.reading.tables import Lake
-from etq.lake.writing import commits
-from etq.lake.writing.compacting import _groups
+from etq.lake import Added, add, compact, export
 from etq.warehouse.warehouse import Warehouse
 from tests.conftest import CAPTURES
-from tests.sampling import thinned, whole
+from tests.sampling import thinned
 
 pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")
 
@@ -181,40 +175,10 @@ def one_of(files: Sequence[Path], lake: Path, **labels: str) -> Added:
 FLEET = sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))
 
 
-@pytest.fixture(scope="module")
-def events() -> dict[str, int]:
-    """How many events each capture of the fleet has, by its SHA-256."""
-    with etq.open() as warehouse:
-        warehouse.ingest_many(FLEET)
-        return dict(warehouse.rows("SELECT c.sha256, c.events FROM capture_summary AS c")[1])
-
-
 def contents(lake: Path) -> list[Any]:
     """Each capture, its labels, and how many events it has."""
     with etq.open(lake) as warehouse:
         return warehouse.rows("SELECT c.sha256, c.labels, c.events, c.runs FROM capture_summary AS c ORDER BY ALL")[1]
-
-
-def test_stored_captures_are_not_added_again(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    assert one_of(FLEET[:3], lake) == Added(3, 0, 0)
-    before = sorted(lake.rglob("*"))
-    assert one_of(FLEET[:3], lake, build="1") == Added(0, 3, 0)
-    assert sorted(lake.rglob("*")) == before
-    assert one_of(FLEET[2:5], lake) == Added(2, 1, 0)
-    assert len(contents(lake)) == 5 and check(lake) == []
-
-
-def test_captures_give_way_to_those_of_the_same_content(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    one_of(FLEET[:3], lake, build="1")
-    with etq.open() as warehouse:
-        warehouse.ingest_many(FLEET[1:4], labels={"build": "2"})
-        assert export(lake, warehouse, replace=True) == Added(1, 0, 2)
-    assert sorted(labels for _, labels, *_ in contents(lake)) == ["build=1", "build=2", "build=2", "build=2"]
-    assert {fault.is_left_over for fault in check(lake)} == {True}
-    compact(lake, leave_seconds=-1)
-    assert check(lake) == [] and len(contents(lake)) == 4
 
 
 def test_names_that_others_have_are_made_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,122 +209,6 @@ def test_captures_of_a_lake_are_ordered_by_their_recording(tmp_path: Path) -> No
         assert found == ["00", "lists"]
 
 
-@whole
-def test_compacting_changes_no_answer(tmp_path: Path) -> None:
-    lake = tmp_path / "lake"
-    for path in FLEET[:3]:
-        one_of([path], lake, build="1")
-    query = "FROM compare_ops('build=1,@latest', 'build=1,@previous')"
-    with etq.open(lake) as older:
-        before, asked = contents(lake), older.rows(query)[1]
-        assert compact(lake) == (3, 1)
-        assert contents(lake) == before
-        assert older.rows(query)[1] == asked, "who has it open goes on with the files of before"
-    with etq.open(lake) as warehouse:
-        assert warehouse.rows(query)[1] == asked
-    assert compact(lake, leave_seconds=-1) == (1, 1)
-    assert check(lake) == [] and contents(lake) == before
-    for table in catalog.tables():
-        assert len([*(lake / table.name).glob("load_id=*/*.parquet")]) <= 1
-
-
-def test_a_large_load_is_not_written_again_for_small_ones() -> None:
-    def groups(*sizes: int) -> list[list[int]]:
-        """The sizes of the loads that are put together, of a lake with loads of these numbers of captures."""
-        loads = {
-            load: {
-                table: [tables.DataFile(f"load_id={load}/x.parquet", size * rows, 1)]
-                for table, rows in (("captures", 1), ("event_ticks", 500))
-            }
-            for load, size in ((f"{place:x}-{size}", size) for place, size in enumerate(sizes))
-        }
-        made = state.LakeState(Lake.at("lake"), 1, loads)
-        found = _groups(made, "capture", made.files)
-        return [[int(load.split("-")[1]) for load in group] for group in found]
-
-    assert groups(1, 2, 3) == [[1, 2, 3]] and groups(10) == []
-    assert groups(10, 10, 10_000) == [[10, 10]] and groups(2_000, 1_000, 10_000) == [[1_000, 2_000, 10_000]]
-    assert groups(15_000, 14_000) == [] and groups(2_000, 2_000, 2_000) == [[2_000] * 3]
-
-
-@whole
-def test_readers_keep_old_files_for_a_week(tmp_path: Path) -> None:
-    """A week from when they were taken out, not from when they were written."""
-    lake = tmp_path / "lake"
-    for path in FLEET[:3]:
-        one_of([path], lake)
-    for path in lake.rglob("*.parquet"):
-        os.utime(path, (time.time() - 10**6,) * 2)
-    with etq.open(lake) as older:
-        assert compact(lake) == (3, 1)
-        assert older.rows("SELECT count(DISTINCT e.capture_id) FROM event_ticks AS e")[1] == [(3,)]
-
-
-def test_failures_after_a_commit_keep_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, commit = tmp_path / "lake", commits.commit
-
-    def fails(self: Lake, table: str, *arguments: Any, **options: Any) -> None:
-        commit(self, table, *arguments, **options)
-        if table == "captures":
-            raise OSError("the disk is gone")
-
-    def gone(*_: object) -> None:
-        raise OSError("the disk is gone")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(commits, "commit", fails)
-        with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
-            one_of(FLEET[:1], lake)
-    one_of(FLEET[1:2], lake)
-    with monkeypatch.context() as patched:
-        patched.setattr("etq.lake.writing.compacting._clean_logs", gone)
-        with pytest.raises(WarehouseError, match="lake: can't be written: the disk is gone"):
-            compact(lake)
-    assert [fault for fault in check(lake) if not fault.is_left_over] == []
-    assert len(contents(lake)) == 2 and len(state.read(Lake.at(lake)).loads("capture")) == 1
-
-
-def _add_some(lake: Path, files: list[Path]) -> None:
-    for path in files:
-        one_of([path], lake, writer=str(os.getpid()))
-
-
-def test_several_writers_lose_nothing_and_add_nothing_twice(tmp_path: Path, events: dict[str, int]) -> None:
-    lake, context = tmp_path / "lake", multiprocessing.get_context("spawn")
-    shared, own = FLEET[:2], FLEET[2:5]
-    writers = [context.Process(target=_add_some, args=(lake, [*own[part::3], *shared])) for part in range(3)]
-    for each in writers:
-        each.start()
-    seen: set[int] = set()
-    while any(each.is_alive() for each in writers):
-        if is_lake(lake):
-            rows = contents(lake)
-            seen.add(len(rows))
-            assert all(found == events[sha256] for sha256, _, found, _ in rows), "only whole ones are seen"
-        time.sleep(0.05)
-    assert [each.exitcode for each in writers] == [0, 0, 0]
-    assert len(contents(lake)) == 5 and [fault for fault in check(lake) if not fault.is_left_over] == []
-    assert len(seen) > 1
-    compact(lake, leave_seconds=-1)
-    assert len(contents(lake)) == 5 and check(lake) == []
-
-
-def test_a_writer_that_is_killed_leaves_nothing_of_the_lake(tmp_path: Path, events: dict[str, int]) -> None:
-    lake, context = tmp_path / "lake", multiprocessing.get_context("spawn")
-    one_of(FLEET[:1], lake)
-    for tenths in range(12, 24, 4):
-        writer = context.Process(target=_add_some, args=(lake, FLEET[1:]))
-        writer.start()
-        time.sleep(tenths / 10)
-        assert writer.pid is not None
-        os.kill(writer.pid, signal.SIGKILL)
-        writer.join()
-        assert [fault for fault in check(lake) if not fault.is_left_over] == []
-        assert all(found == events[sha256] for sha256, _, found, _ in contents(lake))
-    compact(lake, leave_seconds=-1)
-    assert check(lake) == []
-
-
 def test_files_that_cannot_be_read_make_no_lake(tmp_path: Path) -> None:
     """A lake that exists stays as it is; one is made with the first file that can be read."""
     lake, damaged = tmp_path / "new/lake", tmp_path / "damaged.etdp"
@@ -383,3 +231,79 @@ def test_a_lake_within_a_file_is_refused_before_files_are_read(tmp_path: Path) -
     assert (result.exit_code, result.output) == (
         1, f"Error: {tmp_path / 'file'}: not a folder that can be written; name another for the lake\n"
     )  # fmt: skip
+
+
+def test_stored_captures_are_not_added_again(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    assert one_of(FLEET[:3], lake) == Added(3, 0, 0)
+    before = sorted(lake.rglob("*"))
+    assert one_of(FLEET[:3], lake, build="1") == Added(0, 3, 0)
+    assert sorted(lake.rglob("*")) == before
+    assert one_of(FLEET[2:5], lake) == Added(2, 1, 0)
+    assert len(contents(lake)) == 5
+
+
+def test_captures_give_way_to_those_of_the_same_content(tmp_path: Path) -> None:
+    """Those that were loaded together with them stay, also if there are none."""
+    lake = tmp_path / "lake"
+    one_of(FLEET[:3], lake, build="1")
+    for build in ("2", "3"):
+        with etq.open() as warehouse:
+            warehouse.ingest_many(FLEET[1:4], labels={"build": build})
+            assert export(lake, warehouse, replace=True) == (Added(1, 0, 2) if build == "2" else Added(0, 0, 3))
+        assert sorted(labels for _, labels, *_ in contents(lake)) == ["build=1", *[f"build={build}"] * 3]
+        assert {events for *_, events, _ in contents(lake)} == {1962}
+
+
+def test_compacting_changes_no_answer(tmp_path: Path) -> None:
+    lake = tmp_path / "lake"
+    for path in FLEET[:3]:
+        one_of([path], lake, build="1")
+    query = "FROM compare_ops('build=1,@latest', 'build=1,@previous')"
+    with etq.open(lake) as older:
+        before, asked = contents(lake), older.rows(query)[1]
+        assert compact(lake) == (3, 1)
+        assert older.rows(query)[1] == asked, "who has it open goes on with the files of before"
+    with etq.open(lake) as warehouse:
+        assert warehouse.rows(query)[1] == asked
+    assert compact(lake) == (1, 1) and contents(lake) == before
+    one_of(FLEET[3:4], lake)
+    assert compact(lake) == (2, 1) and len(contents(lake)) == 4
+
+
+def test_going_back_is_of_delta_lake(tmp_path: Path) -> None:
+    """All tables as they were at a time, also before a compaction."""
+    from deltalake import DeltaTable
+
+    lake = tmp_path / "lake"
+    one_of(FLEET[:2], lake, build="1")
+    before = contents(lake)
+    time.sleep(0.01)
+    then = datetime.now(UTC)
+    one_of(FLEET[2:3], lake)
+    compact(lake)
+    for table in lake.iterdir():
+        DeltaTable(str(table)).restore(then)
+    assert contents(lake) == before
+
+
+def test_a_lake_of_another_schema_is_refused(tmp_path: Path) -> None:
+    from deltalake import DeltaTable
+
+    one_of(FLEET[:1], tmp_path / "lake")
+    DeltaTable(str(tmp_path / "lake/captures")).alter.set_table_description("etq schema 0")
+    for work in (etq.open, compact, lambda lake: one_of(FLEET[1:2], lake)):
+        with pytest.raises(WarehouseError, match="lake: made by another version of etq; add the files again to a new"):
+            work(tmp_path / "lake")
+
+
+def test_commands(tmp_path: Path) -> None:
+    lake, runner = str(tmp_path / "lake"), CliRunner()
+    for path in FLEET[:2]:
+        assert runner.invoke(main, ["lake", "add", lake, str(path)]).exit_code == 0
+    assert runner.invoke(main, ["lake", "compact", lake]).output == f"{lake}: 2 loads, now 1\n"
+    assert "1962" in runner.invoke(main, ["captures", "--db", lake]).output
+    with etq.open(tmp_path / "lab.duckdb") as warehouse:
+        warehouse.ingest_many(FLEET[1:3])
+    exported = runner.invoke(main, ["lake", "export", lake, "--db", str(tmp_path / "lab.duckdb")])
+    assert exported.output == f"{lake}: captures: 1 new, 1 known\n"

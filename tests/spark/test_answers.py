@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
+from deltalake import DeltaTable
 
 import etq
 import etq.lake
@@ -22,11 +26,9 @@ from etq.errors import QueryError, WarehouseError, message_of
 from etq.lake.reading.state import read
 from etq.lake.reading.tables import Lake
 from etq.spark import queries
-from etq.spark.lake import read_table
-from etq.spark.session import rows
+from etq.spark.session import _read_table, rows
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
-from tests.spark import dying
 from tests.spark.answers import differences
 from tests.spark.questions import ALL_KINDS, asked, calls
 
@@ -115,6 +117,12 @@ def test_values_of_all_types(spark: Any, lake: Path) -> None:
     ]  # fmt: skip
 
 
+def _killed(*_: object) -> Iterator[None]:
+    """Work of an executor that dies."""
+    os.kill(os.getpid(), signal.SIGKILL)
+    yield
+
+
 def test_errors_are_one_line(spark: Any, lake: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for query, captures, message in (
         ("FROM op_totals('side=mlp')", None, "side=mlp matches 8 captures (mlp_0, mlp_1, mlp_2, ...); name one"),
@@ -131,7 +139,7 @@ def test_errors_are_one_line(spark: Any, lake: Path, monkeypatch: pytest.MonkeyP
         with pytest.raises(QueryError) as raised:
             rows(etq.spark.sql(spark, query, lake, captures=captures))
         assert str(raised.value) == message
-    monkeypatch.setattr(queries, "work", dying.killed)
+    monkeypatch.setattr(queries, "work", _killed)
     with pytest.raises(QueryError, match=r"^Python worker exited unexpectedly[^\n]*$"):
         rows(etq.spark.sql(spark, "SELECT 1", lake))
 
@@ -148,17 +156,13 @@ def test_lakes_that_are_refused(spark: Any, lake: Path, tmp_path: Path) -> None:
             ask(spark, tmp_path / "lake")
 
 
-def test_an_earlier_version_of_a_lake(spark: Any, tmp_path: Path) -> None:
-    """A result is of the lake as it was, whatever is added before it is read."""
+def test_a_result_is_of_the_lake_as_it_was(spark: Any, tmp_path: Path) -> None:
+    """Whatever is added before it is read."""
     lake, files = tmp_path / "lake", sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:2]
     etq.lake.add(lake, lambda warehouse: warehouse.ingest(files[0]))
-    query = "SELECT count(*) FROM captures"
-    before = etq.spark.sql(spark, query, lake)
+    before = etq.spark.sql(spark, "SELECT count(*) FROM captures", lake)
     etq.lake.add(lake, lambda warehouse: warehouse.ingest(files[1]))
     assert [row[0] for row in before.collect()] == [1]
-    version = read(Lake.at(lake)).version
-    asked = [etq.spark.sql(spark, query, lake, version=each) for each in (version - 1, version)]
-    assert [frame.first()[0] for frame in asked] == [1, 2]
 
 
 def test_options_of_an_object_store_reach_executors(spark: Any, lab: Path) -> None:
@@ -185,25 +189,37 @@ def test_tables_are_views_of_the_session(spark: Any, duck_on_lake: duckdb.DuckDB
         assert spark.table(table).columns == [column.name for column in catalog.objects()[table].columns]
 
 
-def test_replaced_and_left_over_files_are_not_read(tmp_path: Path, spark: Any) -> None:
-    """Also in a folder whose name has the form key=value, which must not become a column."""
-    lake, files = tmp_path / "bucket=1", sorted((CAPTURES / "fleet/mlp").glob("*.etdp"))[:3]
-    for build, chosen in (("1", files), ("2", files[:1])):
-        with etq.open() as warehouse:
-            warehouse.ingest_many(chosen, labels={"build": build})
-            etq.lake.export(lake, warehouse, replace=True)
-    state = read(Lake.at(lake))
-    assert [*state.loads("capture").values()].count(False) == 1
-    frame = read_table(spark, state, catalog.objects()["labels"])
-    assert frame.columns == ["capture_id", "key", "value"]
-    assert sorted(row.value for row in frame.collect()) == ["1", "1", "2"]
-    ticks = read_table(spark, state, catalog.objects()["event_ticks"])
-    with etq.open(lake) as warehouse:
-        assert warehouse.rows("SELECT count(*) FROM event_ticks")[1] == [(ticks.count(),)]
-    shutil.rmtree(lake / "labels")
-    (lake / "labels").mkdir()
-    with pytest.raises(WarehouseError, match="not a table labels of a lake"):
-        read_table(spark, state, catalog.objects()["labels"])
+def _add(lake: str, files: Iterator[str]) -> None:
+    """Add files as an executor does."""
+    paths = [*files]
+    etq.lake.add(lake, lambda warehouse: warehouse.ingest_many(paths))
+
+
+def test_executors_add_files_that_overlap(tmp_path: Path, spark: Any) -> None:
+    """Also to a folder whose name has the form key=value, which must not become a column."""
+    lake, files = str(tmp_path / "bucket=1"), sorted(map(str, (CAPTURES / "fleet/mlp").glob("*.etdp")))[:4]
+    spark.sparkContext.parallelize([*files, *files[::-1]], 2).foreachPartition(partial(_add, lake))
+    for _ in ("before", "after"):
+        state = read(Lake.at(lake))
+        frame = _read_table(spark, state, catalog.objects()["event_ticks"])
+        assert frame.columns == [column.name for column in catalog.objects()["event_ticks"].columns]
+        for table in ("captures", "event_ticks", "op_times"):
+            uris = DeltaTable(f"{lake}/{table}").file_uris()
+            with etq.open(lake) as warehouse:
+                [(expected,)] = warehouse.rows(f"SELECT count(*) FROM {table}")[1]
+            assert spark.read.parquet(*uris).count() == expected > 0
+            assert _read_table(spark, state, catalog.objects()[table]).count() == expected
+        assert expected == 100 and frame.select("capture_id").distinct().count() == 4
+        etq.lake.compact(lake)
+
+
+def test_without_pandas_the_error_is_one_line(lake: Path) -> None:
+    """Spark needs it to hand on Arrow, and has a traceback for it."""
+    script = "import sys; sys.modules['pandas'] = None; from etq.__main__ import main; main()"
+    command = [sys.executable, "-c", script, "sql", "SELECT 1", "--engine", "spark", "--lake", str(lake)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=processes.environment())
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "Error: this needs pyspark and pandas: pip install 'etq[spark]', and Java 17 or later\n"
 
 
 def test_a_question_on_the_command_line(lake: Path, spark: Any, duck_on_lake: duckdb.DuckDBPyConnection) -> None:

@@ -1,1 +1,1 @@
-"""Reading a lake: its files and logs, what it holds at a version, and its tables in DuckDB. Writes nothing."""
+"""Reading a lake: its Delta tables, the loads that it has, and its rows in DuckDB. Writes nothing."""

@@ -1,16 +1,7 @@
-"""The Delta tables of a lake: where they are, their files and logs.
+"""The Delta tables of a lake: one for each base table with rows of captures, records or programs, in `LAKE/<table>`.
 
-    LAKE/captures/_delta_log/                   the log of a table
-    LAKE/captures/load_id=<load>/<name>.parquet the rows of one load
-
-A load is what one writer adds of one kind: some captures, records or programs with their rows in all tables. Its rows
-are part of the lake once its root table (`captures`, `records`, `programs`) names them, which is committed last.
-
-A version of the lake is one of `captures`. Each commit of a root table notes the files of its loads in all tables, so
-that a reader needs no other log; docs/operations.md has what reading all logs would take.
-
-What a team says about captures (`SHARED`: overviews and comments) is in tables of its own, each as one file that a
-commit replaces, and isn't part of a version. A lake has these tables from the first such row on.
+What is added together is a *load*, the partition `load_id` of each table that it has rows in. A load is part of the
+lake once its root table (`captures`, `records` or `programs`) has its rows: that commit is its last.
 """
 
 from __future__ import annotations
@@ -19,20 +10,14 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-
-import msgspec
+from urllib.parse import unquote, urlsplit
 
 from etq import catalog
 from etq.errors import WarehouseError, displayed
-from etq.lake.reading import checkpoints, links, notes
 from etq.lake.reading.library import deltalake, reason
-from etq.lake.reading.notes import LARGEST_CHECKPOINT, LARGEST_COMMIT, Commit
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -41,42 +26,30 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 # The kinds of content that have keys, in the order of references.
 KINDS: Final = ("program", "record", "capture")
-# The tables of what a team says about captures.
-SHARED: Final = ("overview_items", "overview_comparisons", "change_comments")
-# 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
-KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 _PRIMITIVES: Final = {
     "INTEGER": "integer", "BIGINT": "long", "VARCHAR": "string", "BOOLEAN": "boolean", "DOUBLE": "double",
     "TIMESTAMP": "timestamp_ntz", "BLOB": "binary",
 }  # fmt: skip
-_COMMIT: Final = re.compile(r"/_delta_log/([0-9]{20})\.json$")
-_CHECKPOINT: Final = re.compile(r"/_delta_log/([0-9]{20})\.checkpoint\.parquet$")
-_VERSION: Final = re.compile(r"/_delta_log/([0-9]{20})\..*(?:json|parquet)$")
-FILE_PATH: Final = re.compile(r"load_id=[0-9a-f]{1,64}-[0-9]{1,9}/[\w-][\w.-]*\.parquet", re.ASCII)
+_FILE: Final = re.compile(r"load_id=([0-9a-f]{1,64})/[\w-][\w.-]*\.parquet", re.ASCII)
+# What a reader of etq's tables must know of Delta Lake. Others may delete rows without changing the files.
+_FEATURES: Final = {"timestampNtz"}
+# What is read of a file in a log.
+_ABOUT_FILES: Final = ("path", "num_records", "size_bytes")
+_PLAIN: Final = "a lake's folders and files must be in it"
 
 
-class _LastCheckpoint(msgspec.Struct):
-    version: int
-
-
-class DataFile(msgspec.Struct, frozen=True):
-    """A Parquet file of a table: its path in the table's folder, and the range of its keys where known."""
+@dataclass(frozen=True)
+class DataFile:
+    """A Parquet file of a table: its path in the table's folder, its load, and its numbers of rows and bytes."""
 
     path: str
+    load: str
     rows: int
     bytes: int
-    smallest: int = 0
-    largest: int = 0
-    written: float = 0  # seconds since 1970, by the writer's clock, of a file that a log lists
-
-    @property
-    def load(self) -> str:
-        """The load whose rows it has."""
-        return self.path[len("load_id=") : self.path.index("/")]
 
 
 def kind_of(table: str) -> str | None:
-    """The kind of content whose rows a table has; None for the table of versions and for those that are `SHARED`."""
+    """The kind of content whose rows a table has; None for a table that lakes don't have."""
     key = catalog.objects()[table].columns[0].name
     return next((kind for kind in KINDS if key == f"{kind}_id"), None)
 
@@ -93,18 +66,6 @@ class Lake:
 
     url: str
     options: dict[str, str] | None = field(default=None, repr=False)  # may have secrets
-    accepts_earlier: bool = False  # whether a lake of an earlier schema is read, to be upgraded
-    # Tables that were opened, as of then.
-    _opened: dict[str, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # What was read last of the commits of a table, and its path, and of files: they never change.
-    _commits: dict[str, tuple[str, Commit]] = field(default_factory=dict, init=False, repr=False, compare=False)
-    # Files of logs that were checked, and the memory of each; several threads check them.
-    _checked: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _checking: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
-    blocks: dict[tuple[str, int, int], bytes] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Lake, (self.url, self.options, self.accepts_earlier)
 
     @classmethod
     def at(cls, place: str | os.PathLike[str] | Lake, options: Mapping[str, str] | None = None) -> Lake:
@@ -132,158 +93,83 @@ class Lake:
         """The address of a table, or of a file of it."""
         return f"{self.url}/{table}/{path}" if path else f"{self.url}/{table}"
 
-    def handler(self, sizes: Mapping[str, int] | None = None) -> Any:
+    def handler(self, sizes: Mapping[str, int]) -> Any:
         """The files of a lake in a store by the library, which needn't ask for the `sizes` of these."""
-        deltalake()
         from deltalake.fs import DeltaStorageHandler
 
-        return DeltaStorageHandler(self.url, self.options, None if sizes is None else {**sizes})
+        return DeltaStorageHandler(self.url, self.options, {**sizes})
 
-    def listed(self, folder: str = "") -> dict[str, int]:
-        """The paths of all files below a folder of the lake, and their sizes in bytes.
+    def exists(self) -> bool:
+        """Whether there is a lake."""
+        return self.open("captures") is not None
 
-        Raises `WarehouseError` for what links to another place, and for what isn't a file.
+    def open(self, table: str) -> DeltaTable | None:
+        """A table as it is now; None if there is none.
+
+        Raises `WarehouseError` for a damaged log, one that needs a newer reader, and for a link in a folder.
         """
-        if not self.is_remote:
-            sizes = {}
-            for path, entry in links.listed(self.url, folder).items():
-                with suppress(FileNotFoundError):  # deleted since
-                    sizes[path] = entry.stat(follow_symlinks=False).st_size
-            return sizes
-        from pyarrow.fs import FileSelector
-
-        selector = FileSelector(folder, allow_not_found=True, recursive=True)
-        found = self.result(lambda: self.handler().get_file_info_selector(selector))
-        return {each.path: each.size for each in found if each.is_file}
-
-    def commits(self, table: str = "captures") -> dict[int, tuple[str, int]]:
-        """The path and size of each commit that a table's log has, by version, in order; none without a table.
-
-        Raises `WarehouseError` as `listed` does, and for files of the log that are empty or too large to be read.
-        """
-        found: dict[int, tuple[str, int]] = {}
-        for path, size in sorted(self.listed(f"{table}/_delta_log").items()):
-            commit = _COMMIT.search(path)
-            most = LARGEST_COMMIT if path.endswith((".json", "_last_checkpoint")) else LARGEST_CHECKPOINT
-            # The library takes an empty commit for one without changes.
-            if size > most or (commit and size == 0):
-                raise WarehouseError(
-                    f"{self.uri(path)}: the log is damaged: has {size} bytes; from 1 to {most} are read"
-                )
-            if commit:
-                found[int(commit[1])] = path, size
-        return found
-
-    def tables(self) -> list[str]:
-        """The tables of which there are files, or folders of loads: those that are `SHARED` first, the roots last."""
-        if self.is_remote:
-            from pyarrow.fs import FileSelector
-
-            found = self.result(lambda: self.handler().get_file_info_selector(FileSelector("", allow_not_found=True)))
-            there = {each.base_name for each in found}
-        else:
-            there = {each.name for each in Path(self.url).iterdir() if each.is_dir() and any(each.iterdir())}
-        return [name for name in (*SHARED, *tables_of(*KINDS)) if name in there]
-
-    def exists(self, table: str = "captures") -> bool:
-        """Whether there is a lake, or one of its tables."""
-        return table in self._opened or bool(self.commits(table))
-
-    def read_commit(self, path: str, size: int) -> Commit:
-        """The metadata of a commit. Raises `WarehouseError` if it is damaged."""
-        table = path.partition("/")[0]
-        before, commit = self._commits.get(table, ("", None))
-        if commit is None or before != path:
-            content = self.result(lambda: self._content(path, size))
-            try:
-                commit = notes.read(content)
-            except ValueError as error:
-                raise WarehouseError(f"{self.uri(path)}: the log is damaged: {error}") from error
-            self._commits[table] = path, commit
-        return commit
-
-    def _content(self, path: str, size: int) -> bytes:
-        if not self.is_remote:
-            return links.content(self.url, path, size)
-        with self.handler({path: size}).open_input_file(path) as file:
-            return bytes(file.read())
-
-    def find_table(self, table: str) -> DeltaTable | None:
-        """A table as it is now; None if there is none. Raises `WarehouseError` for a damaged one."""
-        if not (self.is_remote and table in self._opened):
-            if not self.commits(table):
-                return None
-            if not self.is_remote:
-                self._check(table)
+        module, uri = deltalake(), self.uri(table)
+        if not self.is_remote and not _has_log(uri):
+            return None
         try:
-            if table in self._opened:
-                self._opened[table].update_incremental()
-            else:
-                self._opened[table] = deltalake().DeltaTable(self.uri(table), None, self.options)
-        except (deltalake().exceptions.DeltaError, OSError, ValueError) as error:
-            self._check_log(table)
-            raise WarehouseError(f"{self.uri(table)}: {reason(error)}") from error
-        return self._opened[table]
-
-    def _check(self, table: str) -> None:
-        """Refuse what the library would follow, or read without bounds, in the files of a log that it reads: the newest
-        checkpoint, and what is of its version or later.
-
-        Raises `WarehouseError` for a checkpoint that names other files to read, anywhere, or takes more memory than
-        there is, and for columns that etq doesn't give the table.
-        """
-        sizes = self.listed(f"{table}/_delta_log")
-        first = max((int(found[1]) for path in sizes if (found := _CHECKPOINT.search(path))), default=0)
-        if table in self._opened:
-            first = min(first, self._opened[table].version())
-        types = column_types(table)
-        schemas: Iterable[str]
-        for path, size in sorted(sizes.items()):
-            version = _VERSION.search(path)
-            if version is None or int(version[1]) < first:
-                continue
-            with self._checking:
-                if path in self._checked:
-                    continue
-                try:
-                    content = self._content(path, size)
-                    if ".checkpoint." in path:
-                        taken, schemas = checkpoints.check(self.uri(path), content, sum(self._checked.values()))
-                    else:
-                        taken, schemas = 0, notes.schemas(content)
-                    for schema in schemas:
-                        notes.check_schema(schema, types)
-                except (OSError, ValueError, RecursionError) as error:
-                    raise WarehouseError(f"{self.uri(path)}: the log is damaged: {reason(error)}") from error
-                self._checked[path] = taken
-
-    def _check_log(self, table: str) -> None:
-        """Raise `WarehouseError` for the first damaged file of a log, which the library doesn't name."""
-        for before, after in pairwise(self.commits(table)):  # any number may be the last
-            if after > before + 1:
-                raise WarehouseError(f"{self.uri(table)}: the log is damaged: version {before + 1} is missing")
-        self._check(table)
-        listed, pointer = self.listed(f"{table}/_delta_log"), f"{table}/_delta_log/_last_checkpoint"
-        if pointer in listed:
-            content = self.result(lambda: self._content(pointer, listed[pointer]))
-            try:
-                found = msgspec.json.decode(content, type=_LastCheckpoint)
-                if not any(f"{found.version:020}.checkpoint" in path for path in listed):
-                    raise ValueError(f"there is no checkpoint of version {found.version}")
-            except (ValueError, RecursionError) as error:
-                raise WarehouseError(f"{self.uri(pointer)}: the log is damaged: {reason(error)}") from error
+            opened = module.DeltaTable(uri, storage_options=self.options)
+        except module.exceptions.TableNotFoundError:
+            return None
+        except (module.exceptions.DeltaError, OSError, ValueError) as error:
+            raise WarehouseError(f"{uri}: {reason(error)}") from error
+        if unknown := {*(opened.protocol().reader_features or ())} - _FEATURES:
+            raise WarehouseError(f"{uri}: needs {', '.join(sorted(unknown))} of Delta Lake, which etq doesn't read")
+        return opened
 
     def each(self, work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
         """What `work` returns for each, in order; several at a time, as most of it is waiting."""
         with ThreadPoolExecutor(16 if self.is_remote else 4) as pool:
             return [*pool.map(work, items)]
 
-    def result(self, work: Callable[[], Any]) -> Any:
-        """Return the result of work with the library. Raises `WarehouseError` for what it and the system refuse."""
-        try:
-            return work()
-        except (deltalake().exceptions.DeltaError, OSError, ValueError) as error:
-            raise WarehouseError(f"{self}: {reason(error)}") from error
+
+def _has_log(table: str) -> bool:
+    """Whether the folder of a table has a log.
+
+    By a link, a lake of somebody else would have files of its reader; a pipe would be waited for: both are refused.
+    """
+    folder, log = Path(table), Path(table, "_delta_log")
+    for place in (folder, log):
+        if place.is_symlink():
+            raise WarehouseError(f"{place}: a link; {_PLAIN}")
+        if not place.is_dir():
+            return False
+    for place in (folder, log):
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if not entry.is_dir(follow_symlinks=False) and not entry.is_file(follow_symlinks=False):
+                    raise WarehouseError(f"{entry.path}: a link, or not a file; {_PLAIN}")
+    return True
+
+
+def files_of(table: DeltaTable | None) -> list[DataFile]:
+    """The files that a table's log lists.
+
+    Raises `WarehouseError` if one isn't in a load's folder of the table: a lake of somebody else must not name others.
+    """
+    if table is None:
+        return []
+    listed = table.get_add_actions(flatten=True)
+    uri = table.table_uri.rstrip("/")
+    folder = Path(unquote(urlsplit(uri).path)) if uri.startswith(("file://", "/")) else None
+    found = []
+    for path, rows, size in zip(*(listed.column(name).to_pylist() for name in _ABOUT_FILES), strict=True):
+        load = _FILE.fullmatch(path)
+        if load is None:
+            raise WarehouseError(f"{uri}: its log names a file that is not in a load's folder: {displayed(path)}")
+        if folder is not None and (folder / path).is_symlink():
+            raise WarehouseError(f"{folder / path}: a link; {_PLAIN}")
+        found.append(DataFile(path, load[1], rows or 0, size))
+    return found
+
+
+def loads_of(table: DeltaTable | None) -> set[str]:
+    """The loads that have rows in a table. Raises as `files_of` does."""
+    return {file.load for file in files_of(table)}
 
 
 def column_types(table: str) -> dict[str, Any]:
@@ -299,13 +185,3 @@ def column_types(table: str) -> dict[str, Any]:
         else:
             types[column.name] = primitive
     return {**types, "load_id": "string"}
-
-
-def files_of(table: DeltaTable) -> list[DataFile]:
-    """The files that a table's log lists. Raises `WarehouseError` if one isn't in a load's folder of the table."""
-    listed = table.get_add_actions(flatten=True)
-    columns = [listed.column(name).to_pylist() for name in ("path", "num_records", "size_bytes", "modification_time")]
-    for path in columns[0]:
-        if not FILE_PATH.fullmatch(path):
-            raise WarehouseError(f"{table.table_uri}: its log is damaged: a file is called {path!r}")
-    return [DataFile(path, rows, size, written=at / 1e3) for path, rows, size, at in zip(*columns, strict=True)]

@@ -1,1 +1,1 @@
-"""Writing a lake: loads, commits, compaction, going back, upgrades."""
+"""Writing a lake: loads, their commits, compaction."""

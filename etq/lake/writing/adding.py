@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 import duckdb
 
+from etq.errors import WarehouseError
+from etq.lake.reading.library import deltalake
 from etq.lake.reading.state import read
-from etq.lake.reading.tables import KINDS, Lake
-from etq.lake.writing.commits import make
-from etq.lake.writing.loads import Load, discard, parts, write
-from etq.lake.writing.publishing import Added, Content, known_of, publish
-from etq.lake.writing.sharing import share
-from etq.lake.writing.stores import writing
+from etq.lake.reading.tables import KINDS, Lake, tables_of
+from etq.lake.writing.loads import commit, contents, make_table, parts, rewrite, write
 from etq.warehouse.warehouse import Warehouse, open
+
+
+@dataclass(frozen=True)
+class Added:
+    """The numbers of captures that were new to a lake, were known, and replaced known ones."""
+
+    new: int
+    known: int
+    replaced: int
 
 
 def export(
@@ -27,9 +36,9 @@ def export(
     """Add everything that a warehouse holds to a lake, which is created if it doesn't exist.
 
     Content that the lake has already stays as it is; nothing is stored twice. With `replace`, captures that the lake
-    has are replaced by the warehouse's, with their annotations, in one step: readers see the one or the other. A name
-    that other content has in the lake is made longer, by the file's folders or its hash. Overviews of other names and
-    comments are added, too.
+    has are replaced by the warehouse's, with their annotations: readers see the one or the other. A name that other
+    content has in the lake is made longer, by the file's folders or its hash. What is added together is up to 2,000
+    captures; after an error, those of before stay.
 
     path             a folder, or an address in an object store, as s3://lab/fleet
     storage_options  options of the object store, as `deltalake` takes them; otherwise those of the environment
@@ -37,37 +46,66 @@ def export(
     Raises `WarehouseError` for a folder with other files, for one that can't be written, and without `deltalake`.
     """
     lake = Lake.at(path, storage_options)
-    with writing(lake):
-        make(lake)
-        if isinstance(warehouse, Warehouse):
-            return _export(lake, warehouse.connection, replace)
-        with open(warehouse, read_only=True) as opened:
-            return _export(lake, opened.connection, replace)
+    check_place(lake)
+    make_table(lake, "captures")
+    if isinstance(warehouse, Warehouse):
+        return _export(lake, warehouse.connection, replace)
+    with open(warehouse, read_only=True) as opened:
+        return _export(lake, opened.connection, replace)
 
 
 def _export(lake: Lake, connection: duckdb.DuckDBPyConnection, replace: bool) -> Added:
-    loads: list[Load] = []
-    contents: list[Content] = []
-    already = 0
-    try:
-        for kind in KINDS:
-            query = f"SELECT {kind}_id, sha256, name, uri FROM {kind}s ORDER BY {kind}_id"
-            found: dict[int, tuple[str, str, str]] = {
-                key: (sha256, name, uri) for key, sha256, name, uri in connection.execute(query).fetchall()
-            }
-            is_replaced = replace and kind == "capture"
-            known = known_of(read(lake, root=f"{kind}s"), kind) if found and not is_replaced else {}
-            keys = [key for key, (sha256, *_) in found.items() if sha256 not in known]
-            already = len(found) - len(keys)  # of captures, which are the last
-            for part in parts(connection, kind, keys):
-                loads.append(write(connection, lake, kind, part))
-                contents += [Content(kind, *found[key], loads[-1].id) for key in part]
-    except BaseException:
-        discard(lake, loads)
-        raise
-    added = publish(lake, loads, contents, replace=replace)
-    share(lake, connection)
-    return Added(added.new, added.known + already, added.replaced)
+    added = Added(0, 0, 0)
+    for kind in KINDS:
+        found = connection.execute(f"SELECT {kind}_id, sha256 FROM {kind}s ORDER BY {kind}_id").fetchall()
+        of_all = dict(found)
+        is_replaced = replace and kind == "capture"
+        known = {} if is_replaced or not found else contents(lake.open(f"{kind}s"))
+        new = replaced = 0
+        for part in parts(connection, kind, [key for key, sha256 in found if sha256 not in known]):
+            counts = _add(lake, connection, kind, {of_all[key]: key for key in part}, is_replaced)
+            new, replaced = new + counts[0], replaced + counts[1]
+        added = Added(new, len(found) - new - replaced, replaced)  # of captures, which are the last
+    return added
+
+
+def _add(
+    lake: Lake, connection: duckdb.DuckDBPyConnection, kind: str, keys: Mapping[str, int], is_replaced: bool
+) -> tuple[int, int]:
+    """Add contents of a warehouse, whose keys are given by SHA-256. Returns the numbers of new and replaced ones."""
+    while True:
+        held = contents(lake.open(f"{kind}s"))
+        known = keys.keys() & held.keys()
+        chosen = [key for sha256, key in keys.items() if is_replaced or sha256 not in known]
+        if not chosen:
+            return 0, 0
+        loads, replaced = [write(connection, lake, kind, chosen)], set[str]()
+        if is_replaced and known:
+            # What was loaded together with the former ones is written again.
+            replaced = {held[sha256][1] for sha256 in known}
+            loads.append(rewrite(read(lake), kind, replaced, loads[0].rows[f"{kind}_id"].to_pylist()))
+        if commit(lake, kind, loads, replaced):
+            return (len(keys) - len(known), len(known)) if is_replaced else (len(chosen), 0)
+
+
+def check_place(lake: Lake) -> bool:
+    """Whether the lake exists. Raises `WarehouseError` if none can be made: for a file, for a folder with other
+    files, and where nothing can be written.
+    """
+    deltalake()
+    if lake.exists():
+        return True
+    folder = Path(lake.url)
+    if lake.is_remote:
+        return False
+    if folder.exists() and not folder.is_dir():
+        raise WarehouseError(f"{folder}: a file; a lake is a folder")
+    if folder.is_dir() and {entry.name for entry in folder.iterdir()} - {*tables_of(*KINDS)}:
+        raise WarehouseError(f"{folder}: a folder with other things in it; name an empty one for the lake")
+    parent = next(place for place in (folder, *folder.parents) if place.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
+        raise WarehouseError(f"{parent}: not a folder that can be written; name another for the lake")
+    return False
 
 
 def add(

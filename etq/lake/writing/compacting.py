@@ -1,88 +1,77 @@
-"""Compacting a lake: merges many small loads into few large ones, and deletes what is not part of the lake any more."""
+"""Compacting a lake: merges many small loads into few large ones, and removes what is not part of the lake."""
 
 from __future__ import annotations
 
-import math
 import os
-import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import chain
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
-import duckdb
-
-from etq.lake.reading import links
-from etq.lake.reading.connection import attach
-from etq.lake.reading.state import LakeState, live, read
-from etq.lake.reading.tables import FILE_PATH, KINDS, SHARED, DataFile, Lake, tables_of
-from etq.lake.writing import commits, stores
-from etq.lake.writing.commits import Change, change, dropped, make_table, note_others
-from etq.lake.writing.loads import EVENTS, MOST_CONTENTS, MOST_EVENTS, merge, named, rows_of, write_root
-from etq.lake.writing.publishing import known_of
-from etq.lake.writing.stores import writing
+from etq.lake.reading.library import deltalake
+from etq.lake.reading.state import LakeState, read
+from etq.lake.reading.tables import KINDS, Lake, loads_of, tables_of
+from etq.lake.writing.loads import (
+    EVENTS,
+    MOST_CONTENTS,
+    MOST_EVENTS,
+    age_of,
+    commit,
+    drop,
+    make_table,
+    rewrite,
+    writing,
+)
 
 # A load of so many captures is not made larger: a question about one capture reads a whole file of each table.
 MOST_MERGED: Final = 20_000
-
-# Such rows and files may be of a writer that has not committed them yet, or of a reader of an older version.
-_LEAVE_SECONDS: Final = 7 * 24 * 3600
+# Rows of a younger load may be of a writer that has not committed it yet.
+LEAVE_SECONDS: Final = 3600
 
 
 def compact(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | Lake,
     *,
-    leave_seconds: float = _LEAVE_SECONDS,
+    leave_seconds: float = LEAVE_SECONDS,
     storage_options: Mapping[str, str] | None = None,
 ) -> tuple[int, int]:
-    """Put small loads together, sorted by key, as large as one may be. Returns the numbers of loads before and after.
+    """Put small loads together, sorted by key. Returns the numbers of loads before and after.
 
-    Readers keep their files: files that are not part of the lake any more are deleted `leave_seconds` (a week) after
-    they were written or taken out, and with them the versions that had them.
+    Rows of loads that were never committed are removed if they are older than `leave_seconds` (an hour). A writer of
+    one that is still at work raises an error, and adds nothing.
+
+    Readers keep their files: those that the lake doesn't need any more are deleted a week later.
 
     Raises `WarehouseError` for what isn't a lake, for a damaged lake, and for one that can't be written.
     """
     lake = Lake.at(path, storage_options)
+    state = read(lake)
+    for kind in KINDS:
+        for group in _groups(state, kind):
+            commit(lake, kind, [rewrite(state, kind, group)], group)
+        _remove_uncommitted(lake, kind, leave_seconds)
     with writing(lake):
-        state = read(lake)
-        before = _number(state)
-        if not lake.is_remote:  # A disk may be full.
-            _free(lake, leave_seconds)
-        known_of(state, "capture")  # Refuses captures that are there twice before any is written again.
-        with duckdb.connect(":memory:") as connection:
-            attach(connection, state)
-            listed = live(lake)
-            for kind in KINDS:
-                groups = [group for group in _groups(state, kind, listed) if _merge(connection, state, kind, group)]
-                _drop(lake, kind, {*chain(*groups)}, leave_seconds)
-        note_others(lake)
-        _clean_logs(lake)
-        _free(lake, leave_seconds)
-        return before, _number(read(lake))
+        lake.each(lambda table: _clean(lake, table), tables_of(*KINDS))
+    return _number(state), _number(read(lake))
 
 
 def _number(state: LakeState) -> int:
     return sum(len(state.loads(kind)) for kind in KINDS)
 
 
-def _groups(state: LakeState, kind: str, listed: Mapping[str, Sequence[DataFile]]) -> Iterator[list[str]]:
-    """Loads that are to be one: small ones, and those of which the lake has a part, or files that logs don't list."""
-    contents = _rows(state, f"{kind}s")
-    events = _rows(state, *(EVENTS if kind == "capture" else ()))
-    groups: list[list[str]] = [[]]
+def _groups(state: LakeState, kind: str) -> Iterator[list[str]]:
+    """Loads that are to be one: small ones, as many as one may hold."""
+    contents, events = _rows(state, f"{kind}s"), _rows(state, *(EVENTS if kind == "capture" else ()))
+    group: list[str] = []
     number = size = 0
-    for load in sorted(contents, key=lambda load: (events.get(load, 0), load)):
-        is_much = number > 0 and contents[load] > max(MOST_CONTENTS, 4 * number)
+    for load in sorted(contents, key=lambda load: (contents[load], load)):
         number, size = number + contents[load], size + events.get(load, 0)
-        if groups[-1] and (is_much or number > MOST_MERGED or size > MOST_EVENTS):
-            groups.append([])
-            number, size = contents[load], events.get(load, 0)
-        groups[-1].append(load)
-    paths = {(table, each.path) for table, files in listed.items() for each in files}
-    gone = {each.load for table in tables_of(kind) for each in state.of(table) if (table, each.path) not in paths}
-    for group in groups:
-        if len(group) > 1 or any(load in gone or not state.loads(kind)[load] for load in group):
-            yield group
+        if contents[load] >= MOST_CONTENTS or number > MOST_MERGED or size > MOST_EVENTS:
+            if len(group) > 1:
+                yield group
+            group, number, size = [], contents[load], events.get(load, 0)
+        group.append(load)
+    if len(group) > 1:
+        yield group
 
 
 def _rows(state: LakeState, *tables: str) -> dict[str, int]:
@@ -93,75 +82,31 @@ def _rows(state: LakeState, *tables: str) -> dict[str, int]:
     return rows
 
 
-def _merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, group: list[str]) -> bool:
-    """Put one load in the place of several, unless another writer changes these meanwhile."""
-    lake, root = state.lake, f"{kind}s"
-    begin = read(lake, root=root).version
-    load = merge(connection, state, kind, group)
-    for table, file in load.files.items():
-        commits.commit(lake, table, [file])
-    files = write_root(lake, kind, rows_of([load]))
-    was = {each.path for each in state.of(root) if each.load in group}
-
-    def plan(now: LakeState) -> Change | None:
-        is_dropped = load.id in dropped(now, root, begin)
-        if is_dropped or {each.path for each in now.of(root) if each.load in group} != was:
-            return None  # The rows that were written are dropped in time.
-        return Change(named(kind, files, [load]), group)
-
-    return change(lake, kind, plan)
-
-
-def _drop(lake: Lake, kind: str, merged: Collection[str], leave_seconds: float) -> None:
-    """Take the rows of loads that are not part of the lake out of its tables: `merged` ones, and old ones."""
-    before = time.time() - leave_seconds
-    dead: dict[str, set[str]] = {}
-
-    def plan(state: LakeState) -> Change | None:
-        named = state.loads(kind)
-        for table, files in live(lake, kind).items():
-            old = {each.load for each in files if each.load in merged or each.written < before}
-            dead[table] = old - named.keys()
-        loads = sorted(set().union(*dead.values()))
-        # From this commit on no writer commits them.
-        return Change({}, dropped=loads) if loads else None
-
-    if any(live(lake, kind).values()) and change(lake, kind, plan):
-        for table, loads in dead.items():
-            if loads:
-                commits.commit(lake, table, [], loads)
+def _remove_uncommitted(lake: Lake, kind: str, leave_seconds: float) -> None:
+    """Remove rows of loads that their root table doesn't have, after a commit of that which gives these loads up."""
+    module = deltalake()
+    tables = tables_of(kind)[:-1]
+    while True:
+        root = lake.open(f"{kind}s")
+        found = set[str]().union(*lake.each(lambda table: loads_of(lake.open(table)), tables)) - loads_of(root)
+        given_up = sorted(load for load in found if age_of(load) >= leave_seconds)
+        if not given_up:
+            return
+        root = root or make_table(lake, f"{kind}s")
+        noted = [module.Transaction(load, 1) for load in given_up]
+        properties = module.CommitProperties(app_transactions=noted, max_commit_retries=0)
+        with writing(lake), suppress(module.exceptions.CommitFailedError):
+            # Only as it was read: none of the loads has been committed since, or can be from now on.
+            root.create_write_transaction([], "append", root.schema(), ["load_id"], commit_properties=properties)
+            drop(lake, kind, given_up)
+            return
 
 
-def _free(lake: Lake, leave_seconds: float) -> None:
-    """Delete the files that no version since needs, which takes no room on a disk that is full."""
-    before = time.time() - leave_seconds
-    hours = max(0, math.ceil(leave_seconds / 3600))
-
-    def given_up(name: str) -> list[str]:
-        # A writer that was killed may have written files of a table that it had not created.
-        if (table := lake.find_table(name)) is None:
-            return []
-        # The library's list, but not its deletion: it would follow links, and make commits.
-        listed = lake.result(partial(table.vacuum, hours, enforce_retention_duration=False, full=True))
-        return [f"{name}/{path}" for path in listed if FILE_PATH.fullmatch(path)]
-
-    found = lake.each(given_up, lake.tables())
-    # Read after that: what another process restored meanwhile stays.
-    roots = (*(f"{kind}s" for kind in KINDS), *SHARED)
-    files = [read(lake, root=root).files for root in roots] + [live(lake)]
-    kept = {f"{table}/{each.path}" for named in files for table in named for each in named[table]}
-    lake.each(partial(stores.delete, lake, kept=kept), found)
-    if not lake.is_remote:
-        links.sweep(lake.url, before)
-
-
-def _clean_logs(lake: Lake) -> None:
-    """Write checkpoints for those who read the logs, and delete what is older than these need."""
-
-    def clean(name: str) -> None:
-        table = make_table(lake, name)
-        if table.version() > 10:
-            lake.result(table.create_checkpoint)
-            lake.result(table.cleanup_metadata)
-
-    lake.each(clean, lake.tables())
+def _clean(lake: Lake, table: str) -> None:
+    """Write a checkpoint of a table's log, and delete the files and the log that are of use to nobody since a week."""
+    opened = lake.open(table)
+    if opened is not None:
+        opened.vacuum(dry_run=False, full=True)
+        opened = make_table(lake, table)
+        opened.create_checkpoint()
+        opened.cleanup_metadata()

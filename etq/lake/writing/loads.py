@@ -1,45 +1,74 @@
-"""Writing loads: rows of a warehouse's tables as Parquet, with keys that are the same in every lake."""
+"""Writing loads: rows of a warehouse's tables, with keys that are the same in every lake, and their commit.
+
+A load's rows go to the other tables first, and then to its root table, only as its writer has read that: so of two
+writers of the same content one is refused, and removes its rows. A load that nobody can commit any more is noted in
+the root table, as a transaction of Delta Lake, before its rows are removed.
+"""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import Any, Final
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 import duckdb
 import msgspec
 
 from etq import catalog
 from etq.catalog import quoted
-from etq.database.connection import with_access
+from etq.database.publishing import fsync_file, fsync_folder
 from etq.errors import WarehouseError, message_of
-from etq.lake.reading.connection import check_root, read_parquet
-from etq.lake.reading.library import reason
-from etq.lake.reading.state import LakeState, Loads
-from etq.lake.reading.tables import KEY, SHARED, DataFile, Lake, tables_of
-from etq.lake.writing import stores
+from etq.lake.reading.connection import attach, read_parquet, rows_of
+from etq.lake.reading.library import deltalake, reason
+from etq.lake.reading.state import DESCRIPTION, LakeState, check_is_lake
+from etq.lake.reading.tables import Lake, column_types, loads_of, tables_of
+from etq.maintenance.merge import longer_names
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+# 60 bits: among a million contents, two have the same with a probability of 4 in ten million.
+KEY: Final = "('0x' || substr({}.sha256, 1, 15))::BIGINT"
 # The most captures of a load, and the most rows of events: large enough to make few files, and small enough to
 # rewrite one.
 MOST_CONTENTS: Final = 2_000
 MOST_EVENTS: Final = 20_000_000
 EVENTS: Final = ("event_ticks", "trace_events")
+_ROWS_AT_ONCE: Final = 100_000
+# Readers read the commits since the last checkpoint.
+_PROPERTIES: Final = {"delta.checkpointInterval": "10"}
+# How often a commit is tried if others commit to the same table, and if the store or the disk fails.
+_TRIES_AMONG_OTHERS: Final = 100
+_TRIES: Final = 3
 
 
-class Load(msgspec.Struct, frozen=True):
-    """Some captures, records or programs, part of a lake once they are committed.
+@dataclass(frozen=True)
+class Load:
+    """Captures, records or programs whose rows are in all tables but their root table.
 
-    rows   the rows of the root table, which name them, as a stream of Arrow
-    files  the file of each other table with rows
+    rows  those of the root table, as Arrow, without the column load_id
     """
 
     id: str
-    kind: str
-    rows: bytes
-    files: dict[str, DataFile]
+    rows: Any
 
 
-def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int]) -> Iterator[list[int]]:
+def new_load() -> str:
+    """The name of a load: 12 hexadecimal digits of the time in milliseconds, and 16 random ones."""
+    return f"{time.time_ns() // 1_000_000:012x}{secrets.token_hex(8)}"
+
+
+def age_of(load: str) -> float:
+    """How long ago a load was begun, in seconds, by the clock of its writer."""
+    return time.time() - int(load[:12], 16) / 1e3
+
+
+def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Iterable[int]) -> Iterator[list[int]]:
     """Keys of captures, records or programs in the warehouse, as many at a time as a load holds, in their order."""
     counts: dict[int, int] = {}
     if kind == "capture":
@@ -57,23 +86,17 @@ def parts(connection: duckdb.DuckDBPyConnection, kind: str, keys: Sequence[int])
         yield part
 
 
-def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Sequence[int], prefix: str = "") -> Load:
-    """Write the captures, records or programs with these keys of the warehouse.
-
-    They are part of the lake once it names their load, whose name begins with `prefix`.
-    """
+def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Sequence[int]) -> Load:
+    """Write the captures, records or programs with these keys of the warehouse. Raises as `_written`."""
     connection.execute("CREATE OR REPLACE TEMP TABLE _chosen AS SELECT unnest(?::INTEGER[]) AS key", [[*keys]])
-    replaced, joined = [f"{KEY.format('k')} AS {kind}_id"], ""
-    if kind == "capture":
-        references = [f"{KEY.format(other)} AS {other}_id" for other in ("program", "record")]
-        joined = " ".join(
-            f"LEFT JOIN {other}s AS {other} ON {other}.{other}_id = t.{other}_id" for other in ("program", "record")
-        )
+    others = ("program", "record")
+    joined = " ".join(f"LEFT JOIN {other}s AS {other} ON {other}.{other}_id = t.{other}_id" for other in others)
+    references = [f"{KEY.format(other)} AS {other}_id" for other in others]
 
     def query(table: str) -> str:
         is_capture = table == "captures"
         return f"""
-            SELECT t.* REPLACE ({", ".join([*replaced, *(references if is_capture else [])])})
+            SELECT t.* REPLACE ({", ".join([f"{KEY.format('k')} AS {kind}_id", *(references if is_capture else [])])})
             FROM {table} AS t
             JOIN _chosen AS c ON c.key = t.{kind}_id
             JOIN {kind}s AS k ON k.{kind}_id = t.{kind}_id
@@ -82,140 +105,214 @@ def write(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, keys: Se
         """
 
     try:
-        return _load(connection, lake, kind, len(keys), query, prefix)
+        return _written(connection, lake, kind, query)
     finally:
         connection.execute("DROP TABLE _chosen")
 
 
-def merge(connection: duckdb.DuckDBPyConnection, state: LakeState, kind: str, loads: Sequence[str]) -> Load:
-    """Write what these loads hold of the lake as one load, sorted by key."""
-    roots = [each for each in state.of(f"{kind}s") if each.load in loads]
-    check_root(state, kind, roots)
-    root = read_parquet([state.lake.uri(f"{kind}s", each.path) for each in roots], of_loads=True)
+def rewrite(state: LakeState, kind: str, loads: Collection[str], without: Collection[int] = ()) -> Load:
+    """Write what these loads have as one load, sorted by key, but not the contents with the keys `without`.
+
+    Raises as `_written`.
+    """
+    chosen = state.only(kind, loads)
+    left_out = f"WHERE NOT list_contains([{', '.join(map(str, without))}]::BIGINT[], t.{kind}_id)"
 
     def query(table: str) -> str:
-        paths = [state.lake.uri(table, each.path) for each in state.of(table) if each.load in loads]
-        columns = ", ".join(f't."{column.name}"' for column in catalog.objects()[table].columns)
-        source = read_parquet(paths, of_loads=True).removesuffix(")") + ", filename = true, file_row_number = true)"
-        return (
-            f"SELECT {columns} FROM {source} AS t SEMI JOIN {root} AS k USING ({kind}_id, load_id) "
-            f"ORDER BY t.{kind}_id, t.filename, t.file_row_number"
-            if paths
-            else ""
-        )
+        if not chosen.of(table):
+            return ""
+        numbered = read_parquet(chosen.paths(table), "filename = true", "file_row_number = true")
+        rows = rows_of(chosen, table).replace(read_parquet(chosen.paths(table)), numbered)
+        return f"{rows} {left_out} ORDER BY t.{kind}_id, t.filename, t.file_row_number"
 
-    return _load(connection, state.lake, kind, sum(each.rows for each in roots), query)
-
-
-def named(kind: str, roots: Sequence[DataFile], loads: Sequence[Load], held: Loads | None = None) -> Loads:
-    """The files of the loads that files of a root table name, which are new or `held`."""
-    tables: Loads = held or {}
-    tables = {**tables, **{load.id: {table: [file] for table, file in load.files.items()} for load in loads}}
-    return {root.load: {**tables[root.load], f"{kind}s": [root]} for root in roots}
-
-
-def write_shared(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str) -> DataFile | None:
-    """Write all rows of a `SHARED` table of a connection to a file, unless there are none."""
-    [(count,)] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
-    return _write(connection, lake, table, f"{secrets.token_hex(8)}-{count}", f"FROM {table}")
-
-
-def files_of(loads: Sequence[Load]) -> dict[str, list[DataFile]]:
-    """The files of loads in each table but the roots."""
-    tables = dict.fromkeys(table for load in loads for table in load.files)
-    return {table: [load.files[table] for load in loads if table in load.files] for table in tables}
-
-
-def discard(lake: Lake, loads: Sequence[Load]) -> None:
-    """Delete the files of loads that were not committed to any table."""
-    stores.delete(lake, [f"{table}/{file.path}" for load in loads for table, file in load.files.items()])
-
-
-def discard_of_prefix(lake: Lake, prefix: str, kept: Container[str]) -> None:
-    """Delete the files of captures' loads whose names begin so, except `kept` loads, which may be committed."""
-    found = [path for path in lake.listed() if f"/load_id={prefix}" in path]
-    stores.delete(lake, [path for path in found if path.split("/load_id=")[1].split("/")[0] not in kept])
-
-
-def _load(
-    connection: duckdb.DuckDBPyConnection,
-    lake: Lake,
-    kind: str,
-    count: int,
-    query: Callable[[str], str],
-    prefix: str = "",
-) -> Load:
-    """Write the rows that `query` selects from each table of a kind."""
-    root = f"{kind}s"
-    load = Load(f"{prefix}{secrets.token_hex(8)}-{count}", kind, _stream(connection, query(root)), {})
-    try:
-        for table in tables_of(kind):
-            selection = query(table) if table != root else ""
-            if selection and (file := _write(connection, lake, table, load.id, selection)):
-                load.files[table] = file
-    except BaseException:
-        discard(lake, [load])
-        raise
-    return load
-
-
-def _stream(connection: duckdb.DuckDBPyConnection, query: str) -> bytes:
-    import pyarrow as pa
-
-    rows = connection.sql(query).to_arrow_table()
-    target = pa.BufferOutputStream()
-    with pa.ipc.new_stream(target, rows.schema) as stream:
-        stream.write_table(rows)
-    return bytes(target.getvalue())
-
-
-def rows_of(loads: Sequence[Load]) -> Any:
-    """The rows of the loads' root table, as an Arrow table, with the column load_id."""
-    import pyarrow as pa
-
-    tables = [pa.ipc.open_stream(load.rows).read_all() for load in loads]
-    names = [pa.array([load.id] * len(rows), pa.string()) for load, rows in zip(loads, tables, strict=True)]
-    return pa.concat_tables(rows.append_column("load_id", each) for rows, each in zip(tables, names, strict=True))
-
-
-def write_root(lake: Lake, kind: str, rows: Any) -> list[DataFile]:
-    """Write rows of a root table, as an Arrow table: a file for each load."""
     with duckdb.connect(":memory:") as connection:
-        connection.register("rows", rows)
-        loads = connection.execute("SELECT DISTINCT load_id FROM rows ORDER BY ALL").fetchall()
-        query = "SELECT r.* EXCLUDE (load_id) FROM rows AS r WHERE r.load_id = {} ORDER BY ALL"
-        files = [_write(connection, lake, f"{kind}s", load, query.format(quoted(load))) for (load,) in loads]
-        return [each for each in files if each is not None]
+        attach(connection, chosen)
+        return _written(connection, state.lake, kind, query)
 
 
-def _write(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> DataFile | None:
-    """Write rows to a file, unless there are none."""
-    path = f"load_id={load}/{secrets.token_hex(8)}.parquet"
-    key = None if table in SHARED else catalog.objects()[table].columns[0].name
-    written: list[DataFile] = []
+def _written(connection: duckdb.DuckDBPyConnection, lake: Lake, kind: str, query: Callable[[str], str]) -> Load:
+    """Write the rows that `query` selects from each table of a kind; none if it is empty.
 
-    def make(target: str) -> bool:
-        [(has_access,)] = connection.execute("SELECT current_setting('enable_external_access')").fetchall()
-        if has_access:
-            rows, size, statistics = _copy(connection, query, target)
-        else:
-            with with_access(connection, connection.sql(query)) as other:
-                rows, size, statistics = _copy(other, "FROM rows", target)
-        if rows:
-            smallest, largest = (int(statistics[f'"{key}"'][each]) if key else 0 for each in ("min", "max"))
-            written.append(DataFile(path, rows, size, smallest, largest))
-        return bool(rows)
-
+    Raises `WarehouseError` if the lake can't be written, or its files can't be read.
+    """
+    load = new_load()
     try:
-        stores.write(lake, table, path, make)
-    except (duckdb.IOException, OSError) as error:
-        what = reason(error) if isinstance(error, OSError) else message_of(error)
-        raise WarehouseError(f"{lake.uri(table, path)}: can't be written: {what}") from error
-    return written[0] if written else None
+        with writing(lake):
+            for table in tables_of(kind)[:-1]:
+                if selection := query(table):
+                    _append(connection, lake, table, load, selection)
+            return Load(load, connection.sql(query(f"{kind}s")).to_arrow_table())
+    except BaseException:
+        discard(lake, kind, [load])
+        raise
 
 
-def _copy(connection: duckdb.DuckDBPyConnection, query: str, target: str) -> tuple[int, int, dict[str, Any]]:
-    """Write rows to a file: their number, its size in bytes, and the statistics of each column."""
-    copy = f"COPY ({query}) TO {quoted(target)} (FORMAT parquet, COMPRESSION zstd, RETURN_STATS)"
-    [(_, rows, size, _, statistics, *_)] = connection.execute(copy).fetchall()
-    return rows, size, statistics
+def _append(connection: duckdb.DuckDBPyConnection, lake: Lake, table: str, load: str, query: str) -> None:
+    """Append rows to a table, unless there are none. What others append meanwhile is no conflict."""
+    import pyarrow as pa
+
+    with closing(connection.sql(query).to_arrow_reader(_ROWS_AT_ONCE)) as rows:
+        first = next(iter(rows), None)
+        if first is not None:
+            schema = rows.schema.append(pa.field("load_id", pa.string()))
+            batches = (batch.append_column("load_id", pa.repeat(load, len(batch))) for batch in chain([first], rows))
+            _put(make_table(lake, table), pa.RecordBatchReader.from_batches(schema, batches), _TRIES_AMONG_OTHERS)
+            _flush(lake, table, load)
+
+
+def _put(table: DeltaTable, data: Any, tries: int, predicate: str | None = None) -> None:
+    """Commit rows to a table, in the place of those of a predicate."""
+    module = deltalake()
+    module.write_deltalake(
+        table,
+        data,
+        mode="append" if predicate is None else "overwrite",
+        predicate=predicate,
+        writer_properties=module.WriterProperties(compression="ZSTD"),
+        commit_properties=module.CommitProperties(max_commit_retries=tries),
+        # Logs are cleaned when a lake is compacted.
+        post_commithook_properties=module.PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False),
+    )
+
+
+def _flush(lake: Lake, table: str, load: str) -> None:
+    """Have the disk keep what a load wrote to a table in a folder, before a commit of another table relies on it."""
+    if lake.is_remote:
+        return
+    folder = Path(lake.uri(table))
+    for path in (*folder.glob(f"load_id={load}/*"), max((folder / "_delta_log").glob("*.json"))):
+        fsync_file(path)
+        fsync_folder(path.parent)
+
+
+def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[str] = ()) -> bool:
+    """Make loads part of a lake, in the place of those that are `replaced`.
+
+    A name that other content has is made longer. Returns False, and removes the loads, if other writers were faster:
+    the lake has some of the content already, or lacks some of what is replaced.
+
+    Raises `WarehouseError` if the lake can't be written, and if a compaction gave up one of the loads.
+    """
+    import pyarrow as pa
+
+    root, names = f"{kind}s", [load.id for load in loads if len(load.rows)]
+    rows = pa.concat_tables(load.rows.append_column("load_id", pa.repeat(load.id, len(load.rows))) for load in loads)
+    for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
+        table = make_table(lake, root)
+        if loads_of(table).issuperset(names):
+            break  # Only the answer to the commit was lost.
+        if any(table.transaction_version(name) is not None for name in names):
+            discard(lake, kind, names)
+            raise WarehouseError(f"{lake}: a compaction gave up what took too long to add; add it again")
+        held = {sha256: name for sha256, (name, load) in contents(table).items() if load not in replaced}
+        if not loads_of(table).issuperset(replaced) or not held.keys().isdisjoint(rows["sha256"].to_pylist()):
+            discard(lake, kind, names)
+            return False
+        try:
+            _put(table, _named(rows, held), 0, _is_one_of([*replaced, *names]) if replaced else None)
+            break
+        except (deltalake().exceptions.DeltaError, OSError) as error:
+            is_conflict = isinstance(error, deltalake().exceptions.CommitFailedError)
+            if attempt == (_TRIES_AMONG_OTHERS if is_conflict else _TRIES) and not _has(lake, root, names):
+                # The store may still make the commit, so that the rows stay until a compaction gives up the load.
+                raise WarehouseError(f"{lake.uri(root)}: can't be written: {reason(error)}") from error
+            time.sleep(min(0.01 * 2**attempt, 1) * secrets.randbelow(1000) / 1000)
+    for name in names:
+        _flush(lake, root, name)
+    drop(lake, kind, replaced)
+    return True
+
+
+def _has(lake: Lake, table: str, loads: Collection[str]) -> bool:
+    return loads_of(lake.open(table)).issuperset(loads)
+
+
+def contents(root: DeltaTable | None) -> dict[str, tuple[str, str]]:
+    """The name and load of each content that a root table has, by SHA-256. Raises as `files_of` does."""
+    if not loads_of(root) or root is None:
+        return {}
+    columns = root.to_pyarrow_table(columns=["sha256", "name", "load_id"]).to_pydict()
+    return {sha256: (name, load) for sha256, name, load in zip(*columns.values(), strict=True)}
+
+
+def _named(rows: Any, held: Mapping[str, str]) -> Any:
+    """Rows of a root table with the names of contents: their own, or longer ones if others have these."""
+    import pyarrow as pa
+
+    owners = {name: sha256 for sha256, name in held.items()}
+    names = []
+    for sha256, name, uri in zip(*(rows[column].to_pylist() for column in ("sha256", "name", "uri")), strict=True):
+        candidates = (name, *longer_names(name, uri, sha256))
+        names.append(next(free for free in candidates if owners.setdefault(free, sha256) == sha256))
+    return rows.set_column(rows.schema.get_field_index("name"), "name", pa.array(names, pa.string()))
+
+
+def discard(lake: Lake, kind: str, loads: Collection[str]) -> None:
+    """Remove the rows of loads that were not committed, if the store answers: otherwise a compaction does."""
+    try:
+        drop(lake, kind, loads)
+    except (deltalake().exceptions.DeltaError, OSError, WarehouseError):
+        return
+
+
+def drop(lake: Lake, kind: str, loads: Collection[str]) -> None:
+    """Remove the rows of loads that their root table doesn't have from the other tables of a kind."""
+
+    def drop_from(table: str) -> None:
+        for attempt in range(_TRIES):
+            opened = lake.open(table)
+            if opened is None or loads_of(opened).isdisjoint(loads):
+                return
+            properties = deltalake().CommitProperties(max_commit_retries=_TRIES_AMONG_OTHERS)
+            try:
+                opened.delete(_is_one_of(loads), commit_properties=properties)
+                return
+            except deltalake().exceptions.CommitFailedError:  # others removed them at the same time
+                if attempt == _TRIES - 1:
+                    raise
+
+    if loads:
+        with writing(lake):
+            lake.each(drop_from, tables_of(kind)[:-1])
+
+
+def _is_one_of(loads: Iterable[str]) -> str:
+    return f"load_id IN ({', '.join(map(quoted, loads))})"
+
+
+def make_table(lake: Lake, table: str) -> DeltaTable:
+    """A table as it is now, created if it doesn't exist. Raises `WarehouseError` if it can't be."""
+    module, key = deltalake(), catalog.objects()[table].columns[0].name
+    problem: Exception | None = None
+    for _ in range(_TRIES):
+        opened = lake.open(table)  # perhaps another writer's
+        if opened is not None:
+            if table == "captures":
+                check_is_lake(lake, opened)
+            return opened
+        try:
+            module.DeltaTable.create(
+                lake.uri(table), _delta_schema(table), "ignore", ["load_id"], table, DESCRIPTION,
+                configuration={**_PROPERTIES, "delta.dataSkippingStatsColumns": key}, storage_options=lake.options,
+            )  # fmt: skip
+        except (module.exceptions.DeltaError, OSError) as error:
+            problem = error
+    raise WarehouseError(f"{lake.uri(table)}: can't be written: {reason(problem)}") from problem
+
+
+def _delta_schema(table: str) -> Any:
+    """The columns of a table in a lake."""
+    types = column_types(table).items()
+    fields = [{"name": name, "type": type_, "nullable": True, "metadata": {}} for name, type_ in types]
+    return deltalake().Schema.from_json(msgspec.json.encode({"type": "struct", "fields": fields}).decode())
+
+
+@contextmanager
+def writing(lake: Lake) -> Iterator[None]:
+    """Raise what the library, the system and DuckDB refuse meanwhile as `WarehouseError`."""
+    try:
+        yield
+    except duckdb.Error as error:
+        raise WarehouseError(f"{lake}: {message_of(error)}") from error
+    except (deltalake().exceptions.DeltaError, OSError) as error:
+        raise WarehouseError(f"{lake}: can't be written: {reason(error)}") from error
