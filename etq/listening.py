@@ -32,15 +32,6 @@ def host_of(header: str) -> str | None:
         return None
 
 
-def is_address(name: str) -> bool:
-    """Whether a name is an IP address."""
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
-
-
 def bound(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address. Raises `EtqError` if that isn't possible."""
     try:

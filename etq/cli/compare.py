@@ -407,15 +407,6 @@ class Worse:
     unclear: Sequence[str] = ()
     open: Sequence[str] = ()
 
-    def with_others(self, others: Worse) -> Worse:
-        """Return these and others."""
-        return Worse(
-            [*self.worse, *others.worse],
-            [*self.unstable, *others.unstable],
-            [*self.unclear, *others.unclear],
-            [*self.open, *others.open],
-        )
-
 
 def find_worse_startup(comparison: Comparison) -> Worse:
     """What is worse of loading and of first executes."""

@@ -316,11 +316,6 @@ def is_of_file(error: BaseException | None) -> bool:
     return isinstance(error, duckdb.Error) and any(each in str(error) for each in (*_FULL, _INVALIDATED))
 
 
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether a query took more than DuckDB's limit of memory."""
-    return isinstance(error, duckdb.OutOfMemoryException)
-
-
 def _is_unfinished(path: str, text: str, *, remove: bool) -> bool:
     """Whether a file is not a database because its creator was killed; `remove` deletes such a file."""
     if sys.platform == "win32" or (_NO_DATABASE not in text and _TOO_SHORT not in text):

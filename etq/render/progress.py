@@ -63,10 +63,6 @@ class Progress:
         """Show another label from now on."""
         self._label = label
 
-    def redraw(self) -> None:
-        """Show the label as it is now."""
-        self._update()
-
     def clear(self) -> None:
         """Clear the terminal's line."""
         if self._length:

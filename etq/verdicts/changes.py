@@ -387,20 +387,3 @@ def adjusted(p: Sequence[float], tests: Sequence[int], families: Sequence[bool])
             smallest = min(smallest, p[at] * tests[at] / min(rank, tests[at]))
             found[at] = smallest
     return found
-
-
-def that_stand(percents: Sequence[float], is_worse: Sequence[bool], min_effect: float = 0.03) -> list[bool]:
-    """Return which of the changes of a series, in order, are for the worse and not yet undone.
-
-    percents    sizes of the changes
-    is_worse    whether each is for the worse, and nobody has accepted it
-    min_effect  the smallest change that counts, as a fraction
-
-    A change is undone once later ones have brought the level to less than `min_effect` from that before it.
-    """
-    found = []
-    for at, (percent, worse) in enumerate(zip(percents, is_worse, strict=True)):
-        ratio = math.prod(1 + each / 100 for each in percents[at:])
-        shift = ratio - 1 if percent > 0 else 1 / ratio - 1 if ratio > 0 else 0.0
-        found.append(worse and shift >= min_effect * (1 - 1e-9))
-    return found

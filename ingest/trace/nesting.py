@@ -56,15 +56,6 @@ def nesting(thread: Whole, start: Whole, end: Whole, slack: Whole) -> tuple[Whol
     return parent, _overlaps(order, start, end, above, is_first)
 
 
-def overlaps(thread: Whole, start: Whole, end: Whole, parent: Whole) -> Whole:
-    """Return how long before its end other slices have the time of the thread, for slices whose parents are known."""
-    order = by_start(start, end)
-    order = order[order_of(thread[order])]
-    place = np.empty(len(order) + 1, np.int64)
-    place[order], place[NONE] = np.arange(len(order)), NONE
-    return _overlaps(order, start, end, place[parent[order]], np.diff(thread[order], prepend=NONE) != 0)
-
-
 def _overlaps(order: Whole, start: Whole, end: Whole, above: Whole, is_first: npt.NDArray[np.bool_]) -> Whole:
     overlap = np.empty(len(order), np.int64)
     overlap[order] = end[order] - _counted_ends(start[order], end[order], above, is_first)

@@ -1,7 +1,7 @@
 -- Versions of this file: one row, written when the warehouse is created and
 -- when its definitions are replaced.
 CREATE TABLE warehouse (
-    schema_version INTEGER NOT NULL,  -- version of the base tables; `etq upgrade` brings an earlier one to that of today
+    schema_version INTEGER NOT NULL,  -- version of the base tables; another version of etq may read no other
     sql_sha256 VARCHAR NOT NULL,  -- hash of the view and macro definitions that the file holds
     etq_version VARCHAR NOT NULL,  -- version of etq that wrote the two columns before
     created_at TIMESTAMP NOT NULL  -- when the warehouse was created, in UTC

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import duckdb
 import pytest
 
 import etq
-from etq.errors import WarehouseError
 from tests.batches import Labelled, ingest_all
 from tests.command_line import run_etq
 from tests.sql.test_trends import capture
@@ -82,31 +80,18 @@ def test_errors(lab: str, arguments: list[str], error: str) -> None:
     assert done.exit_code != 0 and error in done.stderr
 
 
-def test_comments_and_comparisons_are_merged_once(lab: str, tmp_path: Path) -> None:
+def test_comments_are_merged_once(lab: str, tmp_path: Path) -> None:
     other = tmp_path / "other.duckdb"
     with etq.open(other) as warehouse:
         warehouse.ingest(capture(500), name="c", labels={"build": "1"})
         warehouse.comment("1", "theirs")
-        warehouse.watch_comparison("team", "build=1", "build=1")
-        warehouse.watch_comparison("theirs", "build=1", "build=1")
     with etq.open(lab) as warehouse:
         warehouse.accept("18", "ours", what="all")
-        warehouse.watch("team", "model=net")
     etq.merge([lab, other], tmp_path / "both.duckdb")
     etq.merge([tmp_path / "both.duckdb", other], tmp_path / "again.duckdb")
     with etq.open(tmp_path / "again.duckdb", read_only=True) as both:
         assert both.rows("SELECT comment_id, text FROM change_comments ORDER BY ALL")[1] == [(1, "ours"), (2, "theirs")]
-        assert both.rows("SELECT overview, base FROM overview_comparisons")[1] == [("theirs", "build=1")]
         assert both.rows("FROM regressions()")[1] == []
-
-
-def test_damaged_comments_are_refused(lab: str) -> None:
-    with etq.open(lab) as warehouse:
-        warehouse.comment("18", "x")
-    with duckdb.connect(lab) as plain:
-        plain.execute("INSERT INTO change_comments FROM change_comments")
-    with pytest.raises(WarehouseError, match="rows of change_comments have the same comment_id"):
-        etq.open(lab, read_only=True)
 
 
 def test_changes_are_accepted_in_a_lake(lab: str, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ class Server:
         finally:
             connection.close()
 
-    def get(self, path: str, parameters: Mapping[str, str] | None = None, **headers: str) -> Reply:
+    def get(self, path: str, parameters: Mapping[str, str] | None = None, **headers: Any) -> Reply:
         return self.ask("GET", path + (f"?{urlencode(parameters)}" if parameters else ""), **headers)
 
     def data(self, question: str, **parameters: str) -> Any:

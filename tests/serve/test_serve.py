@@ -61,7 +61,7 @@ def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
             {"sec_fetch_site": "same-site"},
             {"origin": "http://x.example"},
         ):
-            assert server.get("/data/captures", **headers).status == 403
+            assert server.ask("GET", "/data/captures", None, **headers).status == 403
         assert server.get("/", sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
         for header in ("content-security-policy", "x-content-type-options", "referrer-policy"):
             assert header in server.get("/healthz").headers
@@ -108,8 +108,8 @@ def test_a_browser_signs_in_by_the_form(team: tuple[Server, Server]) -> None:
     secure = stranger.ask("POST", "/sign-in", f"token={reader.token}".encode(), x_forwarded_proto="https", **form)
     assert "Secure" in secure.headers["set-cookie"]
     by_cookie = {"cookie": cookie.partition(";")[0]}
-    assert stranger.get("/data/me", **by_cookie).data["user"] == "anna"
-    assert stranger.get("/data/me", **by_cookie, sec_fetch_site="same-site").status == 403
+    assert stranger.ask("GET", "/data/me", None, **by_cookie).data["user"] == "anna"
+    assert stranger.ask("GET", "/data/me", None, **by_cookie, sec_fetch_site="same-site").status == 403
     assert "etq_token=;" in stranger.ask("POST", "/sign-in", b"token=", **form).headers["set-cookie"].replace('""', "")
 
 

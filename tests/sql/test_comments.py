@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from etq.errors import EtqError, QueryError, WarehouseError
-from etq.verdicts.changes import Reset, changes_of, that_stand
+from etq.verdicts.changes import Reset, changes_of
 from etq.warehouse.warehouse import Warehouse
 from tests.batches import Labelled, ingest_all
 from tests.builders import dump, execute, kernel, run
@@ -211,21 +211,3 @@ def test_a_reset_makes_series_of_their_own(seed: int, places: list[int], steps: 
     ]
     assert [(each.place, each.step, each.p, each.is_creep) for each in found if not each.is_accepted] == expected
     assert {each.place for each in found if each.is_accepted} <= {*ends[1:-1]}
-
-
-@pytest.mark.parametrize(
-    ("percents", "worse", "expected"),
-    [
-        ([], [], []),
-        ([20.0], [True], [True]),
-        ([-20.0], [False], [False]),
-        ([20.0, -100 / 6], [True, False], [False, False]),  # back to where it was
-        ([20.0, -5.0], [True, False], [True, False]),  # 14 % above
-        ([10.0, 10.0, -10.0], [True, True, False], [True, False, False]),  # 8.9 % above the first, 1 % below the second
-        ([-30.0, 20.0], [False, True], [False, True]),
-        ([-20.0], [True], [True]),  # of a metric that is better the higher it is
-        ([-20.0, 25.0], [True, False], [False, False]),
-    ],
-)
-def test_what_stands(percents: list[float], worse: list[bool], expected: list[bool]) -> None:
-    assert that_stand(percents, worse) == expected
