@@ -96,7 +96,8 @@ def measured(folder: Path, number: int) -> tuple[list[Measured], list[Worker]]:
                 str(lake),
                 str(folder / "answers"),
             ]
-            environment = processes.environment(SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable)
+            own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+            environment = {**processes.environment(), **own}
             subprocess.run(command, env=environment, check=True, stderr=subprocess.PIPE)
         finally:
             ended.set()

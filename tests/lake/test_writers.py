@@ -118,7 +118,7 @@ def test_a_commit_whose_answer_is_lost_is_found(lake: Lake, monkeypatch: pytest.
 
 def killed_at(number: int, work: Callable[[], object]) -> bool:
     """Do this work, but end just before that commit to any table; whether there were so many."""
-    left, put, delete, transaction = number, loads._put, loads.drop, compacting.drop
+    left, put, delete, transaction = number, loads._put, loads.drop, loads.drop
 
     def counted(step: Callable[..., None]) -> Callable[..., None]:
         def done(*arguments: Any) -> None:
