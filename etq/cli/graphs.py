@@ -50,8 +50,8 @@ GAPS = "base_gap, new_gap, gap_problem"
 @click.option(
     "--format",
     "format",
-    type=click.Choice(("dot", "json", "svg", "model-explorer")),
-    help="Print the graph as DOT for Graphviz, as JSON, as an SVG picture, or its values for Model Explorer.",
+    type=click.Choice(("dot", "json", "model-explorer")),
+    help="Print the graph as DOT for Graphviz, as JSON, or its values for Model Explorer.",
 )
 @click.option("--dot", is_flag=True, help="The same as --format dot.")
 @click.option(
@@ -65,9 +65,8 @@ GAPS = "base_gap, new_gap, gap_problem"
 @click.option(
     "--overlay",
     type=click.Choice([overlay.key for overlay in OVERLAYS]),
-    help="With svg and model-explorer: colour by this.  [default: time]",
+    help="With model-explorer: the values, and what they colour.  [default: time]",
 )
-@click.option("--levels", type=click.IntRange(0), help="With svg: how many levels of modules are open.  [default: all]")
 @click.option("--gap", metavar="BASE", help="Show how far values are from those of this capture, assumed to be right.")
 @peak_options
 @run_options("typical")
@@ -85,7 +84,6 @@ def graph(
     force: bool,
     opens: bool,
     overlay: str | None,
-    levels: int | None,
     db: str,
     **options: Any,
 ) -> None:
@@ -97,15 +95,13 @@ def graph(
     The page shows ops in modules, which open by a click, coloured by time, calls, FLOPs, bytes, backend, data type or
     op type; with a program also by planned memory, with the device's peaks by the time above the roofline, and
     with --gap by the numeric gap to another capture, in each metric. It needs no network. The report of a capture (etq
-    report) has the same graph. The picture of --format svg is placed in the same way; --format json has all values, for
-    other programs. --format model-explorer has one overlay as node data for the edge program in Model Explorer.
+    report) has the same graph. --format json has all values, for other programs, --format dot the graph for
+    Graphviz, and --format model-explorer one overlay as node data for the edge program in Model Explorer.
 
     \b
     etq graph net.pte --open
-    etq graph net.etrecord --format svg -o net.svg
     etq graph run.etdp --etrecord net.etrecord
     etq graph run --html run_graph.html --db lab.duckdb
-    etq graph run --format svg --overlay flops --levels 1 -o run.svg --db lab.duckdb
     etq graph run --gap reference --peak-flops 20G --html run_graph.html --db lab.duckdb
     etq graph run --format model-explorer --overlay snr --gap reference -o snr.json --db lab.duckdb
     etq graph run --format json --db lab.duckdb | jq '.nodes[] | select(.calls > 0) | .name'
@@ -120,11 +116,9 @@ def graph(
         raise click.UsageError("--force only applies to a page and -o FILE")
     if opens and form is not None:
         raise click.UsageError("--open only applies to a page")
-    drawing = {name: value for name, value in (("levels", levels), ("overlay", overlay)) if value is not None}
-    for name in drawing:
-        if form != "svg" and (form, name) != ("model-explorer", "overlay"):
-            also = " and model-explorer" if name == "overlay" else ""
-            raise click.UsageError(f"--{name} only applies to --format svg{also}")
+    drawing = {} if overlay is None else {"overlay": overlay}
+    if overlay is not None and form != "model-explorer":
+        raise click.UsageError("--overlay only applies to --format model-explorer")
     if form is None:
         if html is not None:
             check_page(html, force=force, opens=opens)
@@ -150,7 +144,7 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
     from etq.render.dot import dot_of
 
     if is_file(capture, db) and _is_unrun(capture):
-        raise click.UsageError("--format dot is of a capture; svg and json are also of an ETRecord or a program alone")
+        raise click.UsageError("--format dot is of a capture; json is also of an ETRecord or a program alone")
     with open_target(capture, db, pop_file_options(options), ["node_totals"]) as (warehouse, selector):
         check_runs(warehouse, selector, options)
         text = dot_of(warehouse, selector, options)
@@ -161,10 +155,10 @@ def _write_dot(capture: str, db: str, path: str | None, force: bool, options: di
 def _write_drawing(
     capture: str, db: str, form: str, path: str | None, force: bool, options: dict[str, Any], drawing: dict[str, Any]
 ) -> None:
-    """Write the graph as JSON, SVG or node data."""
-    from etq.report import graph_json_of, graph_node_data_of, graph_svg_of
+    """Write the graph as JSON or node data."""
+    from etq.report import graph_json_of, graph_node_data_of
 
-    text_of = {"json": graph_json_of, "svg": graph_svg_of, "model-explorer": graph_node_data_of}[form]
+    text_of = {"json": graph_json_of, "model-explorer": graph_node_data_of}[form]
     with _drawing(capture, db, options, f"--format {form}") as (warehouse, selector, chosen):
         text = text_of(warehouse, selector, **chosen, **drawing)
         write_text(text, path, force=force, is_printable=True)

@@ -29,7 +29,6 @@ __all__ = [
     "graph_json_of",
     "graph_node_data_of",
     "graph_page_of",
-    "graph_svg_of",
     "graphs_page_of",
     "page_of",
     "report_of",
@@ -126,35 +125,14 @@ def graph_node_data_of(
 ) -> str:
     """Return an overlay of the graph of `graph_page_of` as node data for Model Explorer: of its edge program, by name.
 
-    overlay  as in `graph_svg_of`
+    overlay  what nodes are coloured by: a key of `overlays` in the graph's JSON
 
-    Nodes whose value is unknown are left out. Other options and errors are those of `graph_svg_of`; `EtqError` also if
-    several methods ran and `method` is missing.
+    Nodes whose value is unknown are left out. Other options and errors are those of `graph_page_of`; `EtqError` also
+    for an overlay that the graph doesn't have, and if several methods ran and `method` is missing.
     """
     from etq.report import graph_node_data
 
     return graph_node_data.node_data_of(warehouse, capture, unit, _more(warehouse, options), options, overlay)
-
-
-def graph_svg_of(
-    warehouse: Warehouse,
-    capture: str | Capture,
-    *,
-    overlay: str = "time",
-    levels: int | None = None,
-    unit: str | None = None,
-    **options: Any,
-) -> str:
-    """Return the graph of `graph_page_of` as an SVG picture, light or dark as its reader prefers.
-
-    overlay  what boxes are coloured by: a key of `overlays` in the graph's JSON
-    levels   how many levels of modules are open; None: all
-
-    Other options and errors are those of `graph_page_of`; `EtqError` also for an overlay that the graph doesn't have.
-    """
-    from etq.report import graph_files
-
-    return graph_files.svg_of(warehouse, capture, unit, _more(warehouse, options), options, overlay, levels)
 
 
 def _more(warehouse: Warehouse, options: dict[str, Any]) -> GraphExtras:

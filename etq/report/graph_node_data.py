@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from etq.errors import EtqError
 from etq.report.graph_extras import GraphExtras
-from etq.report.graph_files import Graph, Picture
-from etq.report.graph_texts import palette
+from etq.report.graph_files import Colours, Graph
 from etq.report.overlays import Overlay
 
 if TYPE_CHECKING:
@@ -46,19 +47,18 @@ def node_data_of(
     if len(methods) > 1:
         raise EtqError(f"{graph.target.name} ran {', '.join(methods)}; choose one with the option method")
     names = {row[:2]: row[2] for row in warehouse.rows(NAMES, capture=graph.target.capture)[1]}
-    picture = Picture(graph, chosen, None)
-    picture.judge(range(len(graph.nodes)))
-    colours = palette("light")
+    colours = Colours(graph, chosen)
+    shades = palette()
     results = {}
     for number, row in enumerate(graph.nodes):
         name = names.get((row["graph_id"], row["node_index"]))
         value = row[chosen.node]
         if name is not None and (value is not None or chosen.kind == "word"):
-            colour = picture.colour(number)
+            colour = colours.of(number)
             results[name] = {
                 "value": _value(value, chosen),
-                "bgColor": colours[colour],
-                "textColor": colours[f"{colour}-text"],
+                "bgColor": shades[colour],
+                "textColor": shades[f"{colour}-text"],
             }
     of_unit = graph.unit_of(chosen)
     data: dict[str, Any] = {
@@ -78,3 +78,13 @@ def _value(value: Any, overlay: Overlay) -> float | str:
     if math.isfinite(number):
         return value if isinstance(value, int) else number
     return "NaN" if math.isnan(number) else "∞" if number > 0 else "-∞"
+
+
+def palette() -> dict[str, str]:
+    """Return the colours of the page in its light theme, by name."""
+    found: dict[str, str] = {}
+    for name in ("page.css", "graph.css"):
+        style = (files("etq.report") / "assets" / name).read_text(encoding="utf-8")
+        [block] = re.findall(r'data-theme="light"\] \{(.*?)\}', style, re.DOTALL)
+        found |= dict(re.findall(r"--([\w-]+): (#\w+);", block))
+    return found

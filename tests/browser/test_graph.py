@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,8 +9,7 @@ import pytest
 
 import etq.report
 from etq.report.graph_extras import GraphExtras
-from etq.report.graph_files import Graph, Picture
-from etq.report.placing import Places
+from etq.report.graph_files import Colours, Graph
 from etq.warehouse.warehouse import Warehouse
 from tests.browser.graphs import MISPLACED, SHOWN, choose, graph_page, linked, press
 from tests.browser.pages import cells, complaints, drawn, near, number, opened, written
@@ -91,30 +89,6 @@ def test_levels(page: WebDriver, lab: Warehouse) -> None:
     assert len(boxes(page)) == 3
 
 
-def test_files_place_boxes_as_the_page_does(page: WebDriver, lab: Warehouse) -> None:
-    graph = Graph.of(lab, "run", None, {})
-    places = Places(graph.nodes, graph.groups, graph.edges, graph.bends)
-    for level, button in enumerate(("graph-close", "graph-more", "graph-open"), 1):
-        press(page, button)
-        script = """
-            const places = etq.graph.places, items = [...Array(places.all).keys()];
-            const shown = [...places.frames, ...places.visible];
-            return [items.map(places.sizeOf), shown, shown.map((at) => [places.x[at], places.y[at], places.width[at], places.height[at]]),
-              places.lines.map(({ from, to, points }) => [from, to, points])];
-        """
-        sizes, shown, areas, lines = page.execute_script(script)
-        places.open_to(None if level == 3 else level)
-        root = places.parent.index(-1)
-        places.place(root, lambda item, sizes=sizes: tuple(sizes[item]))  # type: ignore[misc]
-        assert [*places.frames, *places.visible] == shown
-        for item, area in zip(shown, areas, strict=True):
-            found = (places.x[item], places.y[item], places.width[item], places.height[item])
-            assert found == pytest.approx(area, abs=1e-6)
-        for line, (start, end, points) in zip(places.lines(root), lines, strict=True):
-            assert (line.start, line.end) == (start, end)
-            assert [pytest.approx(point, abs=1e-6) for point in points] == line.points
-
-
 @pytest.mark.parametrize(
     ("overlay", "query"),
     [
@@ -150,19 +124,14 @@ def test_gaps_memory_and_the_roofline(browser: WebDriver, tmp_path: Path) -> Non
     assert len(overlays) == 9
     for overlay in overlays:
         choose(browser, overlay.key)
-        picture = Picture(graph, overlay, None)
-        picture.text()
+        colours = Colours(graph, overlay)
         names = {row["name"]: at for at, row in enumerate(graph.nodes)}
         found = {names[name]: (second, colour) for name, _, second, colour, _ in browser.execute_script(SHOWN)}
-        for item, (second, colour) in found.items():
-            assert colour == picture.colour(item), (overlay.key, graph.nodes[item]["name"])
-            text = second.replace("\N{NO-BREAK SPACE}", " ").replace("\N{MINUS SIGN}", "-")
-            assert re.sub(r"e([+-])0?(\d)", r"e\1\2", picture._label(item)[1]) == text
-        legend = [each.text for each in browser.find_elements(By.CSS_SELECTOR, "#graph .legend span")]
-        shown = [text.replace("\N{NO-BREAK SPACE}", " ") for text in legend]
-        assert shown == [re.sub(r"e([+-])0?(\d)", r"e\1\2", text) for _, text in picture._legend()]
+        for item, (_, colour) in found.items():
+            assert colour == colours.of(item), (overlay.key, graph.nodes[item]["name"])
         script = "return document.querySelector('table[data-name=\"graph-ops\"] tbody td').textContent"
-        assert picture._badness(names[browser.execute_script(script)]) == max(picture._badness(at) for at in found)
+        worst = names[browser.execute_script(script)]
+        assert colours._badness(graph.nodes[worst]) == max(colours._badness(graph.nodes[at]) for at in found)
     assert complaints(browser) == []
 
 

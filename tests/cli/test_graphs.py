@@ -85,10 +85,8 @@ def test_an_overlay_for_model_explorer(lab: str, tmp_path: Path) -> None:
     assert result.exit_code == 0 and f"{path}: the graph of run" in result.output
     data = json.loads(path.read_text(encoding="utf-8"))["graph"]
     assert data["name"] == "run: calls" and len(data["results"]) == 24
-    result = CliRunner().invoke(main, ["graph", "run", "--format", "model-explorer", "--levels", "1", "--db", lab])
-    assert result.exit_code == 2 and "--levels only applies to --format svg\n" in result.output
     result = CliRunner().invoke(main, ["graph", "run", "--format", "json", "--overlay", "calls", "--db", lab])
-    assert result.exit_code == 2 and "--overlay only applies to --format svg and model-explorer" in result.output
+    assert result.exit_code == 2 and "--overlay only applies to --format model-explorer" in result.output
 
 
 @pytest.mark.long
@@ -105,11 +103,6 @@ def test_tables_and_captures(lab: str) -> None:
 def test_a_page_has_no_rows_to_select(options: tuple[str, ...]) -> None:
     text = graphs("run", "mlp", "--html", "-", *options, "--db", "none.duckdb", status=2)
     assert "--limit, --sort-by and --columns only apply to tables" in text
-
-
-def test_options_of_the_server_that_go_together() -> None:
-    result = CliRunner().invoke(main, ["mcp", "--port", "1"])
-    assert result.exit_code == 2 and "--host and --port go with --http" in result.output
 
 
 def test_modules_of_a_graph_without_a_run_have_the_costs_of_their_ops() -> None:

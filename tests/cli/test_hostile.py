@@ -62,7 +62,6 @@ coverage real --db lab.duckdb
 coverage {record}
 graph real --dot --db lab.duckdb
 graph real --format json --db lab.duckdb
-graph real --format svg --db lab.duckdb
 graphs real real --html - --db lab.duckdb
 memory $run --db lab.duckdb
 program {program} --memory

@@ -112,4 +112,4 @@ def test_the_graph_of_a_record_without_an_edge_program(warehouse: Warehouse) -> 
     [section] = [each for each in page.sections if each.kind == "graph"]
     assert section.note is not None and "has no edge program" in section.note
     assert dicts(section.tables["nodes"])[0]["name"] == "linear"
-    assert "true_graph_0" in etq.report.graph_svg_of(warehouse, "run")
+    assert "true_graph_0" in etq.report.graph_json_of(warehouse, "run")

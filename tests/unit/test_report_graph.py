@@ -265,7 +265,7 @@ def test_options_of_more_values(judged: Warehouse) -> None:
     units = {each["key"]: each["unit"] for each in content["overlays"]}
     assert (units["snr"], units["memory"], units["time"]) == ("dB", "bytes", "us") and "roof" not in units
     with pytest.raises(EtqError, match="run: the overlay roof needs the device's peaks"):
-        etq.report.graph_svg_of(judged, "run", overlay="roof")
+        etq.report.graph_node_data_of(judged, "run", overlay="roof")
     with pytest.raises(EtqError, match="nowhere"):
         etq.report.graph_page_of(judged, "run", gap="nowhere")
 
@@ -285,7 +285,7 @@ def test_a_gap_without_values(warehouse: Warehouse) -> None:
             etq.report.graph_page_of(warehouse, capture, gap=base)
     warehouse.ingest(mlp / "mlp_debug5.etdp", name="kept", etrecord=path)
     with pytest.raises(EtqError, match="logged: no gaps to kept: unknown in kept: not in a debug buffer"):
-        etq.report.graph_svg_of(warehouse, "logged", gap="kept", overlay="mse")
+        etq.report.graph_node_data_of(warehouse, "logged", gap="kept", overlay="mse")
 
 
 def test_severities_of_values() -> None:
