@@ -210,7 +210,7 @@ def test_processes_that_overlap_or_are_killed(lake: Lake) -> None:
     there = [found for found, *_ in contents(place)]
     compact(lake, leave_seconds=0)
     assert [found for found, *_ in contents(place)] == there and len({*there}) == len(there) >= 5
-    assert agree(lake, *[path for path in FLEET if sha256(path.read_bytes()).hexdigest() in there])
+    assert agree(lake, *[path for path in FLEET if sha256(path.read_bytes()).hexdigest()[: len(there[0])] in there])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the names of files")
