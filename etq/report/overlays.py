@@ -39,12 +39,6 @@ class Overlay:
             return 0.0 if value > 3000 else math.inf if value < -3000 else 10 ** (-value / 10)
         return max(1 - value, 0.0) if self.scale == "cosine" else value
 
-    def of_badness(self, badness: float) -> float:
-        """Return the value that is so bad."""
-        if self.scale == "decibels":
-            return -10 * math.log10(badness)
-        return 1 - badness if self.scale == "cosine" else badness
-
     @property
     def heat(self) -> tuple[float, ...]:
         """Boxes from this share of the worst badness on have the same colour, the darkest first; others the palest."""

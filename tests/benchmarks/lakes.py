@@ -22,6 +22,8 @@ from pathlib import Path
 
 import etq
 import etq.lake
+from etq.lake.reading.state import read
+from etq.lake.reading.tables import Lake
 from etq.lake.writing.compacting import MOST_MERGED
 from tests.benchmarks.fleet import milliseconds
 from tests.benchmarks.make_captures import make_captures
@@ -86,7 +88,9 @@ def ask(lake: Path) -> dict[str, tuple[float, float]]:
 
 
 def parquet(lake: Path) -> list[Path]:
-    return list(lake.glob("*/load_id=*/*.parquet"))
+    """The files that the lake has now: those of before a compaction stay for a week."""
+    state = read(Lake.at(lake))
+    return [Path(path) for table in state.files for path in state.paths(table)]
 
 
 def grow(lake: Path, files: Sequence[Path], sizes: Sequence[int]) -> list[Measured]:

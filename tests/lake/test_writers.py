@@ -20,7 +20,7 @@ import etq
 from etq.errors import WarehouseError
 from etq.lake import Added, compact, export
 from etq.lake.reading.tables import Lake
-from etq.lake.writing import compacting, loads
+from etq.lake.writing import loads
 from tests.conftest import CAPTURES
 from tests.lake.engines import agree, by_etq, by_others, of_files
 from tests.lake.test_lake import FLEET, contents, one_of
@@ -118,7 +118,7 @@ def test_a_commit_whose_answer_is_lost_is_found(lake: Lake, monkeypatch: pytest.
 
 def killed_at(number: int, work: Callable[[], object]) -> bool:
     """Do this work, but end just before that commit to any table; whether there were so many."""
-    left, put, delete, transaction = number, loads._put, loads.drop, loads.drop
+    left, put, delete = number, loads._put, loads.drop
 
     def counted(step: Callable[..., None]) -> Callable[..., None]:
         def done(*arguments: Any) -> None:
@@ -133,7 +133,7 @@ def killed_at(number: int, work: Callable[[], object]) -> bool:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loads, "_put", counted(put))
         patched.setattr(loads, "drop", counted(delete))
-        patched.setattr(compacting, "drop", counted(transaction))
+        patched.setattr("etq.lake.writing.compacting.drop", counted(delete))
         try:
             work()
         except KilledError:
@@ -210,7 +210,7 @@ def test_processes_that_overlap_or_are_killed(lake: Lake) -> None:
     there = [found for found, *_ in contents(place)]
     compact(lake, leave_seconds=0)
     assert [found for found, *_ in contents(place)] == there and len({*there}) == len(there) >= 5
-    assert agree(lake, *[path for path in FLEET if sha256(path.read_bytes()).hexdigest() in there])
+    assert agree(lake, *[path for path in FLEET if sha256(path.read_bytes()).hexdigest()[: len(there[0])] in there])
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for the names of files")

@@ -30,14 +30,6 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def duck(lab: Path) -> Iterator[duckdb.DuckDBPyConnection]:
-    """DuckDB on the warehouse."""
-    with duckdb.connect(lab, read_only=True) as connection:
-        register(connection)
-        yield connection
-
-
-@pytest.fixture(scope="session")
 def lake(lab: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All of the warehouse as a lake, with a second copy of each file that no log lists."""
     pytest.importorskip("deltalake", reason="lakes need deltalake: pip install 'etq[lake]'")

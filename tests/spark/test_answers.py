@@ -29,6 +29,7 @@ from etq.spark import queries
 from etq.spark.session import _read_table, rows
 from tests.conftest import CAPTURES
 from tests.lake.moto_server import made, serving
+from tests.lake.test_others import PAGE, examples
 from tests.spark.answers import differences
 from tests.spark.questions import ALL_KINDS, asked, calls
 
@@ -211,6 +212,19 @@ def test_executors_add_files_that_overlap(tmp_path: Path, spark: Any) -> None:
             assert _read_table(spark, state, catalog.objects()[table]).count() == expected
         assert expected == 100 and frame.select("capture_id").distinct().count() == 4
         etq.lake.compact(lake)
+
+
+@pytest.mark.parametrize("section", ["Spark SQL", "A notebook on a cluster"])
+def test_examples_of_the_page(
+    section: str, spark: Any, lake: Path, duck_on_lake: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    """Of the page about other engines."""
+    (tmp_path / "fleet").symlink_to(lake)
+    monkeypatch.chdir(tmp_path)
+    names = {"spark": spark}
+    exec(compile(examples(section), str(PAGE), "exec"), names)
+    assert [(names["events"],)] == duck_on_lake.execute("SELECT count(*) FROM event_ticks").fetchall()
 
 
 def test_without_pandas_the_error_is_one_line(lake: Path) -> None:

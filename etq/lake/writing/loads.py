@@ -195,17 +195,18 @@ def commit(lake: Lake, kind: str, loads: Sequence[Load], replaced: Collection[st
     """
     import pyarrow as pa
 
-    root, names = f"{kind}s", [load.id for load in loads if len(load.rows)]
+    root, names = f"{kind}s", [load.id for load in loads if len(load.rows)]  # one may have been replaced as a whole
     rows = pa.concat_tables(load.rows.append_column("load_id", pa.repeat(load.id, len(load.rows))) for load in loads)
     for attempt in range(1, _TRIES_AMONG_OTHERS + 1):
         table = make_table(lake, root)
-        if loads_of(table).issuperset(names):
+        there = loads_of(table)
+        if there.issuperset(names):
             break  # Only the answer to the commit was lost.
         if any(table.transaction_version(name) is not None for name in names):
             discard(lake, kind, names)
             raise WarehouseError(f"{lake}: a compaction gave up what took too long to add; add it again")
         held = {sha256: name for sha256, (name, load) in contents(table).items() if load not in replaced}
-        if not loads_of(table).issuperset(replaced) or not held.keys().isdisjoint(rows["sha256"].to_pylist()):
+        if not there.issuperset(replaced) or not held.keys().isdisjoint(rows["sha256"].to_pylist()):
             discard(lake, kind, names)
             return False
         try:
