@@ -40,7 +40,7 @@ def test_versions_agree() -> None:
 
 def test_nothing_else_is_on_the_top_level() -> None:
     allowed = {
-        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", ".ci", ".gitignore",
+        "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", ".ci", ".gitignore",
         "ingest", "sql", "etq", "tests", "datasets", "docs",
     }  # fmt: skip
     tracked = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)

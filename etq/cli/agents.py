@@ -9,7 +9,9 @@ from etq.cli.options import warehouse_option
 @main.command()
 @warehouse_option
 def mcp(db: str) -> None:
-    """Serve a warehouse to agents by the Model Context Protocol, over standard input and output. Needs etq[mcp].
+    """Serve a warehouse to agents (MCP).
+
+    Speaks the Model Context Protocol over standard input and output. Needs etq[mcp].
 
     The tools list views, describe one, run one SELECT within limits, and compare two sides. Nothing is written. The
     warehouse is opened for each call, so that other processes can write it meanwhile.

@@ -33,7 +33,9 @@ def serve(
     opens: bool,
     db: str,
 ) -> None:
-    """Show a warehouse or lake in a browser: captures, reports, comparisons, trends, SQL. Pages only read.
+    """Show a warehouse or lake in a browser.
+
+    Pages have captures, reports, comparisons, trends and SQL, and only read.
 
     Without --tokens, it answers this machine alone. With it, each request needs a token, other addresses may be
     listened on, and etq push sends captures. A page's link shows others the same.
@@ -53,7 +55,7 @@ def serve(
 @click.option("--role", type=click.Choice(ROLES), default="read", help="What it is for.  [default: read]")
 @click.option("--file", metavar="FILE", default="tokens.toml", help="The file to add it to.  [default: tokens.toml]")
 def token(name: str, role: str, file: str) -> None:
-    """Make a token for a server, and print its secret, which is shown this once.
+    """Make a token for a server, and print its secret once.
 
     The file has a line for each token, with its name, its role and the SHA-256 of its secret. A token ends when its
     line is removed. Who may push may read, too.

@@ -26,6 +26,7 @@ _GRACE: Final = 1.0
 
 Answer = TypeVar("Answer")
 _left: Final[set[threading.Thread]] = set()
+_lock: Final = threading.Lock()
 
 
 def check_select(query: str) -> None:
@@ -52,7 +53,10 @@ def ask(
     raises.
     """
     check_select(query)
-    if sum(thread.is_alive() for thread in _left) >= MOST_LEFT:
+    with _lock:
+        _left.difference_update([thread for thread in _left if not thread.is_alive()])
+        is_full = len(_left) >= MOST_LEFT
+    if is_full:
         raise QueryError(f"{MOST_LEFT} queries run past their limit of time; try again later")
     cursor = connection.cursor()
     outcome: list[Answer] = []
@@ -73,11 +77,12 @@ def ask(
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
-        cursor.interrupt()
+        with suppress(duckdb.Error):  # of a query that has just ended
+            cursor.interrupt()
         thread.join(_GRACE)
         if thread.is_alive():
-            _left.difference_update([known for known in _left if not known.is_alive()])
-            _left.add(thread)
+            with _lock:
+                _left.add(thread)
         if not outcome:
             raise QueryError(f"the query took longer than {seconds:g} s")
     if failure:

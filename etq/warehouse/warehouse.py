@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     Given = str | os.PathLike[str] | bytes
 
 _ROWS_AT_ONCE: Final = 10_000
+# Of a query that isn't trusted: rows in Python are not in DuckDB's limit of memory.
+_MOST_ROWS: Final = 1_000_000
 
 __all__ = ("Capture", "Program", "Record", "TimeScale", "Warehouse", "open")
 
@@ -266,13 +268,18 @@ class Warehouse(Views):
 
         seconds    limit of the query's time
 
-        Raises `QueryError` for a query that is wrong, isn't one SELECT or exceeds a limit.
+        Raises `QueryError` for a query that is wrong, isn't one SELECT, exceeds a limit or has more than a million rows.
         """
         from etq.database.limited import ask
 
         def answer(cursor: duckdb.DuckDBPyConnection) -> tuple[list[str], list[tuple[Any, ...]]]:
             found = QueryResult(cursor, query, _values(parameters))
-            return found.columns, found.all()
+            rows: list[tuple[Any, ...]] = []
+            while block := found.next(_ROWS_AT_ONCE):
+                rows += block
+                if len(rows) > _MOST_ROWS:
+                    raise QueryError(f"the query has more than {_MOST_ROWS:,} rows; limit it")
+            return found.columns, rows
 
         return ask(self.connection_for(query), query, answer, seconds)
 

@@ -234,7 +234,11 @@ def test_invalid_phases(stored: str) -> None:
         ),
         (("phase", "llm", "decode", "--runs", "1-999"), 1, "Error: no run 999: the capture has 101 runs"),
         (("phase", "llm", "--from-metrics"), 1, "llm has no prompt_tokens and generated_tokens; read them"),
-        (("decode", "llm"), 1, "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs"),
+        (
+            ("show", "decode_trend", "llm"),
+            1,
+            "Error: no run of llm is of phase decode; set the phases: etq phase llm decode --runs",
+        ),
         (
             ("ops", mlp, "--phase", "decode"),
             1,

@@ -142,7 +142,7 @@ def test_a_mistyped_file_makes_no_warehouse(tmp_path: Path) -> None:
 
 
 def test_a_warehouse_is_named_in_either_way(db: Path) -> None:
-    for command in ("check", "compact", "upgrade"):
+    for command in ("check", "compact"):
         for arguments in ([db], ["--db", db], [db, "--db", db]):
             assert run(command, *arguments).exit_code == 0, (command, arguments)
     two = run("check", db, "--db", "other.duckdb")

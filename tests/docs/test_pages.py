@@ -57,7 +57,7 @@ def test_commands_parse(page: Path) -> None:
         for whole in code.replace("\\\n", "").splitlines():
             line = whole.strip().removeprefix("- run: ")
             if line.startswith("etq "):
-                words = shlex.split(line.split(" | ")[0], comments=True)[1:]
+                words = shlex.split(re.split(" [|>] ", line)[0], comments=True)[1:]
                 name, command, arguments = main.resolve_command(click.Context(main), words)
                 assert name is not None and command is not None, line
                 command.make_context(name, arguments if name != "ingest" else ["x.etdp", *arguments[1:]])

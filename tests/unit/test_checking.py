@@ -61,7 +61,7 @@ def changed(db: Path, *statements: str) -> list[str]:
 def test_a_warehouse_has_no_problem(stored: Path, db: Path) -> None:
     done = checked(db)
     assert (done.exit_code, done.stderr) == (0, ""), done.output
-    assert len(done.stdout.splitlines()) == 4 and all(line.endswith(": ok") for line in done.stdout.splitlines())
+    assert len(done.stdout.splitlines()) == 5 and all(line.endswith(": ok") for line in done.stdout.splitlines())
     with duckdb.connect(str(db), read_only=True) as connection:
         names = [name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
         rows = sum(connection.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in names)

@@ -109,3 +109,8 @@ def test_an_error_has_its_place(warehouse: etq.Warehouse) -> None:
     with pytest.raises(QueryError) as failure:
         rows(warehouse, "SELECT nam FROM captures")
     assert "nam" in failure.value.place
+
+
+def test_many_rows_are_refused(warehouse: etq.Warehouse) -> None:
+    with pytest.raises(QueryError, match="more than 1,000,000 rows"):
+        warehouse.safe_sql("FROM range(1000000000)", seconds=60)

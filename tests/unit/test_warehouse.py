@@ -19,7 +19,6 @@ from etq import catalog
 from etq.database import rollups
 from etq.errors import FormatError, QueryError, WarehouseError
 from etq.storage import capture as storing
-from etq.version import SCHEMA_VERSION
 from etq.warehouse.ephemeral import open_ephemeral
 from etq.warehouse.focus import focused
 from etq.warehouse.warehouse import Warehouse
@@ -260,20 +259,16 @@ def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read_only", [False, True])
-@pytest.mark.parametrize(
-    ("version", "advice"), [(0, "ingest the files again into a new warehouse"), (99, "install a later version")]
-)
-def test_a_warehouse_of_another_schema_is_refused(tmp_path: Path, version: int, advice: str, read_only: bool) -> None:
+@pytest.mark.parametrize("version", [0, 99])
+def test_a_warehouse_of_another_schema_is_refused(tmp_path: Path, version: int, read_only: bool) -> None:
     path = tmp_path / "lab.duckdb"
     with etq.open(path) as warehouse:
-        warehouse.connection.execute("UPDATE warehouse SET schema_version = ?, etq_version = '9.9'", [version])
-    with pytest.raises(
-        WarehouseError,
-        match=rf"lab.duckdb: made by another version of etq \(9.9, schema {version}; this is .*, schema {SCHEMA_VERSION}\); {advice}$",
-    ):
+        warehouse.connection.execute("UPDATE warehouse SET schema_version = ?", [version])
+    message = rf"lab.duckdb: has tables of version {version}, and this etq reads version 1; ingest the files again$"
+    with pytest.raises(WarehouseError, match=message):
         etq.open(path, read_only=read_only)
     with duckdb.connect(str(path)) as plain:
-        assert plain.execute("SELECT schema_version, etq_version FROM warehouse").fetchall() == [(version, "9.9")]
+        assert plain.execute("SELECT schema_version FROM warehouse").fetchall() == [(version,)]
 
 
 def test_a_warehouse_that_another_process_holds_names_it(tmp_path: Path) -> None:
