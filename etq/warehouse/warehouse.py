@@ -268,7 +268,7 @@ class Warehouse(Views):
 
         seconds    limit of the query's time
 
-        Raises `QueryError` for a query that is wrong, isn't one SELECT, exceeds a limit or has more than a million rows.
+        Raises `QueryError` for a query that is wrong, isn't one SELECT, exceeds a limit or has over a million rows.
         """
         from etq.database.limited import ask
 
