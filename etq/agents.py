@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,7 +12,7 @@ import duckdb
 import msgspec
 
 from etq import catalog
-from etq.database.limited import ask
+from etq.database.limited import ask, has_left
 from etq.database.limits import query_megabytes
 from etq.database.results import QueryResult
 from etq.errors import EtqError, QueryError, printable, printable_lines
@@ -70,6 +71,7 @@ class Tools:
 
     def __init__(self, path: str) -> None:
         self._path = path
+        self._kept: Warehouse | None = None  # which a query still uses that runs past its limit
 
     def query(self, sql: str, limit: int = 100) -> Result:
         """Run one SELECT in DuckDB's SQL, within 30 s. Views with parameters are table macros:
@@ -110,11 +112,19 @@ class Tools:
                 result[part] = _table(columns, rows[: max(limit, 0)], len(rows))
         return result
 
-    def _opened(self) -> Warehouse:
+    @contextmanager
+    def _opened(self) -> Iterator[Warehouse]:
         from etq.warehouse.warehouse import open
 
         query_megabytes.set(MEGABYTES)
-        return open(self._path, read_only=True)
+        warehouse, self._kept = self._kept or open(self._path, read_only=True), None
+        try:
+            yield warehouse
+        finally:
+            if has_left():
+                self._kept = warehouse
+            else:
+                warehouse.close()
 
 
 def server_of(path: str) -> MCPServer[Any]:

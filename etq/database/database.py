@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import duckdb
 
-from etq.database import contents, schema
+from etq.database import contents, functions, schema
 from etq.database.connection import NOTHING_FREED, explained, is_lake_path
 from etq.database.locking import WriteLock, identity, note_opened
 from etq.errors import WarehouseError
@@ -51,6 +51,7 @@ class Database:
     def close(self) -> None:
         """Close the connection; has no effect if it is closed already."""
         if self._connection is not None:
+            functions.release(self._connection)
             self._connection.close()
             self._connection = None
             if self.path is not None and not self.read_only:

@@ -195,6 +195,8 @@ _NEEDED: Final = re.compile(f"compar|regress|trend|{PREFIX}", re.IGNORECASE)
 
 # Connections that have them. An interpreter that ends before these are closed would print what they keep.
 _registered: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
+# Those that have registered them with their database: the functions end with these connections.
+_owners: Final[WeakSet[duckdb.DuckDBPyConnection]] = WeakSet()
 
 
 def _array(values: Sequence[Any], kind: str) -> Any:
@@ -221,7 +223,7 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
         atexit.register(_close)
     for each in FUNCTIONS:
         arguments: list[Any] = [_list_of(kind) if isinstance(kind, Mapping) else kind for kind in each.arguments]
-        with suppress(duckdb.CatalogException):  # another connection to the database has registered it
+        with suppress(duckdb.CatalogException):  # another connection to the database has registered them
             connection.create_function(
                 each.name,
                 _in_arrow(each),
@@ -230,12 +232,27 @@ def register(connection: duckdb.DuckDBPyConnection) -> None:
                 type=PythonUDFType.ARROW,
                 null_handling=FunctionNullHandling.SPECIAL,
             )
+            _owners.add(connection)
     _registered.add(connection)
 
 
+def release(connection: duckdb.DuckDBPyConnection) -> None:
+    """Remove the functions that a connection has registered, before it is closed: DuckDB would go on to call them for
+    other connections to the database, which register them anew.
+    """
+    connection = getattr(connection, "defined_on", connection)
+    if connection in _owners:
+        _owners.discard(connection)
+        for function in FUNCTIONS:
+            with suppress(duckdb.Error):
+                connection.remove_function(function.name)
+        _registered.clear()
+
+
 def _close() -> None:
-    for each in [*_registered]:
-        each.close()
+    for connection in [*_owners]:
+        release(connection)
+        connection.close()
 
 
 def _list_of(row: Row) -> str:

@@ -29,6 +29,12 @@ _left: Final[set[threading.Thread]] = set()
 _lock: Final = threading.Lock()
 
 
+def has_left() -> bool:
+    """Whether a query runs past its limit: the connection that it is on must not be closed, as it has the functions."""
+    with _lock:
+        return any(thread.is_alive() for thread in _left)
+
+
 def check_select(query: str) -> None:
     """Raise `QueryError` for a query that isn't one SELECT, or is too long."""
     if len(query) > MOST_TEXT:

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from etq.database.connection import is_lake_path
 from etq.database.database import Database
 from etq.database.functions import register
+from etq.database.limited import has_left
 from etq.errors import WarehouseError
 from etq.warehouse.warehouse import Warehouse
 from etq.warehouse.warehouse import open as open_warehouse
@@ -93,13 +94,20 @@ class Instance:
             with self._lock:
                 self._users -= 1
                 if not self._users:
-                    self._timer = threading.Timer(IDLE, self._close_if_idle)
-                    self._timer.daemon = True
-                    self._timer.start()
+                    self._close_later()
+
+    def _close_later(self) -> None:
+        self._timer = threading.Timer(IDLE, self._close_if_idle)
+        self._timer.daemon = True
+        self._timer.start()
 
     def _close_if_idle(self) -> None:
         with self._lock:
-            if not self._users:
+            if self._users:
+                return
+            if has_left():
+                self._close_later()
+            else:
                 self._close()
 
     def _close(self) -> None:

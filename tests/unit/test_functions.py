@@ -70,3 +70,22 @@ def test_an_interpreter_ends_in_silence(lab: Path) -> None:
     code = f"import etq; w = etq.open({str(lab)!r}, read_only=True); print(len(w.rows({METRICS!r})[1]))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("1\n", "")
+
+
+def test_a_warehouse_has_the_functions_after_another_one_of_the_same_file_was_closed(tmp_path: Path) -> None:
+    """DuckDB keeps them for the file, and etq's code for the connection that registered them."""
+    path = tmp_path / "lab.duckdb"
+    etq.open(path).close()
+    code = f"""
+import etq
+first, second = (etq.open({str(path)!r}, read_only=True) for _ in range(2))
+for warehouse in (first, second):
+    warehouse.rows("FROM regressions()")
+first.close()
+second.rows("FROM regressions()")
+third = etq.open({str(path)!r}, read_only=True)
+third.rows("FROM regressions()")
+second.close()
+third.rows("FROM regressions()")
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
