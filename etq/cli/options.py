@@ -81,7 +81,7 @@ def warehouse_option(command: Command) -> Command:
         metavar="FILE",
         envvar="ETQ_DB",
         default=DEFAULT_WAREHOUSE,
-        help="The warehouse, or a server's address.  [default: $ETQ_DB, or etq.duckdb in this folder]",
+        help="The warehouse, or a lake.  [default: $ETQ_DB, or etq.duckdb in this folder]",
     )(command)
 
 

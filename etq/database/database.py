@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 
 import duckdb
 
-from etq.database import contents, functions, schema
+from etq.database import contents, functions, limited, schema
 from etq.database.connection import NOTHING_FREED, explained, is_lake_path
 from etq.database.locking import WriteLock, identity, note_opened
 from etq.errors import WarehouseError
@@ -51,8 +52,7 @@ class Database:
     def close(self) -> None:
         """Close the connection; has no effect if it is closed already."""
         if self._connection is not None:
-            functions.release(self._connection)
-            self._connection.close()
+            limited.when_ended(partial(_close, self._connection))
             self._connection = None
             if self.path is not None and not self.read_only:
                 contents.note_passed(self.path)
@@ -111,3 +111,8 @@ class Database:
             raise WarehouseError(
                 f"{self.path}: removed or replaced while it was open, and writes to it are lost; open it again"
             )
+
+
+def _close(connection: duckdb.DuckDBPyConnection) -> None:
+    functions.release(connection)
+    connection.close()

@@ -30,9 +30,25 @@ _lock: Final = threading.Lock()
 
 
 def has_left() -> bool:
-    """Whether a query runs past its limit: the connection that it is on must not be closed, as it has the functions."""
+    """Whether a query runs past its limit: its connection can't be closed."""
     with _lock:
         return any(thread.is_alive() for thread in _left)
+
+
+def when_ended(act: Callable[[], object]) -> None:
+    """Call a function that closes a connection; if queries run past their limits, later, when they have ended."""
+    with _lock:
+        left = [thread for thread in _left if thread.is_alive()]
+    if not left:
+        act()
+        return
+
+    def wait() -> None:
+        for thread in left:
+            thread.join()
+        act()
+
+    threading.Thread(target=wait, name="closing", daemon=True).start()
 
 
 def check_select(query: str) -> None:

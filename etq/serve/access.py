@@ -80,7 +80,7 @@ class Guard:
                 what = f"Host {request.headers.get('host', '')[:200]!r} is not this server; use localhost"
                 return error_response(what, HTTPStatus.MISDIRECTED_REQUEST)
             return self._from_own_page(request) or ANYONE
-        if request.url.path.startswith(_OPEN):
+        if request.scope["path"].startswith(_OPEN):
             return self._from_own_page(request) or ANYONE
         scheme, _, secret = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() == "bearer":
@@ -101,7 +101,8 @@ class Guard:
         Browsers tell where a request comes from; links from elsewhere open pages, which have no data.
         """
         site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
-        is_page = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
+        is_data = request.scope["path"].startswith(("/data/", "/api/"))
+        is_page = request.method == "GET" and request.headers.get("sec-fetch-dest") == "document" and not is_data
         is_own = site in (None, "same-origin", "none") and (
             origin is None or origin.partition("://")[2].lower() == request.headers.get("host", "").lower()
         )

@@ -29,7 +29,7 @@ from etq.serve.access import SIGN_IN, Guard, SignIn
 from etq.serve.answers import Answer, of_data, of_error, rows_of
 from etq.serve.instance import Instance
 from etq.serve.pages import PAGES, assets, digest, shell
-from etq.serve.pushes import push
+from etq.serve.pushes import TooLargeError, push
 from etq.serve.questions import QUESTIONS
 from etq.serve.state import state_of
 from etq.tokens import Token, TokenFile
@@ -173,7 +173,7 @@ class _Served:
                 )
         try:
             asked = msgspec.json.decode(body, type=_Asked)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             text = f'{error}; send {{"sql": "SELECT ...", "parameters": {{}}, "format": "json"}}'
             return _response(request, of_data({"error": text}, 400))
         return _response(request, await run_in_threadpool(self._queried, asked))
@@ -181,7 +181,7 @@ class _Served:
     def _queried(self, asked: _Asked) -> Answer:
         try:
             answer = rows_of(asked.format)
-            with self._instance.reading() as warehouse:
+            with self._instance.querying() as warehouse:
                 connection = warehouse.connection_for(asked.sql)
                 return limited.ask(
                     connection, asked.sql, lambda cursor: answer(cursor, asked.sql, asked.parameters), self._seconds
@@ -196,6 +196,8 @@ class _Served:
             return _response(request, of_data({"error": f"{request.state.token.name}: {what}"}, 403))
         try:
             return _response(request, await push(request, self._instance, self._most_bytes))
+        except TooLargeError as error:
+            return _response(request, of_data({"error": str(error)}, 413))
         except EtqError as error:
             return _response(request, of_error(error))
 

@@ -7,6 +7,7 @@ It is opened when somebody asks, and closed when nobody has for a while, so that
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,11 +17,15 @@ from etq.database.connection import is_lake_path
 from etq.database.database import Database
 from etq.database.functions import register
 from etq.database.limited import has_left
+from etq.database.locking import HeldError
 from etq.errors import WarehouseError
 from etq.warehouse.warehouse import Warehouse
 from etq.warehouse.warehouse import open as open_warehouse
 
 IDLE: Final = 2.0
+# After so many seconds it is closed when nobody asks, and not opened for a moment: another process may wait for it.
+LONGEST: Final = 10.0
+PAUSE: Final = 0.2
 # How long a request waits for a process that holds the file, and how long the writer does, in seconds.
 WAIT: Final = 10.0
 WAIT_TO_WRITE: Final = 30.0
@@ -34,28 +39,39 @@ class Instance:
     def __init__(self, path: str, *, is_writable: bool) -> None:
         self.path = path
         self._is_writable = is_writable
-        self._lock = threading.Lock()
+        # The first is held to look at the others, the second by who opens the file, for which others may wait.
+        self._lock, self._opening = threading.Lock(), threading.Lock()
         self._opened: Warehouse | None = None
+        self._opened_at = self._closed_at = 0.0
         self._users = 0
         self._timer: threading.Timer | None = None
         self._writer = ThreadPoolExecutor(1, "writer")
 
     @contextmanager
     def reading(self) -> Iterator[Warehouse]:
-        """Provide the warehouse to read from; others read meanwhile, and a capture may be stored.
+        """Provide the warehouse to read from, on a connection of its own; others read and write meanwhile.
 
         Raises `WarehouseError` if it can't be opened.
         """
-        if is_lake_path(self.path):
-            with open_warehouse(self.path, read_only=True) as lake:
-                yield lake
-            return
-        with self._using(WAIT) as warehouse:
+        with self.querying() as warehouse:
+            if is_lake_path(self.path):
+                yield warehouse
+                return
             connection = warehouse.connection.cursor()
             try:
                 yield Warehouse(Database(connection, self.path, read_only=True))
             finally:
                 connection.close()
+
+    @contextmanager
+    def querying(self) -> Iterator[Warehouse]:
+        """Provide the warehouse for limited queries, each of which has a connection of its own."""
+        if is_lake_path(self.path):
+            with open_warehouse(self.path, read_only=True) as lake:
+                yield lake
+            return
+        with self._using(WAIT) as warehouse:
+            yield warehouse
 
     def write(self, work: Callable[[Warehouse], Result]) -> Future[Result]:
         """Have the writer do some work with the warehouse, after all that it has to do already."""
@@ -78,16 +94,7 @@ class Instance:
 
     @contextmanager
     def _using(self, wait: float) -> Iterator[Warehouse]:
-        with self._lock:
-            if self._timer is not None:
-                self._timer.cancel()
-                self._timer = None
-            if self._opened is None:
-                self._opened = open_warehouse(self.path, read_only=not self._is_writable, wait=wait)
-                # The connection that registers them must outlive the cursors of others that call them.
-                register(self._opened.connection)
-            self._users += 1
-            warehouse = self._opened
+        warehouse = self._joined() or self._open(wait)
         try:
             yield warehouse
         finally:
@@ -96,14 +103,49 @@ class Instance:
                 if not self._users:
                     self._close_later()
 
+    def _joined(self) -> Warehouse | None:
+        """Return the warehouse if it is open, for one more user."""
+        with self._lock:
+            if self._opened is not None:
+                self._users += 1
+                if self._timer is not None:
+                    self._timer.cancel()
+                    self._timer = None
+            return self._opened
+
+    def _open(self, wait: float) -> Warehouse:
+        """Open the warehouse, or wait for who does. Raises `WarehouseError`."""
+        ends = time.monotonic() + wait
+        if not self._opening.acquire(timeout=wait):
+            raise HeldError(f"{self.path}: held by another process; waited {wait:g} s for it")
+        try:
+            if (warehouse := self._joined()) is not None:
+                return warehouse
+            time.sleep(max(0.0, self._closed_at + PAUSE - time.monotonic()))
+            left = max(0.0, ends - time.monotonic())
+            opened = open_warehouse(self.path, read_only=not self._is_writable, wait=left)
+            # The connection that registers them must outlive the cursors of others that call them.
+            register(opened.connection)
+            opened.is_shared = True
+            with self._lock:
+                self._opened, self._opened_at, self._users = opened, time.monotonic(), 1
+            return opened
+        finally:
+            self._opening.release()
+
     def _close_later(self) -> None:
+        """Close the file if nobody asks for a while; if it was open for long, at once: others may wait for it."""
+        is_over = time.monotonic() - self._opened_at > LONGEST and not has_left()
+        if is_over:
+            self._close()
+            return
         self._timer = threading.Timer(IDLE, self._close_if_idle)
         self._timer.daemon = True
         self._timer.start()
 
     def _close_if_idle(self) -> None:
         with self._lock:
-            if self._users:
+            if self._users or self._opened is None:
                 return
             if has_left():
                 self._close_later()
@@ -112,5 +154,5 @@ class Instance:
 
     def _close(self) -> None:
         if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+            opened, self._opened, self._closed_at = self._opened, None, time.monotonic()
+            opened.close()

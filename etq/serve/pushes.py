@@ -6,7 +6,6 @@ A file that was sent before is known by its SHA-256, so what is sent again, as i
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from collections.abc import Sequence
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
@@ -14,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 
+from etq.database.temporary import temporary_folder
 from etq.errors import LONGEST_NAME, EtqError, printable
 from etq.serve.answers import Answer, of_data
 
@@ -39,7 +39,7 @@ async def push(request: Request, instance: Instance, most_bytes: int) -> Answer:
 
     Raises `EtqError` for a form, a file or an option that is wrong.
     """
-    with tempfile.TemporaryDirectory(prefix="etq-push-") as folder:
+    with temporary_folder("etq-push-") as folder:
         given = await _received(request, folder, most_bytes)
         stored = instance.write(lambda warehouse: _store(warehouse, given))
         return await asyncio.wrap_future(stored)
@@ -51,8 +51,14 @@ async def _received(request: Request, folder: str, most_bytes: int) -> dict[str,
     try:
         async with limited.form(max_files=_MOST_FILES, max_fields=_MOST_FIELDS) as form:
             return await _fields(form, folder)
+    except ClientDisconnect as error:
+        raise EtqError("the upload ended before it was complete; send it again") from error
     except HTTPException as error:  # of a form that can't be read
         raise EtqError(f"not a form with files: {error.detail}; send it as multipart/form-data") from error
+
+
+class TooLargeError(EtqError):
+    """More is sent than the server takes at once."""
 
 
 class _Counted:
@@ -67,7 +73,7 @@ class _Counted:
         message = await self._receive()
         self._left -= len(message.get("body", b""))
         if self._left < 0:
-            raise EtqError(f"more than {self._most >> 20} MB; etq serve --megabytes sets the limit")
+            raise TooLargeError(f"more than {self._most >> 20} MB; etq serve --megabytes sets the limit")
         return message
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import webbrowser
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from etq.database.connection import check_path, expanded, is_lake_path
@@ -59,7 +60,8 @@ def run(
     found = None if tokens is None else TokenFile(tokens)
     if not is_lake_path(path):
         check_path(path)
-    with open_warehouse(path, read_only=True):
+    is_new = found is not None and not is_lake_path(path) and not Path(path).exists()
+    with open_warehouse(path, read_only=not is_new):  # one for captures that will be sent
         pass
     with bound(host, port) as listener:
         number = listener.getsockname()[1]

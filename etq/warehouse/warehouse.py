@@ -167,6 +167,8 @@ class Warehouse(Views):
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        # Whether others query the file meanwhile on connections of their own: storing doesn't lower their memory limit.
+        self.is_shared = False
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -869,10 +871,16 @@ class Warehouse(Views):
         return self._write(lambda: store(file))
 
     def _write(self, store: Callable[[], tuple[int, bool]]) -> tuple[int, bool]:
+        with self._storing():
+            return self._database.write(store)
+
+    @contextmanager
+    def _storing(self) -> Iterator[None]:
         from etq.storage.capture import in_little_memory
 
-        with self._database.writing(), in_little_memory(self.connection) if self.path else nullcontext():
-            return self._database.write(store)
+        is_alone = self.path is not None and not self.is_shared
+        with self._database.writing(), in_little_memory(self.connection) if is_alone else nullcontext():
+            yield
 
     def _key(self, capture: str | Capture) -> int:
         return (self.capture(capture) if isinstance(capture, str) else capture).capture_id
@@ -884,9 +892,7 @@ class Warehouse(Views):
 
     def _next(self, stored: Iterator[list[Outcome]]) -> list[Outcome] | None:
         """Return the outcomes of the next files, None after the last."""
-        from etq.storage.capture import in_little_memory
-
-        with self._database.writing(), in_little_memory(self.connection) if self.path else nullcontext():
+        with self._storing():
             return next(stored, None)
 
     def _captures(self, outcomes: Sequence[Outcome]) -> Iterator[Capture | EtqError]:

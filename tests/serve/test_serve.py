@@ -62,7 +62,10 @@ def test_this_machine_reads_and_nobody_writes(lab: Path) -> None:
             {"origin": "http://x.example"},
         ):
             assert server.ask("GET", "/data/captures", None, **headers).status == 403
-        assert server.get("/", sec_fetch_site="cross-site", sec_fetch_mode="navigate").status == 200
+        opened = {"sec_fetch_site": "cross-site", "sec_fetch_mode": "navigate", "sec_fetch_dest": "document"}
+        assert server.ask("GET", "/", None, **opened).status == 200
+        assert server.ask("GET", "/data/sql?query=SELECT+1", None, **opened).status == 403
+        assert server.ask("GET", "/", None, **{**opened, "sec_fetch_dest": "iframe"}).status == 403
         for header in ("content-security-policy", "x-content-type-options", "referrer-policy"):
             assert header in server.get("/healthz").headers
 
@@ -136,7 +139,7 @@ def test_captures_are_pushed_once(team: tuple[Server, Server]) -> None:
         (small_capture(2), "run.etdp", {"debug": "x"}, 400, "not a field"),
         (small_capture(2), "run.etdp", {"name": "run"}, 400, "run"),
         (small_capture(2), "a\x01b", {}, 400, "not a file's name"),
-        (b"x" * 2_000_000, "run.etdp", {}, 400, "more than 1 MB"),
+        (b"x" * 2_000_000, "run.etdp", {}, 413, "more than 1 MB"),
     ],
 )
 def test_what_is_wrong_is_refused_in_a_line(
@@ -205,6 +208,36 @@ def test_a_query_ends_at_its_limit(lab: Path) -> None:
     with serving(lab, seconds=0.5) as server:
         reply = server.query("SELECT count(*) FROM range(100000000000) AS a, range(1000) AS b")
         assert reply.status == 400 and "took longer than 0.5 s" in reply.error
+
+
+def test_a_query_that_can_not_be_interrupted_harms_nobody_else(lab: Path) -> None:
+    with serving(lab, seconds=0.5) as server:
+        reply = server.query("SELECT length(repeat(repeat('a', 1000000), 1000)) + i FROM range(3) AS t(i)")
+        assert reply.status == 400 and "took longer than 0.5 s" in reply.error
+        for pause in (0, 2.5, 2.5):  # the file is closed when nobody asks for two seconds
+            time.sleep(pause)
+            assert names(server) == ["run"] and server.get("/healthz").status == 200
+
+
+def test_requests_wait_for_a_writer_together(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("etq.serve.instance.WAIT", 1.0)
+    held = f"import duckdb, sys; connection = duckdb.connect({str(lab)!r}); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", held], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None and holder.stdin is not None
+        holder.stdout.readline()
+        with serving(lab) as server:
+            statuses: list[int] = []
+            asked = [
+                threading.Thread(target=lambda: statuses.append(server.query("SELECT 1").status)) for _ in range(8)
+            ]
+            for thread in asked:
+                thread.start()
+            for thread in asked:
+                thread.join(30)
+            assert statuses == [503] * 8
+            holder.stdin.close()
+            holder.wait()
+            assert server.query("SELECT 1").status == 200
 
 
 def test_a_lake_is_shown_and_not_pushed_to(lab: Path, tmp_path: Path) -> None:
