@@ -217,7 +217,7 @@ def register_for(connection: duckdb.DuckDBPyConnection, query: str) -> None:
 def register(connection: duckdb.DuckDBPyConnection) -> None:
     """Register the functions with a connection, and with all others to its database. Has no effect the second time."""
     connection = getattr(connection, "defined_on", connection)  # what creates definitions on demand
-    if connection in _registered:
+    if connection in _registered or connection in _owners:
         return
     if not _registered:
         atexit.register(_close)

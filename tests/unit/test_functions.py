@@ -81,8 +81,11 @@ import etq
 first, second = (etq.open({str(path)!r}, read_only=True) for _ in range(2))
 for warehouse in (first, second):
     warehouse.rows("FROM regressions()")
+other = etq.open()  # of another database, whose functions stay
+other.rows("FROM regressions()")
 first.close()
-second.rows("FROM regressions()")
+for warehouse in (second, other):
+    warehouse.rows("FROM regressions()")
 third = etq.open({str(path)!r}, read_only=True)
 third.rows("FROM regressions()")
 second.close()
