@@ -12,7 +12,7 @@ from typing import Any, cast
 import duckdb
 
 from etq import catalog
-from etq.database import schema
+from etq.database import functions, schema
 
 Create = Callable[[duckdb.DuckDBPyConnection, Collection[str], Collection[str]], list[catalog.SqlObject]]
 
@@ -50,6 +50,22 @@ class _DefiningConnection:
         return getattr(self._connection, name)
 
 
+class _TemporaryConnection(_DefiningConnection):
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, at_once: bool) -> None:
+        super().__init__(connection, catalog.mentioned_in, schema.define_temporary, lambda tables: None)
+        self._at_once = at_once
+        if at_once:
+            self.define(catalog.names())
+
+    def cursor(self) -> _TemporaryConnection:
+        # Temporary objects are those of one connection. Functions are registered before the cursor has a transaction,
+        # which a function that is there already would abort, and with the connection that stays.
+        cursor = self._connection.cursor()
+        for connection in (self._connection, cursor):
+            functions.register(connection)
+        return _TemporaryConnection(cursor, at_once=self._at_once)
+
+
 def defining(
     connection: duckdb.DuckDBPyConnection,
     names: Iterable[str] = (),
@@ -65,7 +81,10 @@ def defining(
     return cast("duckdb.DuckDBPyConnection", made)
 
 
-def defining_temporary(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Return such a connection to a warehouse of another version of etq's SQL, whose own views and macros it hides."""
-    made = _DefiningConnection(connection, catalog.mentioned_in, schema.define_temporary, lambda tables: None)
-    return cast("duckdb.DuckDBPyConnection", made)
+def defining_temporary(connection: duckdb.DuckDBPyConnection, *, at_once: bool) -> duckdb.DuckDBPyConnection:
+    """Return such a connection to a warehouse of another version of etq's SQL, whose own views and macros it hides, or
+    to an empty database. Its cursors are such connections, too.
+
+    at_once  create all objects now
+    """
+    return cast("duckdb.DuckDBPyConnection", _TemporaryConnection(connection, at_once=at_once))

@@ -93,8 +93,11 @@ def define_temporary(
     connection: duckdb.DuckDBPyConnection, names: Iterable[str], existing: Container[str]
 ) -> list[catalog.SqlObject]:
     """Create these views and macros and what they need as temporary ones, except for the `existing` ones, and return
-    them.
+    them. In an empty database, create all, with the tables.
     """
+    if is_empty(connection):
+        _create_temporary(connection)
+        return [*catalog.objects().values()]
     known = catalog.needed_for(names)
     needed = [each for each in known if each.kind != "table" and each.name not in existing]
     _execute_all(connection, _statements(needed, temporary=True))
@@ -107,20 +110,23 @@ def update_definitions(
     *,
     read_only: bool,
     external_access: bool = False,
-    postpone: Callable[[], None] | None = None,
+    postpone: Callable[[bool], None] | None = None,
 ) -> None:
     """Check an existing warehouse, and replace its views and macros if another version of etq made them.
 
-    In a read-only database they are temporary; `postpone` is called instead, if nothing else in the database uses them,
-    and the caller creates those that each query needs: all take a second. A database that is empty, as a killed process
-    leaves it, is an empty warehouse.
+    In a read-only database they are temporary. `postpone` is called instead, and the caller creates those that each
+    query needs, as all take a second, or all at once, if its argument is true: other views in the database use them, or
+    it is empty, as a killed process leaves it, which is an empty warehouse.
 
     Raises `WarehouseError` for a database that is not a warehouse, for a warehouse of another schema, and for one whose
     views or macros were changed; with `external_access`, also for one with the user's own views or macros.
     """
     has_passed = not external_access and contents.has_passed(path)
     if read_only and not has_passed and is_empty(connection):
-        _create_temporary(connection)
+        if postpone is None:
+            _create_temporary(connection)
+        else:
+            postpone(True)
         return
     version, definitions = _versions(connection, path, is_table=has_passed)
     if version != SCHEMA_VERSION:
@@ -133,10 +139,10 @@ def update_definitions(
     if is_current:
         return
     if read_only:
-        if postpone is None or contents.has_own_definitions(connection):
+        if postpone is None:
             define(connection, temporary=True)
         else:
-            postpone()
+            postpone(contents.has_own_definitions(connection))
         return
 
     def refresh() -> None:

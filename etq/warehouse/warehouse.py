@@ -134,7 +134,7 @@ def _updated(
         path,
         read_only=read_only,
         external_access=external_access,
-        postpone=lambda: postponed.append(defining_temporary(connection)),
+        postpone=lambda at_once: postponed.append(defining_temporary(connection, at_once=at_once)),
     )
     return postponed[0] if postponed else connection
 

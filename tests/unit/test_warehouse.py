@@ -214,6 +214,7 @@ def test_a_reader_of_another_etqs_warehouse_creates_what_it_asks_for(tmp_path: P
         assert reader.rows(TEMPORARY)[1] == [(0,)]
         assert [reader.rows(each) for each in questions] == expected
         assert [reader.sql(each).fetchall() for each in questions] == [rows for _, rows in expected]
+        assert [reader.safe_sql(each) for each in questions] == expected
         with focused(reader, reader.capture("mlp")):
             assert reader.rows(questions[0]) == expected[0]
         assert 0 < reader.rows(TEMPORARY)[1][0][0] < len(catalog.objects()) / 2
@@ -223,7 +224,7 @@ def test_a_reader_of_another_etqs_warehouse_creates_what_it_asks_for(tmp_path: P
     with duckdb.connect(str(path)) as plain:  # somebody's own view, whose text names what it uses, as no query does
         plain.execute("CREATE MACRO mine() AS TABLE FROM op_totals('mlp')")
     with etq.open(path, read_only=True) as reader:
-        assert reader.rows("FROM mine()") == expected[0]
+        assert reader.rows("FROM mine()") == reader.safe_sql("FROM mine()") == expected[0]
 
 
 def test_files_that_are_not_warehouses_are_refused(tmp_path: Path) -> None:
