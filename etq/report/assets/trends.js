@@ -111,7 +111,6 @@ function compared(rows, row) {
   const [base, newer] = [rows.get(row, "base"), rows.get(row, "new")];
   return base === null ? "" : etq.element("a", { href: etq.compareLink(base, newer), text: "compare" });
 }
-etq.compared = compared;
 
 // A change of a table as an object, as what is said about it takes it.
 const said = (rows) => ({ name: "comment", title: "said", as: (text, row) => [text, rows.get(row, "author")].filter(Boolean).join(", ") });
