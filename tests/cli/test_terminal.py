@@ -383,7 +383,7 @@ def test_a_name_is_shortened_before_the_number_beside_it_goes() -> None:
 
 @pytest.mark.parametrize("width", range(30, 80, 5))
 def test_a_unit_is_shown_with_what_has_it(width: int) -> None:
-    """As in `etq regressions` and `etq queues`: neither a column of units alone, nor a number without its unit."""
+    """As in `etq regressions` and `etq show queue_summary`: neither a column of units alone, nor a number without its unit."""
     foremost = ("series", "item", "change_percent", "unit", "cost")
     rows = [("device=pixel8", "relu@1", 3.5, 12.25, "us", 7), ("device=pixel9", "relu@2", 4.5, 1.25, "us", 8)]
     head = table(
