@@ -333,9 +333,7 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "launch_totals": ("call", "calls", "mean_call", "mean_delay", "p50_delay", "max_delay"),
     "model_map": ("module_path", "op", "etdump_time", "trace_time", "ratio", "excess"),
     "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
-    "queue_summary": (
-        *("device", "stream", "launches", "mean_length", "max_length", "empty_percent", "unit", "empty_time"),
-    ),
+    "queue_summary": ("device", "stream", "launches", "mean", "max", "empty_percent", "unit", "empty_time"),
     "rank_steps": ("step", "rank", "duration", "waited", "waits_for"),
     "regressions": ("series", "item", "change_percent", "first_bad", "unit", "cost", "last_good", "verdict"),
     "op_efficiency": ("op", "family", "inputs", "per_step", "roof_percent", "bound", "share_percent", "tb_s"),
