@@ -329,7 +329,7 @@ ANSWERS: Final[Mapping[str, tuple[str, ...]]] = {
     "framework_tax": ("run_index", "execute", "tax", "tax_percent", "note"),
     "inspector_events": ("event_name", "instruction_id", "p50", "p90", "avg"),
     "kernel_sequences": ("op", "sequence", "calls", "device_time", "host_time", "length"),
-    "kernel_launches": ("call", "event", "delay", "start"),
+    "kernel_launches": ("call", "event", "launch_delay", "start"),
     "launch_totals": ("call", "calls", "mean_call", "mean_delay", "p50_delay", "max_delay"),
     "model_map": ("module_path", "op", "etdump_time", "trace_time", "ratio", "excess"),
     "numeric_gap": ("base_op", "new_op", "gap", "problem", "metric"),
