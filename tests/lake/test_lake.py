@@ -137,8 +137,6 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
         "trace_devices",
         "device_events",
         "event_counters",
-        "overview_items",
-        "overview_comparisons",
         "change_comments",
     }
     assert lake.rows("SELECT count(DISTINCT o.op) FROM op_totals('mlp') AS o")[1][0][0] > 3
