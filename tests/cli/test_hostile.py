@@ -52,8 +52,8 @@ ops real --db lab.duckdb
 map real net --db lab.duckdb
 breakdown $run --db lab.duckdb
 tax $run --db lab.duckdb
-load $run --db lab.duckdb
-decode $run --db lab.duckdb
+show load_breakdown $run --db lab.duckdb
+show decode_trend $run --db lab.duckdb
 advice real --db lab.duckdb
 delegates $run --db lab.duckdb
 modules real --db lab.duckdb

@@ -150,7 +150,7 @@ def test_what_can_not_be_merged_is_refused(tmp_path: Path) -> None:
     with etq.open(old) as warehouse:
         warehouse.connection.execute("UPDATE warehouse SET schema_version = 0")
     refused: list[tuple[list[Path], Path, str]] = [
-        ([good, old], output, "old.duckdb: made by another version of etq"),
+        ([good, old], output, "old.duckdb: has tables of version 0, and this etq reads version 1"),
         ([good, tmp_path / "none.duckdb"], output, "none.duckdb: no such file; make a warehouse"),
         ([good], old, "old.duckdb: exists; a merge makes a new warehouse"),
         ([good], tmp_path / "no/c.duckdb", "no/c.duckdb: its folder does not exist; create it first"),
