@@ -164,7 +164,7 @@ def _create_temporary(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def other_version(path: str, version: int) -> str:
-    """Return why a warehouse or lake with tables of another version is refused."""
+    """Return why a warehouse with tables of another version is refused."""
     return (
         f"{path}: has tables of version {version}, and this etq reads version {SCHEMA_VERSION}; ingest the files again"
     )

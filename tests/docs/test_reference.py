@@ -97,12 +97,7 @@ def test_join_keys_are_keys() -> None:
     """The columns of each join in the diagrams are in both tables."""
     tables = {each.name: {column.name for column in each.columns} for each in catalog.tables()}
     keys = [*reference.join_keys(catalog.tables())]
-    assert {table for table, *_ in keys} >= {*tables} - {
-        "warehouse",
-        "records",
-        "programs",
-        "change_comments",
-    }
+    assert {table for table, *_ in keys} >= {*tables} - {"warehouse", "records", "programs", "change_comments"}
     for table, to, columns in keys:
         assert tables[table].issuperset(columns) and tables[to].issuperset(columns)
 

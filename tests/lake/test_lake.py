@@ -132,7 +132,7 @@ def test_tables_of_the_lake_have_rows(pair: tuple[Warehouse, Warehouse]) -> None
     """The test above would pass on empty ones."""
     _, lake = pair
     counts = {each.name: lake.rows(f"SELECT count(*) FROM {each.name}")[1][0][0] for each in catalog.tables()}
-    # The traces are of CPUs, and a lake has neither overviews nor comments.
+    # The traces are of CPUs, and a lake has no comments.
     assert {name for name, count in counts.items() if count == 0} == {
         "trace_devices",
         "device_events",
