@@ -100,4 +100,4 @@ def test_a_lake_has_no_comments(lab: str, tmp_path: Path) -> None:
 
     export(tmp_path / "lake", lab)
     done = run_etq("comment", "18", "--accept", "x", "--db", str(tmp_path / "lake"))
-    assert done.exit_code == 1 and "captures of a lake are read-only" in done.stderr
+    assert done.exit_code == 1 and "this command does not change a lake" in done.stderr
