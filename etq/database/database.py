@@ -75,7 +75,7 @@ class Database:
     def check_writable(self) -> None:
         """Raise `WarehouseError` if the database is read-only."""
         if self.read_only and self.path is not None and is_lake_path(self.path):
-            raise WarehouseError(f"{self.path}: this command does not change a lake; add captures to it with: etq lake add")
+            raise WarehouseError(f"{self.path}: this command does not change a lake; add captures with: etq lake add")
         if self.read_only:
             raise WarehouseError(f"{self.path}: opened read-only; open it for writing")
 

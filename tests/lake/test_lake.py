@@ -159,7 +159,9 @@ def test_a_lake_is_only_read(pair: tuple[Warehouse, Warehouse]) -> None:
         lambda: lake.remove("mlp"),
         lambda: lake.prune(0),
     ):
-        with pytest.raises(WarehouseError, match="this command does not change a lake; add captures to it with: etq lake add"):
+        with pytest.raises(
+            WarehouseError, match="this command does not change a lake; add captures with: etq lake add"
+        ):
             write()
     with pytest.raises(WarehouseError, match="can't be compacted"):
         lake.compact()
