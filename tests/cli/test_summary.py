@@ -41,7 +41,7 @@ def test_numbers_are_those_of_the_views() -> None:
         if row["number"] == "execute"
     ]
     value, low, high = (f"{float(execute[name]):.1f} us" for name in ("value", "low", "high"))
-    assert re.search(rf"execute +{value} +median; p10 {low}, p90 {high}, {execute['runs']} runs\n", text)
+    assert re.search(rf"execute +{value} +median of {execute['runs']} typical runs; p10 {low[:-3]}, p90 {high}\n", text)
     ops = csv_rows(run_etq("ops", RUN, "--format", "csv", "--limit", "5").stdout)
     assert bars(text) == [
         (row["op"], f"{float(row['per_execute']):.2f} us", f"{float(row['share_percent']):.1f}") for row in ops
@@ -62,7 +62,7 @@ def test_times_are_by_module_if_a_record_has_them() -> None:
     modules = csv_rows(run_etq("modules", RUN, "--etrecord", net, "--format", "csv").stdout)
     most = sorted(modules, key=lambda row: -float(row["self_per_execute"]))[:5]
     whole = sum(float(row["self_time"]) for row in modules)
-    assert "\nTime in an execute by module\n" in text and bars(text) == [
+    assert "\nMean time in an execute by module\n" in text and bars(text) == [
         (
             row["module"],
             f"{float(row['self_per_execute']):.2f} us",
@@ -71,7 +71,7 @@ def test_times_are_by_module_if_a_record_has_them() -> None:
         for row in most
     ]
     cond = str(CAPTURES / "cond/cond")
-    assert "\nTime in an execute by op\n" in run_etq(f"{cond}.etdp", f"{cond}.etrecord").stdout
+    assert "\nMean time in an execute by op\n" in run_etq(f"{cond}.etdp", f"{cond}.etrecord").stdout
 
 
 def test_times_of_several_methods_name_them(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     totals = sorted(
         float(row["total"]) for row in csv_rows(run_etq("steps", TRACE, "--wide", "--format", "csv").stdout)
     )
-    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  median; p10 " in text and len(totals) == 4
+    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  median of 4 steps; p10 " in text and len(totals) == 4
     families = csv_rows(run_etq("kernels", TRACE, "--by", "family", "--format", "csv", "--limit", "5").stdout)
     # There are four steps.
     assert "Time of devices in a step by family of kernels" in text and bars(text) == [
