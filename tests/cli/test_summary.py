@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import etq
@@ -48,6 +49,28 @@ def test_numbers_are_those_of_the_views() -> None:
     ]
     for row in csv_rows(run_etq("advice", RUN, "--format", "csv", "--limit", "2").stdout):
         assert f"{row['severity']} {row['rule']}: {row['finding']}" in re.sub(r"\s+", " ", text)
+
+
+def test_each_total_is_the_statistic_that_its_line_names() -> None:
+    """Of the durations of Method::execute by numpy: typical runs' median and mean, all runs' 25th percentile."""
+    base, new = (str(CAPTURES / f"fleet/mlp/{name}.etdp") for name in ("01", "02"))
+    with etq.open() as warehouse:
+        warehouse.ingest(base, name="base")
+        rows = warehouse.rows(
+            "SELECT e.duration_ticks, r.is_typical FROM events AS e JOIN runs AS r USING (capture_id, run_index) "
+            "WHERE e.name = 'Method::execute'"
+        )[1]
+    times = np.array([time for time, _ in rows]) / 1000
+    typical = times[[is_typical for _, is_typical in rows]]
+    text = run_etq(base).stdout
+    assert f"{np.median(typical):.1f} us  median of {len(typical)} typical runs;" in text
+    assert re.search(rf"  mean +{typical.mean():.1f} us  of these runs", text)
+    ops = csv_rows(run_etq("ops", base, "--format", "csv").stdout)
+    assert sum(float(row["per_execute"]) for row in ops) == pytest.approx(typical.mean())
+    assert re.search(rf"mean per execute us.*\ntotal +{typical.mean():.1f} ", run_etq("flame", base).stdout)
+    p25 = f"p25 {np.quantile(times, 0.25):.1f} to "
+    for command in ((base, new), ("gate", base, new), ("compare", base, new)):
+        assert p25 in run_etq(*command).stdout
 
 
 def bars(text: str) -> list[tuple[str, str, str]]:
