@@ -212,6 +212,11 @@ class Comparison:
         """Whether the captures are PyTorch traces."""
         return any(is_trace for _, is_trace, _ in self._sides)
 
+    def statistic(self) -> str:
+        """Return which quantile of a capture's runs is its time, as the word before it; "" where steps are samples."""
+        quantile = self.options["quantile"] or 0.25
+        return "" if self.is_by_step() else {0.5: "median "}.get(quantile, f"p{100 * quantile:.12g} ")
+
     def is_in_turns(self) -> bool:
         """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""
         return not self.is_by_step() and not _APART & {rule for (rule,) in self.rows("findings", "rule")[1]}
@@ -237,7 +242,7 @@ class Comparison:
             text = f"{'total' if len(totals) == 1 else method}: {finding}"
             if change is not None:
                 text += f", {change:+.1f} %" + ("" if low is None else f" ({spread}{low:+.1f} to {high:+.1f} %)")
-                text += f", {base:.4g} to {new:.4g} {unit}"
+                text += f", {self.statistic()}{base:.4g} to {new:.4g} {unit}"
             lines.append((text + (f"; {note}" if note else ""), verdict))
         return lines
 

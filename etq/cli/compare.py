@@ -309,9 +309,8 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     columns = "what, change_percent, greatest(base_captures, new_captures)"
     rows = comparison.rows("captures", columns)[1]
     if part == "captures":
-        quantile = {0.5: "median", 0.9: "p90"}.get(comparison.options.get("quantile") or 0.25, "p25")
         runs = "steps" if comparison.is_of_traces() else "runs"
-        texts = [] if comparison.is_by_step() else [f"times: {quantile} of the {runs} of a capture"]
+        texts = [] if comparison.is_by_step() else [f"times: {comparison.statistic()}of all {runs} of a capture"]
         if any(what == "total" and captures > 1 for what, _, captures in rows):
             texts.append(f"change of the total: median of new / base over all pairs of {comparison.sample}s")
         return ["; ".join(texts)] if texts else []

@@ -157,7 +157,7 @@ def flame(
             is_trace = selector.format == "torch_trace"
             sums = total or (is_trace and not has_steps(warehouse, selector))
             columns = _SUMS if sums else _OF_EXECUTES
-            heading = "total" if sums else "per step" if is_trace else "per execute"
+            heading = "total" if sums else "per step" if is_trace else "mean per execute"
             query = _CHOSEN.format(view=view) + _ROWS.format(**columns)
             drawn = _drawn(warehouse, query, {**_PARAMETERS, **parameters}, heading, style)
             write_text(drawn, output, force=force, is_printable=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -32,13 +33,14 @@ def found_files(arguments: Iterable[str]) -> tuple[tuple[str, ...], list[Left]]:
 
 
 def files_of(argument: str) -> tuple[list[str], list[Left]]:
-    """Return the files that an argument names: a file itself, the profiling files in a folder and below, sorted by
-    name, or the files that match a pattern. And the files of folders that are left out, with the reason.
+    """Return the files that an argument names: a file itself, the profiling files in a folder and below, in the
+    order of their names, or the files that match a pattern. And the files of folders that are left out, with the
+    reason.
 
     Raises `EtqError` for a folder or pattern without files.
     """
     if glob.has_magic(argument) and not os.path.exists(argument):
-        paths = sorted(glob.glob(argument, recursive=True))  # noqa: PTH207 - of a pattern with folders
+        paths = sorted(glob.glob(argument, recursive=True), key=_by_number)  # noqa: PTH207 - of a pattern with folders
         if not paths:
             raise EtqError(f"{argument}: no such files")
         files, left = found_files(paths)
@@ -77,10 +79,18 @@ def _listed(left: Sequence[Left], most: int = NAMED) -> str:
     return "; ".join(texts)
 
 
+def _by_number(path: str) -> list[tuple[str, int, str]]:
+    """What a path sorts by: numbers in it are compared as numbers, so that b9 is before b30.
+
+    Captures without a time of measurement are recorded in this order: the last one is @latest.
+    """
+    return [(text, int(digits or 0), digits) for text, digits in re.findall(r"(\D*)(\d*)", path)]
+
+
 def _paths_in(folder: str) -> list[str]:
-    """Return the files in a folder and below, sorted; without hidden ones, as those of git."""
+    """Return the files in a folder and below, in the order of their names; without hidden ones, as those of git."""
     paths = []
     for within, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths += [str(Path(within, name)) for name in names if not name.startswith(".")]
-    return sorted(paths)
+    return sorted(paths, key=_by_number)

@@ -49,7 +49,7 @@ _CAPTURE: Final = """
     FROM captures AS k WHERE k.capture_id = _capture_id($capture)
 """
 _HEADLINE: Final = """
-    SELECT h.number, h.part, h.value, h.low, h.high, h.runs, h.unit
+    SELECT h.number, h.part, h.value, h.mean, h.low, h.high, h.runs, h.unit
     FROM headline($capture) AS h
     WHERE h.value > 0
 """
@@ -67,13 +67,13 @@ _IS_LINKED: Final = """
 # The title of a list of times, and its query: name, method, time, share, unit, executes or steps. The first that has
 # rows is shown. Traces without steps have sums.
 _OPS: Final = {
-    "Time{} by op": """
+    "Mean time{} by op": """
         SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes
         FROM op_totals($capture) AS o WHERE o.share_percent > 0
     """
 }
 _MODULES: Final = {
-    "Time{} by module": """
+    "Mean time{} by module": """
         SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END, m.method, fsum(m.per_execute),
             fsum(m.share_percent), any_value(m.unit), any_value(m.executes)
         FROM module_ops($capture) AS m
@@ -215,11 +215,17 @@ def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     parts = Counter(number for number, *_ in rows)
     names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
     widest = max(map(width_of, names), default=0)
-    noun = "step" if capture.format == TRACE else "run"
-    for name, (_, _, *values, runs, unit) in zip(names, rows, strict=True):
-        value, *ends = quantities([value for value in values if value is not None], unit)
-        spread = f"  median; p10 {ends[0]}, p90 {ends[1]}, {_counted(runs, noun)}" if ends else ""
-        yield f"{name}{' ' * (widest - width_of(name))}  {value:>8}{spread}"
+    of_runs = "step" if capture.format == TRACE else "typical run"
+    for name, (number, _, value, *means, low, high, runs, unit) in zip(names, rows, strict=True):
+        shown, *ends = quantities([each for each in (value, low, high) if each is not None], unit)
+        spread = ""
+        if ends:
+            noun = "load" if number == "load" else of_runs
+            spread = f"  median of {_counted(runs, noun)}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
+        yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
+        if number == "execute" and means[0] is not None:
+            [mean] = quantities(means, unit)
+            yield f"{'  mean':{widest}}  {mean:>8}  of these runs, which the parts below add up to"
 
 
 def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:

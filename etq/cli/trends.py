@@ -167,7 +167,7 @@ def regressions(
             text = too_short(warehouse, selector, over, options["by"]) or "no total and no op has a lasting change"
             say(f"Note: {text}; for the values: etq trend; {order}")
         elif format in (None, "table"):
-            say(f"Note: {order}")
+            say(f"Note: {order}; times: p25 of all runs of a capture")
             if output is None and "item" in columns:
                 changes = [dict(zip(names, row, strict=True)) for row in found]
                 _note_shifts(changes)
@@ -215,12 +215,13 @@ def _drawn(warehouse: Warehouse, query: str, arguments: dict[str, Any]) -> str:
         head = f"{series}: " if series else ""
         span = f"{_number(min(values))} to {_number(max(values))} {unit}" if values else "no values"
         ends = [_short(label) for label in (captures[0][1], captures[-1][1]) if label]
+        statistic = "" if arguments["what"] == "metric" else "; times: p25 of all runs of a capture"
         if len(captures) == 1:
             span = f"{_number(values[0])} {unit}" if values else "no values"
-            title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}"
+            title = f"{head}1 capture, {''.join(ends[:1]) or 'without a label'}; {span}{statistic}"
         else:
             between = f", {' to '.join(ends)}" if ends else ""
-            title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}"
+            title = f"{head}{len(captures)} captures in the order of {arguments['over']}{between}; {span}{statistic}"
         lines = [style.styled(printable(title), "bold"), sparkline(values, style)]
         # Neighbours, as captures may have equal labels.
         for (_, last_good, *_), (_, label, _, _, change, p, capture, _, accepted, comment) in pairwise(captures):

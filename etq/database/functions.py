@@ -165,6 +165,7 @@ FUNCTIONS: Final = (
                 "values": "DOUBLE[]",
                 "steps": "BIGINT[]",
                 "creeps": "BIGINT[]",
+                "resolution": "DOUBLE",
             },
             "DOUBLE",
         ),

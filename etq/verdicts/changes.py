@@ -84,6 +84,20 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Least:
+    """What a change must be to count: as a logarithm at least `ratio`, and as a time more than `ticks`, the step of a
+    coarse clock, as comparisons have it; 0 for other clocks.
+    """
+
+    ratio: float
+    ticks: float = 0.0
+
+    def is_seen(self, change: Change) -> bool:
+        """Whether the clock shows a change: its time differs by more than the clock's step."""
+        return self.ticks == 0 or abs(math.exp(change.before) * math.expm1(change.step)) > self.ticks
+
+
+@dataclass(frozen=True)
 class Reset:
     """The first capture after a change that was accepted, from 0; of a creep, its last one."""
 
@@ -107,14 +121,16 @@ def level_changes(series: Mapping[str, Any], min_step: float) -> dict[str, list[
     """Return the changes of series, a row each.
 
     series    columns series, is_total, and, with an array for each, positions (by which its captures are ordered),
-              values, and steps and creeps: positions of the first captures after those that were accepted
+              values, and steps and creeps: positions of the first captures after those that were accepted; resolution:
+              the step of a coarse clock in the time whose logarithms the values are, else 0
     min_step  the smallest change that counts
     """
     orders = [np.argsort(positions) for positions in series["positions"]]
     all_values = [values[order] for values, order in zip(series["values"], orders, strict=True)]
     positions = [each[order] for each, order in zip(series["positions"], orders, strict=True)]
     resets = [_resets(*given) for given in zip(positions, series["steps"], series["creeps"], strict=True)]
-    found = [(at, change) for at, changes in enumerate(changes_of(all_values, min_step, resets)) for change in changes]
+    all_changes = changes_of(all_values, min_step, resets, [float(each) for each in series["resolution"]])
+    found = [(at, change) for at, changes in enumerate(all_changes) for change in changes]
     found.sort(key=lambda each: each[1].is_accepted)
     tested = [each for each in found if not each[1].is_accepted]
     is_total = series["is_total"]
@@ -142,7 +158,10 @@ def _resets(positions: Floats, steps: Floats, creeps: Floats) -> list[Reset]:
 
 
 def changes_of(
-    all_values: Sequence[Floats], min_step: float, resets: Sequence[Sequence[Reset]] | None = None
+    all_values: Sequence[Floats],
+    min_step: float,
+    resets: Sequence[Sequence[Reset]] | None = None,
+    resolutions: Sequence[float] | None = None,
 ) -> list[list[Change]]:
     """Return the changes of each series, in order, and where a change was accepted, that one.
 
@@ -151,8 +170,11 @@ def changes_of(
     bounds = [[0, len(values)] for values in all_values]
     for ends, given, values in zip(bounds, resets or [], all_values, strict=False):
         ends[1:1] = sorted({each.place for each in given if 0 < each.place < len(values)})
+    clocks = [0.0] * len(all_values) if resolutions is None else resolutions
     parts = [
-        values[first:end] for ends, values in zip(bounds, all_values, strict=True) for first, end in pairwise(ends)
+        (values[first:end], clock)
+        for ends, values, clock in zip(bounds, all_values, clocks, strict=True)
+        for first, end in pairwise(ends)
     ]
     of_parts = iter(_changes_of_parts(parts, min_step))
     found = []
@@ -162,12 +184,12 @@ def changes_of(
             for first, changes in zip(ends, islice(of_parts, len(ends) - 1), strict=False)
         ]
         given = resets[at] if resets is not None else ()
-        found.append(_with_accepted(values, ends, of_series, given, min_step))
+        found.append(_with_accepted(values, ends, of_series, given, Least(min_step, clocks[at])))
     return found
 
 
 def _with_accepted(
-    values: Floats, ends: Sequence[int], parts: list[list[Change]], resets: Sequence[Reset], min_step: float
+    values: Floats, ends: Sequence[int], parts: list[list[Change]], resets: Sequence[Reset], least: Least
 ) -> list[Change]:
     """Return the changes of the parts of a series, which meet where changes were accepted, with these.
 
@@ -182,8 +204,8 @@ def _with_accepted(
             continue
         first = max([ends[ends.index(cut) - 1], *(each.place for each in before if not each.is_creep)])
         end = min([ends[ends.index(cut) + 1], *(each.place for each in after if not each.is_creep)])
-        step, _ = _tested(values, min_step, first, cut, end)
-        if step.p < CHANCE and _is_material(step, min_step):
+        step, _ = _tested(values, least, first, cut, end)
+        if step.p < CHANCE and _is_material(step, least):
             found.append(replace(step, is_accepted=True))
     return sorted(found, key=lambda each: each.place)
 
@@ -192,22 +214,25 @@ def _lasts_to(change: Change, cut: int) -> bool:
     return change.is_creep and change.place + change.captures_after == cut
 
 
-def _changes_of_parts(all_values: Sequence[Floats], min_step: float) -> list[list[Change]]:
+def _changes_of_parts(parts: Sequence[tuple[Floats, float]], min_step: float) -> list[list[Change]]:
+    all_values = [values for values, _ in parts]
+    leasts = [Least(min_step, clock) for _, clock in parts]
     found: list[list[Change]] = [[] for _ in all_values]
     long = [at for at, values in enumerate(all_values) if len(values) >= 2 * LEAST]
-    noises = [noise_of(all_values[at], min_step) for at in long]
+    noises = [noise_of(all_values[at], leasts[at]) for at in long]
     for at, cuts in zip(long, _segmented([all_values[at] for at in long], noises), strict=True):
         values = all_values[at]
-        steps = steps_of(values, placed(values, cuts), min_step)
-        found[at] = with_creep(values, steps, min_step)
+        steps = steps_of(values, placed(values, cuts), leasts[at])
+        found[at] = with_creep(values, steps, leasts[at])
     return found
 
 
-def noise_of(values: Floats, min_step: float, cuts: Sequence[int] = ()) -> Noise:
+def noise_of(values: Floats, least: Least, cuts: Sequence[int] = ()) -> Noise:
     """Return the noise of a series, by the median difference of captures that have none of the cuts between them.
 
     If captures were independent, those that are far apart would differ as neighbours do. What they differ by more
-    averages out only over so many captures. Noise far below what counts is taken for a sixth of it.
+    averages out only over so many captures. Noise far below what counts is taken for a sixth of it; that of a coarse
+    clock is at least its step.
     """
     deviations = []
     for lag in (1, max(2, min(APART, len(values) // 6))):
@@ -217,7 +242,7 @@ def noise_of(values: Floats, min_step: float, cuts: Sequence[int] = ()) -> Noise
             is_between[max(0, cut - lag) : cut] = True
         kept = differences[~is_between] if 2 * is_between.sum() < len(differences) else differences
         deviations.append(NORMAL * float(np.median(kept)) / math.sqrt(2))
-    own = max(deviations[0], min_step / 6)
+    own = max(deviations[0], least.ratio / 6, least.ticks / math.exp(float(np.median(values))))
     return Noise(own, math.sqrt(max(0.0, deviations[1] ** 2 - own**2)))
 
 
@@ -292,21 +317,21 @@ def placed(values: Floats, cuts: Sequence[int]) -> list[int]:
     return sorted({*found})
 
 
-def steps_of(values: Floats, cuts: Sequence[int], min_step: float) -> list[Change]:
+def steps_of(values: Floats, cuts: Sequence[int], least: Least) -> list[Change]:
     """Return the cuts that are steps. The least clear of the others is undone until none is left."""
-    tested = cache(partial(_tested, values, min_step))
+    tested = cache(partial(_tested, values, least))
     left = [*cuts]
     while left:
         ends = [0, *left, len(values)]
         steps = [tested(*around) for around in zip(ends, ends[1:], ends[2:], strict=False)]
-        failed = [at for at, (step, _) in enumerate(steps) if step.p >= CHANCE or not _is_material(step, min_step)]
+        failed = [at for at, (step, _) in enumerate(steps) if step.p >= CHANCE or not _is_material(step, least)]
         if not failed:
             return [step for step, _ in steps]
         del left[min(failed, key=lambda at: steps[at][1])]
     return []
 
 
-def _tested(values: Floats, min_step: float, first: int, cut: int, end: int) -> tuple[Change, float]:
+def _tested(values: Floats, least: Least, first: int, cut: int, end: int) -> tuple[Change, float]:
     """Return the step at a cut, and how many standard errors it has.
 
     The step is the lesser of the differences of both levels and of the nearest captures. Its error is that of medians
@@ -318,29 +343,29 @@ def _tested(values: Floats, min_step: float, first: int, cut: int, end: int) -> 
     before, after = float(np.median(old)), float(np.median(new))
     near = float(np.median(new[:NEAR]) - np.median(old[-NEAR:]))
     step = min(near, after - before, key=abs) if near * (after - before) > 0 else 0.0
-    noise = noise_of(values, min_step, (first, cut, end))
+    noise = noise_of(values, least, (first, cut, end))
     variances = [(MEDIAN * noise.own) ** 2 / n + noise.slow**2 / max(1, n / APART) for n in (len(old), len(new))]
     t = abs(step) / math.sqrt(sum(variances))
     p = min(1.0, len(values) * p_of(t, max(1, len(values) // 4)))
     return Change(cut, before, after, step, p, len(old), len(new)), t
 
 
-def _is_material(step: Change, min_step: float) -> bool:
+def _is_material(step: Change, least: Least) -> bool:
     """Whether a step counts, and both levels have held for long enough."""
     held = min(step.captures_before, step.captures_after)
-    return held >= LEAST and abs(step.step) * min(HELD, held) >= HELD * min_step
+    return held >= LEAST and abs(step.step) * min(HELD, held) >= HELD * least.ratio and least.is_seen(step)
 
 
-def with_creep(values: Floats, steps: Sequence[Change], min_step: float) -> list[Change]:
+def with_creep(values: Floats, steps: Sequence[Change], least: Least) -> list[Change]:
     """Return the steps, and the creep between them; without steps if creep of the whole series explains it better."""
-    whole = creep_of(values, 0, min_step) if steps else None
+    whole = creep_of(values, 0, least) if steps else None
     if whole is not None:
         line = values - whole.step * np.arange(len(values)) / (len(values) - 1)
         levels = np.split(values, [step.place for step in steps])
         if _deviation(line) < sum(map(_deviation, levels)):
             steps = []
     ends = [0, *(step.place for step in steps), len(values)]
-    creeps = [creep_of(values[first:end], first, min_step) for first, end in pairwise(ends)]
+    creeps = [creep_of(values[first:end], first, least) for first, end in pairwise(ends)]
     return [*steps, *(creep for creep in creeps if creep is not None)]
 
 
@@ -348,7 +373,7 @@ def _deviation(values: Floats) -> float:
     return float(np.abs(values - np.median(values)).sum())
 
 
-def creep_of(values: Floats, first: int, min_step: float) -> Change | None:
+def creep_of(values: Floats, first: int, least: Least) -> Change | None:
     """Return the creep of a stretch; None if it doesn't grow or decline steadily.
 
     A line is fitted by least squares through the medians of tenths, so that captures near each other count once. Its
@@ -367,10 +392,11 @@ def creep_of(values: Floats, first: int, min_step: float) -> Change | None:
     )
     freedom = TENTHS - 2
     t = abs(slope) * math.sqrt(spread * freedom / beside_line) if beside_line > 0 else math.inf
-    if abs(TENTHS * slope) < min_step or beside_line >= beside_step or p_of(t, freedom) >= CREEP_CHANCE:
+    if abs(TENTHS * slope) < least.ratio or beside_line >= beside_step or p_of(t, freedom) >= CREEP_CHANCE:
         return None
     growth = TENTHS * slope * (len(values) - 1) / len(values)
-    return Change(first, medians[0], medians[-1], growth, p_of(t, freedom), 0, len(values), is_creep=True)
+    creep = Change(first, medians[0], medians[-1], growth, p_of(t, freedom), 0, len(values), is_creep=True)
+    return creep if least.is_seen(creep) else None
 
 
 def adjusted(p: Sequence[float], tests: Sequence[int], families: Sequence[bool]) -> list[float]:

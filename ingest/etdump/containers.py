@@ -22,6 +22,7 @@ _AROUND: Final = b"\r \t\"'"
 _CHANGING: Final = re.compile(rb"[\d\s.:]+")
 # After how many lines of a log the memory is looked at.
 _LINES: Final = 10_000
+_NOT_ZERO: Final = re.compile(rb"[^\0]")
 _SIZE_PREFIX: Final = 4
 _SMALLEST: Final = 8
 
@@ -35,18 +36,31 @@ class Dump:
 
 
 def is_etdump(data: Any) -> bool:
-    """Whether a file begins with an ETDump, size-prefixed or not."""
-    return bytes(data[4:8]) == IDENTIFIER or bytes(data[8:12]) == IDENTIFIER
+    """Whether a file begins with an ETDump, size-prefixed or not, perhaps after zeros."""
+    return bytes(data[4:8]) == IDENTIFIER or bytes(data[8:12]) == IDENTIFIER or zeros_before(data) > 0
+
+
+def zeros_before(data: Any, at: int = 0) -> int:
+    """Return how many zeros stand between byte `at` and the dump that follows them; 0 if none does."""
+    first = _NOT_ZERO.search(data, at)
+    if first is None:
+        return 0
+    # A size, or the reference to the root table, may itself begin with zeros.
+    identifier = data.find(IDENTIFIER, first.start(), first.start() + _SIZE_PREFIX + _SMALLEST)
+    dump: int = identifier - _SMALLEST
+    if dump < at or first.start() < dump:
+        return 0
+    return dump - at if any(data[dump : dump + _SIZE_PREFIX]) else dump + _SIZE_PREFIX - at
 
 
 def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
     """Return the dumps of a binary file, in order, and the number of bytes after the last dump that belong to none.
 
-    A dump with a size prefix has that size; another dump may follow, after zeros up to a multiple of 8.
-    A dump without a size prefix takes the rest of the file. Raises `FormatError` for a truncated dump.
+    Zeros may stand before a dump. A dump with a size prefix has that size; another dump may follow. A dump without a
+    size prefix takes the rest of the file. Raises `FormatError` for a truncated dump.
     """
     dumps: list[Dump] = []
-    at, size = 0, len(data)
+    at, size = zeros_before(data), len(data)
     while size - at >= _SIZE_PREFIX + _SMALLEST:
         if bytes(data[at + 8 : at + 12]) == IDENTIFIER:
             length = int.from_bytes(data[at : at + 4], "little")
@@ -64,6 +78,8 @@ def find_dumps(data: Any, path: str) -> tuple[list[Dump], int]:
         elif bytes(data[at + 4 : at + 8]) == IDENTIFIER:
             dumps.append(Dump(at, size))
             at = size
+        elif dumps and (zeros := zeros_before(data, at)):
+            at += zeros
         elif dumps and at % 8 and not any(data[at : at + 8 - at % 8]):
             at += 8 - at % 8
         else:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from etq.errors import FormatError
 from etq.ingest.dictionary import encode_strings
-from etq.ingest.etdump.containers import Dump, dumps_in_log, find_dumps, is_etdump, is_text
+from etq.ingest.etdump.containers import Dump, dumps_in_log, find_dumps, is_etdump, is_text, zeros_before
 from etq.ingest.etdump.run_groups import decoded_groups
 from etq.ingest.etdump.schema import ALLOCATOR, ETDUMP, RUN_DATA
 from etq.ingest.events import classify as signatures
@@ -107,6 +107,8 @@ class _Reader:
         for data, path in sources:
             buffer = Buffer(data, path)
             dumps, trailing = find_dumps(data, path)
+            if zeros := zeros_before(data):
+                self._find("leading zeros", f"{zeros} zeros before the first dump are ignored")
             if trailing:
                 self._find("trailing bytes", f"{trailing} bytes after the last dump belong to none and are ignored")
             for dump in dumps:

@@ -84,6 +84,11 @@ def event_family(key: EventKey) -> str:
     return _SERIAL_NUMBER.sub("", label)
 
 
+def is_dispatch(key: EventKey) -> bool:
+    """Whether a delegate's event is a dispatch of Vulkan's, which a clock of the GPU times."""
+    return _VULKAN_KERNEL.search(event_label(key)) is not None
+
+
 def event_value_unit(key: EventKey, synthetic: bool) -> str:
     """Return the unit of end - start: the capture's `ticks`, or the unit that a backend names.
 

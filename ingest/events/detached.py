@@ -1,9 +1,11 @@
 """Which events do not fit into their parent, and so are not counted within it.
 
-A delegate may run asynchronously, run several things at a time, or use a clock of its own. If the events of a delegate
-call start before it, end after it, or together take longer, the call has no breakdown: none of the delegate's events
-in it count, and the call's time counts as a whole. The same holds for any other event that takes less time than its
-children. Therefore the times of the remaining events add up to those of the executes, and no self time is negative.
+Events of a delegate nest by their times: an event that encloses others of its call contains them. A delegate may run
+asynchronously, run several things at a time, or use a clock of its own. Events on another clock do not count, and leave
+the others as they are. If other events of a delegate call start before it, end after it, or together take longer, the
+call has no breakdown: none of the delegate's events in it count, and the call's time counts as a whole. The same holds
+for any other event that takes less time than its children. Therefore the times of the remaining events add up to those
+of the executes, and no self time is negative.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from etq.ingest.events.blocks import Structure
 from etq.ingest.events.event import EventKey, Ticks
 from etq.ingest.events.host_clock import HostClock
 from etq.ingest.events.keys import NOWHERE, Indexes, Keys
+from etq.ingest.events.nesting import find_enclosing
 
 Mask = npt.NDArray[np.bool_]
 
@@ -62,15 +65,15 @@ class Detached:
 def find_detached(
     keys: Keys, clock: HostClock, structure: Structure, codes: Indexes, start: Ticks, elapsed: Ticks, before: Indexes
 ) -> Detached:
-    """Find the detached events of consecutive runs; `before` has for each event the number of events of earlier runs.
+    """Find the detached events of consecutive runs, and set the parents of delegates' events that others of their call
+    enclose; `before` has for each event the number of events of earlier runs.
 
-    Delegates' events that start at 0 (bare values) and events that count something other than ticks don't affect
-    whether the other events of their call are detached.
+    Delegates' events that start at 0 (bare values), events on another clock, and events that count something other than
+    ticks don't affect whether the other events of their call are detached.
     """
     inside = np.flatnonzero(structure.parent != NOWHERE)
     outer = structure.parent[inside] + before[inside]
     length = clock.durations(start, elapsed)
-    is_too_long = _too_long(inside, outer, length)
     roles = keys.column(Keys.ROLE)
     delegated = np.zeros(0, np.int64)
     if (roles == Keys.DELEGATE).any():
@@ -81,18 +84,22 @@ def find_detached(
         found.place(clock, structure, start, elapsed, length, before)
         counts = keys.column(Keys.COUNTS_TICKS)[codes[found.events]].astype(np.bool_)
         is_bare = counts & (start[found.events] == 0) & (found.early | found.late)
-        decides = counts & ~is_bare
-        if not decides.all():
-            is_out[delegated] = ~decides
-            is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
-        found.judge(decides, is_too_long)
-        is_misfit = (found.causes[found.call_of] != FITS) | is_bare
-        if is_misfit.any():
-            is_out[delegated] |= is_misfit
-            is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
-            delegated = delegated[is_misfit]
-        else:
-            delegated = delegated[:0]
+        is_dispatch = keys.column(Keys.DISPATCH)[codes[found.events]].astype(np.bool_)
+        is_foreign = found.foreign(structure.signature[found.events], is_dispatch & ~is_bare) & counts & ~is_bare
+        decides = counts & ~is_bare & ~is_foreign
+        found.judge(decides, is_foreign)
+        outer[delegated] = found.nest(decides & (found.causes[found.call_of] == FITS), length)
+        is_out[delegated] = ~decides
+        found.judge_length(_too_long(inside[~is_out], outer[~is_out], length))
+        is_unfit = found.causes[found.call_of] != FITS
+        outer[delegated[is_unfit]] = found.outer[is_unfit]
+        is_nested = outer[delegated] != found.outer
+        nested = found.events[is_nested]
+        structure.parent[nested] = outer[delegated[is_nested]] - before[nested]
+        is_misfit = is_unfit | is_bare | is_foreign
+        is_out[delegated] |= is_misfit
+        delegated = delegated[is_misfit]
+    is_too_long = _too_long(inside[~is_out], outer[~is_out], length)
     parents = np.flatnonzero(is_too_long)
     if not len(parents) and not len(delegated):
         return Detached(None, found.events, found.elsewhere, found.calls, found.causes, parents)
@@ -114,7 +121,8 @@ class _Delegates:
         self.calls = np.flatnonzero(is_call)
         self.call_of = (np.cumsum(is_call) - 1)[outer]
         self.causes = np.zeros(len(self.calls), np.int8)
-        self.early = self.late = self.elsewhere = np.zeros(len(events), np.bool_)
+        self.since = np.zeros(len(events), np.int64)
+        self.early = self.late = self.elsewhere = self.apart = np.zeros(len(events), np.bool_)
 
     def place(
         self,
@@ -125,8 +133,10 @@ class _Delegates:
         length: Ticks,
         before: Indexes,
     ) -> None:
-        """Find which events start before their call, which end after it, and which can't be on the host's clock."""
-        since = clock.since(start, elapsed, self.events, self.outer)
+        """Find which events start before their call, which end after it, which can't be on the host's clock, and which
+        of these are outside of their call altogether.
+        """
+        self.since = since = clock.since(start, elapsed, self.events, self.outer)
         self.early, self.late = since < 0, since + length[self.events] > length[self.outer]
         execute = structure.execute[self.events]
         widest = np.where(execute == NOWHERE, self.outer, execute + before[self.events])
@@ -136,19 +146,45 @@ class _Delegates:
         is_after = is_possible[self.outer] & (self.events < self.outer) & (since > length[self.outer])
         is_beyond = is_possible[widest] & (self.events < widest) & (end > length[widest])
         self.elsewhere = self.early | is_after | is_beyond
+        is_outside = (since + length[self.events] <= 0) | (since >= length[self.outer])
+        self.apart = self.elsewhere & is_outside
 
-    def judge(self, decides: Mask, is_too_long: Mask) -> None:
-        """Find why calls have no breakdown, from those of their events that `decides` marks."""
-        for cause, holds in (
-            (PARALLEL, np.flatnonzero(is_too_long[self.calls])),
-            (LATE, self.call_of[decides & self.late]),
-            (OTHER_CLOCK, self.call_of[decides & self.elsewhere]),
-        ):
-            self.causes[holds] = cause
-        # Calls without a delegate's event in ticks stay as they are.
+    def foreign(self, signature: npt.NDArray[np.int32], is_dispatch: Mask) -> Mask:
+        """Find the events that are surely on another clock, whatever the others of their call are on: those outside of
+        their call, those of a signature most of whose events are, and the GPU's dispatches of a call with one that
+        can't be on the host's clock.
+
+        An event that is partly within its call may as well be of the host, with the times of others; it is not here.
+        """
+        number, apart = np.bincount(signature), np.bincount(signature[self.apart], minlength=signature.max() + 1)
+        is_foreign: Mask = self.apart | (2 * apart > number)[signature]
+        of_gpu = np.zeros(len(self.calls), np.bool_)
+        of_gpu[self.call_of[is_dispatch & (self.elsewhere | is_foreign)]] = True
+        is_foreign |= is_dispatch & of_gpu[self.call_of]
+        self.elsewhere |= is_foreign
+        return is_foreign
+
+    def judge(self, decides: Mask, is_foreign: Mask) -> None:
+        """Find which calls have no breakdown because of the times of those of their events that `decides` marks, or
+        because all are on another clock.
+        """
         has_any = np.zeros(len(self.calls), np.bool_)
         has_any[self.call_of[decides]] = True
-        self.causes[~has_any] = FITS
+        foreign = self.call_of[is_foreign]
+        self.causes[self.call_of[decides & self.late]] = LATE
+        self.causes[self.call_of[decides & self.elsewhere]] = OTHER_CLOCK
+        self.causes[foreign[~has_any[foreign]]] = OTHER_CLOCK
+
+    def judge_length(self, is_too_long: Mask) -> None:
+        """Find which of the other calls have no breakdown because their events together take longer."""
+        self.causes[(self.causes == FITS) & is_too_long[self.calls]] = PARALLEL
+
+    def nest(self, chosen: Mask, length: Ticks) -> Indexes:
+        """Return the event that contains each event: its call, or another of the chosen events of that call."""
+        outer, at = self.outer.copy(), self.events[chosen]
+        enclosing = find_enclosing(self.call_of[chosen], self.since[chosen], length[at])
+        outer[np.flatnonzero(chosen)[enclosing != NOWHERE]] = at[enclosing[enclosing != NOWHERE]]
+        return outer
 
 
 def _too_long(inner: Indexes, outer: Indexes, length: Ticks) -> Mask:

@@ -777,7 +777,8 @@ results AS (
         CASE
             WHEN t.spread >= 1 THEN 'high' WHEN t.spread >= 0.5 THEN 'medium' ELSE 'low'
         END AS severity,
-        'Runs that log the same events take from ' || _advice_time(t.p10, a.unit)
+        'All runs but the first that log the same events take from '
+        || _advice_time(t.p10, a.unit)
         || ' (p10) to ' || _advice_time(t.p90, a.unit) || ' (p90), a spread of '
         || _advice_percent(100e0 * t.spread) || ' around the median of '
         || _advice_time(t.p50, a.unit) || ': to detect a change of 5 %, '

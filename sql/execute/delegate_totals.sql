@@ -10,9 +10,9 @@
 --   instruction_id: the instruction that calls the delegate
 --   calls: number of calls, without those nested in a call of the same instruction
 --   total: time of the calls; NULL where there are none
---   ops: time of events within them that compute
---   copies: time of events within them that copy or convert
---   layout: time of events within them that only move dimensions
+--   ops: self time of events within them that compute
+--   copies: self time of events within them that copy or convert
+--   layout: self time of events within them that only move dimensions
 --   unaccounted: total less ops, copies and layout
 --   avg: total / calls
 --   share_percent: total in percent of the executes
@@ -25,9 +25,9 @@ CREATE MACRO delegate_totals(
     capture, unit := NULL, steps := NULL, phase := NULL, method := NULL,
     runs := 'typical'
 ) AS TABLE
-WITH
+WITH RECURSIVE
 target AS MATERIALIZED (FROM _capture(capture, unit)),
-timed AS (
+timed AS MATERIALIZED (
     SELECT
         t.block_index,
         t.scope AS method,
@@ -48,16 +48,26 @@ timed AS (
         steps, phase, method, runs
     ) AS t
 ),
+-- A delegate's events within its calls; events may enclose each other.
+within AS (
+    SELECT t.run_index, t.event_index
+    FROM timed AS t
+    JOIN timed AS c ON c.run_index = t.run_index AND c.event_index = t.parent_index
+    WHERE t.kind = 'delegate' AND c.kind = 'delegate_call'
+    UNION ALL
+    SELECT t.run_index, t.event_index
+    FROM within AS w
+    JOIN timed AS t ON t.run_index = w.run_index AND t.parent_index = w.event_index
+    WHERE t.kind = 'delegate'
+),
 placed AS (
     SELECT
         t.*,
         t.kind = 'delegate_call' AND t.is_additive AND i.run_index IS NULL AS is_call,
         t.kind = 'delegate' AND t.is_additive AND c.run_index IS NOT NULL AS is_part
     FROM timed AS t
-    LEFT JOIN (FROM timed AS o WHERE o.kind = 'delegate_call') AS c
-        ON t.kind = 'delegate'
-        AND c.run_index = t.run_index
-        AND c.event_index = t.parent_index
+    LEFT JOIN within AS c
+        ON c.run_index = t.run_index AND c.event_index = t.event_index
     LEFT JOIN _inner_calls((SELECT a.capture_id FROM target AS a)) AS i
         ON i.run_index = t.run_index AND i.event_index = t.event_index
     WHERE t.kind IN ('delegate', 'delegate_call')

@@ -36,7 +36,9 @@ timed AS (
                 AND o.run_index IS NOT NULL
                 THEN t.duration_ticks
         END AS loading_ticks,
-        t.self_ticks
+        -- Events within a delegate's are of its time.
+        CASE s.kind WHEN 'framework' THEN t.self_ticks ELSE t.duration_ticks END
+            AS self_ticks
     FROM _self_times(
         (SELECT a.capture_id FROM target AS a), NULL, NULL, NULL, 'all'
     ) AS t

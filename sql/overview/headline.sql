@@ -1,11 +1,12 @@
 -- One key figure of a capture. A figure that is unknown has no row, and is never
 -- zero. Times and the framework tax are medians over typical runs, see
--- `typical_runs`, with the 10th and 90th percentile if there are several; first run
+-- `typical_runs`, with mean, 10th and 90th percentile if there are several; first run
 -- excess is that of the first run, without a row if it is not longer than the others.
 -- Columns:
 --   number: name of the figure: execute; load; first run excess; framework tax; delegated time
 --   part: the method, or the name of the runs if it is unknown
---   value: value of the figure
+--   value: value of the figure: the median over runs
+--   mean: mean over runs, which the times of ops add up to; NULL for a single value
 --   low: 10th percentile over runs; NULL for a single value
 --   high: 90th percentile over runs; NULL for a single value
 --   runs: number of runs it is computed from
@@ -70,6 +71,7 @@ SELECT
     m.number,
     m.part,
     median(m.value) AS value,
+    CASE WHEN count(*) > 1 THEN fsum(m.value) / count(*) END AS mean,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.1) END AS low,
     CASE WHEN count(*) > 1 THEN quantile_cont(m.value, 0.9) END AS high,
     count(*) AS runs,

@@ -132,6 +132,27 @@ members AS (
         unnest(o.signature_indexes) AS signature_index
     FROM ops AS o
 ),
+-- The time of a delegate's event that others of its enclose.
+enclosed AS (
+    SELECT
+        p.capture_id,
+        p.run_index,
+        p.event_index,
+        sum(e.duration_ticks) AS ticks
+    FROM events AS e
+    JOIN events AS p
+        ON p.capture_id = e.capture_id
+        AND p.run_index = e.parent_run_index
+        AND p.event_index = e.parent_index
+        AND p.kind = 'delegate'
+        AND p.capture_id BETWEEN first_key AND last_key
+    WHERE e.kind = 'delegate'
+        AND NOT e.is_detached
+        AND e.clock = 'host'
+        AND e.value_unit = 'ticks'
+        AND e.capture_id BETWEEN first_key AND last_key
+    GROUP BY p.capture_id, p.run_index, p.event_index
+),
 -- These rows are about half as many as the events, so they have only numbers.
 in_runs AS MATERIALIZED (
     SELECT
@@ -139,9 +160,10 @@ in_runs AS MATERIALIZED (
         m.first_signature,
         e.run_index,
         count(*) AS calls,
-        try_cast(sum(e.duration_ticks) AS BIGINT) AS ticks
+        try_cast(sum(e.duration_ticks - coalesce(o.ticks, 0)) AS BIGINT) AS ticks
     FROM members AS m
     JOIN events AS e USING (capture_id, signature_index)
+    LEFT JOIN enclosed AS o USING (capture_id, run_index, event_index)
     WHERE e.execute_index IS NOT NULL
         AND e.duration_ticks IS NOT NULL
         -- Delegates' events are in no total, so they may be detached.

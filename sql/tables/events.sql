@@ -39,6 +39,6 @@ CREATE TABLE event_ticks (
     start_ticks BIGINT NOT NULL,  -- clock at the start; 2**63 and more, which no clock reaches, as negative numbers
     elapsed_ticks BIGINT NOT NULL,  -- end less start as written: negative if the clock wrapped or the times are impossible
     delegate_metadata BLOB,  -- metadata that the delegate logged with it; NULL if there is none, or an empty text
-    is_detached BOOLEAN NOT NULL,  -- whether it is not counted within the event that contains it: a delegate's event if those of its call start before the call, end after it or are together longer; another event if its parent is shorter than all it contains, or is itself within a detached one
+    is_detached BOOLEAN NOT NULL,  -- whether it is not counted within the event that contains it: a delegate's event if it is on another clock, or if those of its call start before the call, end after it or are together longer; another event if its parent is shorter than all it contains, or is itself within a detached one
     overlap_ticks BIGINT  -- time before its end that other events of a trace's thread have: later ones that it does not contain, and what lies beyond the end of the event that contains it; NULL if there is none
 );

@@ -1,7 +1,8 @@
 -- The time of an op of a capture over its runs, in a few numbers, for questions
 -- across captures, which then read no events. Written when a capture is ingested,
 -- and again when it is linked or its runs get phases. The time of an op in a run is
--- the sum of its calls; runs in which that exceeds 64 bits are excluded.
+-- the sum of its calls, without what other events of a delegate take within them;
+-- runs in which that exceeds 64 bits are excluded.
 CREATE TABLE op_times (
     capture_id INTEGER NOT NULL,  -- the capture
     op_index INTEGER NOT NULL,  -- position among the ops of the capture, from 1; 0 for the executes, which are the capture's total

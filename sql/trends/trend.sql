@@ -42,6 +42,11 @@ found AS (
         o.p25 * s.scale AS ticks,
         o.p50 * s.scale AS median_ticks,
         o.p90 * s.scale AS slow_ticks,
+        CASE
+            WHEN _is_clock_coarse(o.p25, o.resolution, s.scale)
+                THEN o.resolution * s.scale
+            ELSE 0
+        END AS resolution,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END AS value_unit,
         NOT _is_device_time(o.kind) AS has_factor,
         o.item AS identity
@@ -66,7 +71,7 @@ found AS (
     END
     UNION ALL
     SELECT
-        s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale,
+        s.capture_id, m.runs, m.p25 * s.scale, m.p50 * s.scale, m.p90 * s.scale, 0,
         CASE WHEN s.is_cycles THEN 'cycles' ELSE 'ns' END, true, NULL
     FROM ordered AS s
     JOIN module_times AS m USING (capture_id)
@@ -78,7 +83,7 @@ found AS (
     UNION ALL
     SELECT
         m.capture_id, count(*)::INTEGER, median(m.value), median(m.value), NULL,
-        coalesce(m.unit, ''), false, NULL
+        0, coalesce(m.unit, ''), false, NULL
     FROM metrics AS m
     WHERE what = 'metric' AND m.name = item
     GROUP BY m.capture_id, m.unit
@@ -100,6 +105,7 @@ values_of AS MATERIALIZED (
             sum(d.ticks) AS ticks,
             sum(d.median_ticks) AS median_ticks,
             sum(d.slow_ticks) AS slow_ticks,
+            sum(d.resolution) AS resolution,
             any_value(d.value_unit) AS value_unit,
             any_value(d.has_factor) AS has_factor,
             CASE WHEN min(d.identity) = max(d.identity) THEN min(d.identity) END
@@ -142,7 +148,13 @@ series_of AS (
         list(v.place) AS positions,
         list(ln(v.normalized)) AS values,
         coalesce(any_value(r.steps), []) AS steps,
-        coalesce(any_value(r.creeps), []) AS creeps
+        coalesce(any_value(r.creeps), []) AS creeps,
+        -- As comparisons have it: of at least half of the captures.
+        CASE
+            WHEN 2 * count(*) FILTER (WHERE v.resolution > 0) >= count(*)
+                THEN max(v.resolution)
+            ELSE 0
+        END AS resolution
     FROM values_of AS v
     LEFT JOIN resets AS r ON r.number = v.number
     WHERE v.ticks > 0 AND _is_valid_effect(min_effect)

@@ -91,7 +91,7 @@ def test_one_program_alone(lab: Lab) -> None:
     # Hodges and Lehmann's estimate: the median of the means of all pairs.
     pairs = [(one + other) / 2 for at, one in enumerate(values) for other in values[at:]]
     assert first.split()[1] == f"{math.exp(statistics.median(pairs)):.4g}"
-    assert "Time in an execute by op" in result.stdout
+    assert "Mean time in an execute by op" in result.stdout
     again = run_etq("bench", "base.pte", "--name", "b", "--rounds", "3", "--runs", "20", "--resume", "--format", "json")
     answer = json.loads(again.stdout)
     assert (answer["name"], answer["captures"], answer["unit"]) == ("base", 6, "us")

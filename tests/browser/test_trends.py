@@ -82,7 +82,7 @@ def test_totals_of_a_series(page: WebDriver, lab: Warehouse, series: str) -> Non
     labels, data = page.execute_script(DATA, "#totals .plot")
     query = "SELECT position, p25, median, common_percent FROM trend(selector := $series) ORDER BY position"
     positions, p25, medians, common = (list(column) for column in zip(*lab.rows(query, series=series)[1], strict=True))
-    assert labels == ["build", "p25 of the runs", "median"]
+    assert labels == ["build", "p25 of all runs", "median"]
     assert data == [positions, pytest.approx(p25), pytest.approx(medians)]
     assert page.execute_script(DATA, "#totals .plot ~ .plot")[1][1] == pytest.approx(common)
     assert page.find_element(By.CSS_SELECTOR, "#totals .chart-title").text == series
@@ -98,7 +98,7 @@ def test_a_click_on_a_change_shows_its_trend(page: WebDriver, lab: Warehouse) ->
     assert data[1:] == [pytest.approx([row[0] for row in expected]), pytest.approx([row[1] for row in expected])]
     assert data[0] == list(range(1, BUILDS + 1))
     page.execute_script(script, "total of Execute")
-    assert page.execute_script(DATA, "#regressions .plot")[0][1] == "p25 of the runs"
+    assert page.execute_script(DATA, "#regressions .plot")[0][1] == "p25 of all runs"
 
 
 def test_changes_are_marked_where_they_are(page: WebDriver) -> None:

@@ -50,17 +50,17 @@ def test_a_chart_by_hand(delegated: str) -> None:
     assert result.stderr == (
         "Note: delegated has no ETRecord with modules: grouped by method and event; link one with etq link\n"
     )
-    # 80 ns are 29 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
+    # 80 ns are 24 cells. The call takes the first half, its two events a quarter and a sixteenth of all.
     assert result.stdout == (
-        "name                                 per execute ns    share  self ns\n"
-        "total                                            80  100.0 %           █████████████████████████████\n"
-        "  Execute                                        80  100.0 %           █████████████████████████████\n"
-        "    DELEGATE_CALL @0                             40   50.0 %       15  ██████████████▌\n"
-        "      Convolution (NHWC, F32) IGEMM              20   25.0 %       20  ███████▎\n"
-        "      Transpose (ND, X32)                         5    6.2 %        5         █▊\n"
-        "    mul                                          10   12.5 %       10                ███▋\n"
-        "    (unattributed)                               24   30.0 %       24                    ████████▊\n"
-        "    (framework)                                   6    7.5 %        6                            ██▏\n"
+        "name                                 mean per execute ns    share  self ns\n"
+        "total                                                 80  100.0 %           ████████████████████████\n"
+        "  Execute                                             80  100.0 %           ████████████████████████\n"
+        "    DELEGATE_CALL @0                                  40   50.0 %       15  ████████████\n"
+        "      Convolution (NHWC, F32) IGEMM                   20   25.0 %       20  ██████\n"
+        "      Transpose (ND, X32)                              5    6.2 %        5        █▌\n"
+        "    mul                                               10   12.5 %       10              ███\n"
+        "    (unattributed)                                    24   30.0 %       24                 ███████▎\n"
+        "    (framework)                                        6    7.5 %        6                        █▊\n"
     )
 
 

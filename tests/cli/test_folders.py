@@ -49,6 +49,19 @@ def test_every_profiling_file_is_read_and_the_others_are_counted(folder: Path, t
     assert run_etq("ingest", str(folder), "--quiet", "--db", db).stderr == ""
 
 
+def test_the_latest_of_a_folder_is_that_of_the_highest_number(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    content = (MLP / "mlp.etdp").read_bytes()
+    # After the dump, bytes that belong to none: files of equal content would be one capture.
+    for number in (30, 9, 10, 1):
+        (runs / f"b{number}.etdp").write_bytes(content + bytes(number * 8 + 1))
+    db = str(tmp_path / "lab.duckdb")
+    assert run_etq("ingest", str(runs), "--db", db).exit_code == 0
+    with etq.open(db, read_only=True) as warehouse:
+        assert [warehouse.capture(which).name for which in ("@latest", "@previous")] == ["b30", "b10"]
+
+
 def test_a_damaged_profiling_file_is_an_error(folder: Path, tmp_path: Path) -> None:
     (folder / "cut_off.json").write_bytes(trace(*two_steps())[:-40])
     (folder / "other.etdp").write_bytes(b"nothing of the kind")

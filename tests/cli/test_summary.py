@@ -6,6 +6,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import etq
@@ -41,13 +42,35 @@ def test_numbers_are_those_of_the_views() -> None:
         if row["number"] == "execute"
     ]
     value, low, high = (f"{float(execute[name]):.1f} us" for name in ("value", "low", "high"))
-    assert re.search(rf"execute +{value} +median; p10 {low}, p90 {high}, {execute['runs']} runs\n", text)
+    assert re.search(rf"execute +{value} +median of {execute['runs']} typical runs; p10 {low[:-3]}, p90 {high}\n", text)
     ops = csv_rows(run_etq("ops", RUN, "--format", "csv", "--limit", "5").stdout)
     assert bars(text) == [
         (row["op"], f"{float(row['per_execute']):.2f} us", f"{float(row['share_percent']):.1f}") for row in ops
     ]
     for row in csv_rows(run_etq("advice", RUN, "--format", "csv", "--limit", "2").stdout):
         assert f"{row['severity']} {row['rule']}: {row['finding']}" in re.sub(r"\s+", " ", text)
+
+
+def test_each_total_is_the_statistic_that_its_line_names() -> None:
+    """Of the durations of Method::execute by numpy: typical runs' median and mean, all runs' 25th percentile."""
+    base, new = (str(CAPTURES / f"fleet/mlp/{name}.etdp") for name in ("01", "02"))
+    with etq.open() as warehouse:
+        warehouse.ingest(base, name="base")
+        rows = warehouse.rows(
+            "SELECT e.duration_ticks, r.is_typical FROM events AS e JOIN runs AS r USING (capture_id, run_index) "
+            "WHERE e.name = 'Method::execute'"
+        )[1]
+    times = np.array([time for time, _ in rows]) / 1000
+    typical = times[[is_typical for _, is_typical in rows]]
+    text = run_etq(base).stdout
+    assert f"{np.median(typical):.1f} us  median of {len(typical)} typical runs;" in text
+    assert re.search(rf"  mean +{typical.mean():.1f} us  of these runs", text)
+    ops = csv_rows(run_etq("ops", base, "--format", "csv").stdout)
+    assert sum(float(row["per_execute"]) for row in ops) == pytest.approx(typical.mean())
+    assert re.search(rf"mean per execute us.*\ntotal +{typical.mean():.1f} ", run_etq("flame", base).stdout)
+    p25 = f"p25 {np.quantile(times, 0.25):.1f} to "
+    for command in ((base, new), ("gate", base, new), ("compare", base, new)):
+        assert p25 in run_etq(*command).stdout
 
 
 def bars(text: str) -> list[tuple[str, str, str]]:
@@ -62,7 +85,7 @@ def test_times_are_by_module_if_a_record_has_them() -> None:
     modules = csv_rows(run_etq("modules", RUN, "--etrecord", net, "--format", "csv").stdout)
     most = sorted(modules, key=lambda row: -float(row["self_per_execute"]))[:5]
     whole = sum(float(row["self_time"]) for row in modules)
-    assert "\nTime in an execute by module\n" in text and bars(text) == [
+    assert "\nMean time in an execute by module\n" in text and bars(text) == [
         (
             row["module"],
             f"{float(row['self_per_execute']):.2f} us",
@@ -71,7 +94,7 @@ def test_times_are_by_module_if_a_record_has_them() -> None:
         for row in most
     ]
     cond = str(CAPTURES / "cond/cond")
-    assert "\nTime in an execute by op\n" in run_etq(f"{cond}.etdp", f"{cond}.etrecord").stdout
+    assert "\nMean time in an execute by op\n" in run_etq(f"{cond}.etdp", f"{cond}.etrecord").stdout
 
 
 def test_times_of_several_methods_name_them(tmp_path: Path) -> None:
@@ -93,7 +116,7 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     totals = sorted(
         float(row["total"]) for row in csv_rows(run_etq("steps", TRACE, "--wide", "--format", "csv").stdout)
     )
-    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  median; p10 " in text and len(totals) == 4
+    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  median of 4 steps; p10 " in text and len(totals) == 4
     families = csv_rows(run_etq("kernels", TRACE, "--by", "family", "--format", "csv", "--limit", "5").stdout)
     # There are four steps.
     assert "Time of devices in a step by family of kernels" in text and bars(text) == [

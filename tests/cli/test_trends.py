@@ -52,7 +52,8 @@ def test_few_captures_have_a_table_too(lab: str) -> None:
     result = invoke("trend", "build=3", "--db", lab)
     assert result.exit_code == 0, result.output
     [value] = {line.split()[1] for line in result.stdout.splitlines() if line.startswith("3 ")}
-    assert result.stdout.splitlines()[0] == f"model=net: 1 capture, 3; {float(value):.4g} us"
+    head = f"model=net: 1 capture, 3; {float(value):.4g} us; times: p25 of all runs of a capture"
+    assert result.stdout.splitlines()[0] == head
     assert result.stdout.splitlines()[-1].split() == ["3", *result.stdout.splitlines()[-1].split()[1:3], "5", "b3"]
 
 

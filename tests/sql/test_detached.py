@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
+
 import pytest
 
 from etq.warehouse.warehouse import Warehouse
@@ -18,6 +21,7 @@ from tests.builders import (
     operator_call,
     run,
 )
+from tests.conftest import shared_file
 
 FAR = 2**40
 TOP = 2**32
@@ -331,3 +335,151 @@ def test_initialization_outside_of_loading_has_no_share() -> None:
             framework("Method::init", 20, 70),
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("50_vgf", {"VGF_SUBMIT_AND_WAIT": 700, "VGF_COPY_INPUTS": 100, "VGF_COPY_OUTPUTS": 100, "VGF_EXECUTE": 40}),
+        (
+            "51b_vulkan_no_shaders",
+            {"ETVK_COMPUTE_GRAPH_EXECUTE": 750, "ETVK_COPY_OUTPUTS": 100, "ETVK_COPY_INPUTS": 50, "ETVK_EXECUTE": 40},
+        ),
+    ],
+)
+def test_a_published_report_of_nested_events(name: str, expected: dict[str, float], warehouse: Warehouse) -> None:
+    """5 calls of 955 us each, of which their events leave 15 us."""
+    warehouse.ingest(shared_file(f"captures/reports/{name}.etdp"), name="test")
+    found = warehouse.rows("SELECT op, avg, unit FROM op_totals('test', unit := 'us') WHERE kind LIKE 'delegate%'")[1]
+    assert {op: avg for op, avg, _ in found} == {**expected, "DELEGATE_CALL": 15}
+
+
+def test_events_of_a_delegate_that_enclose_each_other_nest() -> None:
+    """VGF's: `VGF_EXECUTE` encloses the others, which take 900 of its 940 ticks."""
+    assert_query(
+        "SELECT op, total, share_percent FROM op_totals('test', unit := 'ns') WHERE op <> '(unattributed)'",
+        """
+        op,total,share_percent
+        submit,700.0,70.0
+        drain,100.0,10.0
+        fill,100.0,10.0
+        whole,40.0,4.0
+        DELEGATE_CALL,15.0,1.5
+        """,
+        VGF,
+    )
+    assert_query(
+        "SELECT calls, total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
+        "calls,total,ops,unaccounted,events,other_events\n1,955.0,940.0,15.0,4,0\n",
+        VGF,
+    )
+    assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", VGF)
+
+
+def test_parts_of_a_comparison_have_the_self_times_of_events_that_enclose_others() -> None:
+    assert_query(
+        "SELECT label, p50 FROM op_times WHERE phase IS NULL AND kind = 'delegate' ORDER BY ALL",
+        "label,p50\ndrain,100.0\nfill,100.0\nsubmit,700.0\nwhole,40.0\n",
+        VGF,
+    )
+
+
+# A call of 955 ticks; the delegate logs an event when it ends.
+VGF = run(
+    "Execute",
+    delegated("fill", 20, 120),
+    delegated("submit", 130, 830),
+    delegated("drain", 840, 940),
+    delegated("whole", 10, 950),
+    delegate_call(5, 960),
+    execute(0, 1000),
+)
+SHADER = '{{"kernel_name": "{}", "dispatch_id": 0}}'
+
+
+@pytest.mark.parametrize(
+    ("shaders", "others"),
+    [
+        # The GPU's clock is far from the host's, or so near that one of its times lies within the call.
+        ([delegated("shader", FAR, FAR + 500), delegated("shader", FAR + 500, FAR + 600)], 2),
+        ([delegated(SHADER.format("a"), 1, 101), delegated(SHADER.format("b"), 101, 201)], 2),
+        # The host's clock: a thread's event is within another's.
+        ([delegated(SHADER.format("a"), 140, 240), delegated(SHADER.format("b"), 240, 340)], 0),
+    ],
+)
+def test_events_on_another_clock_do_not_take_the_breakdown_of_others(shaders: list[ProfileEvent], others: int) -> None:
+    *before, call, last = VGF.events
+    assert_query(
+        "SELECT total, ops, unaccounted, events, other_events FROM delegate_totals('test', unit := 'ns')",
+        f"total,ops,unaccounted,events,other_events\n955.0,940.0,15.0,6,{others}\n",
+        run("Execute", *before, *shaders, call, last),
+    )
+    assert_query("SELECT count(*) AS n FROM findings", "n\n0\n", run("Execute", *before, *shaders, call, last))
+
+
+def test_nested_initialization_is_part_of_the_delegate_s() -> None:
+    assert_query(
+        "SELECT component, events, total, exclusive FROM load_breakdown('test', unit := 'ns')",
+        """
+        component,events,total,exclusive
+        Program::load_method,1,100.0,20.0
+        Method::init,1,80.0,30.0
+        delegate init,1,50.0,50.0
+        """,
+        run(
+            "Default",
+            delegated("compile", 30, 60),
+            delegated("init", 20, 70),
+            framework("Method::init", 10, 90),
+            framework("Program::load_method", 0, 100),
+        ),
+    )
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_self_times_of_made_calls(seed: int, warehouse: Warehouse) -> None:
+    """Calls whose events nest, follow each other, overlap as of parallel work, or are on a clock of their own."""
+    random = Random(seed)
+    runs, expected = [], Counter[str]()
+    for at in range(4):
+        calls, time = [], 1000 * at
+        begin = time
+        for instruction in range(3):
+            call = (time + random.randint(0, 20), time + random.randint(60, 300))
+            name = f"{at}.{instruction}"
+            events, times = _made_call(random, name, *call)
+            if random.random() < 0.3:
+                # Of two threads: together longer than the call.
+                half = (call[1] - call[0]) // 2
+                events += [(f"{name} x", call[0], call[1] - 1), (f"{name} y", call[0] + half, call[1])]
+                events, times = events[-2:], Counter()
+            times[f"{name} call"] = call[1] - call[0] - times.total()
+            expected += times
+            shaders = [(f"{name} s{n}", FAR + 1000 * at + 10 * n, FAR + 1000 * at + 10 * n + 7) for n in range(3)]
+            ordered = sorted([*events], key=lambda event: event[2])
+            ordered[random.randint(0, len(ordered)) : 0] = shaders[: random.randint(0, 3)]
+            calls += [delegated(*event, instruction) for event in ordered] + [delegate_call(*call, instruction)]
+            time = call[1]
+        runs.append(run(f"Execute {at}", *calls, execute(begin, time + 5)))
+    warehouse.ingest(dump(*runs), name="test")
+    found = warehouse.rows(
+        """SELECT CASE t.kind WHEN 'delegate_call' THEN t.method[9:] || '.' || t.instruction_id || ' call' ELSE t.op END,
+           t.total_ticks
+           FROM op_totals('test', "by" := 'instance') AS t
+           WHERE t.share_percent IS NOT NULL AND t.kind LIKE 'delegate%'"""
+    )[1]
+    assert {op: ticks for op, ticks in found if ticks} == {op: ticks for op, ticks in expected.items() if ticks}
+
+
+def _made_call(random: Random, name: str, start: int, end: int) -> tuple[list[tuple[str, int, int]], Counter[str]]:
+    """Events within [start, end] of a call, with other events in them; and the time of each without these."""
+    events, times = [], Counter[str]()
+    edges = sorted(random.sample(range(start, end + 1), min(2 * random.randint(0, 3), (end - start) // 4 * 2)))
+    for number, (first, last) in enumerate(zip(edges[::2], edges[1::2], strict=True)):
+        part = f"{name} {number}"
+        # Strictly within it, so that no two events have the same times.
+        inner, within = _made_call(random, part, first + 1, last - 1) if last - first > 12 else ([], Counter())
+        events += [*inner, (part, first, last)]
+        times += within
+        times[part] = last - first - within.total()
+    return events, times

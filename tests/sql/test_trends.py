@@ -286,6 +286,39 @@ def test_phases_have_trends_of_their_own() -> None:
         assert warehouse.rows("SELECT DISTINCT runs FROM trend()")[1] == [(5,)]
 
 
+def test_a_change_by_the_step_of_the_clock_is_none(warehouse: Warehouse) -> None:
+    """A clock of 1 us: an op of 1 us takes 2 from the 20th build on, as another does that takes 20 more."""
+    captures = []
+    for build in range(40):
+        is_new = build >= 20
+        runs = []
+        for number in range(5):
+            ends = (1000 * (1 + is_new), 1000 * (100 + number % 2), 1000 * (20 + 20 * is_new))
+            events = [
+                kernel(op, 1_000_000 * at, 1_000_000 * at + end, at)
+                for at, (op, end) in enumerate(zip(("flips", "other", "grows"), ends, strict=True))
+            ]
+            # Captures of equal content would be one.
+            runs.append(run("Execute", *events, execute(0, 5_000_000 + 1000 * build)))
+        captures.append(Labelled(f"b{build}", dump(*runs), {"build": str(build), "model": "net"}))
+    ingest_all(warehouse, captures)
+    found = warehouse.rows("SELECT op, verdict, first_bad FROM regressions() WHERE what = 'op'")[1]
+    assert found == [("grows", "slower", "20")]
+    changed = warehouse.rows("SELECT label FROM trend('op', 'flips') WHERE change_percent IS NOT NULL")[1]
+    assert changed == []
+
+
+def test_the_noise_is_no_smaller_than_the_clock_s_step() -> None:
+    """Of 10 us at a clock of 1 us, 12 us for 5 captures are by chance, as 20 % are 2 of its steps; for 30 they are not.
+    By a finer clock, both are steps.
+    """
+    values = [np.log(np.where(np.arange(60) >= at, 12.0, 10.0)) for at in (55, 30)]
+    places = [
+        [[step.place for step in steps] for steps in changes_of(values, 0.03, None, [clock] * 2)] for clock in (0, 1)
+    ]
+    assert places == [[[55], [30]], [[], [30]]]
+
+
 @pytest.mark.long
 def test_slow_growth_is_reported_as_creep(warehouse: Warehouse) -> None:
     """An op that takes 0.15 % more in each of 30 builds: no single build is to blame, and the regression spans all."""

@@ -18,6 +18,7 @@ from tests.builders import AllocationEvent, DebugEvent, ProfileEvent, Run, Tenso
 from tests.builders import run as a_run
 from tests.conftest import CAPTURES, shared_file
 from tests.sampling import examples
+from tests.warehouses import empty_warehouse
 
 U64 = st.integers(0, 2**64 - 1)
 I64 = st.integers(-(2**63), 2**63 - 1)
@@ -172,6 +173,35 @@ def test_concatenated_dumps(made: list[list[Run]]) -> None:
         "rule": "several dumps",
         "detail": f"{len(made)} ETDumps in one file; dump_index distinguishes their runs",
     } in tables["findings"]
+
+
+@pytest.mark.parametrize("zeros", [8, 12, 4096])
+@pytest.mark.parametrize("size_prefixed", [True, False])
+def test_a_dump_after_zeros(zeros: int, size_prefixed: bool) -> None:
+    content = dump(a_run("Execute", execute(0, 100)), size_prefixed=size_prefixed)
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(bytes(zeros) + content, name="padded")
+        assert warehouse.rows("SELECT duration_ticks FROM events")[1] == [(100,)]
+        assert warehouse.rows("SELECT rule, detail FROM findings")[1] == [
+            ("leading zeros", f"{zeros} zeros before the first dump are ignored")
+        ]
+
+
+def test_a_dump_after_zeros_after_another() -> None:
+    content = dump(a_run("Execute", execute(0, 100)))
+    with empty_warehouse() as warehouse:
+        warehouse.ingest(content + bytes(4096) + content, name="both")
+        assert warehouse.rows("SELECT rule FROM findings")[1] == [("several dumps",)]
+        assert warehouse.rows("SELECT duration_ticks FROM events")[1] == [(100,), (100,)]
+
+
+def test_a_report_of_a_dump_after_zeros() -> None:
+    content = shared_file("captures/reports/E8_padded_before.etdp").read_bytes()
+    of = "SELECT run_index, event_index, label, start_ticks, duration_ticks FROM events ORDER BY ALL"
+    with empty_warehouse() as warehouse, empty_warehouse() as alone:
+        warehouse.ingest(content, name="padded")
+        alone.ingest(content[4096:], name="alone")
+        assert warehouse.rows(of)[1] == alone.rows(of)[1] != []
 
 
 def test_runs_whose_execute_failed() -> None:

@@ -90,7 +90,7 @@ function drawParts(parent, parts, unit) {
   etq.table(parent, parts, [
     { name: "component" },
     ...etq.methodOf(parts),
-    { name: "per_execute", title: "per execute", unit, numeric: true },
+    { name: "per_execute", title: "mean per execute", unit, numeric: true },
     { name: "share_percent", title: "share", numeric: true, share: true, as: etq.percent },
     { name: "calls", numeric: true },
     { name: "total", title: "all executes", unit, numeric: true },

@@ -116,7 +116,7 @@ etq.section("captures", (parent, { rows, totals }, facts) => {
 // What is drawn of each sample.
 function timed(facts, quantile, unit) {
   if (facts.sample === "step") return `step, ${etq.unit(unit)}`;
-  return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of the ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;
+  return `${facts.is_of_traces ? "step" : "execute"} (${quantile} of all ${facts.is_of_traces ? "steps" : "runs"}), ${etq.unit(unit)}`;
 }
 
 // A step is named by its trace, # and its position: the link is that of the trace.

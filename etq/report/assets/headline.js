@@ -4,7 +4,7 @@ etq.section("headline", (parent, tables, facts) => {
   const cards = etq.element("div", { class: "cards" });
   const { numbers, capture, labels, metrics, findings, coverage } = tables;
   const names = numbers.list("number");
-  for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1));
+  for (const row of numbers.rows()) cards.append(card(numbers, row, names.filter((name) => name === names[row]).length > 1, facts));
   if (coverage) coveredCard(cards, coverage);
   if (tables.steps) for (const row of tables.steps.rows()) cards.append(stepCard(tables.steps, row));
   if (tables.idle) for (const row of tables.idle.rows()) cards.append(idleCard(tables.idle, row));
@@ -79,20 +79,21 @@ function topTables({ top_ops: ops, top_kernels: kernels }) {
 
 const NAMES = { "first run excess": "first run, on top" };
 const MEANINGS = {
-  execute: "Method::execute, median of the runs",
+  execute: "Method::execute, median of typical runs",
   load: "Program::load_method",
   "first run excess": "time by which the first run is longer than the median of the others",
-  "framework tax": "part of execute besides the work of kernels and delegates, median",
-  "delegated time": "part of execute within delegates, median",
+  "framework tax": "part of execute besides the work of kernels and delegates, median of typical runs",
+  "delegated time": "part of execute within delegates, median of typical runs",
 };
 
-function card(numbers, row, hasParts) {
+function card(numbers, row, hasParts, facts) {
   const [name, unit, part] = ["number", "unit", "part"].map((column) => numbers.get(row, column));
   const [low, high, runs] = ["low", "high", "runs"].map((column) => numbers.get(row, column));
   const show = (value) => (unit === "percent" ? etq.percent(value) : etq.quantity(value, unit));
   const notes = [];
+  if (runs > 1) notes.push(`median of ${etq.number(runs)} ${name === "load" ? "loads" : facts.runs === "all" ? "runs" : "typical runs"}`);
+  if (runs > 1 && numbers.get(row, "mean") !== null) notes.push(`mean ${show(numbers.get(row, "mean"))}`);
   if (low !== null && runs > 2 && low < high) notes.push(`p10–p90 ${bare(low, unit)}–${show(high)}`);
-  if (runs > 1) notes.push(`${etq.number(runs)} ${name === "load" ? "loads" : "runs"}`);
   if (numbers.get(row, "note")) notes.push(numbers.get(row, "note"));
   const title = (NAMES[name] ?? name) + (hasParts && part ? ` · ${part}` : "");
   return made(title, show(numbers.get(row, "value")), notes.join(" · "), MEANINGS[name], name);

@@ -14,7 +14,7 @@ etq.section("ops", (parent, { rows, instances }) => {
     { name: "op" },
     ...methodOf(table),
     ...more,
-    ...times(unitOf(table), ["per_execute", "per execute", "self time in an execute"], ["avg", "per call"]),
+    ...times(unitOf(table), ["per_execute", "mean per execute", "self time in an execute"], ["avg", "per call"]),
     share(),
     { name: "calls", numeric: true },
     ...times(unitOf(table), ["min"], ["max"], ["total", "all executes", "self time over the runs"]),
@@ -123,7 +123,7 @@ etq.section("modules", (parent, { rows }) => {
   etq.table(parent, rows, [
     ...methodOf(rows),
     { name: "module_path", title: "module", always: true, as: (value) => value || "(the model)" },
-    ...times(unit, ["per_execute", "per execute", "with modules within"]),
+    ...times(unit, ["per_execute", "mean per execute", "with modules within"]),
     share(),
     ...times(unit, ["self_per_execute", "self, per execute"]),
     { name: "calls", numeric: true },

@@ -348,7 +348,7 @@ function totalPlot(table, state, over) {
       axes: [x.axis, etq.axis(`execute, ${etq.unit(unit)}`, etq.number)],
       series: [
         x.series,
-        { label: "p25 of the runs", stroke: etq.colour("accent"), width: 1.5, points: { ...dots, fill: etq.colour("accent") }, value: valueOf(show), show: !isMetric },
+        { label: "p25 of all runs", stroke: etq.colour("accent"), width: 1.5, points: { ...dots, fill: etq.colour("accent") }, value: valueOf(show), show: !isMetric },
         { label: "median", stroke: etq.colour("faint"), width: 1, points: { show: false }, value: valueOf(show) },
       ],
       bands: [{ series: [2, 1], fill: `${etq.colour("faint")}66` }],
