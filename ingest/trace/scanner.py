@@ -81,7 +81,7 @@ class MemoryArguments(msgspec.Struct, gc=False):
 
 
 class _Entry(msgspec.Struct, gc=False):
-    """An entry of `traceEvents` without its arguments; times in microseconds, as they are written: `ticks` reads them."""
+    """An entry of `traceEvents` without its arguments; times in microseconds, as raw JSON."""
 
     ph: str = ""
     name: str = ""

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
+from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.nesting import nesting
@@ -63,6 +64,7 @@ class Slices:
         self.steps = self._steps()
         self._processes = _processes(columns)
         self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
+        self._correct(columns, work)
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
         # How many slices are the file's own; others follow these.
@@ -95,6 +97,48 @@ class Slices:
             call[self._recorded[0]] = NONE
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
+
+    def _correct(self, columns: TraceColumns, work: frozenset[str]) -> None:
+        """Replace times that can't be, with findings: an unknown time has fewer ticks than none, after its call; work
+        ends where the next of its stream starts. Rows of unknown categories may be no streams.
+        """
+        rows = without_time(self.start, self.elapsed, self.call)
+        if len(rows):
+            call = self.call[rows]
+            first = np.delete(self.start, rows).min()
+            self.start, self.elapsed = self.start.copy(), self.elapsed.copy()
+            self.start[rows] = np.where(call == NONE, first, self.start[call] + np.maximum(self.elapsed[call], 0))
+            self.elapsed[rows] = UNKNOWN
+            columns.find(
+                "unknown times",
+                f"{len(rows):,} events have neither start nor duration, {self._most_in(rows)}: their times are unknown"
+                " and count nowhere; record again, with fewer events or a newer driver",
+            )
+        is_work = self._are(
+            [
+                each.is_work and category not in work
+                for (category, _), each in zip(self.kinds, self.classes, strict=True)
+            ]
+        )
+        of_devices = np.flatnonzero(is_work & (self.elapsed >= 0))
+        over, ends = outlasting(*(each[of_devices] for each in (self.thread, self.start, self.elapsed, self.call)))
+        if len(over):
+            rows = of_devices[over]
+            self.elapsed = self.elapsed.copy()
+            lost = int((self.start[rows] + self.elapsed[rows] - ends).sum())
+            self.elapsed[rows] = ends - self.start[rows]
+            columns.find(
+                "impossible times",
+                f"{len(rows):,} events of devices, {self._most_in(rows)}, go on after the end of what their stream"
+                f" ran next: they are cut where it starts, by {lost / 1e6:,.3f} ms in all",
+            )
+
+    def _most_in(self, rows: Whole) -> str:
+        """Return how many of these slices have the most frequent name, of those of devices if there are some."""
+        of_devices = rows[self.is_device[rows]]
+        counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
+        most = int(counts.argmax())
+        return f"{counts[most]:,} of them {str(self.kinds[most][1])[:100]}"
 
     def extend(self, columns: TraceColumns, added: Added) -> None:
         """Add slices that lie within calls that launch graphs; their kernels belong to them."""
