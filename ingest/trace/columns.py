@@ -35,7 +35,7 @@ class Numbered(defaultdict[Any, int]):
         super().__init__(count().__next__)
 
 
-class Keys(dict[tuple[str, str, str, Written, Written], int]):
+class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
     """Numbers of the distinct (phase, category, name, pid, tid) of slices; of other entries -1, or -2 if they are not
     read, as the flows of launches, of which a trace has as many as launches.
     """
@@ -45,12 +45,12 @@ class Keys(dict[tuple[str, str, str, Written, Written], int]):
         self.kind, self.thread = array("q"), array("q")
         self.kinds, self.threads = Numbered(), Numbered()
 
-    def __missing__(self, key: tuple[str, str, str, Written, Written]) -> int:
+    def __missing__(self, key: tuple[str, str | None, str, Written, Written]) -> int:
         phase, category, name, pid, tid = key
         number = UNREAD if phase in UNREAD_PHASES else NONE
         if phase == SLICE:
             number = len(self.kind)
-            self.kind.append(self.kinds[category, name])
+            self.kind.append(self.kinds[category or "", name])
             self.thread.append(self.threads[pid, tid])
         self[key] = number
         return number

@@ -85,7 +85,7 @@ class _Entry(msgspec.Struct, gc=False):
 
     ph: str = ""
     name: str = ""
-    cat: str = ""
+    cat: str | None = ""
     pid: Written = None
     tid: Written = None
     ts: msgspec.Raw = NULL
