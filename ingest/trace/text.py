@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
@@ -15,6 +16,9 @@ LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
 # More bytes without a quotation mark are a value that no profiler writes, and that would fill memory.
 LARGEST_VALUE: Final = 2**26
+_QUOTE: Final = re.compile(rb'(?<!\\)"')
+# The last one of a part is searched in so many bytes at its end.
+_TAIL: Final = 2**12
 # Up to so many bytes of unpacked text are kept for later reads.
 _KEPT: Final = 2**28
 # How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
@@ -49,14 +53,15 @@ class Text:
         is_kept, size, last = self._is_packed and not self._is_released, 0, 0
         for part, read in _prefetched(_unpacked(self._data, self._path)) if self._is_packed else self._plain():
             self._watch.check(read)
-            found = part.find(b'"')
-            if size + (found if found >= 0 else len(part)) - last > LARGEST_VALUE:
+            found = _QUOTE.search(part, 1)  # a backslash before the first may be in the part before
+            if size + (len(part) if found is None else found.start()) - last > LARGEST_VALUE:
                 raise FormatError(
                     self._path,
-                    f"a value of more than {shown(LARGEST_VALUE)} at byte {last:,} of the text, which is refused: no"
-                    " profiler writes one; record again",
+                    f"it has a value of more than {shown(LARGEST_VALUE)}, which is refused: no profiler writes one;"
+                    " record again",
                 )
-            last = last if found < 0 else size + part.rfind(b'"')
+            for quote in (found, *_QUOTE.finditer(part, max(len(part) - _TAIL, 1))):
+                last = last if quote is None else size + quote.start()
             size += len(part)
             is_kept = is_kept and size <= _KEPT
             if is_kept:

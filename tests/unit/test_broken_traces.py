@@ -94,10 +94,15 @@ def test_a_value_larger_than_any_is_refused_before_it_is_read(monkeypatch: pytes
     monkeypatch.setattr(text, "LARGEST_VALUE", 2**23)
     read: list[int] = []
     monkeypatch.setattr(Watch, "check", lambda self, size: read.append(size))
-    for large in (PLAIN.replace(NAME, b"a" * 2**26), PLAIN.replace(b"77", b"7" * 2**26), b"[" + b" " * 2**26 + PLAIN):
+    for large in (
+        PLAIN.replace(NAME, b"a" * 2**26),
+        PLAIN.replace(NAME, b'\\"' * 2**25),
+        PLAIN.replace(b"77", b"7" * 2**26),
+        b"[" + b" " * 2**26 + PLAIN,
+    ):
         for content in (large, gzip.compress(large, 1)):
             read.clear()
-            with pytest.raises(FormatError, match=r"a value of more than 8\.4 MB at byte"):
+            with pytest.raises(FormatError, match=r"a value of more than 8\.4 MB, which is refused"):
                 _rows(content, "events")
             # Not much more than the largest value was read.
             assert len(read) <= 4
