@@ -17,6 +17,9 @@ _REFUSED: Final = f"etq never reads pickles, as reading one runs what its author
 _SNAPSHOT_PAGE: Final = (
     f"this is the page of a memory snapshot (torch.cuda._memory_viz), whose data is a pickle within; {_REFUSED}"
 )
+# The bytes of a Perfetto trace: packets, of field 1, each after its length.
+_PACKET: Final = 0x0A
+_JSON_TRACE: Final = "give the profiler's own file, as export_chrome_trace writes it (.pt.trace.json, .json.gz)"
 # By how their text begins.
 _FORMS: Final = (
     (
@@ -41,6 +44,8 @@ _IS_PAGE: Final = re.compile(rb"\s*(?:<!--.*?-->\s*)*<(?:!doctype html|html|scri
 
 def other_file(data: Any) -> str | None:
     """Return what a file of another kind is, and what to give instead; None if its bytes begin as none of these do."""
+    if (packed := _binary(bytes(data[:HEAD]), len(data))) is not None:
+        return packed
     head = bytes(data[:HEAD]).removeprefix(b"\xef\xbb\xbf").lstrip(b" \t\r\n")
     if _IS_PAGE.match(head):
         if b"MemoryViz.js" in head or b"add_local_files" in head:
@@ -49,3 +54,32 @@ def other_file(data: Any) -> str | None:
             return f"this is the page of a memory timeline (export_memory_timeline), which is an image; {_TRACE}"
         return "this is an HTML page, not a profiling file; give the file that the profiler wrote"
     return next((text for form, text in _FORMS if form.match(head)), None)
+
+
+def _binary(head: bytes, size: int) -> str | None:
+    """Return what a database or a file of Protocol Buffers is; None for other files. `size` is the file's."""
+    if head.startswith(b"SQLite format 3\0"):
+        return (
+            "this is an SQLite database, as rocprofv3 (rocpd) and Nsight Systems write, which has no ops; "
+            f"record with torch.profiler and {_JSON_TRACE}"
+        )
+    if _is_packets(head, size):
+        return f"this is a trace of Protocol Buffers, as Perfetto (.pftrace, .perfetto-trace) and XPlane; {_JSON_TRACE}"
+    return None
+
+
+def _is_packets(head: bytes, size: int) -> bool:
+    """Whether bytes are messages of field 1, up to the end of the file or of what is looked at."""
+    at = count = 0
+    while at < len(head):
+        length, shift, tag = 0, 0, head[at]
+        at += 1
+        while at < len(head) and shift < 64:
+            byte = head[at]
+            length, shift, at = length | (byte & 0x7F) << shift, shift + 7, at + 1
+            if byte < 0x80:
+                break
+        if tag != _PACKET or (not length and count == 0) or at + length > size:
+            return False
+        at, count = at + length, count + 1
+    return count > 0

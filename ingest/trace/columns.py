@@ -6,13 +6,13 @@ from array import array
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import compress, count
-from math import isnan
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from etq.ingest.trace.scanner import NONE, Arguments, PlainEvent, TraceEvent, Written
+from etq.ingest.trace.ticks import NO_TIME, Whole, tick_of, ticks_of
 
 Places = npt.NDArray[np.int32]
 
@@ -35,7 +35,7 @@ class Numbered(defaultdict[Any, int]):
         super().__init__(count().__next__)
 
 
-class Keys(dict[tuple[str, str, str, Written, Written], int]):
+class Keys(dict[tuple[str, str | None, str, Written, Written], int]):
     """Numbers of the distinct (phase, category, name, pid, tid) of slices; of other entries -1, or -2 if they are not
     read, as the flows of launches, of which a trace has as many as launches.
     """
@@ -45,12 +45,12 @@ class Keys(dict[tuple[str, str, str, Written, Written], int]):
         self.kind, self.thread = array("q"), array("q")
         self.kinds, self.threads = Numbered(), Numbered()
 
-    def __missing__(self, key: tuple[str, str, str, Written, Written]) -> int:
+    def __missing__(self, key: tuple[str, str | None, str, Written, Written]) -> int:
         phase, category, name, pid, tid = key
         number = UNREAD if phase in UNREAD_PHASES else NONE
         if phase == SLICE:
             number = len(self.kind)
-            self.kind.append(self.kinds[category, name])
+            self.kind.append(self.kinds[category or "", name])
             self.thread.append(self.threads[pid, tid])
         self[key] = number
         return number
@@ -61,26 +61,26 @@ class TraceColumns:
 
     at            [n] position in `traceEvents`
     key           [n] number in `keys`
-    start         [n] microseconds, as float
-    duration      [n] microseconds, NaN if the file has none
+    start         [n] ticks
+    duration      [n] ticks, NO_TIME if the file has none
     external, old_external, correlation, sequence, forward  [n] ids, -1 for none
     plain         positions of events whose arguments have another tool's layout
     stacks        rows of position, number in `written`
-    memory        rows of position, thread and microseconds of `[memory]` events
+    memory        rows of position, thread and ticks of `[memory]` events
     """
 
     def __init__(self) -> None:
         self.at, self.key = array("i"), array("i")
-        self.start, self.duration = array("d"), array("d")
+        self.start, self.duration = array("q"), array("q")
         self.external, self.old_external, self.correlation, self.sequence, self.forward = (array("q") for _ in range(5))
         self.keys, self.written = Keys(), Numbered()
         self.threads = self.keys.threads
         self.plain: set[int] = set()
         self.stacks: list[tuple[int, int]] = []
-        self.memory: list[tuple[int, int, float]] = []
+        self.memory: list[tuple[int, int, int]] = []
         self.process_names: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
-        self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent]]] = defaultdict(list)
+        self._open: dict[int, list[tuple[int, TraceEvent | PlainEvent, int]]] = defaultdict(list)
         self._left_out: Counter[str] = Counter()
         self.findings: list[tuple[str, str]] = []
         self.written[None]
@@ -97,10 +97,6 @@ class TraceColumns:
     def add(self, first: int, events: Sequence[TraceEvent | PlainEvent]) -> None:
         """Add events; the first one is at position `first` of `traceEvents`."""
         places = np.arange(first, first + len(events), dtype=np.int32)
-        if isnan(sum([event.ts for event in events])):
-            is_kept = [event.ph != SLICE or not isnan(event.ts) for event in events]
-            self._left_out["a slice without a time"] += is_kept.count(False)
-            places, events = places[is_kept], [*compress(events, is_kept)]
         keys = self._keys_of(events)
         is_slice = keys >= 0
         if is_slice.all():
@@ -116,11 +112,23 @@ class TraceColumns:
         return np.array([keys[event.ph, event.cat, event.name, event.pid, event.tid] for event in events], np.int32)
 
     def _add_slices(self, places: Places, events: Sequence[TraceEvent | PlainEvent], keys: Places) -> None:
+        times = ticks_of([*[event.ts for event in events], *[event.dur for event in events]])
+        start, duration = times[: len(events)], times[len(events) :]
+        is_timed = start != NO_TIME
+        if not is_timed.all():
+            self._left_out["a slice without a time"] += int((~is_timed).sum())
+            places, keys, start, duration = (each[is_timed] for each in (places, keys, start, duration))
+            events = [*compress(events, is_timed.tolist())]
+        self._append(places, events, keys, start, duration)
+
+    def _append(
+        self, places: Places, events: Sequence[TraceEvent | PlainEvent], keys: Places, start: Whole, duration: Whole
+    ) -> None:
         arguments = [event.args or NO_ARGUMENTS for event in events]
         self.at.frombytes(places.tobytes())
         self.key.frombytes(keys.tobytes())
-        self.start.fromlist([event.ts for event in events])
-        self.duration.fromlist([event.dur for event in events])
+        self.start.frombytes(start.tobytes())
+        self.duration.frombytes(duration.tobytes())
         self.external.fromlist([args.external_id for args in arguments])
         self.old_external.fromlist([args.old_external_id for args in arguments])
         self.correlation.fromlist([args.correlation for args in arguments])
@@ -133,12 +141,13 @@ class TraceColumns:
 
     def _add_other(self, at: int, event: TraceEvent | PlainEvent) -> None:
         args = event.args or NO_ARGUMENTS
-        if event.ph == "i" and event.name == MEMORY and not isnan(event.ts):
-            self.memory.append((at, self.threads[event.pid, event.tid], event.ts))
+        if event.ph == "i" and event.name == MEMORY:
+            if (moment := tick_of(event.ts)) != NO_TIME:
+                self.memory.append((at, self.threads[event.pid, event.tid], moment))
         elif event.ph == "M":
             self._name(event, args)
         elif event.ph == "B":
-            self._open[self.threads[event.pid, event.tid]].append((at, event))
+            self._open[self.threads[event.pid, event.tid]].append((at, event, tick_of(event.ts)))
         elif event.ph == "E":
             self._close(event)
         elif event.ph == "C" and event.name.startswith(_COMPUTED_COUNTERS):
@@ -155,16 +164,18 @@ class TraceColumns:
     def _close(self, end: TraceEvent | PlainEvent) -> None:
         """Make a slice of an end and the beginning that precedes it, as other tools write them."""
         waiting = self._open[self.threads[end.pid, end.tid]]
-        if not waiting or isnan(end.ts) or isnan(waiting[-1][1].ts):
+        moment = tick_of(end.ts)
+        if not waiting or NO_TIME in (moment, waiting[-1][2]):
             self.leave_out("an end without its beginning")
             return
-        at, begin = waiting.pop()
-        begin.ph, begin.dur = SLICE, end.ts - begin.ts
-        self._add_slices(np.array([at], np.int32), [begin], self._keys_of([begin]))
+        at, begin, since = waiting.pop()
+        begin.ph = SLICE
+        start, duration = np.array([since]), np.array([moment - since])
+        self._append(np.array([at], np.int32), [begin], self._keys_of([begin]), start, duration)
 
     @property
-    def times(self) -> tuple[array[float], array[float]]:
-        """Starts and durations, in microseconds."""
+    def times(self) -> tuple[array[int], array[int]]:
+        """Starts and durations, in ticks."""
         return self.start, self.duration
 
     def finish(self) -> None:

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import astuple
 
@@ -25,13 +24,11 @@ from etq.ingest.trace.scanner import (
     MemoryArguments,
     MemoryEvent,
 )
+from etq.ingest.trace.ticks import BEYOND, Whole
 from etq.ingest.trace.types import Entries, Part, lenient
 
-Whole = npt.NDArray[np.int64]
 Places: TypeAlias = "Whole | slice"
 EVERY: Final = slice(None)
-# Times from this one on, in microseconds, are too large: differences of nanoseconds must fit 64-bit integers.
-BEYOND: Final = 4.6e15
 # Numbers and sizes from these on can't be true, and sums of them would not be finite.
 MOST: Final = 1e15
 MOST_BYTES: Final = 2**53
@@ -43,16 +40,6 @@ _NO_DEVICE: Final = DeviceArguments()
 _NO_MEMORY: Final = MemoryArguments()
 # The fields of `DeviceArguments` from this one on are raw JSON.
 _RAW: Final = DeviceArguments.__struct_fields__.index("grid")
-
-
-def nanoseconds(microseconds: npt.NDArray[np.float64]) -> Whole:
-    """Return microseconds as nanoseconds. Whole and fraction are converted apart:
-    together they would lose the last digit.
-    """
-    whole = np.floor(microseconds)
-    part = np.rint((microseconds - whole) * 1000)
-    found: Whole = whole.astype(np.int64) * 1000 + part.astype(np.int64)
-    return found
 
 
 class DeviceDetails:
@@ -111,9 +98,9 @@ class DeviceDetails:
 
 
 class MemoryDetails:
-    """The details of the memory events in `memory`: position, thread, and time in microseconds of each."""
+    """The details of the memory events in `memory`: position, thread, and time in ticks of each."""
 
-    def __init__(self, memory: Sequence[tuple[int, int, float]]) -> None:
+    def __init__(self, memory: Sequence[tuple[int, int, int]]) -> None:
         self._kept = [each for each in memory if abs(each[2]) < BEYOND]
         self._rows: list[tuple[Any, ...]] = []
         self.part = Part(np.array([at for at, _, _ in self._kept], np.int64), _memories, _memory, self._add)
@@ -130,7 +117,7 @@ class MemoryDetails:
             {
                 "event_index": numbers(self.part.places.astype(np.int32)),
                 "thread_index": numbers(np.array([thread for _, thread, _ in self._kept], np.int32)),
-                "at_ticks": numbers(nanoseconds(np.array([moment for _, _, moment in self._kept], np.float64))),
+                "at_ticks": numbers(np.array([moment for _, _, moment in self._kept], np.int64)),
                 "bytes": _sizes(details["bytes"]),
                 "device_type": _held(details["device_type"]),
                 "device": _held(details["device_id"]),

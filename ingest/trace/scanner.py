@@ -7,16 +7,16 @@ lower-case keys, and Chrome's Trace Event Format, on which both are based.
 
 from __future__ import annotations
 
-import math
 from typing import Annotated, ClassVar, Final
 
 import msgspec
 
-# The values of a missing id and of a missing time.
+# The value of a missing id.
 NONE: Final = -1
-NAN: Final = math.nan
 # The value of a missing part of the JSON.
 UNWRITTEN: Final = msgspec.Raw(b"")
+# The value of a missing time.
+NULL: Final = msgspec.Raw(b"null")
 
 Written = str | int | float | None
 
@@ -81,15 +81,15 @@ class MemoryArguments(msgspec.Struct, gc=False):
 
 
 class _Entry(msgspec.Struct, gc=False):
-    """An entry of `traceEvents` without its arguments; times in microseconds."""
+    """An entry of `traceEvents` without its arguments; times in microseconds, as raw JSON."""
 
     ph: str = ""
     name: str = ""
-    cat: str = ""
+    cat: str | None = ""
     pid: Written = None
     tid: Written = None
-    ts: float = NAN
-    dur: float = NAN
+    ts: msgspec.Raw = NULL
+    dur: msgspec.Raw = NULL
 
 
 class TraceEvent(_Entry, gc=False):

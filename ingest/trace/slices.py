@@ -12,23 +12,21 @@ import numpy.typing as npt
 from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
-from etq.ingest.trace.details import BEYOND, nanoseconds
+from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import Told, told_by
+from etq.ingest.trace.ticks import BEYOND, NO_TIME, Whole
 from etq.ingest.trace.types import Entries
 
-Whole = npt.NDArray[np.int64]
 # The slice of the whole recording, which lies in no thread.
 _RECORDING: Final = "Trace"
 # Times that can be those of a recording, in microseconds since 1970: of 2001 to 2099. No clock that counts from the
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
-# How many times are converted at once: few enough to fit into the processor's cache.
-_AT_ONCE: Final = 2**14
 
 
 class Slices:
@@ -58,15 +56,17 @@ class Slices:
         # The older layout of runtime and device events has this id under a lower-case key, 0 for none.
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
-        self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
+        self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
+        self.elapsed = _elapsed(duration)
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
         self.served = self._served()
         self.steps = self._steps()
         self._processes = _processes(columns)
         self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
+        self._correct(columns, work)
         self.run = self._runs()
-        self.parent, self.overlap = self._nested(slack)
+        self.parent, self.overlap = self._nested()
         # How many slices are the file's own; others follow these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
@@ -97,6 +97,48 @@ class Slices:
             call[self._recorded[0]] = NONE
         places = (self.kind, self.thread, self.start, self.elapsed, self.parent, call)
         return calls_and_operators(self.kinds, self.classes, *places, self.owners)
+
+    def _correct(self, columns: TraceColumns, work: frozenset[str]) -> None:
+        """Replace times that can't be, with findings: an unknown time has fewer ticks than none, after its call; work
+        ends where the next of its stream starts. Rows of unknown categories may be no streams.
+        """
+        rows = without_time(self.start, self.elapsed, self.call)
+        if len(rows):
+            call = self.call[rows]
+            first = np.delete(self.start, rows).min()
+            self.start, self.elapsed = self.start.copy(), self.elapsed.copy()
+            self.start[rows] = np.where(call == NONE, first, self.start[call] + np.maximum(self.elapsed[call], 0))
+            self.elapsed[rows] = UNKNOWN
+            columns.find(
+                "unknown times",
+                f"{len(rows):,} events have neither start nor duration, {self._most_in(rows)}: their times are unknown"
+                " and count nowhere; record again, with fewer events or a newer driver",
+            )
+        is_work = self._are(
+            [
+                each.is_work and category not in work
+                for (category, _), each in zip(self.kinds, self.classes, strict=True)
+            ]
+        )
+        of_devices = np.flatnonzero(is_work & (self.elapsed >= 0))
+        over, ends = outlasting(*(each[of_devices] for each in (self.thread, self.start, self.elapsed, self.call)))
+        if len(over):
+            rows = of_devices[over]
+            self.elapsed = self.elapsed.copy()
+            lost = int((self.start[rows] + self.elapsed[rows] - ends).sum())
+            self.elapsed[rows] = ends - self.start[rows]
+            columns.find(
+                "impossible times",
+                f"{len(rows):,} events of devices, {self._most_in(rows)}, go on after the end of what their stream"
+                f" ran next: they are cut where it starts, by {lost / 1e6:,.3f} ms in all",
+            )
+
+    def _most_in(self, rows: Whole) -> str:
+        """Return how many of these slices have the most frequent name, of those of devices if there are some."""
+        of_devices = rows[self.is_device[rows]]
+        counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
+        most = int(counts.argmax())
+        return f"{counts[most]:,} of them {str(self.kinds[most][1])[:100]}"
 
     def extend(self, columns: TraceColumns, added: Added) -> None:
         """Add slices that lie within calls that launch graphs; their kernels belong to them."""
@@ -237,10 +279,11 @@ class Slices:
         step[after] = around[0][step[after]]
         return np.where(step >= 0, step, len(self.steps))
 
-    def _nested(self, slack: Whole) -> tuple[Whole, Whole]:
+    def _nested(self) -> tuple[Whole, Whole]:
         """Return the parent of each slice, the slice of its thread that contains it; and the ticks before its end that
         other slices have. Device events have no parent and no child.
         """
+        slack = _slack(self.start)
         is_nested = are_nested(self.kinds, self.classes, self.kind, self.elapsed)
         if is_nested.all():
             return nesting(self.thread, self.start, self.start + self.elapsed, slack)
@@ -330,27 +373,27 @@ def _steps_around(ends: Whole) -> Whole:
 
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
-    start, duration = (np.frombuffer(each) for each in columns.times)
-    with np.errstate(over="ignore", invalid="ignore"):
-        is_after = np.abs(start + duration) >= BEYOND
-    is_kept = (np.abs(start) < BEYOND) & ~(np.abs(duration) >= BEYOND) & ~is_after
+    start, duration = (np.frombuffer(each, np.int64) for each in columns.times)
+    elapsed = _elapsed(duration)
+    is_kept = (np.abs(start) < BEYOND) & (np.abs(elapsed) < BEYOND) & (np.abs(start + elapsed) < BEYOND)
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
-    if unknown := int(np.isnan(duration).sum()):
+    if unknown := int((duration == NO_TIME).sum()):
         columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
-    if negative := int((duration < 0).sum()):
+    if negative := int((elapsed < 0).sum()):
         columns.find("impossible times", f"{negative} events end before they start: they have no duration")
     return slice(None) if is_kept.all() else is_kept
 
 
-def _times(start: npt.NDArray[np.float64], duration: npt.NDArray[np.float64]) -> tuple[Whole, Whole, Whole]:
-    """Return starts and durations in nanoseconds, and by how much each slice may end after its parent."""
-    starts, elapsed, slacks = (np.empty(len(start), np.int64) for _ in range(3))
-    for begin in range(0, len(start), _AT_ONCE):
-        part = slice(begin, begin + _AT_ONCE)
-        starts[part] = nanoseconds(start[part])
-        elapsed[part] = nanoseconds(np.nan_to_num(duration[part]))
-        # Resolution in nanoseconds of a float of microseconds: a child may end later than its parent by this.
-        slack = np.ceil(np.spacing(np.abs(start[part])) * 1000).astype(np.int64)
-        slacks[part] = np.where(slack < 2, 0, slack)
-    return starts, elapsed, slacks
+def _elapsed(duration: Whole) -> Whole:
+    """Return the ticks of each slice, where unwritten durations count as 0."""
+    is_unknown = duration == NO_TIME
+    return np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+
+
+def _slack(start: Whole) -> Whole:
+    """Return by how much each slice may end after its parent, in ticks: by the step of a float of its microseconds, as
+    other tools write such files from floats.
+    """
+    slack = np.ceil(np.spacing(np.abs(start) / 1000) * 1000).astype(np.int64)
+    return np.where(slack < 2, 0, slack)

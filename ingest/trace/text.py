@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Iterator
 from typing import Any, Final
 
 from etq.errors import FormatError
-from etq.ingest.memory import Watch
+from etq.ingest.memory import Watch, shown
 
 GZIP: Final = b"\x1f\x8b"
 # Traces compress to between a tenth and a thirtieth. A file compressed more tightly than text ever is, is a bomb.
 LARGEST_RATIO: Final = 500
 LARGEST_JSON: Final = 2**33
+# More bytes without a quotation mark are a value that no profiler writes, and that would fill memory.
+LARGEST_VALUE: Final = 2**26
+_QUOTE: Final = re.compile(rb'(?<!\\)"')
+# The last one of a part is searched in so many bytes at its end.
+_TAIL: Final = 2**12
 # Up to so many bytes of unpacked text are kept for later reads.
 _KEPT: Final = 2**28
 # How many bytes of a gzip file are read at once; a bomb is detected by the unpacked size of these.
@@ -44,9 +50,18 @@ class Text:
             yield from self._unpacked
             return
         unpacked: list[bytes] = []
-        is_kept, size = self._is_packed and not self._is_released, 0
+        is_kept, size, last = self._is_packed and not self._is_released, 0, 0
         for part, read in _prefetched(_unpacked(self._data, self._path)) if self._is_packed else self._plain():
             self._watch.check(read)
+            found = _QUOTE.search(part, 1)  # a backslash before the first may be in the part before
+            if size + (len(part) if found is None else found.start()) - last > LARGEST_VALUE:
+                raise FormatError(
+                    self._path,
+                    f"it has a value of more than {shown(LARGEST_VALUE)}, which is refused: no profiler writes one;"
+                    " record again",
+                )
+            for quote in (found, *_QUOTE.finditer(part, max(len(part) - _TAIL, 1))):
+                last = last if quote is None else size + quote.start()
             size += len(part)
             is_kept = is_kept and size <= _KEPT
             if is_kept:
@@ -67,7 +82,11 @@ class Text:
 
     def whole(self) -> memoryview:
         """Return the text in one piece."""
-        return memoryview(b"".join(self.parts()) if self._is_packed else bytes(self._data))
+        if self._is_packed:
+            return memoryview(b"".join(self.parts()))
+        for _ in self.parts():  # each is checked
+            pass
+        return memoryview(bytes(self._data))
 
 
 def _prefetched(parts: Iterator[tuple[bytes, int]]) -> Iterator[tuple[bytes, int]]:

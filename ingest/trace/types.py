@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar
@@ -20,6 +21,7 @@ import numpy.typing as npt
 from etq.errors import FormatError
 from etq.ingest.memory import check_json
 from etq.ingest.other_files import other_file
+from etq.ingest.trace.repair import cause_of, repaired
 from etq.ingest.trace.scanner import Trace
 from etq.ingest.trace.text import Text
 
@@ -59,15 +61,14 @@ def _outer_keys(content: Any, start: int) -> list[str]:
 
 
 def _text_at(error: Exception, content: Any) -> str:
-    """Return the text at the place that a decoder's error names: PyTorch 2.13 writes quotation marks in names as they
-    are, so that its files are not JSON.
-    """
+    """Return the text at the place that a decoder's error names, and the cause if it is known."""
     named = _PLACE.search(str(error))
     if named is None:
         return ""
     place = int(named[1])
-    text = bytes(content[max(place - _TEXT_AT, 0) : place + _TEXT_AT]).decode(errors="replace")
-    return f", at {' '.join(text.split())!r}"
+    before, after = bytes(content[max(place - _TEXT_AT, 0) : place]), bytes(content[place : place + _TEXT_AT])
+    text = (before + after).decode(errors="replace")
+    return f", at {' '.join(text.split())!r}{cause_of(str(error), before, after)}"
 
 
 class Part(Generic[Event]):
@@ -124,6 +125,7 @@ class Entries:
 
     around  the trace, possibly without its entries; set by `blocks`, None if the blocks were not the trace's entries
     sizes   the number of entries per block, set by the reader of the blocks; None if a block was not a list
+    broken  what was put right in `whole`, which was not JSON; "" for JSON
     """
 
     def __init__(self, content: Any, path: str) -> None:
@@ -131,6 +133,7 @@ class Entries:
         self._path = path
         self.around: Trace | None = None
         self.sizes: list[int] | None = None
+        self.broken = ""
 
     @cached_property
     def whole(self) -> Trace:
@@ -143,18 +146,32 @@ class Entries:
         start = len(_BOM) if bytes(content[:3]) == _BOM else 0
         if (other := other_file(content)) is not None:
             raise FormatError(self._path, other)
+        if bytes(content[start : start + 64]).lstrip()[:1] not in (b"{", b"["):
+            raise FormatError(
+                self._path, "not a PyTorch trace: the gzip has no JSON; give the profiler's .pt.trace.json.gz"
+            )
         check_json(content, self._path)
         try:
-            if is_list:
-                return Trace(_raws.decode(content[start:]))
-            trace = msgspec.json.decode(content[start:], type=Trace)
-            # A decoder would keep only the last list, but each may have a part of the events.
-            if len([*islice(_KEY.finditer(content), 2)]) > 1 and _outer_keys(content, start).count("traceEvents") > 1:
-                raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
-            return trace
+            return self._trace(content, start, is_list=is_list)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            text, self.broken = (
+                repaired(bytes(content[start:])) if isinstance(error, msgspec.DecodeError) else (b"", "")
+            )
+            if self.broken:
+                with suppress(msgspec.DecodeError, ValueError, RecursionError):
+                    return self._trace(memoryview(text), 0, is_list=is_list)
             what = f"{error}{_text_at(error, content[start:])}"
             raise FormatError(self._path, f"not a PyTorch trace: expected JSON with traceEvents ({what})") from error
+
+    def _trace(self, content: memoryview, start: int, *, is_list: bool) -> Trace:
+        """Return a trace of JSON from this place on."""
+        if is_list:
+            return Trace(_raws.decode(content[start:]))
+        trace = msgspec.json.decode(content[start:], type=Trace)
+        # A decoder would keep only the last list, but each may have a part of the events.
+        if len([*islice(_KEY.finditer(content), 2)]) > 1 and _outer_keys(content, start).count("traceEvents") > 1:
+            raise FormatError(self._path, "not a PyTorch trace: it has several lists traceEvents")
+        return trace
 
     def release(self) -> None:
         """Free the text: later reads unpack it again."""
@@ -187,6 +204,8 @@ class Entries:
         text, is_more = _joined(parts, b"", 2 * _AROUND)
         begin = _BEGIN.search(text, 0, _AROUND)
         if begin is None:
+            if (other := other_file(text)) is not None:
+                raise FormatError(self._path, other)
             return
         before, start = bytes(text[: begin.end()]), begin.end()
         while is_more:

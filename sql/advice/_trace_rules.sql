@@ -62,6 +62,7 @@ spans AS MATERIALIZED (
     FROM _launches(capture_key) AS w
     GROUP BY w.device
 ),
+-- Where times of work are unknown, it is unknown when devices are idle.
 idle AS (
     SELECT
         i.*,
@@ -72,6 +73,10 @@ idle AS (
     FROM _idle_totals(capture_key, 'device', NULL) AS i
     JOIN spans AS s ON s.device IS NOT DISTINCT FROM i.device
     CROSS JOIN clock AS c
+    WHERE NOT EXISTS (
+        FROM findings AS f
+        WHERE f.capture_id = capture_key AND f.rule = 'unknown times'
+    )
 ),
 -- Calls of the runtime or driver in which the host waits (but for synchronization) count
 -- by their cause, for all ops together.

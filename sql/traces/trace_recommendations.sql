@@ -146,6 +146,10 @@ recommendations AS (
         'Try a larger batch, if the model converges as well with it.'
     FROM _device_utilization(capture_key) AS g
     WHERE g.utilization_percent < utilization_percent
+        AND NOT EXISTS (
+            FROM findings AS f
+            WHERE f.capture_id = capture_key AND f.rule = 'unknown times'
+        )
     UNION ALL
     SELECT
         6,
@@ -185,7 +189,8 @@ FROM recommendations;
 -- applies to, as in torch-tb-profiler. data_loader: steps wait for input data.
 -- data_parallel: DataParallel on several devices. communication_backend:
 -- DistributedDataParallel on devices without NCCL. communication: steps wait for
--- other processes. gpu_utilization: a device is mostly idle. tensor_cores: no
+-- other processes. gpu_utilization: a device is mostly idle, and no times
+-- are unknown. tensor_cores: no
 -- kernel uses tensor cores, or matrix cores of AMD, though the first device has them and
 -- ops could: if that is known of kernels with nine tenths of the time, and ops that could
 -- launched a twentieth of it.

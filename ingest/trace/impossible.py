@@ -1,0 +1,74 @@
+"""Times of a trace that can't be: those that a profiler did not get, and of work that outlasts what its stream ran
+next.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from etq.ingest.trace.scanner import NONE
+from etq.ingest.trace.ticks import Whole
+
+# The ticks of an event whose time is unknown. Views leave out what ends before it starts.
+UNKNOWN: Final = -1
+# Profilers that write whole microseconds round start and duration of both events.
+_ROUNDED: Final = 2_000
+
+
+def without_time(start: Whole, elapsed: Whole, call: Whole) -> Whole:
+    """Return the slices, as rows, that have no time: start and duration are 0, while the call that launched them starts
+    later, or all others are farther from 0 than they last together.
+
+    `start`, `elapsed` [n] are ticks; `call` [n] is the row of the call that launched each, -1 for none.
+    """
+    is_zero = (start == 0) & (elapsed == 0)
+    rows = np.flatnonzero(is_zero)
+    if not len(rows) or len(rows) == len(start):
+        return rows[:0]
+    others = np.flatnonzero(~is_zero)
+    first, last = int(start[others].min()), int((start[others] + elapsed[others]).max())
+    if first > last - first:
+        return rows
+    is_before: npt.NDArray[np.bool_] = (call[rows] != NONE) & (start[call[rows]] > 0)
+    return np.asarray(rows[is_before], np.int64)
+
+
+def outlasting(thread: Whole, start: Whole, elapsed: Whole, call: Whole) -> tuple[Whole, Whole]:
+    """Return the places of work that goes on after the end of what its stream ran later, and the start of the next.
+
+    A stream is serial: its work ends in the order in which it was launched. The next kernel may start early, as in
+    programmatic dependent launch, but ends later. The work of one call, such as that of a graph, may run side by side.
+    Within a microsecond or two, it is rounding.
+
+    Arrays of n: `thread`, a number of each stream; `start` and `elapsed` in ticks; `call`, the row of the call that
+    launched each, -1 for none.
+    """
+    order = np.lexsort((start, thread))
+    thread, start, end, call = thread[order], start[order], (start + elapsed)[order], call[order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (thread[1:] != thread[:-1]) | (call[1:] != call[:-1]) | (call[1:] == NONE)
+    first = np.flatnonzero(is_new)
+    if len(first) < 2:
+        return order[:0], order[:0]
+    group = np.cumsum(is_new) - 1
+    of_thread = thread[first]
+    least = _least_after(np.minimum.reduceat(end, first), of_thread)
+    following = np.append(start[first[1:]], 0)
+    has_following = np.append(of_thread[1:] == of_thread[:-1], False)
+    is_over: npt.NDArray[np.bool_] = has_following[group] & (end > least[group] + _ROUNDED)
+    return order[is_over], np.maximum(following[group], start)[is_over]
+
+
+def _least_after(ends: Whole, thread: Whole) -> Whole:
+    """Return for each of these ends, in the order of their threads, the least of those after it in its thread."""
+    least = ends.copy()
+    last = np.flatnonzero(np.append(thread[1:] != thread[:-1], True))
+    begin = 0
+    for at in last.tolist():
+        part = ends[begin : at + 1]
+        least[begin:at] = np.minimum.accumulate(part[:0:-1])[::-1]
+        begin = at + 1
+    return least

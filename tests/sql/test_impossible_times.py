@@ -1,0 +1,113 @@
+"""Times that can't be, as profilers write them by mistake: values by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from etq.warehouse.warehouse import Warehouse
+from tests.conftest import shared_file
+from tests.trace_builders import event
+from tests.traces import Traces
+
+CUT, UNKNOWN = "impossible times", "unknown times"
+# Kernels (name, start, end), their calls if they share some, the time of each, findings.
+SHOWN: dict[str, tuple[list[tuple[str, float, float]], tuple[int, ...], dict[str, float], list[str]]] = {
+    "a stream goes on": ([("a", 0, 3_400_000), ("b", 12, 92)], (), {"a": 12, "b": 80}, [CUT]),
+    "several run over": (
+        [("a", 0, 3_400_000), ("b", 10, 3_400_010), ("c", 20, 30)],
+        (),
+        {"a": 10, "b": 10, "c": 10},
+        [CUT],
+    ),
+    "two later": ([("a", 0, 50), ("b", 20, 60), ("c", 30, 40)], (), {"a": 20, "b": 10, "c": 10}, [CUT]),
+    "started early": ([("a", 0, 100), ("b", 40, 120)], (), {"a": 100, "b": 80}, []),
+    "rounded": ([("a", 0, 101), ("b", 40, 99.5)], (), {"a": 101, "b": 59.5}, []),
+    "branches of a graph": ([("a", 0, 100), ("b", 20, 30), ("c", 100, 110)], (1, 1, 2), {"a": 100, "b": 10, "c": 10}, []),
+    "a graph goes on": ([("a", 0, 500), ("b", 20, 30), ("c", 100, 110)], (1, 1, 2), {"a": 100, "b": 10, "c": 10}, [CUT]),
+    "the last": ([("a", 0, 10), ("b", 20, 3_400_000)], (), {"a": 10, "b": 3_399_980}, []),
+}  # fmt: skip
+
+
+@pytest.fixture
+def traces(warehouse: Warehouse, tmp_path: Path) -> Traces:
+    return Traces(warehouse, tmp_path)
+
+
+def launched(number: int, at: float, *kernels: dict[str, Any]) -> list[dict[str, Any]]:
+    """An op, its call, and kernels of the call."""
+    return [
+        event("cpu_op", "aten::mm", at, at + 3),
+        event("cuda_runtime", "cudaLaunchKernel", at + 1, at + 2, correlation=number),
+        *kernels,
+    ]
+
+
+def kernel(name: str, start: float, end: float, number: int, stream: int = 7) -> dict[str, Any]:
+    return event("kernel", name, start, end, stream, device=0, stream=stream, correlation=number)
+
+
+def findings(traces: Traces) -> list[str]:
+    rows = traces.warehouse.rows("SELECT rule FROM findings WHERE rule LIKE '% times' ORDER BY rule")[1]
+    return [rule for (rule,) in rows]
+
+
+def times(traces: Traces) -> dict[str, float | None]:
+    rows = traces.warehouse.rows("SELECT name, duration_ticks FROM events WHERE length(name) = 1")[1]
+    return {name: None if ticks is None else ticks / 1000 for name, ticks in rows}
+
+
+@pytest.mark.parametrize("case", SHOWN)
+def test_work_ends_in_the_order_of_its_stream(case: str, traces: Traces) -> None:
+    kernels, given, expected, rules = SHOWN[case]
+    numbers = given or range(1, len(kernels) + 1)
+    calls = [each for number in sorted({*numbers}) for each in launched(number, 5 * number - 1_000)]
+    traces.take(*calls, *(kernel(*each, number) for each, number in zip(kernels, numbers, strict=True)))
+    assert times(traces) == expected
+    assert findings(traces) == rules
+
+
+def test_streams_run_side_by_side(traces: Traces) -> None:
+    traces.take(*launched(1, -20), *launched(2, -10), kernel("a", 0, 100, 1), kernel("b", 20, 30, 2, stream=8))
+    assert times(traces) == {"a": 100, "b": 10}
+    assert not findings(traces)
+
+
+def test_times_that_are_not_known_count_nowhere(traces: Traces) -> None:
+    """A kernel's time is unknown as it is before its call, though the trace lasts longer than it is away from 0."""
+    written = [*launched(1, 100, kernel("a", 110, 120, 1)), *launched(2, 5_000, kernel("b", 0, 0, 2))]
+    traces.take(*written)
+    assert times(traces) == {"a": 10, "b": None}
+    assert findings(traces) == [UNKNOWN]
+    assert [idle for (idle,) in traces.ask("device_idle", "duration")] == []
+
+
+def test_a_kernel_at_the_beginning_has_a_time(traces: Traces) -> None:
+    traces.take(event("kernel", "a", 0, 0, 7, device=0, stream=7), event("kernel", "b", 10, 30, 7, device=0, stream=7))
+    assert times(traces) == {"a": 0, "b": 20}
+    assert not findings(traces)
+
+
+@pytest.mark.parametrize(
+    ("name", "calls", "total", "rules"),
+    [
+        ("10m_overflow_min", {"Cijk_gemm": (1, 80), "add_kernel": (1, 12)}, 92, [CUT]),
+        ("14_ts0", {"gemm": (3, 10)}, 30, [UNKNOWN]),
+        ("15_kernel_ts0", {"gemm": (2, 10)}, 20, [UNKNOWN]),
+        ("26_pdl", {"gemm": (4, 13)}, 52, []),
+    ],
+)
+def test_reported_traces(
+    name: str, calls: dict[str, tuple[int, float]], total: float, rules: list[str], traces: Traces
+) -> None:
+    traces.warehouse.ingest(shared_file(f"captures/reports/{name}.json"), name="t")
+    found = traces.ask("kernel_table", "kernel, calls, mean", unit="us")
+    assert {kernel: (count, mean) for kernel, count, mean in found} == calls
+    assert sum(count * mean for _, count, mean in found) == total
+    assert findings(traces) == rules
+    # Nothing between the first and the last kernel of a trace of 100 us is longer.
+    assert all(idle < 200 for (idle,) in traces.ask("device_idle", "duration", unit="us"))
+    advice = [rule for (rule,) in traces.ask("advice", "rule")]
+    assert UNKNOWN not in rules or not {"device idle", "gpu utilization"} & {*advice}
