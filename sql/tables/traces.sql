@@ -36,7 +36,7 @@ CREATE TABLE trace_steps (
     step INTEGER,  -- number of the step, by its label, of a server's steps by order; 0 if the trace has no steps; NULL if the label has none
     host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
     host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
-    start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for those at the end of a trace whose kernels were not all recorded: that launched nothing, or, the last, less than 0.8 of the one before
+    start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for steps that don't count, as the recording lacks their work: those at the end of a trace that launched nothing, and those of which a fifth or more of the launches of kernels have no event of a device, unless all are so
     end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL as start_ticks
     kernel_ticks BIGINT,  -- ticks in which kernels ran, other than of communication; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL as start_ticks
     memcpy_ticks BIGINT,  -- ticks in which copies ran
@@ -63,7 +63,7 @@ CREATE TABLE op_arguments (
 -- The columns that only device events of a trace have: kernels, copies, fills.
 CREATE TABLE device_events (
     capture_id INTEGER NOT NULL,  -- the capture
-    run_index INTEGER NOT NULL,  -- the run that launched it
+    run_index INTEGER NOT NULL,  -- the run that launched it: that in which its call begins; Outside of steps without a call, and in a trace without calls that in which it begins
     event_index INTEGER NOT NULL,  -- the event
     device INTEGER,  -- number of the device
     stream BIGINT,  -- stream it ran in
