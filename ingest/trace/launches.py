@@ -112,6 +112,17 @@ def lost_launches(
     return is_lost
 
 
+def lost_within(is_lost: Flags, parent: Whole) -> Whole:
+    """Return how many lost launches each slice [n] contains or is; `parent` [n] is what contains each, -1 for none."""
+    found = np.zeros(len(parent), np.int64)
+    rows = np.flatnonzero(is_lost)
+    while len(rows):  # from level to level
+        np.add.at(found, rows, 1)
+        rows = parent[rows]
+        rows = rows[rows != NONE]
+    return found
+
+
 def owners_of(
     classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole
 ) -> Owners:

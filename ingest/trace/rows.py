@@ -20,7 +20,7 @@ from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.kernels import unknown_kernels, with_communication
-from etq.ingest.trace.launches import around_of, is_launch
+from etq.ingest.trace.launches import around_of, is_launch, lost_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
@@ -123,22 +123,29 @@ def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> t
         slices.kinds, classes, kind, run, start, elapsed, call, slices.is_lost, is_served=slices.is_served
     )
     left_out = steps.filter(pc.is_null(steps.column("start_ticks")))
-    if len(left_out):
-        columns.find("steps left out", _left_out(left_out))
+    lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}
+    runs = left_out.column("run_index").to_pylist()
+    for has_lost, why in (
+        (False, "nothing was launched in the end of the trace, after other steps launched kernels"),
+        (True, "a fifth or more of the launches have no event of a device"),
+    ):
+        numbers = [
+            step
+            for run, step in zip(runs, left_out.column("step").to_pylist(), strict=True)
+            if (run in lost_in) == has_lost
+        ]
+        if numbers:
+            columns.find("steps left out", f"{_left_out(numbers)}: {why}")
     if slices.is_lost.any():
         columns.find("lost kernels", _lost(slices))
-    return steps, left_out.column("run_index").to_pylist()
+    return steps, runs
 
 
-def _left_out(steps: pa.RecordBatch) -> str:
-    """Return which steps no view counts, and why."""
-    numbers = [str(each) for each in steps.column("step").to_pylist()]
-    named = ", ".join(numbers[:_MOST]) + (", ..." if len(numbers) > _MOST else "")
-    which, verb = ("step", "is") if len(numbers) == 1 else ("steps", "are")
-    return (
-        f"{which} {named} {verb} not counted, as the recording lacks their work: they launched nothing at the end of "
-        "the trace, or a fifth or more of their launches have no event of a device"
-    )
+def _left_out(numbers: Sequence[int | None]) -> str:
+    """Return the words for steps that don't count."""
+    named = ", ".join("without a number" if each is None else str(each) for each in numbers[:_MOST])
+    named += ", ..." if len(numbers) > _MOST else ""
+    return f"step {named} is not counted" if len(numbers) == 1 else f"steps {named} are not counted"
 
 
 def _lost(slices: Slices) -> str:
@@ -150,8 +157,8 @@ def _lost(slices: Slices) -> str:
     )
     lost = int(slices.is_lost.sum())
     return (
-        f"{lost} of {launches} launches of kernels have no event of a device: the profiler lost their kernels, so "
-        "device times are too short; record again, fewer steps at once, after a warm-up, and without another profiler"
+        f"{lost} of {launches} launches of kernels have no event of a device, so device times are too short: record "
+        "fewer steps at once, after a warm-up step, and without another profiler"
     )
 
 
@@ -271,6 +278,8 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
         for name, rows in around_of(slices.classes, slices.kind, slices.parent)
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
+    lost = np.zeros(len(slices.at), np.int32)
+    lost[: slices.own] = lost_within(slices.is_lost, slices.parent[: slices.own])
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):
@@ -294,4 +303,5 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             found["call_stack"] = pa.nulls(len(rows), pa.string())
         for name, indexes in (*around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
+        found["lost_launches"] = numbers(lost[rows], lost[rows] == 0)
         yield batch(found)
