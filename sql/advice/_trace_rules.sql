@@ -243,10 +243,11 @@ UNION ALL BY NAME
 SELECT
     'lost kernels' AS rule,
     'high' AS severity,
-    CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END || ' of ' || format('{:,}', l.launches)
+    CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
+    || ' of ' || format('{:,}', l.launches)
     || ' have no event of a device: their kernels are missing.' AS finding,
-    'calls of ' || l.call || '; etq ops has means over the calls whose kernels are known'
-        AS evidence,
+    'calls of ' || l.call
+    || '; etq ops has means over the calls whose kernels are known' AS evidence,
     NULL::DOUBLE AS time_at_stake,
     NULL::DOUBLE AS share_percent,
     'Record fewer steps at once, after a warm-up step, and without another profiler.'

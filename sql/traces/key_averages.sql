@@ -130,8 +130,9 @@ sums AS MATERIALIZED (
         sum(e.self_device_memory) AS self_device_memory,
         sum(e.device_memory) FILTER (WHERE e.is_call) AS device_memory,
         sum(e.self_ticks) FILTER (WHERE e.is_in_step) AS self_in_steps,
-        sum(e.duration_ticks - e.repeated_ticks) FILTER (WHERE e.is_call AND e.is_in_step)
-            AS total_in_steps,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (
+            WHERE e.is_call AND e.is_in_step
+        ) AS total_in_steps,
         sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (
             WHERE e.is_call AND e.is_in_step
@@ -192,7 +193,8 @@ rows_of_calls AS (
         CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE
             AS total_in_steps,
         coalesce(
-            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END, 0
+            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
+            0
         )::DOUBLE AS self_device_in_steps,
         coalesce(
             CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0

@@ -222,7 +222,7 @@ etq.section("steps", (parent, { steps }) => {
   if (steps.length > 1) etq.stepStrip(parent, steps, unit);
   etq.table(parent, steps, [
     { name: "step", numeric: true },
-    { name: "total", unit, numeric: true, share: true, full: most },
-    ...times(unit, ...categories),
+    { name: "total", unit, numeric: true, share: true, full: most, meaning: "with the work that it launched" },
+    ...times(unit, ["host", "on the host", "from the start of its annotation to its end, as in the file"], ...categories),
   ], { name: "steps" });
 });
