@@ -207,7 +207,8 @@ def check_parts(warehouse: Warehouse, name: str, key: int, path: object) -> None
 def test_made_up_traces(warehouse: Warehouse, seed: int) -> None:
     """Steps with gaps between them, kernels and copies that are launched in them, before, between, after, or nowhere."""
     random = Random(seed)
-    made, truth = [], {True: defaultdict(float), False: defaultdict(float)}
+    made: list[dict[str, Any]] = []
+    truth: dict[bool, dict[str, float]] = {True: defaultdict(float), False: defaultdict(float)}
     ops = {True: 0, False: 0}
     moment, free = 1000, 1000
     count = random.randint(1, 5)
