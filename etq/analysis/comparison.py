@@ -213,9 +213,9 @@ class Comparison:
         return any(is_trace for _, is_trace, _ in self._sides)
 
     def statistic(self) -> str:
-        """Return which quantile of a capture's runs is its time, as the word before it; "" where steps are samples."""
-        quantile = self.options["quantile"] or 0.25
-        return "" if self.is_by_step() else {0.5: "median "}.get(quantile, f"p{100 * quantile:.12g} ")
+        """Return which quantile of its runs, or steps, the time of a capture is, as the word before it."""
+        quantile = 0.5 if self.is_by_step() else self.options["quantile"] or 0.25
+        return {0.5: "median "}.get(quantile, f"p{100 * quantile:.12g} ")
 
     def is_in_turns(self) -> bool:
         """Whether the captures of the sides alternate in time: if not, intervals lack what the machine changed."""

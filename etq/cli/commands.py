@@ -162,7 +162,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "kernels": ViewCommand(
             "kernel_table",
             to_read="""kernel, family, per_step, mean AS per_call, calls, total, min, max, tensor_cores_used,
-            tensor_cores_eligible, blocks_per_sm, occupancy_percent, steps, unit""",
+            tensor_cores_eligible, blocks_per_sm, occupancy_percent, nullif(outside_steps, 0) AS outside_steps, steps,
+            unit""",
             sums=_SUMS_OF_STEPS,
             text="Show the kernels that devices ran in a PyTorch trace.\n\nWith --by family, by what kernels compute, "
             "copies and fills too. With --by annotation, copies and fills too: by the innermost annotation around "
@@ -177,7 +178,7 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
                         "family": Shown(
                             "kernel_families",
                             to_read="""coalesce(family, '(unknown)') AS family, per_step, total, share_percent, calls,
-                            names, tensor_percent, top_event, steps, unit""",
+                            names, tensor_percent, nullif(outside_steps, 0) AS outside_steps, top_event, steps, unit""",
                             sums=_SUMS_OF_STEPS,
                         ),
                         "annotation": Shown(
@@ -222,8 +223,8 @@ COMMANDS: Final[Mapping[str, Mapping[str, str | ViewCommand]]] = {
         "copies": ViewCommand(
             "copy_totals",
             to_read="""event, per_step, bytes_per_step, mean_bytes, bandwidth_gb_per_s AS gb_per_s, calls,
-            synchronous_calls, total, bytes, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s, steps,
-            unit""",
+            synchronous_calls, total, bytes, min_bytes, max_bytes, min_gb_per_s, mean_gb_per_s, max_gb_per_s,
+            nullif(outside_steps, 0) AS outside_steps, steps, unit""",
             sums=("bytes", *_SUMS_OF_STEPS),
             text="Show what copies and fills of devices move, and how fast.\n\nTimes and bytes are those of a step, if "
             "the trace has steps. A copy is synchronous if its call returned only after the copy had ended: the host "

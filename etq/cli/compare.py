@@ -310,7 +310,9 @@ def _meanings(comparison: Comparison, part: str) -> list[str]:
     rows = comparison.rows("captures", columns)[1]
     if part == "captures":
         runs = "steps" if comparison.is_of_traces() else "runs"
-        texts = [] if comparison.is_by_step() else [f"times: {comparison.statistic()}of all {runs} of a capture"]
+        texts = [f"times: {comparison.statistic()}of the {runs} of a capture"]
+        if comparison.is_of_traces():
+            texts[0] += ", from their start to their end on the host; on devices, of what they launched"
         if any(what == "total" and captures > 1 for what, _, captures in rows):
             texts.append(f"change of the total: median of new / base over all pairs of {comparison.sample}s")
         return ["; ".join(texts)] if texts else []

@@ -147,7 +147,8 @@ def show_efficiency(
             SELECT {family if by == "family" else ""} {names[by]} per_step, roof_percent, bound, share_percent,
                 above_roof_percent, bytes_per_second / 1e12 AS tb_s, flops_per_second / 1e12 AS tflop_s, calls,
                 avg AS per_call, {"known_percent," if by != "shape" else "flops, bytes,"} intensity,
-                {"" if by == "family" else "family,"} reason, top_event, total, steps, unit
+                {"" if by == "family" else "family,"} reason, top_event,
+                nullif(outside_steps, 0) AS outside_steps, total, steps, unit
             FROM {{view}}
         """,
         sums=("total", "steps"),

@@ -51,13 +51,19 @@ TORCH_TABLE: Final = {
     "calls": (),
     "unit": (),
     "steps": ("has_steps",),
+    "self_cpu_step_percent": ("has_steps",),
     "self_cpu_per_step": ("has_steps",),
+    "cpu_step_percent": ("has_steps",),
     "cpu_per_step": ("has_steps",),
     "self_device_per_step": ("has_device", "has_steps"),
     "device_per_step": ("has_device", "has_steps"),
+    "cpu_outside_steps": ("has_steps", "has_more"),
+    "device_outside_steps": ("has_device", "has_steps", "has_more"),
 }
 # Of a trace with steps, people see the times of a step in place of the sums, which follow with --total.
 IN_A_STEP: Final = {
+    "self_cpu_percent": "self_cpu_step_percent",
+    "cpu_time_percent": "cpu_step_percent",
     "self_cpu_time": "self_cpu_per_step",
     "cpu_time_total": "cpu_per_step",
     "self_device_time": "self_device_per_step",
@@ -184,7 +190,8 @@ def _columns(warehouse: Warehouse, capture: Capture, by: str | None) -> list[str
         SELECT
             EXISTS (FROM device_events AS d WHERE d.capture_id = k.capture_id) AS has_device,
             EXISTS (FROM trace_memory AS m WHERE m.capture_id = k.capture_id) AS has_memory,
-            _step_count(k.capture_id, NULL, NULL) > 0 AS has_steps
+            _step_count(k.capture_id, NULL, NULL) > 0 AS has_steps,
+            EXISTS (FROM runs AS r WHERE r.capture_id = k.capture_id AND _is_outside_steps(r.name)) AS has_more
         FROM (SELECT $key AS capture_id) AS k
     """
     names, [row] = warehouse.rows(query, key=capture.capture_id)

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 # Columns about steps, in tables that have other columns where a trace has no steps.
-_OF_STEPS: Final = ("per_step", "bytes_per_step", "steps")
+_OF_STEPS: Final = ("per_step", "bytes_per_step", "outside_steps", "steps")
 
 
 def check_phase(warehouse: Warehouse, capture: Capture, phase: str | None) -> None:

@@ -54,28 +54,35 @@ _HEADLINE: Final = """
     WHERE h.value > 0
 """
 _STEPS: Final = """
-    SELECT 'step', NULL, median(s.total), quantile_cont(s.total, 0.1), quantile_cont(s.total, 0.9), count(*),
-        any_value(s.unit)
+    SELECT 'step', NULL, median(s.total), v.time, quantile_cont(s.total, 0.1), quantile_cont(s.total, 0.9),
+        v.steps, v.unit
     FROM wide_steps($capture) AS s
-    HAVING count(*) > 0
+    CROSS JOIN average_step($capture) AS v
+    WHERE v.category = 'Step'
+    GROUP BY v.time, v.steps, v.unit
 """
+# What is said of the mean of a number.
+_MEANT: Final = {
+    "execute": "of these runs, which the parts below add up to",
+    "step": "of these steps, as the times below",
+}
 # Whether the events of a capture have modules.
 _IS_LINKED: Final = """
     SELECT 1 FROM captures AS k JOIN records AS r ON r.record_id = k.record_id
     WHERE k.capture_id = _capture_id($capture) AND r.is_complete
 """
-# The title of a list of times, and its query: name, method, time, share, unit, executes or steps. The first that has
-# rows is shown. Traces without steps have sums.
+# The title of a list of times, and its query: name, method, time, share, unit, executes or steps, and what is not in it
+# in all. The first that has rows is shown. Traces without steps have sums.
 _OPS: Final = {
     "Mean time{} by op": """
-        SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes
+        SELECT o.op, o.method, o.per_execute, o.share_percent, o.unit, o.executes, NULL
         FROM op_totals($capture) AS o WHERE o.share_percent > 0
     """
 }
 _MODULES: Final = {
     "Mean time{} by module": """
         SELECT CASE m.module_path WHEN '' THEN '(model)' ELSE m.module_path END, m.method, fsum(m.per_execute),
-            fsum(m.share_percent), any_value(m.unit), any_value(m.executes)
+            fsum(m.share_percent), any_value(m.unit), any_value(m.executes), NULL
         FROM module_ops($capture) AS m
         GROUP BY m.module_path, m.method
         HAVING sum(m.self_ticks) > 0
@@ -85,13 +92,16 @@ _MODULES: Final = {
 }
 _OPS_OF_TRACES: Final = {
     "Time of devices{} by family of kernels": """
-        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total), k.share_percent, k.unit, k.steps
-        FROM kernel_families($capture) AS k WHERE k.share_percent > 0
+        SELECT coalesce(k.family, '(unknown)'), NULL, coalesce(k.per_step, k.total) AS time,
+            100 * time / nullif(sum(time) OVER (), 0) AS share, k.unit, k.steps, sum(k.outside_steps) OVER ()
+        FROM kernel_families($capture) AS k QUALIFY share > 0 OR k.steps IS NOT NULL ORDER BY time DESC, k.family
     """,
-    "Self time of the CPU{} by op": """
-        SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time), k.self_cpu_percent, k.unit, k.steps
+    "Self time of the CPU{} by op, all threads": """
+        SELECT k.name, NULL, coalesce(k.self_cpu_per_step, k.self_cpu_time),
+            coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS share, k.unit, k.steps,
+            sum(k.cpu_outside_steps) OVER ()
         FROM key_averages($capture, include_python_functions := false) AS k
-        WHERE k.self_cpu_percent > 0 ORDER BY k.self_cpu_percent DESC
+        QUALIFY share > 0 ORDER BY share DESC
     """,
 }
 _ALLOCATED: Final = """
@@ -207,25 +217,23 @@ def _title(warehouse: Warehouse, capture: Capture, name: str, style: TerminalSty
 
 def _latency(warehouse: Warehouse, capture: Capture) -> Iterator[str]:
     """Yield a line for each key figure, with its spread over runs or steps."""
-    query = _STEPS if capture.format == TRACE else _HEADLINE
-    rows = warehouse.rows(query, capture=capture)[1]
     yield ""
-    if not rows:
+    rows = warehouse.rows(_STEPS if capture.format == TRACE else _HEADLINE, capture=capture)[1]
+    if not rows and capture.format != TRACE:
         yield "nothing was executed"
     parts = Counter(number for number, *_ in rows)
     names = [printable(f"{number} of {part}" if parts[number] > 1 else number) for number, part, *_ in rows]
     widest = max(map(width_of, names), default=0)
-    of_runs = "step" if capture.format == TRACE else "typical run"
     for name, (number, _, value, *means, low, high, runs, unit) in zip(names, rows, strict=True):
         shown, *ends = quantities([each for each in (value, low, high) if each is not None], unit)
         spread = ""
         if ends:
-            noun = "load" if number == "load" else of_runs
+            noun = {"load": "load", "step": "step"}.get(number, "typical run")
             spread = f"  median of {_counted(runs, noun)}; p10 {ends[0].split(' ')[0]}, p90 {ends[1]}"
         yield f"{name}{' ' * (widest - width_of(name))}  {shown:>8}{spread}"
-        if number == "execute" and means[0] is not None:
+        if number in _MEANT and means[0] is not None:
             [mean] = quantities(means, unit)
-            yield f"{'  mean':{widest}}  {mean:>8}  of these runs, which the parts below add up to"
+            yield f"{'  mean':{widest}}  {mean:>8}  {_MEANT[number]}"
 
 
 def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Iterator[str]:
@@ -236,17 +244,22 @@ def _shares(warehouse: Warehouse, capture: Capture, style: TerminalStyle) -> Ite
         rows = warehouse.rows(query, capture=capture)[1]
         if not rows:
             continue
-        per = "" if rows[0][-1] is None else " in a step" if is_trace else " in an execute"
+        *_, unit, executes, outside = rows[0]
+        per = "" if executes is None else " in a step" if is_trace else " in an execute"
+        rows = [row for row in rows if row[3]]
         yield from ("", style.styled(title.format(per), "bold"))
         has_several = len({method for _, method, *_ in rows}) > 1
         rows = rows[:_MOST]
         names = [printable(f"{name} of {method}" if has_several else name) for name, method, *_ in rows]
         names = [fitted(name, min(width_of(name), _LONGEST_NAME), False, style) for name in names]
-        times = quantities([time for _, _, time, *_ in rows], rows[0][4])
+        times = quantities([time for _, _, time, *_ in rows], unit)
         widest, longest = max(map(width_of, names)), max(map(len, times))
-        for name, time, (_, _, _, share, _, _) in zip(names, times, rows, strict=True):
+        for name, time, (_, _, _, share, *_) in zip(names, times, rows, strict=True):
             drawn = style.styled(bar(0, share / 100, _BAR, style), "cyan")
             yield f"  {name}{' ' * (widest - width_of(name))}  {time:>{longest}}  {share:4.1f} %  {drawn}"
+        if outside:
+            what = "launched in no step" if "devices" in title else "begun in no step"
+            yield f"  besides these {quantities([outside], unit)[0]} in the whole trace, {what}"
         return
 
 

@@ -20,9 +20,9 @@ MOST_ROWS: Final = 500
 def top_tables(target: Target) -> dict[str, Table]:
     """Return the ops, and the kernels and copies, that take most time: ops by device time, if devices ran anything."""
     query = """
-        SELECT w.event, w.total / _step_count(_capture_id($capture), NULL, NULL) AS per_step, w.total, w.calls, w.unit
+        SELECT w.event, w.per_step, w.total, w.calls, w.unit
         FROM work_totals($capture, unit := $unit) AS w
-        ORDER BY w.total DESC, w.event
+        ORDER BY coalesce(w.per_step, w.total) DESC, w.event
         LIMIT $most
     """
     kernels = target.table(query, most=TOP) if target.has_devices else None
@@ -242,8 +242,10 @@ def breakdown(target: Target) -> Section:
         """
         SELECT
             CASE WHEN k.name = '(no op)' THEN k.name ELSE coalesce(m.path, k.module, '') END AS module_path,
-            k.name AS op, 'slice' AS kind, k.calls, k.self_cpu_time AS self_time, k.self_device_time, k.unit,
-            k.steps AS executes
+            k.name AS op, 'slice' AS kind, k.calls,
+            coalesce(k.self_cpu_per_step * k.steps, k.self_cpu_time) AS self_time,
+            coalesce(k.self_device_per_step * k.steps, k.self_device_time) AS self_device_time,
+            k.unit, k.steps AS executes
         FROM key_averages($capture, by := 'module', unit := $unit) AS k
         -- A module that several others call has no single path.
         LEFT JOIN (
@@ -266,9 +268,11 @@ def ops(target: Target) -> Section | None:
     ops = target.table(
         """
         SELECT
-            k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time, k.self_cpu_percent,
+            k.name, nullif(k.shapes, '[]') AS shapes, k.calls, k.self_cpu_time,
+            coalesce(k.self_cpu_step_percent, k.self_cpu_percent) AS self_cpu_percent,
             k.cpu_time_total, k.cpu_time_avg, k.self_device_time, k.device_time_total, k.self_cpu_memory, k.unit,
-            k.self_cpu_per_step, k.cpu_per_step, k.self_device_per_step, k.device_per_step, k.steps
+            k.self_cpu_per_step, k.cpu_per_step, k.self_device_per_step, k.device_per_step,
+            k.cpu_outside_steps, k.device_outside_steps, k.steps
         FROM key_averages($capture, by := 'shape', unit := $unit) AS k
         WHERE NOT k.is_device
         """

@@ -79,6 +79,50 @@ def _last_before(ids: Whole, starts: Whole, wanted: Whole, moments: Whole) -> Wh
     return np.where(ids[order][place] == wanted, order[place], NONE)
 
 
+def is_launch(what: Class, name: str) -> bool:
+    """Whether an event is a call that launches kernels; a function of the host that a stream calls is none."""
+    return what.activity == "call" and what.purpose == "launch" and "HostFunc" not in name
+
+
+def lost_launches(
+    kinds: Sequence[tuple[str, str]],
+    classes: Sequence[Class],
+    kind: Whole,
+    correlation: Whole,
+    call: Whole,
+    parent: Whole,
+) -> Flags:
+    """Return whether each slice is a call that launches kernels, of which no work of a device was recorded.
+
+    None is if the trace has as many kernels without a call, which may be theirs. A call within another, or around one,
+    is one launch with it. `kind` [n] is the place of each slice's category and name, and of its class; `call` [n] the
+    row of the call that launched each, `parent` [n] of what contains it; -1 for none.
+    """
+    is_a_launch = are(kind, [is_launch(each, name) for each, (_, name) in zip(classes, kinds, strict=True)])
+    launches = np.flatnonzero(is_a_launch & (correlation > 0))
+    is_work = are(kind, [each.is_work for each in classes])
+    is_lost = np.zeros(len(kind), np.bool_)
+    is_lost[launches] = ~np.isin(correlation[launches], correlation[is_work])
+    is_within = is_a_launch & (parent != NONE)
+    is_within[is_within] = is_a_launch[parent[is_within]]
+    is_lost[is_within] = is_lost[parent[is_within]] = False
+    kernels = are(kind, [each.activity == "kernel" for each in classes])
+    if is_lost.sum() <= (kernels & (call == NONE)).sum():
+        is_lost[:] = False
+    return is_lost
+
+
+def lost_within(is_lost: Flags, parent: Whole) -> Whole:
+    """Return how many lost launches each slice [n] contains or is; `parent` [n] is what contains each, -1 for none."""
+    found = np.zeros(len(parent), np.int64)
+    rows = np.flatnonzero(is_lost)
+    while len(rows):  # from level to level
+        np.add.at(found, rows, 1)
+        rows = parent[rows]
+        rows = rows[rows != NONE]
+    return found
+
+
 def owners_of(
     classes: Sequence[Class], kind: Whole, call: Whole, parent: Whole, external: Whole, correlation: Whole
 ) -> Owners:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from etq.ingest.arrow import LazyBatch, batch, encoded, filled, flags, integers, numbers, texts
 from etq.ingest.events.rows import event_batch
@@ -19,7 +20,7 @@ from etq.ingest.trace.counters import event_counters
 from etq.ingest.trace.details import DeviceDetails, MemoryDetails
 from etq.ingest.trace.inputs import inputs_of
 from etq.ingest.trace.kernels import unknown_kernels, with_communication
-from etq.ingest.trace.launches import around_of
+from etq.ingest.trace.launches import around_of, is_launch, lost_within
 from etq.ingest.trace.nesting import first_places, occurrences, order_of
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import serving_labels
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from etq.ingest.trace.recordings import Recorder
 
 Whole = npt.NDArray[np.int64]
+# The name of the run of a step that doesn't count.
+LEFT_OUT: Final = "Incomplete step"
+# The most steps that a finding names.
+_MOST: Final = 5
 # How many rows a batch has.
 _BATCH: Final = 2**17
 
@@ -59,7 +64,8 @@ def trace_rows(
     if (moment := slices.recorded_at(base)) is not None:
         described["captured_at"] = integers([moment], np.int64).view(pa.timestamp("us"))
     yield "captures", batch(described)
-    yield "runs", _runs(slices)
+    steps, left_out = _steps(columns, slices, classes)
+    yield "runs", _runs(slices, left_out)
     if labels := serving_labels(slices.told):
         yield "labels", batch({"key": texts([*labels]), "value": texts([*labels.values()])})
     yield "signatures", signatures
@@ -68,8 +74,6 @@ def trace_rows(
     yield "threads", _threads(columns)
     for rows in _trace_events(columns, slices, order):
         yield "trace_events", rows
-    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
-    steps = step_rows(slices.kinds, classes, *(each[: slices.own] for each in places), is_served=slices.is_served)
     if steps.num_rows:
         yield "trace_steps", steps
     readable = order[order < slices.own]
@@ -111,7 +115,55 @@ def _with_waits(rows: pa.RecordBatch, slices: Slices, of_devices: Whole) -> pa.R
     return batch({**dict(zip(rows.schema.names, rows.columns, strict=True)), **waits})
 
 
-def _runs(slices: Slices) -> pa.RecordBatch:
+def _steps(columns: TraceColumns, slices: Slices, classes: Sequence[Class]) -> tuple[pa.RecordBatch, Collection[int]]:
+    """Return the table `trace_steps`, and the runs of the steps that don't count; add findings about both."""
+    places = (slices.kind, slices.run, slices.start, slices.elapsed, slices.call)
+    kind, run, start, elapsed, call = (each[: slices.own] for each in places)
+    steps = step_rows(
+        slices.kinds, classes, kind, run, start, elapsed, call, slices.is_lost, is_served=slices.is_served
+    )
+    left_out = steps.filter(pc.is_null(steps.column("start_ticks")))
+    lost_in = {*slices.run[np.flatnonzero(slices.is_lost)].tolist()}
+    runs = left_out.column("run_index").to_pylist()
+    for has_lost, why in (
+        (False, "nothing was launched in the end of the trace, after other steps launched kernels"),
+        (True, "a fifth or more of the launches have no event of a device"),
+    ):
+        numbers = [
+            step
+            for run, step in zip(runs, left_out.column("step").to_pylist(), strict=True)
+            if (run in lost_in) == has_lost
+        ]
+        if numbers:
+            columns.find("steps left out", f"{_left_out(numbers)}: {why}")
+    if slices.is_lost.any():
+        columns.find("lost kernels", _lost(slices))
+    return steps, runs
+
+
+def _left_out(numbers: Sequence[int | None]) -> str:
+    """Return the words for steps that don't count."""
+    named = ", ".join("without a number" if each is None else str(each) for each in numbers[:_MOST])
+    named += ", ..." if len(numbers) > _MOST else ""
+    return f"step {named} is not counted" if len(numbers) == 1 else f"steps {named} are not counted"
+
+
+def _lost(slices: Slices) -> str:
+    """Return how many launches have no event of a device."""
+    launches = sum(
+        int((slices.kind[: slices.own] == place).sum())
+        for place, (each, (_, name)) in enumerate(zip(slices.classes, slices.kinds, strict=True))
+        if is_launch(each, name)
+    )
+    lost = int(slices.is_lost.sum())
+    return (
+        f"{lost} of {launches} launches of kernels have no event of a device, so device times are too short: record "
+        "fewer steps at once, after a warm-up step, and without another profiler"
+    )
+
+
+def _runs(slices: Slices, left_out: Collection[int]) -> pa.RecordBatch:
+    """Return the table `runs`. `left_out`: the runs of steps that don't count."""
     steps = len(slices.steps)
     outside = bool((slices.run == steps).any()) or not steps
     count = steps + outside
@@ -121,7 +173,10 @@ def _runs(slices: Slices) -> pa.RecordBatch:
         {
             "run_index": integers(range(count)),
             "dump_index": integers([0] * count),
-            "name": texts([name] * steps + ["Outside of steps" if steps else "Trace"] * outside),
+            "name": texts(
+                [LEFT_OUT if run in left_out else name for run in range(steps)]
+                + ["Outside of steps" if steps else "Trace"] * outside
+            ),
             "block_index": integers(block),
             "block_run": integers([*range(steps), *[0] * outside]),
             "iteration": integers([*range(steps), *[0] * outside]),
@@ -223,6 +278,8 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
         for name, rows in around_of(slices.classes, slices.kind, slices.parent)
     }
     calls = {name: indexes.astype(np.int32) for name, indexes in slices.calls.columns(slices.at).items()}
+    lost = np.zeros(len(slices.at), np.int32)
+    lost[: slices.own] = lost_within(slices.is_lost, slices.parent[: slices.own])
     stacks = dict(columns.stacks)
     written = texts_of(columns.written)
     for begin in range(0, len(order), _BATCH):
@@ -246,4 +303,5 @@ def _trace_events(columns: TraceColumns, slices: Slices, order: Whole) -> Iterat
             found["call_stack"] = pa.nulls(len(rows), pa.string())
         for name, indexes in (*around.items(), *calls.items()):
             found[name] = numbers(indexes[rows], indexes[rows] == NONE)
+        found["lost_launches"] = numbers(lost[rows], lost[rows] == 0)
         yield batch(found)

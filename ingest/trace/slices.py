@@ -14,7 +14,7 @@ from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
-from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
+from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_of
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import Told, told_by
@@ -67,6 +67,7 @@ class Slices:
         self._correct(columns, work)
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
+        self.is_lost = lost_launches(self.kinds, self.classes, self.kind, self.correlation, self.call, self.parent)
         # How many slices are the file's own; others follow these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
@@ -258,7 +259,10 @@ class Slices:
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind])
 
     def _runs(self) -> Whole:
-        """Return the run of each slice: its step; for a device event, the step that launched it."""
+        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins.
+
+        Work without a launch belongs to no step, as before the recording began, unless the trace has no launches.
+        """
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
@@ -277,6 +281,9 @@ class Slices:
             step[after[is_over]] = next_step[is_over]
         after = np.flatnonzero((step >= 0) & (moment > ends[step]))
         step[after] = around[0][step[after]]
+        is_work = self._are([each.is_work for each in self.classes])
+        if (self.call[is_work] != NONE).any():
+            step[is_work & (self.call == NONE)] = NONE
         return np.where(step >= 0, step, len(self.steps))
 
     def _nested(self) -> tuple[Whole, Whole]:

@@ -54,13 +54,15 @@ def step_rows(
     start: Whole,
     elapsed: Whole,
     call: Whole,
+    is_lost: Flags,
     *,
     is_served: bool = False,
 ) -> pa.RecordBatch:
     """Return the table `trace_steps`. `is_served`: the steps are those of a server, which are numbered in order.
 
     `kind` [n] is the place of each slice's category and name, and of its class; `start`, `elapsed` [n] are ticks;
-    `call` [n] is the row of the call that launched it, -1 for none.
+    `call` [n] is the row of the call that launched it, -1 for none; `is_lost` [n] whether it is a launch whose work was
+    not recorded.
     """
     if (elapsed < 0).any():  # these count nowhere
         classes, kind = [*classes, Class("")], np.where(elapsed < 0, len(classes), kind)
@@ -75,7 +77,7 @@ def step_rows(
     else:
         run = np.zeros(len(run), np.int64)
         host, steps = (_steps(slices, number, slices.are(*these), run) for these in (("op",), ("op", "python")))
-    start, end, is_whole = _with_work(slices, steps, call, is_served)
+    start, end, is_whole = _with_work(slices, steps, call, is_lost)
     no_host = np.full(len(steps.run), not len(host.run))
     if no_host.any():
         host = steps
@@ -120,12 +122,12 @@ def _steps(slices: _Slices, number: Whole, are_within: Flags, run: Whole) -> _St
     return _Steps(*(each[order] for each in found))
 
 
-def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_served: bool) -> tuple[Whole, Whole, Flags]:
-    """Return the start and end of each step, and whether its kernels were recorded, as torch-tb-profiler has them.
+def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_lost: Flags) -> tuple[Whole, Whole, Flags]:
+    """Return the start and end of each step, as torch-tb-profiler has them, and whether its work was recorded.
 
     A step lasts from the end of the previous one to the end of the last event of a device that it launched. Those at
-    the end that launched nothing were cut off, and the last if it launched less than 0.8 of the one before: not so
-    those of a server, which differ.
+    the end that launched nothing were cut off; others lack work if a fifth or more of their launches have none. If all
+    lack some, all count.
     """
     count = len(steps.run)
     is_work = slices.are("kernel", "copy", "fill")
@@ -146,10 +148,14 @@ def _with_work(slices: _Slices, steps: _Steps, call: Whole, is_served: bool) -> 
             start = np.maximum(start, before.max())
     end = np.maximum.accumulate(end)
     start[1:] = np.maximum(start[1:], end[:-1])
-    launches = np.bincount(at, minlength=count)
+    launches = np.bincount(at[np.unique(call[launched], return_index=True)[1]], minlength=count)
     last = int(at.max())
-    is_cut = not is_served and last > 0 and launches[last - 1] * 8 > launches[last] * 10
-    return start, end, np.arange(count) <= last - is_cut
+    lost = np.flatnonzero(is_lost)
+    of_lost = np.searchsorted(steps.start, slices.start[lost], side="right") - 1
+    is_in = (of_lost != NONE) & (slices.start[lost] <= steps.end[of_lost])
+    without = np.bincount(of_lost[is_in], minlength=count)
+    is_whole = (np.arange(count) <= last) & ((without == 0) | (4 * without < launches))
+    return start, end, is_whole if is_whole.any() else np.ones(count, np.bool_)
 
 
 def _categories(slices: _Slices, start: Whole, end: Whole) -> Iterator[tuple[str, Whole]]:

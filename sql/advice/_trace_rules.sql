@@ -56,6 +56,30 @@ clock AS MATERIALIZED (
     FROM (SELECT capture_key AS capture_id, unit AS unit) AS u
     JOIN captures AS c USING (capture_id)
 ),
+-- Launches of kernels that have no event of a device, if there are any.
+lost AS MATERIALIZED (
+    SELECT
+        count(t.lost_launches) AS lost,
+        count(*) AS launches,
+        arg_max(s.label, t.lost_launches) AS call,
+        20 * count(t.lost_launches) >= count(*) AS are_many
+    FROM findings AS f
+    JOIN signatures AS s
+        ON s.capture_id = f.capture_id
+        AND s.activity = 'call'
+        AND s.purpose = 'launch'
+        AND NOT contains(s.label, 'HostFunc')
+    JOIN event_ticks AS e
+        ON e.capture_id = s.capture_id AND e.signature_index = s.signature_index
+    JOIN trace_events AS t
+        ON t.capture_id = e.capture_id AND t.event_index = e.event_index
+    WHERE f.capture_id = capture_key AND f.rule = 'lost kernels'
+    HAVING count(t.lost_launches) > 0
+),
+-- What is said of the time of devices, where that is known.
+known AS MATERIALIZED (
+    SELECT true AS is_known WHERE NOT EXISTS (FROM lost AS l WHERE l.are_many)
+),
 -- The time of each device from its first event to the end of its last.
 spans AS MATERIALIZED (
     SELECT w.device, max(w.end_ticks) - min(w.start_ticks) AS ticks
@@ -217,6 +241,24 @@ SELECT
     r.remedy,
     NULL::VARCHAR AS unit
 FROM _trace_recommendations(capture_key) AS r
+WHERE r.rule <> 'gpu_utilization' OR EXISTS (FROM known)
+UNION ALL BY NAME
+-- Rules about the time of devices don't apply where a twentieth of the launches or more
+-- have no event: what they would say is about what was lost.
+SELECT
+    'lost kernels' AS rule,
+    'high' AS severity,
+    CASE l.lost WHEN 1 THEN '1 launch' ELSE format('{:,} launches', l.lost) END
+    || ' of ' || format('{:,}', l.launches)
+    || ' have no event of a device: their kernels are missing.' AS finding,
+    'calls of ' || l.call
+    || '; etq ops has means over the calls whose kernels are known' AS evidence,
+    NULL::DOUBLE AS time_at_stake,
+    NULL::DOUBLE AS share_percent,
+    'Record fewer steps at once, after a warm-up step, and without another profiler.'
+        AS remedy,
+    NULL::VARCHAR AS unit
+FROM lost AS l
 UNION ALL BY NAME
 -- There is no advice where it is not known what was waited for, nor for calls of no known
 -- kind.
@@ -263,6 +305,7 @@ SELECT
 FROM idle AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
 WHERE s.share >= 5 AND s.cause NOT IN ('unknown', 'unknown_wait', 'call')
+    AND EXISTS (FROM known)
 UNION ALL BY NAME
 -- What an op takes of the critical path, from the start of the recording to its end,
 -- limits what a faster op can save.
@@ -306,6 +349,7 @@ SELECT
     s.unit
 FROM critical AS s
 LEFT JOIN _advised_calls() AS k USING (cause)
+WHERE EXISTS (FROM known)
 UNION ALL BY NAME
 SELECT
     'device time' AS rule,
@@ -344,7 +388,7 @@ SELECT
     c.unit
 FROM families AS t
 CROSS JOIN clock AS c
-WHERE t.place = 1 AND t.share >= 20
+WHERE t.place = 1 AND t.share >= 20 AND EXISTS (FROM known)
 UNION ALL BY NAME
 SELECT
     'fusable kernels' AS rule,

@@ -62,7 +62,8 @@ CREATE MACRO _advice_place(severity, share_percent, rule, finding) AS (
 -- has its thresholds and their reasons in `_runtime_advice`. Shares of ops and modules
 -- are of typical runs, see `typical_runs`, unless all are requested; other runs
 -- have their own rules. For a PyTorch trace, the findings are those of
--- `trace_recommendations`; device idle: a cause of idle time, as in
+-- `trace_recommendations`; lost kernels: launches without an event of a device, and if
+-- these are a twentieth or more, no rule about the time of devices; device idle: a cause of idle time, as in
 -- `device_idle_causes`, that takes a twentieth of a device's time or more, from its
 -- first event to the end of its last; critical path: an op that has a fifth or more of
 -- the critical path, as in `critical_ops`; device time: a family of kernels that takes a

@@ -118,7 +118,14 @@ CREATE MACRO _known_phase(phase) AS (
     END
 );
 
--- Whether a run is a step of a trace: a profiler step, or a step of a server.
+-- Whether a run is a step of a trace: a profiler step, or a step of a server. What is in
+-- a step is what has its run: the host's events that begin in it, and the work of devices
+-- whose launch does. Steps whose work the recording lacks are none, see `trace_steps`.
 CREATE MACRO _is_step_run(run_name) AS (
     run_name IN ('ProfilerStep', 'ServingStep')
+);
+
+-- Whether a run is what a trace with steps has outside of them.
+CREATE MACRO _is_outside_steps(run_name) AS (
+    run_name IN ('Outside of steps', 'Incomplete step')
 );

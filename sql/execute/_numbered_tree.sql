@@ -95,9 +95,11 @@ numbered AS (
     LEFT JOIN numbered AS a ON a.node = i.ancestor
     WHERE 2 ** i.step < (SELECT max(m.level) FROM nodes AS m)
 ),
-indexed AS (
+indexed AS MATERIALIZED (
     SELECT
         n.*,
+        -- Of a dump all self times are of executes.
+        coalesce(n.step_ticks, n.self_ticks) AS executed_ticks,
         i.distance AS node_index,
         i.distance - p.distance AS parent_index,
         p.nodes
@@ -105,6 +107,11 @@ indexed AS (
     JOIN placed AS p USING (node)
     JOIN nodes AS n USING (node)
     WHERE i.step = (SELECT max(t.step) FROM numbered AS t)
+),
+-- The self times within executes, or steps, up to each node.
+so_far AS MATERIALIZED (
+    SELECT i.node_index, sum(i.executed_ticks) OVER (ORDER BY i.node_index) AS ticks
+    FROM indexed AS i
 ),
 total AS MATERIALIZED (
     SELECT
@@ -130,10 +137,17 @@ shown AS (
         i.calls,
         i.executes,
         i.self_ticks,
-        i.total_ticks
+        i.total_ticks,
+        i.executed_ticks,
+        -- Those of the node and of its descendants, which follow it.
+        l.ticks - f.ticks + i.executed_ticks AS executed_total
     FROM indexed AS i
+    JOIN so_far AS f USING (node_index)
+    JOIN so_far AS l ON l.node_index = i.node_index + i.nodes - 1
     UNION ALL
-    SELECT 0, NULL, 0, t.nodes, 'total', 'total', NULL, 0, t.executes, 0, t.ticks
+    SELECT
+        0, NULL, 0, t.nodes, 'total', 'total', NULL, 0, t.executes, 0, t.ticks, 0,
+        (SELECT max_by(f.ticks, f.node_index) FROM so_far AS f)
     FROM total AS t
 )
 SELECT
@@ -152,8 +166,10 @@ SELECT
     i.self_ticks,
     i.total_ticks,
     nullif(i.executes, 0) AS executes,
-    self_time / nullif(i.executes, 0) AS self_per_execute,
-    total / nullif(i.executes, 0) AS per_execute
+    _in_unit(coalesce(i.executed_ticks, 0)::DOUBLE, a.time_scale, a.unit)
+        / nullif(i.executes, 0) AS self_per_execute,
+    _in_unit(i.executed_total::DOUBLE, a.time_scale, a.unit) / nullif(i.executes, 0)
+        AS per_execute
 FROM shown AS i
 CROSS JOIN target AS a
 CROSS JOIN total AS t;

@@ -70,6 +70,7 @@ timed AS MATERIALIZED (
         t.parent_index,
         t.counted_ticks,
         t.self_ticks,
+        CASE WHEN _is_step_run(r.name) THEN t.self_ticks ELSE 0 END AS step_ticks,
         s.family,
         s.kind
     FROM (SELECT capture_key AS capture_id) AS a
@@ -77,6 +78,7 @@ timed AS MATERIALIZED (
         capture_key, steps, phase, method, runs
     ) AS t
     JOIN signatures AS s USING (capture_id, signature_index)
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = t.run_index
     WHERE t.is_additive
         AND coalesce(s.category, '') <> 'Trace'
         AND NOT EXISTS (
@@ -118,6 +120,7 @@ SELECT
     count(*) AS calls,
     _step_count(capture_key, steps, phase) AS executes,
     try_cast(sum(p.self_ticks) AS BIGINT) AS self_ticks,
+    try_cast(sum(p.step_ticks) AS BIGINT) AS step_ticks,
     try_cast(sum(p.counted_ticks) AS BIGINT) AS total_ticks
 FROM placed AS p
 GROUP BY p.level, p.place, p.outer_place, p.family, p.kind;

@@ -25,8 +25,8 @@
 --   self_ticks: self_time in ticks, a whole number
 --   total_ticks: total in ticks, a whole number
 --   executes: number of executes of the node's method, of a trace number of its steps; NULL for a trace without steps, and where several methods ran for the total
---   self_per_execute: self_time / executes
---   per_execute: total / executes
+--   self_per_execute: self_time / executes; of a trace, that of events which begin in steps
+--   per_execute: total / executes; of a trace, self_per_execute with that of all descendants
 CREATE MACRO time_tree(
     capture,
     "by" := NULL,  -- module, event; NULL: module where a record is linked, else event

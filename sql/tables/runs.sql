@@ -4,7 +4,7 @@ CREATE TABLE runs (
     capture_id INTEGER NOT NULL,  -- the capture
     run_index INTEGER NOT NULL,  -- position in the file, from 0, counted through all of its dumps
     dump_index INTEGER NOT NULL,  -- index of the dump in the file, from 0
-    name VARCHAR NOT NULL,  -- name of the block: Default (loading), Execute, Step, or a name given by the user; of traces ProfilerStep, ServingStep, Outside of steps or Trace
+    name VARCHAR NOT NULL,  -- name of the block: Default (loading), Execute, Step, or a name given by the user; of traces ProfilerStep, ServingStep, Incomplete step (one that doesn't count, see `trace_steps`), Outside of steps or Trace
     method VARCHAR,  -- the method that ran, inferred from the linked record or program; NULL where unknown
     method_score DOUBLE,  -- share of the run's distinct operators that fit the method; NULL without a record or program, or without operators
     bundled_input_index INTEGER,  -- index of the bundled input; NULL where none is named

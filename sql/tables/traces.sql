@@ -25,7 +25,8 @@ CREATE TABLE trace_events (
     annotation_index INTEGER,  -- the innermost annotation (steps are annotations) that contains it; NULL if none does
     call_index INTEGER,  -- the event whose call it is part of in `key_averages`: what contains it, if it is the only event in that and has its name, or is a helper event of the profiler; of several within each other the outermost; NULL if it is a call itself, or a helper that nothing contains
     operator_index INTEGER,  -- the call of an op, module, step or other node that it belongs to in `operator_table`: of a node mostly itself, though ops that are all that an op of their name contains are one call with it; of others the call that contains or launched them; NULL if none did
-    operators_within INTEGER  -- of such a call, how many calls of its thread follow it, by start, that start before it ends; 0 for other events
+    operators_within INTEGER,  -- of such a call, how many calls of its thread follow it, by start, that start before it ends; 0 for other events
+    lost_launches INTEGER  -- how many launches of kernels in it, or which it is, have no event of a device; NULL for none, and in a trace with as many kernels without a launch
 );
 
 -- One step of a trace, of the profiler or of a server, or the whole of a trace without
@@ -36,7 +37,7 @@ CREATE TABLE trace_steps (
     step INTEGER,  -- number of the step, by its label, of a server's steps by order; 0 if the trace has no steps; NULL if the label has none
     host_start_ticks BIGINT,  -- start of its annotation, or of the trace's first op; NULL for a trace without both
     host_end_ticks BIGINT,  -- end of its annotation, or of the trace's last op; NULL for a trace without both
-    start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for those at the end of a trace whose kernels were not all recorded: that launched nothing, or, the last, less than 0.8 of the one before
+    start_ticks BIGINT,  -- start of the step: the end of the one before if that ends later; NULL for steps that don't count, as the recording lacks their work: those at the end of a trace that launched nothing, and those of which a fifth or more of the launches of kernels have no event of a device, unless all are so
     end_ticks BIGINT,  -- end of the last device event that the step launched, or of its annotation, if that is later; NULL as start_ticks
     kernel_ticks BIGINT,  -- ticks in which kernels ran, other than of communication; each moment counts for the first of these that applies: kernel, communication, memcpy, memset, runtime, data_loader, cpu_exec, other; NULL as start_ticks
     memcpy_ticks BIGINT,  -- ticks in which copies ran
@@ -63,7 +64,7 @@ CREATE TABLE op_arguments (
 -- The columns that only device events of a trace have: kernels, copies, fills.
 CREATE TABLE device_events (
     capture_id INTEGER NOT NULL,  -- the capture
-    run_index INTEGER NOT NULL,  -- the run that launched it
+    run_index INTEGER NOT NULL,  -- the run that launched it: that in which its call begins; Outside of steps without a call, and in a trace without calls that in which it begins
     event_index INTEGER NOT NULL,  -- the event
     device INTEGER,  -- number of the device
     stream BIGINT,  -- stream it ran in

@@ -17,6 +17,7 @@ work AS MATERIALIZED (
     SELECT
         l.op_index,
         l.device_ticks AS ticks,
+        CASE WHEN _is_step_run(r.name) THEN l.device_ticks ELSE 0 END AS step_ticks,
         l.kind,
         l.label,
         l.kernel_family,
@@ -24,9 +25,13 @@ work AS MATERIALIZED (
     FROM _launches(capture_key) AS l
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = l.run_index
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
-        AND NOT (is_compared AND r.name = 'Outside of steps')
+        AND NOT (is_compared AND _is_outside_steps(r.name))
     UNION ALL
-    SELECT c.event_index, c.host_self_ticks, 'op', NULL, NULL, NULL
+    SELECT
+        c.event_index,
+        c.host_self_ticks,
+        CASE WHEN _is_step_run(r.name) THEN c.host_self_ticks ELSE 0 END,
+        'op', NULL, NULL, NULL
     FROM (
         SELECT 1
         WHERE NOT EXISTS (
@@ -37,12 +42,13 @@ work AS MATERIALIZED (
     CROSS JOIN _operator_calls(capture_key) AS c
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = c.run_index
     WHERE c.is_operator AND _is_recorded(r.iteration, r.phase, steps, phase)
-        AND NOT (is_compared AND r.name = 'Outside of steps')
+        AND NOT (is_compared AND _is_outside_steps(r.name))
 ),
 ops AS (
     SELECT
         w.op_index,
         sum(w.ticks) AS ticks,
+        sum(w.step_ticks) AS step_ticks,
         sum(CASE WHEN w.kind IN ('copy', 'fill') THEN w.ticks ELSE 0 END)
             AS copy_ticks,
         count(*) AS events,
@@ -135,6 +141,7 @@ SELECT
     any_value(n.formula) AS formula,
     arg_max(o.kernel_family, o.ticks) AS kernel_family,
     sum(o.ticks)::BIGINT AS ticks,
+    sum(o.step_ticks)::BIGINT AS step_ticks,
     sum(o.copy_ticks)::BIGINT AS copy_ticks,
     sum(o.events)::BIGINT AS events,
     sum(o.kernels)::BIGINT AS kernels,
@@ -166,6 +173,7 @@ grouped AS (
         arg_max(w.kernel_family, w.ticks) AS kernel_family,
         count(w.owner) AS calls,
         sum(w.ticks) AS ticks,
+        sum(w.step_ticks) AS step_ticks,
         sum(w.copy_ticks) AS copy_ticks,
         sum(w.events) AS events,
         sum(w.kernels) AS kernels,
@@ -213,6 +221,7 @@ SELECT
     END AS reason,
     sum(c.calls)::BIGINT AS calls,
     sum(c.ticks)::BIGINT AS ticks,
+    sum(c.step_ticks)::BIGINT AS step_ticks,
     sum(c.copy_ticks)::BIGINT AS copy_ticks,
     sum(c.events)::BIGINT AS events,
     sum(c.kernels)::BIGINT AS kernels,

@@ -12,7 +12,7 @@ JOIN signatures AS s USING (capture_id, signature_index)
 JOIN runs AS r
     ON r.capture_id = a.capture_id
     AND r.run_index = a.run_index
-    AND r.name <> 'Outside of steps'
+    AND NOT _is_outside_steps(r.name)
 WHERE a.capture_id = capture_key
     AND a.shapes IS NOT NULL
     AND s.activity = 'op'

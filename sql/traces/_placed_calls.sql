@@ -66,6 +66,7 @@ timed AS MATERIALIZED (
         t.children,
         e.thread_index,
         e.call_index AS stored_index,
+        e.lost_launches,
         n.is_helper,
         n.family_index,
         n.row_index AS own_row
@@ -125,10 +126,13 @@ call_memory AS (
     GROUP BY m.run_index, m.event_index, m.cpu_bytes, m.device_bytes
 )
 SELECT
+    c.run_index,
+    c.event_index,
     c.row_index,
     c.call_index,
     c.thread_index,
     c.is_call,
+    c.lost_launches IS NULL AS has_work,
     c.start_ticks,
     c.start_ticks + c.duration_ticks AS end_ticks,
     c.duration_ticks,

@@ -58,8 +58,9 @@ ORDER BY w.start_ticks, w.event_index;
 --   synchronous_calls: number of events whose call returned only when they had ended
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: total / steps
---   bytes_per_step: bytes / steps
+--   per_step: time of those that steps launched, per step
+--   bytes_per_step: sizes of those that steps launched, per step
+--   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO copy_totals(capture, unit := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -71,6 +72,9 @@ summed AS (
         w.label,
         count(*) AS calls,
         sum(d.bytes)::DOUBLE AS bytes,
+        sum(CASE WHEN _is_step_run(r.name) THEN d.bytes ELSE 0 END)::DOUBLE
+            AS step_bytes,
+        _sum_where(w.end_ticks - w.start_ticks, _is_step_run(r.name)) AS step_ticks,
         min(d.bytes) AS least,
         count(d.bytes) AS sized,
         max(d.bytes) AS most,
@@ -86,6 +90,7 @@ summed AS (
     FROM target AS a
     CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS w
     JOIN device_events AS d USING (capture_id, event_index)
+    JOIN runs AS r ON r.capture_id = a.capture_id AND r.run_index = w.run_index
     WHERE w.kind <> 'kernel'
     GROUP BY w.label
 )
@@ -108,8 +113,13 @@ SELECT
     s.synchronous_calls,
     a.unit,
     a.step_count AS steps,
-    total / a.step_count AS per_step,
-    s.bytes / a.step_count AS bytes_per_step
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
+    CASE WHEN s.bytes IS NOT NULL THEN s.step_bytes / a.step_count END
+        AS bytes_per_step,
+    CASE
+        WHEN a.step_count IS NOT NULL
+            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
+    END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.bytes DESC NULLS LAST, s.ticks DESC, s.label;

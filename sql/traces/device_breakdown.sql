@@ -111,15 +111,24 @@ ORDER BY s.device, s.ticks DESC, s.place;
 --   min: least duration
 --   max: greatest duration
 --   unit: the requested unit of time
+--   steps: number of the trace's steps; NULL without steps
+--   per_step: time of those that steps launched, per step
+--   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO work_totals(capture, unit := NULL) AS TABLE
 WITH
-target AS MATERIALIZED (FROM _capture(capture, unit)),
+target AS MATERIALIZED (
+    SELECT c.*, _step_count(c.capture_id, NULL, NULL) AS step_count
+    FROM _capture(capture, unit) AS c
+),
 work AS (
     SELECT
         _work_type(l.kind, l.kernel_family) AS type,
         l.label,
-        l.end_ticks - l.start_ticks AS ticks
-    FROM _launches((SELECT a.capture_id FROM target AS a)) AS l
+        l.end_ticks - l.start_ticks AS ticks,
+        _is_step_run(r.name) AS is_in_step
+    FROM target AS a
+    CROSS JOIN _launches((SELECT a.capture_id FROM target AS a)) AS l
+    JOIN runs AS r USING (capture_id, run_index)
 ),
 means AS (
     SELECT
@@ -134,6 +143,7 @@ summed AS (
         m.label,
         count(*) AS calls,
         try_cast(sum(m.ticks) AS BIGINT) AS ticks,
+        _sum_where(m.ticks, m.is_in_step) AS step_ticks,
         fsum((m.ticks - m.mean_ticks) * (m.ticks - m.mean_ticks)) AS squares,
         min(m.ticks) AS shortest,
         max(m.ticks) AS longest
@@ -154,7 +164,13 @@ SELECT
     END AS stddev,
     _in_unit(s.shortest, a.time_scale, a.unit) AS min,
     _in_unit(s.longest, a.time_scale, a.unit) AS max,
-    a.unit
+    a.unit,
+    a.step_count AS steps,
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
+    CASE
+        WHEN a.step_count IS NOT NULL
+            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
+    END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.type, s.label;

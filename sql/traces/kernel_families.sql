@@ -12,7 +12,8 @@ by_label AS (
         any_value(s.uses_matrix_units) AS uses,
         bool_or(s.kind = 'kernel') AS is_kernel,
         count(*) AS calls,
-        try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks
+        try_cast(sum(s.end_ticks - s.start_ticks) AS BIGINT) AS ticks,
+        _sum_where(s.end_ticks - s.start_ticks, _is_step_run(r.name)) AS step_ticks
     FROM _trace_slices(capture_key) AS s
     JOIN runs AS r ON r.capture_id = capture_key AND r.run_index = s.run_index
     WHERE s.kind IN ('kernel', 'copy', 'fill')
@@ -24,6 +25,7 @@ SELECT
     count(*) AS names,
     sum(b.calls)::BIGINT AS calls,
     try_cast(sum(b.ticks) AS BIGINT) AS ticks,
+    try_cast(sum(b.step_ticks) AS BIGINT) AS step_ticks,
     _sum_where(b.ticks, b.uses) AS tensor_ticks,
     _sum_where(b.ticks, b.is_kernel AND b.uses IS NULL) AS unknown_ticks,
     arg_max(b.label, (b.ticks, b.label)) AS top_event
@@ -44,7 +46,8 @@ GROUP BY b.family;
 --   top_event: name of the kernel, copy or fill with most time
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: total / steps
+--   per_step: time of those that steps launched, per step
+--   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_families(
     capture, unit := NULL, steps := NULL, phase := NULL
 ) AS TABLE
@@ -63,7 +66,11 @@ SELECT
     s.top_event,
     a.unit,
     a.step_count AS steps,
-    total / a.step_count AS per_step
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
+    CASE
+        WHEN a.step_count IS NOT NULL
+            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
+    END AS outside_steps
 FROM _family_ticks((SELECT a.capture_id FROM target AS a), steps, phase) AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family;

@@ -20,7 +20,8 @@
 --   occupancy_percent: mean estimated achieved occupancy; NULL if no kernel of the trace has it
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   per_step: total / steps
+--   per_step: time of those that steps launched, per step
+--   outside_steps: part of total that no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO kernel_table(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH
 target AS MATERIALIZED (
@@ -45,6 +46,7 @@ ran AS (
         s.kernel_family,
         s.uses_matrix_units,
         s.end_ticks - s.start_ticks AS ticks,
+        _is_step_run(r.name) AS is_in_step,
         coalesce(d.blocks_per_sm, 0) AS blocks_per_sm,
         coalesce(d.occupancy_percent, 0) AS occupancy_percent,
         g.device_index IS NOT NULL AS is_eligible,
@@ -68,6 +70,7 @@ summed AS (
         bool_or(r.is_eligible) AS is_eligible,
         count(*) AS calls,
         sum(r.ticks)::DOUBLE AS ticks,
+        _sum_where(r.ticks, r.is_in_step) AS step_ticks,
         max(r.ticks) AS longest,
         min(r.ticks) AS shortest,
         fsum(r.blocks_per_sm * r.ticks) AS blocks,
@@ -91,7 +94,11 @@ SELECT
         AS occupancy_percent,
     s.unit,
     a.step_count AS steps,
-    total / a.step_count AS per_step
+    _in_unit(s.step_ticks / a.step_count, s.time_scale, s.unit) AS per_step,
+    CASE
+        WHEN a.step_count IS NOT NULL
+            THEN _in_unit(s.ticks - s.step_ticks, s.time_scale, s.unit)
+    END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 CROSS JOIN recorded AS t

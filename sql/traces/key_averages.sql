@@ -28,7 +28,7 @@
 --   cpu_time_avg: mean duration of its calls: torch_cpu_time_total per call
 --   self_device_time: self time on devices: of its launches, or of itself on a device
 --   device_time_total: total time on devices, with children
---   device_time_avg: mean of its calls: torch_device_time_total per call
+--   device_time_avg: mean of its calls: torch_device_time_total per call, of those whose launches all have events of a device; NULL if none has
 --   self_cpu_memory: bytes allocated less bytes released, without children; NULL if memory was not recorded
 --   cpu_memory: bytes allocated less bytes released, with children; NULL if memory was not recorded
 --   self_device_memory: as self_cpu_memory, for devices
@@ -39,10 +39,14 @@
 --   torch_device_time_total: device_time_total by torch's formula: the sum over all calls
 --   unit: unit of times: the requested one; values that are not times keep theirs
 --   steps: number of the trace's steps; NULL without steps
---   self_cpu_per_step: self_cpu_time / steps
---   cpu_per_step: cpu_time_total / steps
---   self_device_per_step: self_device_time / steps
---   device_per_step: device_time_total / steps
+--   self_cpu_per_step: self_cpu_time of events that begin in steps, per step; the sum over all threads
+--   self_cpu_step_percent: self_cpu_per_step in percent of the sum of all; NULL without steps
+--   cpu_per_step: cpu_time_total of these, per step
+--   cpu_step_percent: cpu_per_step in percent of the sum of all self_cpu_per_step; NULL without steps
+--   self_device_per_step: self_device_time of what steps launched, per step; the sum over all streams
+--   device_per_step: device_time_total of this, per step
+--   cpu_outside_steps: rest of self_cpu_time, of events that don't begin in steps; NULL without steps
+--   device_outside_steps: rest of self_device_time, which no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO key_averages(
     capture,
     "by" := 'name',  -- name, shape, stack or module: the column by which calls of one name are separated
@@ -72,6 +76,7 @@ options AS MATERIALIZED (
 events_of_rows AS (
     SELECT
         p.*,
+        coalesce(r.is_step, false) AS is_in_step,
         CASE
             WHEN p.is_call AND p.thread_index IS NOT NULL THEN _part_before(
                 p.start_ticks, p.end_ticks, max(p.end_ticks) OVER earlier_calls
@@ -88,6 +93,12 @@ events_of_rows AS (
         (SELECT o.capture_id FROM options AS o),
         "by", stack_depth, steps, phase, method, runs
     ) AS p
+    LEFT JOIN (
+        SELECT r.run_index, _is_step_run(r.name) AS is_step
+        FROM options AS o
+        JOIN runs AS r USING (capture_id)
+        WHERE o.step_count IS NOT NULL
+    ) AS r USING (run_index)
     WINDOW earlier_calls AS (
         PARTITION BY
             p.row_index, p.thread_index, p.is_call, p.shapes, p.stack, p.module
@@ -112,10 +123,23 @@ sums AS MATERIALIZED (
         sum(e.device_ticks - e.repeated_device_ticks) FILTER (WHERE e.is_call)
             AS device_ticks,
         sum(e.device_ticks) FILTER (WHERE e.is_call) AS torch_device_ticks,
+        count(*) FILTER (WHERE e.is_call AND e.has_work) AS worked_calls,
+        sum(e.device_ticks) FILTER (WHERE e.is_call AND e.has_work) AS worked_ticks,
         sum(e.self_memory) AS self_memory,
         sum(e.memory) FILTER (WHERE e.is_call) AS memory,
         sum(e.self_device_memory) AS self_device_memory,
         sum(e.device_memory) FILTER (WHERE e.is_call) AS device_memory,
+        sum(e.self_ticks) FILTER (WHERE e.is_in_step) AS self_in_steps,
+        sum(e.duration_ticks - e.repeated_ticks) FILTER (
+            WHERE e.is_call AND e.is_in_step
+        ) AS total_in_steps,
+        sum(e.self_device_ticks) FILTER (WHERE e.is_in_step) AS self_device_in_steps,
+        sum(e.device_ticks - e.repeated_device_ticks) FILTER (
+            WHERE e.is_call AND e.is_in_step
+        ) AS device_in_steps,
+        sum(e.duration_ticks) FILTER (WHERE e.is_call AND e.is_in_step)
+            AS torch_in_steps,
+        sum(e.unowned_ticks) FILTER (WHERE e.is_in_step) AS unowned_in_steps,
         sum(e.unowned_ticks) AS unowned_ticks
     FROM events_of_rows AS e
     GROUP BY e.row_index, e.shapes, e.stack, e.module
@@ -163,7 +187,21 @@ rows_of_calls AS (
             AS torch_self_ticks,
         CASE WHEN n.is_device THEN 0 ELSE d.torch_ticks END::DOUBLE AS torch_ticks,
         CASE WHEN n.is_device THEN d.torch_ticks ELSE d.torch_device_ticks END::DOUBLE
-            AS torch_device_ticks
+            AS torch_device_ticks,
+        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.self_in_steps, 0) END::DOUBLE
+            AS self_in_steps,
+        CASE WHEN n.is_device THEN 0 ELSE coalesce(d.total_in_steps, 0) END::DOUBLE
+            AS total_in_steps,
+        coalesce(
+            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.self_device_in_steps END,
+            0
+        )::DOUBLE AS self_device_in_steps,
+        coalesce(
+            CASE WHEN n.is_device THEN d.torch_in_steps ELSE d.device_in_steps END, 0
+        )::DOUBLE AS device_in_steps,
+        d.worked_calls,
+        CASE WHEN n.is_device THEN d.torch_ticks ELSE d.worked_ticks END::DOUBLE
+            AS worked_ticks
     FROM sums AS d
     JOIN described AS n ON n.signature_index = d.row_index
 ),
@@ -173,6 +211,7 @@ values_of_no_call AS (
         '(no op)' AS name,
         0::BIGINT AS calls,
         sum(d.unowned_ticks)::DOUBLE AS device_ticks,
+        coalesce(sum(d.unowned_in_steps), 0)::DOUBLE AS device_in_steps,
         NULL::BIGINT AS memory,
         NULL::BIGINT AS device_memory
     FROM sums AS d
@@ -182,6 +221,7 @@ values_of_no_call AS (
         '[memory]' AS name,
         count(*) AS calls,
         0 AS device_ticks,
+        0 AS device_in_steps,
         try_cast(sum(m.cpu_bytes) AS BIGINT) AS memory,
         try_cast(sum(m.device_bytes) AS BIGINT) AS device_memory
     FROM _memory_outside((SELECT o.capture_id FROM options AS o)) AS m
@@ -211,7 +251,13 @@ all_rows AS (
         u.device_memory,
         0 AS torch_self_ticks,
         0 AS torch_ticks,
-        u.device_ticks AS torch_device_ticks
+        u.device_ticks AS torch_device_ticks,
+        0 AS self_in_steps,
+        0 AS total_in_steps,
+        u.device_in_steps AS self_device_in_steps,
+        u.device_in_steps,
+        u.calls AS worked_calls,
+        u.device_ticks AS worked_ticks
     FROM values_of_no_call AS u
     CROSS JOIN options AS o
 ),
@@ -220,7 +266,9 @@ with_percent AS (
     SELECT
         a.*,
         nullif(sum(a.self_ticks) OVER (PARTITION BY a.written), 0) / 100e0
-            AS percent_ticks
+            AS percent_ticks,
+        nullif(sum(a.self_in_steps) OVER (PARTITION BY a.written), 0) / 100e0
+            AS step_percent_ticks
     FROM all_rows AS a
 )
 SELECT
@@ -238,8 +286,8 @@ SELECT
         / nullif(p.calls, 0) AS cpu_time_avg,
     _in_unit(p.self_device_ticks, p.written, o.unit) AS self_device_time,
     _in_unit(p.device_ticks, p.written, o.unit) AS device_time_total,
-    _in_unit(p.torch_device_ticks, p.written, o.unit)
-        / nullif(p.calls, 0) AS device_time_avg,
+    _in_unit(p.worked_ticks, p.written, o.unit)
+        / nullif(p.worked_calls, 0) AS device_time_avg,
     p.self_memory AS self_cpu_memory,
     p.memory AS cpu_memory,
     p.self_device_memory,
@@ -250,10 +298,26 @@ SELECT
     _in_unit(p.torch_device_ticks, p.written, o.unit) AS torch_device_time_total,
     _display_unit(p.written, o.unit) AS unit,
     o.step_count AS steps,
-    self_cpu_time / o.step_count AS self_cpu_per_step,
-    cpu_time_total / o.step_count AS cpu_per_step,
-    self_device_time / o.step_count AS self_device_per_step,
-    device_time_total / o.step_count AS device_per_step
+    _in_unit(p.self_in_steps / o.step_count, p.written, o.unit) AS self_cpu_per_step,
+    p.self_in_steps / p.step_percent_ticks AS self_cpu_step_percent,
+    _in_unit(p.total_in_steps / o.step_count, p.written, o.unit) AS cpu_per_step,
+    p.total_in_steps / p.step_percent_ticks AS cpu_step_percent,
+    CASE
+        WHEN p.self_device_ticks IS NOT NULL THEN
+            _in_unit(p.self_device_in_steps / o.step_count, p.written, o.unit)
+    END AS self_device_per_step,
+    CASE
+        WHEN p.device_ticks IS NOT NULL THEN
+            _in_unit(p.device_in_steps / o.step_count, p.written, o.unit)
+    END AS device_per_step,
+    CASE
+        WHEN o.step_count IS NOT NULL
+            THEN _in_unit(p.self_ticks - p.self_in_steps, p.written, o.unit)
+    END AS cpu_outside_steps,
+    CASE
+        WHEN o.step_count IS NOT NULL THEN
+            _in_unit(p.self_device_ticks - p.self_device_in_steps, p.written, o.unit)
+    END AS device_outside_steps
 FROM with_percent AS p
 CROSS JOIN options AS o
 WHERE p.is_listed

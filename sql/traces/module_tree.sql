@@ -18,10 +18,10 @@
 --   mean_time: device_total_time per call, or if that is 0, host_total_time
 --   unit: the requested unit of time
 --   steps: number of the trace's steps; NULL without steps
---   host_per_step: host_total_time / steps
---   host_self_per_step: host_self_time / steps
---   device_per_step: device_total_time / steps
---   device_self_per_step: device_self_time / steps
+--   host_per_step: host_total_time of calls that begin in steps, per step
+--   host_self_per_step: host_self_time of these, per step
+--   device_per_step: device_total_time of these, per step
+--   device_self_per_step: device_self_time of these, per step
 CREATE MACRO module_tree(capture, unit := NULL, steps := NULL, phase := NULL) AS TABLE
 WITH RECURSIVE
 target AS MATERIALIZED (
@@ -30,7 +30,7 @@ target AS MATERIALIZED (
 ),
 calls AS MATERIALIZED (FROM _operator_calls((SELECT a.capture_id FROM target AS a))),
 recorded AS MATERIALIZED (
-    SELECT r.run_index
+    SELECT r.run_index, _is_step_run(r.name) AS is_step
     FROM target AS a
     JOIN runs AS r USING (capture_id)
     WHERE _is_recorded(r.iteration, r.phase, steps, phase)
@@ -75,6 +75,17 @@ summed AS (
         sum(c.device_ticks)::DOUBLE AS device_ticks,
         sum(c.device_self_ticks + coalesce(w.device_ticks, 0))::DOUBLE
             AS device_self_ticks,
+        sum(CASE WHEN r.is_step THEN c.host_ticks ELSE 0 END)::DOUBLE AS host_in_steps,
+        sum(CASE WHEN r.is_step THEN c.host_self_ticks ELSE 0 END)::DOUBLE
+            AS host_self_in_steps,
+        sum(CASE WHEN r.is_step THEN c.device_ticks ELSE 0 END)::DOUBLE
+            AS device_in_steps,
+        sum(
+            CASE
+                WHEN r.is_step THEN c.device_self_ticks + coalesce(w.device_ticks, 0)
+                ELSE 0
+            END
+        )::DOUBLE AS device_self_in_steps,
         min(c.start_ticks) AS first_ticks
     FROM pathed AS q
     JOIN calls AS c USING (event_index)
@@ -99,10 +110,13 @@ SELECT
     ) AS mean_time,
     a.unit,
     a.step_count AS steps,
-    host_total_time / a.step_count AS host_per_step,
-    host_self_time / a.step_count AS host_self_per_step,
-    device_total_time / a.step_count AS device_per_step,
-    device_self_time / a.step_count AS device_self_per_step
+    _in_unit(s.host_in_steps / a.step_count, a.time_scale, a.unit) AS host_per_step,
+    _in_unit(s.host_self_in_steps / a.step_count, a.time_scale, a.unit)
+        AS host_self_per_step,
+    _in_unit(s.device_in_steps / a.step_count, a.time_scale, a.unit)
+        AS device_per_step,
+    _in_unit(s.device_self_in_steps / a.step_count, a.time_scale, a.unit)
+        AS device_self_per_step
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.first_ticks, s.depth, s.module_path;

@@ -97,7 +97,8 @@ CROSS JOIN shortest AS s;
 --   types: types of its inputs, as a JSON list in the trace; NULL as inputs
 --   strides: strides of its inputs, as a JSON list in the trace; NULL as inputs
 --   steps: number of the trace's steps; NULL without steps
---   per_step: total / steps
+--   per_step: time of what steps launched, per step; on the host, of what began in them
+--   outside_steps: rest of total, of what no step launched, or whose launch the trace lacks; NULL without steps
 CREATE MACRO op_efficiency(
     capture,
     peak_flops := NULL,  -- peak rate of the device, in operations per second, for all types; NULL: the device's
@@ -135,6 +136,7 @@ summed AS (
             AS cost,
         sum(CASE WHEN b.label IS NULL THEN b.events ELSE b.calls END)::BIGINT AS calls,
         sum(b.ticks)::BIGINT AS ticks,
+        sum(b.step_ticks)::BIGINT AS step_ticks,
         CASE WHEN count(*) = count(b.flops) THEN sum(b.flops::DOUBLE * b.calls) END
             AS flops,
         CASE WHEN count(*) = count(b.bytes) THEN sum(b.bytes::DOUBLE * b.calls) END
@@ -208,7 +210,11 @@ SELECT
     s.types,
     s.strides,
     a.step_count AS steps,
-    total / a.step_count AS per_step
+    _in_unit(s.step_ticks::DOUBLE / a.step_count, a.time_scale, a.unit) AS per_step,
+    CASE
+        WHEN a.step_count IS NOT NULL
+            THEN _in_unit(s.ticks - s.step_ticks, a.time_scale, a.unit)
+    END AS outside_steps
 FROM summed AS s
 CROSS JOIN target AS a
 ORDER BY s.ticks DESC, s.family, s.op, s.shapes, s.types, s.strides;

@@ -39,7 +39,7 @@ counted AS (
     FROM checked AS k
     JOIN runs AS r
         ON r.capture_id = k.capture_id
-        AND r.name <> 'Outside of steps'
+        AND NOT _is_outside_steps(r.name)
         AND _is_recorded(r.iteration, r.phase, steps, phase)
     JOIN event_ticks AS e
         ON e.capture_id = r.capture_id AND e.run_index = r.run_index

@@ -4,7 +4,8 @@
 -- Columns:
 --   run_index: the run
 --   step: number of the step in the trace; 0 if the trace has no steps
---   total: duration of the step: the sum of all categories
+--   total: duration of the step with the work that it launched: the sum of all categories
+--   host: time from the start of its annotation to its end, as in the file; NULL for a trace without steps and ops
 --   kernel: time in category Kernel
 --   memcpy: time in category Memcpy
 --   memset: time in category Memset
@@ -37,6 +38,7 @@ SELECT
     s.run_index,
     s.step,
     _in_unit(s.end_ticks - s.start_ticks, a.time_scale, a.unit) AS total,
+    _in_unit(s.host_end_ticks - s.host_start_ticks, a.time_scale, a.unit) AS host,
     _in_unit(s.kernel_ticks, a.time_scale, a.unit) AS kernel,
     _in_unit(s.memcpy_ticks, a.time_scale, a.unit) AS memcpy,
     _in_unit(s.memset_ticks, a.time_scale, a.unit) AS memset,

@@ -116,7 +116,9 @@ def test_a_step_of_a_trace_and_its_devices() -> None:
     totals = sorted(
         float(row["total"]) for row in csv_rows(run_etq("steps", TRACE, "--wide", "--format", "csv").stdout)
     )
-    assert f"step  {(totals[1] + totals[2]) / 2:5.0f} us  median of 4 steps; p10 " in text and len(totals) == 4
+    mean, median = sum(totals) / 4, (totals[1] + totals[2]) / 2
+    assert f"step   {median:6.1f} us  median of 4 steps; p10 " in text and len(totals) == 4
+    assert f"  mean {mean:6.1f} us  of these steps, as the times below" in text
     families = csv_rows(run_etq("kernels", TRACE, "--by", "family", "--format", "csv", "--limit", "5").stdout)
     # There are four steps.
     assert "Time of devices in a step by family of kernels" in text and bars(text) == [

@@ -79,8 +79,6 @@ def windows(
         reached = max([begin, steps[start], *(end for _, end in work[start])])
         found.append((begin, reached))
     last = max(place for place, count in enumerate(counts) if count)
-    if last and counts[last] < 0.8 * counts[last - 1]:
-        last -= 1
     return found[: last + 1] + [None] * (len(found) - last - 1)
 
 
@@ -144,16 +142,42 @@ def test_the_times_of_steps(
         assert {column: row[column] for column in columns} == expected
 
 
-@pytest.mark.parametrize(("launches", "is_whole"), [((5, 4), True), ((5, 3), False), ((6, 5), True), ((0, 1), True)])
-def test_a_last_step_with_less_than_four_fifths_of_the_launches_was_cut_off(
-    launches: tuple[int, int], is_whole: bool
+@pytest.mark.parametrize(
+    ("launches", "recorded", "are_whole", "lost"),
+    [
+        ((13, 10), (13, 10), [True, True], None),  # fewer launches than before, as where gradients are accumulated
+        ((0, 1), (0, 1), [True, True], None),
+        ((5, 0), (5, 0), [True, False], None),  # nothing was launched at the end
+        ((5, 5), (5, 4), [True, False], "1 of 10"),  # a fifth
+        ((5, 6), (5, 5), [True, True], "1 of 11"),
+        ((5, 5), (3, 5), [False, True], "2 of 10"),
+        ((5, 5), (0, 0), [True, True], "10 of 10"),  # none has work: steps of the host
+    ],
+)
+def test_a_step_counts_if_the_work_of_its_launches_was_recorded(
+    launches: tuple[int, int], recorded: tuple[int, int], are_whole: list[bool], lost: str | None
 ) -> None:
     made = []
-    for step, count in enumerate(launches):
+    for step, (count, known) in enumerate(zip(launches, recorded, strict=True)):
         made.append(event("user_annotation", f"ProfilerStep#{step}", 100 * step, 100 * step + 50))
-        for at in range(100 * step, 100 * step + count):
+        for place in range(count):
+            at = 100 * step + place
             made.append(event("cuda_runtime", "cudaLaunchKernel", at, at, correlation=at + 1))
-            made.append(event("kernel", "gemm", at, at + 2, 7, correlation=at + 1, device=0, stream=7))
-    read = read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made")
-    [rows] = [batch.to_pylist() for name, batch in read if name == "trace_steps"]
-    assert [row["end_ticks"] is not None for row in rows] == [True, is_whole]
+            if place < known:
+                made.append(event("kernel", "gemm", at, at + 2, 7, correlation=at + 1, device=0, stream=7))
+    read = dict(read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made"))
+    assert [row["end_ticks"] is not None for row in read["trace_steps"].to_pylist()] == are_whole
+    names = ["ProfilerStep" if is_whole else "Incomplete step" for is_whole in are_whole]
+    assert read["runs"].column("name").to_pylist() == names
+    found = {row["rule"]: row["detail"] for row in read["findings"].to_pylist()} if "findings" in read else {}
+    assert ("steps left out" in found) == (not all(are_whole))
+    assert found.get("lost kernels", "").partition(" launches")[0] == (lost or "")
+
+
+def test_kernels_without_a_launch_may_be_those_of_launches_without_kernels() -> None:
+    made = [
+        event("cuda_runtime", "cudaLaunchKernel", 10, 11, correlation=5),
+        event("cuda_runtime", "cudaLaunchHostFunc", 20, 21, correlation=6),
+        event("kernel", "ncclDevKernel_AllReduce", 12, 40, 7, correlation=0, device=0, stream=7),
+    ]
+    assert "findings" not in dict(read_torch_trace(json.dumps({"traceEvents": made}).encode(), "made"))

@@ -28,7 +28,8 @@ function icicle(parent, nodes, leaves, facts) {
   }
   const chosen = etq.element("div", { class: "detail" });
   const time = (sum, executes) => executes ? `${etq.quantity(sum / executes, unit)} per ${facts.per}` : etq.quantity(sum, unit);
-  const calls = (node) => (!node.calls ? "" : node.executes ? `${etq.number(node.calls / node.executes)} per ${facts.per}, ${etq.number(node.calls)} in all` : etq.number(node.calls));
+  // Those of a trace also count outside of steps.
+  const calls = (node) => (!node.calls ? "" : node.executes && facts.per !== "step" ? `${etq.number(node.calls / node.executes)} per ${facts.per}, ${etq.number(node.calls)} in all` : etq.number(node.calls));
   const describe = (id) => [
     ["time", `${time(nodes[id].total, nodes[id].executes)} (${etq.percent((100 * nodes[id].total) / whole)})`],
     ["self time", nodes[id].isLeaf ? "" : time(nodes[id].own, nodes[id].executes)],

@@ -34,15 +34,17 @@ etq.section("calls", (parent, { rows }) => {
     ? ["self_cpu_per_step", "cpu_per_step", "self_device_per_step", "device_per_step"]
     : ["self_cpu_time", "cpu_time_total", "self_device_time", "device_time_total"];
   const per = isPerStep ? " per step" : "";
-  const device = onDevice ? times(unit, [selfDevice, `self, device${per}`], [allDevice, `total, device${per}`]) : [];
+  const device = onDevice
+    ? times(unit, [selfDevice, `self, device${per}`], [allDevice, `total, device${per}`], ...outside(rows, "device_outside_steps", "device, outside steps"))
+    : [];
   etq.table(parent, rows, [
     { name: "name" },
     ...device,
-    ...times(unit, [self, `self, host${per}`]),
+    ...times(unit, [self, `self, host${per}`, "the sum over all threads"]),
     share("self_cpu_percent"),
     { name: "shapes", class: "code" },
     { name: "calls", numeric: true },
-    ...times(unit, [all, `total, host${per}`], ["cpu_time_avg", "total, host per call"]),
+    ...times(unit, [all, `total, host${per}`], ["cpu_time_avg", "total, host per call"], ...outside(rows, "cpu_outside_steps", "self, host outside steps")),
     { name: "self_cpu_memory", title: "self memory", numeric: true, as: etq.bytes },
   ], { sort: [onDevice ? selfDevice : self], name: "calls" });
 });
@@ -54,7 +56,10 @@ const tensorCores = {
 
 const familyColumn = { name: "family", always: true, as: (family) => family ?? "unknown" };
 
-const inAStep = (rows) => times(unitOf(rows), ...(hasSteps(rows) ? [["per_step", "per step"]] : []), ["total", "all calls"]);
+const inAStep = (rows) => times(unitOf(rows), ...(hasSteps(rows) ? [["per_step", "per step", IN_STEPS]] : []), ["total", "all calls"], ...outside(rows, "outside_steps"));
+const IN_STEPS = "mean over the steps, of what they launched";
+// What lies outside of steps, if anything does.
+const outside = (rows, name, title = "outside steps") => (rows.list(name).some((time) => time > 0) ? [[name, title, "launched or begun in no step, or without a launch in the trace"]] : []);
 
 etq.section("kernels", (parent, { rows, copies, families, chains, tensor_cores: ops }) => {
   if (families) {
@@ -217,7 +222,7 @@ etq.section("steps", (parent, { steps }) => {
   if (steps.length > 1) etq.stepStrip(parent, steps, unit);
   etq.table(parent, steps, [
     { name: "step", numeric: true },
-    { name: "total", unit, numeric: true, share: true, full: most },
-    ...times(unit, ...categories),
+    { name: "total", unit, numeric: true, share: true, full: most, meaning: "with the work that it launched" },
+    ...times(unit, ["host", "on the host", "from the start of its annotation to its end, as in the file"], ...categories),
   ], { name: "steps" });
 });
