@@ -170,6 +170,13 @@ times AS (
     WHERE o.phase IS NOT DISTINCT FROM phase
     UNION ALL
     SELECT
+        o.capture_id, 0, 'outside ops', NULL, o.item, o.scope, o.kind, o.label, o.family,
+        NULL, NULL, NULL, NULL, o.value_unit, false, o.resolution, NULL,
+        _at_quantile(o.outside_p25, o.outside_p50, o.outside_p90, quantile), NULL
+    FROM op_times AS o
+    WHERE o.phase IS NOT DISTINCT FROM phase AND o.outside_p25 IS NOT NULL
+    UNION ALL
+    SELECT
         m.capture_id, 0, 'module', NULL, NULL, m.scope, 'module', m.module_path, NULL,
         NULL, NULL, NULL, m.module_path, 'ticks', false, _resolution(m.total_ticks),
         NULL, _at_quantile(m.p25, m.p50, m.p90, quantile), NULL
@@ -192,6 +199,20 @@ times AS (
     FROM step_times AS t
     LEFT JOIN sampled AS m USING (capture_id, run_index)
     WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
+    UNION ALL
+    SELECT
+        t.capture_id, 1 + t.run_index, 'outside ops', NULL, t.scope, t.scope,
+        'framework', t.scope, t.scope, NULL, NULL, NULL, NULL, 'ticks', false, 1, NULL,
+        sum(CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END) FILTER (
+            WHERE _is_part_of_step(t.kind)
+        ),
+        NULL
+    FROM step_times AS t
+    LEFT JOIN sampled AS m USING (capture_id, run_index)
+    WHERE CASE WHEN phase IS NULL THEN t.is_sample ELSE m.run_index IS NOT NULL END
+        AND NOT _is_device_time(t.kind)
+    GROUP BY t.capture_id, t.run_index, t.scope
+    HAVING bool_or(t.kind = 'framework')
 )
 SELECT
     (
@@ -211,7 +232,8 @@ SELECT
             CASE WHEN d.is_trace THEN t.scope ELSE coalesce(d.only_scope, t.scope) END
             || '|' || t.module_path
         WHEN d.is_trace THEN t.item
-        WHEN t.level = 'total' THEN coalesce(d.only_scope, t.scope)
+        WHEN t.level IN ('total', 'outside ops')
+            THEN coalesce(d.only_scope, t.scope)
         WHEN d.matched = 'event' THEN concat_ws(
             '|', coalesce(d.only_scope, t.scope), t.kind, t.label, t.chain_index,
             t.instruction_id

@@ -1,8 +1,9 @@
 -- One part of the answer whether new is slower than base: the total of the
 -- executes, the common shift of all ops (from the clock, or the load of the
--- machine), the sum of the ops, and the time outside of ops.
+-- machine), the sum of the ops, and the time outside of ops. Each is a quantile of
+-- the runs, so the ops and the time outside don't add up to the total exactly.
 -- Columns:
---   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: total less ops
+--   what: total; common shift; ops: sum of the ops that are part of the total; outside ops: what the ops leave of each run's total
 --   method: the method that ran; if unknown, the name of its runs; of traces what their steps are, followed by ` on devices` for times there; NULL for the common shift
 --   verdict: verdict on the total, as in `compare_ops`, or unstable: some captures of new, more than of base, are slower and left out; NULL for the others
 --   change_percent: change in percent of base; for the total, by the median ratio of a new to a base capture, over all pairs of these, which may differ from that of the medians base and new
@@ -56,13 +57,11 @@ lines AS (
     FROM ops AS o
     UNION ALL
     SELECT
-        4, 'outside ops', t.scope, NULL,
-        100 * ((t.new - o.new) / nullif(t.base - o.base, 0) - 1), NULL, NULL,
-        t.base - o.base, t.new - o.new, NULL, NULL, NULL, NULL
+        4, t.level, t.scope, NULL, 100 * (t.new / nullif(t.base, 0) - 1), NULL, NULL,
+        t.base, t.new, NULL, NULL, NULL, NULL
     FROM comparison AS t
     JOIN ops AS o USING (scope)
-    -- The total on devices is the sum of the events there.
-    WHERE t.level = 'total' AND t.comparison = 0
+    WHERE t.level = 'outside ops'
 ),
 shown AS (
     SELECT any_value(c.unit) AS unit FROM comparison AS c WHERE c.level = 'total'

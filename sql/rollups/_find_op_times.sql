@@ -171,15 +171,35 @@ in_runs AS MATERIALIZED (
         AND e.capture_id BETWEEN first_key AND last_key
     GROUP BY m.capture_id, m.first_signature, e.run_index
 ),
-phases AS (
-    SELECT i.capture_id, i.first_signature, NULL AS phase, i.calls, i.ticks
+-- What the ops leave of the total of a run.
+outside AS (
+    SELECT
+        i.capture_id,
+        i.run_index,
+        max(o.first_signature) FILTER (WHERE o.op_index = 0) AS first_signature,
+        sum(CASE o.op_index WHEN 0 THEN i.ticks ELSE -i.ticks END) AS ticks
     FROM in_runs AS i
+    JOIN ops AS o USING (capture_id, first_signature)
+    WHERE o.is_additive
+    GROUP BY i.capture_id, i.run_index, o.scope
+),
+timed AS (
+    SELECT i.*, t.ticks AS outside_ticks
+    FROM in_runs AS i
+    LEFT JOIN outside AS t USING (capture_id, run_index, first_signature)
     WHERE i.ticks IS NOT NULL
+),
+phases AS (
+    SELECT
+        t.capture_id, t.first_signature, NULL AS phase, t.calls, t.ticks,
+        t.outside_ticks
+    FROM timed AS t
     UNION ALL
-    SELECT i.capture_id, i.first_signature, r.phase, i.calls, i.ticks
-    FROM in_runs AS i
+    SELECT
+        t.capture_id, t.first_signature, r.phase, t.calls, t.ticks, t.outside_ticks
+    FROM timed AS t
     JOIN runs AS r USING (capture_id, run_index)
-    WHERE r.phase IS NOT NULL AND i.ticks IS NOT NULL
+    WHERE r.phase IS NOT NULL
 ),
 numbers AS (
     SELECT
@@ -190,6 +210,7 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
+        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside,
         _common_resolution(p.ticks) AS resolution
     FROM phases AS p
     GROUP BY p.capture_id, p.first_signature, p.phase
@@ -220,6 +241,9 @@ SELECT
     n.quantiles[1] AS p25,
     n.quantiles[2] AS p50,
     n.quantiles[3] AS p90,
+    n.outside[1] AS outside_p25,
+    n.outside[2] AS outside_p50,
+    n.outside[3] AS outside_p90,
     n.resolution::BIGINT AS resolution
 FROM ops AS o
 JOIN numbers AS n

@@ -31,6 +31,21 @@ CREATE MACRO _step_item(scope, kind, label) AS (
 -- One row of `step_times` of a trace, once for all phases and once for the phase of its
 -- step, if it has one.
 CREATE MACRO _phase_step_times(capture_key) AS TABLE
+WITH
+timed AS (
+    SELECT
+        t.*,
+        -- What the ops leave of the step.
+        CASE
+            WHEN t.kind = 'framework' THEN sum(
+                CASE t.kind WHEN 'framework' THEN t.ticks ELSE -t.ticks END
+            ) FILTER (WHERE _is_part_of_step(t.kind)) OVER (
+                PARTITION BY t.run_index, t.scope
+            )
+        END AS outside_ticks
+    FROM step_times AS t
+    WHERE t.capture_id = capture_key
+)
 SELECT
     t.capture_id,
     t.scope,
@@ -38,15 +53,15 @@ SELECT
     t.label,
     t.calls,
     t.ticks,
+    t.outside_ticks,
     NULL AS phase
-FROM step_times AS t
-WHERE t.capture_id = capture_key
+FROM timed AS t
 UNION ALL
 SELECT
-    t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, r.phase
-FROM step_times AS t
+    t.capture_id, t.scope, t.kind, t.label, t.calls, t.ticks, t.outside_ticks, r.phase
+FROM timed AS t
 JOIN runs AS r USING (capture_id, run_index)
-WHERE t.capture_id = capture_key AND r.phase IS NOT NULL;
+WHERE r.phase IS NOT NULL;
 
 -- The time of one op of a trace over its steps. A row of the table `op_times`, from
 -- `step_times`.
@@ -63,6 +78,7 @@ numbers AS (
         sum(p.calls)::BIGINT AS calls,
         try_cast(sum(p.ticks) AS BIGINT) AS total_ticks,
         quantile_cont(p.ticks::DOUBLE, [0.25, 0.5, 0.9]) AS quantiles,
+        quantile_cont(p.outside_ticks::DOUBLE, [0.25, 0.5, 0.9]) AS outside,
         _common_resolution(p.ticks) AS resolution
     FROM _phase_step_times(capture_key) AS p
     WHERE p.kind NOT IN ('module', 'device_module')
@@ -103,6 +119,9 @@ SELECT
     p.quantiles[1] AS p25,
     p.quantiles[2] AS p50,
     p.quantiles[3] AS p90,
+    p.outside[1] AS outside_p25,
+    p.outside[2] AS outside_p50,
+    p.outside[3] AS outside_p90,
     p.resolution::BIGINT AS resolution
 FROM placed AS p
 ORDER BY p.capture_id, p.op_index, p.scope, p.phase NULLS FIRST;

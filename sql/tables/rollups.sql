@@ -26,6 +26,9 @@ CREATE TABLE op_times (
     p25 DOUBLE NOT NULL,  -- 25th percentile over runs
     p50 DOUBLE NOT NULL,  -- median over runs
     p90 DOUBLE NOT NULL,  -- 90th percentile over runs
+    outside_p25 DOUBLE,  -- of a total: what its additive ops leave of it in each run, 25th percentile over runs; NULL for ops
+    outside_p50 DOUBLE,  -- the same, median over runs
+    outside_p90 DOUBLE,  -- the same, 90th percentile over runs
     resolution BIGINT NOT NULL  -- value that at least half of its times are multiples of: 1, 1000 or 1000000
 );
 

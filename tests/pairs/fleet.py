@@ -51,6 +51,14 @@ class Fleet:
         totals = np.array([np.quantile(list(dump.executing.values()), quantile) for dump in self.dumps.values()])
         return keys, values, totals
 
+    def outside(self) -> np.ndarray[Any, Any]:
+        """The lower quartile over each capture's runs of what kernels and delegate calls leave of the execute."""
+        found = []
+        for dump in self.dumps.values():
+            of_ops = by_run_of(dump, lambda event: event.kind in ("kernel", "delegate_call") or None, lambda e: e.ticks)
+            found.append(np.quantile([total - of_ops[True][run] for run, total in dump.executing.items()], 0.25))
+        return np.array(found)
+
     def compared(self) -> tuple[list[Key], Sides]:
         keys, values, totals = self.quantiles(0.25)
         return keys, Sides(self.sides, values, totals, np.zeros(len(keys), bool))

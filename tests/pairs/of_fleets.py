@@ -63,7 +63,7 @@ def compare_captures(fleet: Fleet) -> Sides:
     base, new = sides.of("base", common.disturbed), sides.of("new", common.disturbed)
     ops = [float(sum(np.median(sides.ops[side, at]) for at in range(sides.ops.shape[1]))) for side in (base, new)]
     totals = [float(np.median(sides.totals[side])) for side in (base, new)]
-    beside = [total - op for total, op in zip(totals, ops, strict=True)]
+    beside = [float(np.median(fleet.outside()[side])) for side in (base, new)]
     return {what: row for (what,), row in found.items() if what != "common shift"}, {
         "total": [total.verdict, 100 * total.change, _percent(total.low), _percent(total.high), *totals, total.p],
         "ops": [None, 100 * (ops[1] / ops[0] - 1), None, None, *ops, None],

