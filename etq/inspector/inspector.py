@@ -145,9 +145,8 @@ class Inspector:
 
     def _made_blocks(self) -> list[EventBlock]:
         query = """
-            SELECT b.block_index, b.name, b.bundled_input_index,
-                (SELECT any_value(r.method) FROM runs AS r WHERE r.capture_id = $key AND r.block_index = b.block_index)
-            FROM event_blocks($capture) AS b ORDER BY b.block_index
+            SELECT r.block_index, any_value(r.name), any_value(r.bundled_input_index), any_value(r.method)
+            FROM runs AS r WHERE r.capture_id = $key GROUP BY r.block_index ORDER BY r.block_index
         """
         made: dict[int, EventBlock] = {}
         for block, name, index, method in self._queries.rows(query):
@@ -346,7 +345,7 @@ class Inspector:
         if self._buffer is None:
             raise EtqError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
         if reference_graph not in self._gaps:
-            self._gaps[reference_graph] = Gaps(self._dump, self._record, bytes(self._buffer.content), reference_graph)
+            self._gaps[reference_graph] = Gaps(self._queries, self._record, self._buffer, reference_graph)
         return self._gaps[reference_graph].frame(distance, self)
 
     def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:
@@ -361,7 +360,7 @@ class Inspector:
 def _queries(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
 ) -> rows.CaptureQueries:
-    views = ["inspector_events", "event_blocks"]
+    views = ["_inspector_events", "_event_values"]
     warehouse, capture = open_ephemeral(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 

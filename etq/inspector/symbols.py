@@ -14,21 +14,26 @@ if TYPE_CHECKING:
 EDGE_GRAPH: Final = "edge_dialect_graph_module"
 
 _HANDLES: Final = """
-    SELECT o.block_index, o.slot, o.debug_handles, o.backend, d.outputs
-    FROM event_ops($capture) AS o
-    JOIN captures AS k ON k.capture_id = $key
-    LEFT JOIN delegates AS d
-        ON d.record_id = k.record_id AND d.method = o.method AND d.instruction_id = o.instruction_id
-    QUALIFY row_number() OVER (PARTITION BY o.block_index, o.slot ORDER BY o.signature_index) = 1
+    WITH handles AS (
+        SELECT h.signature_index, list(h.debug_handle ORDER BY h.position) AS debug_handles
+        FROM _event_handles($key) AS h GROUP BY h.signature_index
+    )
+    SELECT e.block_index, e.slot, h.debug_handles,
+        CASE WHEN e.kind IN ('delegate', 'delegate_call') THEN d.backend END, d.outputs
+    FROM _instruction_events($key) AS e
+    LEFT JOIN handles AS h USING (signature_index)
+    LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
+    QUALIFY row_number() OVER (PARTITION BY e.block_index, e.slot ORDER BY e.signature_index) = 1
 """
 _INSPECTORS_HANDLES: Final = """
     SELECT h.block_index, h.slot, h.debug_handles, h.backend, h.outputs FROM _inspector_handles($key) AS h
 """
 _NODES: Final = """
-    SELECT n.block_index, n.slot, n.graph_id, n.node_index
-    FROM event_nodes($capture) AS n
-    QUALIFY n.signature_index = min(n.signature_index) OVER (PARTITION BY n.block_index, n.slot)
-    ORDER BY n.block_index, n.slot, n.position
+    SELECT s.block_index, s.slot, n.graph_id, n.node_index
+    FROM signature_nodes AS n JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE n.capture_id = $key
+    QUALIFY n.signature_index = min(n.signature_index) OVER (PARTITION BY s.block_index, s.slot)
+    ORDER BY s.block_index, s.slot, n.position
 """
 _INSPECTORS_NODES: Final = """
     SELECT n.block_index, n.slot, n.graph_id, n.node_index
@@ -36,18 +41,14 @@ _INSPECTORS_NODES: Final = """
     ORDER BY n.block_index, n.slot, n.position, n.node_index
 """
 _NODES_OF_GRAPH: Final = """
-    WITH handles AS (
-        SELECT o.block_index, o.slot, unnest(o.debug_handles) AS debug_handle,
-            generate_subscripts(o.debug_handles, 1) AS position
-        FROM event_ops($capture) AS o
-    )
-    SELECT h.block_index, h.slot, n.graph_id, n.node_index
-    FROM handles AS h
+    SELECT s.block_index, s.slot, n.graph_id, n.node_index
+    FROM _event_handles($key) AS h
     JOIN captures AS k ON k.capture_id = $key
+    JOIN signatures AS s ON s.capture_id = k.capture_id AND s.signature_index = h.signature_index
     JOIN graphs AS g ON g.record_id = k.record_id AND g.member = $graph
     JOIN node_debug_handles AS n
         ON n.record_id = g.record_id AND n.graph_id = g.graph_id AND n.debug_handle = h.debug_handle
-    ORDER BY h.block_index, h.slot, h.position, n.node_index
+    ORDER BY s.block_index, s.slot, h.position, n.node_index
 """
 _DESCRIBED: Final = """
     SELECT p.graph_id, p.node_index, p.name, p.op_type, p.stack_trace

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import duckdb
 
 from etq.choices import TimeScale
-from etq.database import schema
 from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.defining import defining
@@ -19,6 +18,8 @@ from etq.database.rollups import describe_runs
 from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from etq.storage.ephemeral import Read
     from etq.storage.records import ReadRecord
 
@@ -42,8 +43,7 @@ def open_ephemeral(
     the first query faster. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
     capture is linked to them; with `debug_buffer`, logged values are stored.
     """
-    is_linked = program is not None or etrecord is not None
-    loaded = _Loaded(describes_runs=not is_linked)
+    loaded = _Loaded(is_linked=program is not None or etrecord is not None)
     # The database is created while the file is read, as DuckDB doesn't hold the interpreter's lock.
     creation = BackgroundCall(lambda: _create(["captures", "findings", *views], loaded.fill))
     record: ReadRecord | None = None
@@ -81,22 +81,22 @@ def open_ephemeral(
     [row] = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
     capture = Capture(*row)
     if program is not None:
-        _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
+        loaded.link("program_id", warehouse.ingest_program(program).program_id)
     if record is not None:
-        _link(connection, capture, "record_id", _store(connection, record))
-    if is_linked:
-        loaded.describe_runs()
+        loaded.link("record_id", loaded.add_record(record))
+    loaded.complete_links()
     return warehouse, capture
 
 
 class _Loaded:
-    """The rows of a file, with which tables are filled when they are created."""
+    """The rows of a file and of its record, with which tables are filled when they are created."""
 
-    def __init__(self, describes_runs: bool) -> None:
-        self._describes_runs = describes_runs  # links change what describes runs
+    def __init__(self, is_linked: bool) -> None:
+        self._is_linked = is_linked
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._created: list[str] = []
         self._rows: Read = {}
+        self._of_record: dict[str, list[pa.RecordBatch]] = {}
 
     def complete(self, connection: duckdb.DuckDBPyConnection, rows: Read) -> None:
         """Take the rows, once they are read, and fill the tables that exist."""
@@ -108,31 +108,49 @@ class _Loaded:
         if self._connection is None:
             self._created += tables
             return
-        from etq.storage.ephemeral import fill
+        from etq.storage.ephemeral import fill, fill_record
 
         fill(self._connection, tables, self._rows)
-        if "runs" in tables and self._describes_runs:
-            self.describe_runs()
+        fill_record(self._connection, tables, self._of_record)
+        if "runs" in tables and not self._is_linked:
+            self._describe_runs()
+        if self._is_linked:
+            # What linking finds is found when a query names it, as to plan the search takes longer than most queries.
+            from etq.storage.linking import find_ops, find_outputs
 
-    def describe_runs(self) -> None:
+            for table, find in (("signature_ops", find_ops), ("signature_outputs", find_outputs)):
+                if table in tables:
+                    find(self._connection, 1)
+
+    def add_record(self, record: ReadRecord) -> int:
+        """Store a record; its tables, but `records`, are filled when a query names them. Returns its key."""
+        from etq.storage.ephemeral import load_record
+
+        assert self._connection is not None
+        key, self._of_record = load_record(self._connection, record)
+        return key
+
+    def link(self, column: str, key: int) -> None:
+        """Set the record or program of the capture, by the column of `captures` that has its key."""
+        assert self._connection is not None
+        self._connection.execute(f"UPDATE captures SET {column} = ?", [key])
+
+    def complete_links(self) -> None:
+        """Find the methods and nodes of the linked record or program, and what describes the runs."""
+        if not self._is_linked:
+            return
+        from etq.storage.linking import find_nodes, set_methods
+
+        assert self._connection is not None
+        find_nodes(self._connection, 1)
+        set_methods(self._connection, [1])
+        self._describe_runs()
+
+    def _describe_runs(self) -> None:
         """Write the derived columns of the runs."""
         assert self._connection is not None
         [(format,)] = self._connection.execute("SELECT c.format FROM captures AS c").fetchall()
         describe_runs(self._connection, 1, 1, has_executes=format != "torch_trace")
-
-
-def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, key: int) -> None:
-    """Link a capture, without writing rollups, which only help questions across captures."""
-    from etq.storage.linking import link_many
-
-    schema.in_transaction(connection, lambda: link_many(connection, [capture.capture_id], column, key))
-
-
-def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
-    """Store the first record in such a database; return its key."""
-    from etq.storage.records import store_read
-
-    return schema.in_transaction(connection, lambda: store_read(connection, record))[0]
 
 
 def _create(
