@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from etq.database.handles import Record
 from etq.errors import EtqError
 from etq.inspector.comparators import NumericalComparatorBase
 from etq.inspector.frames import import_pandas, object_frame
@@ -20,20 +21,14 @@ if TYPE_CHECKING:
     from etq.inspector.rows import CaptureQueries
     from etq.storage.sources import Source
 
-METRICS: Final = {"MSE": "mse", "L1": "l1", "SNR": "snr"}
+METRICS: Final = ("MSE", "L1", "SNR")
 _PAIRS: Final = """
-    SELECT n.method, n.debug_handle, n.output_index, n.debug_handles, n.op_name,
-        CASE WHEN 'inferred' IN (b.mapping, n.mapping) THEN 'inferred' ELSE 'exact' END,
-        b.elements, b.sizes, b.scalar_type, n.elements, n.sizes, n.scalar_type
-    FROM _values_by_handle($base) AS b
-    JOIN _values_by_handle($new) AS n
-        ON n.method = b.method AND n.debug_handle = b.debug_handle AND n.output_index = b.output_index
-    WHERE b.elements IS NOT NULL AND n.elements IS NOT NULL
-    ORDER BY n.method, n.debug_handle, n.output_index
-"""
-_FIGURES: Final = """
-    SELECT g.method, g.debug_handle, g.output_index, g.problem, g.mse, g.l1, g.snr
-    FROM _value_distances($base, $new) AS g
+    SELECT d.method, d.debug_handle, d.output_index, d.new_handles, d.new_op, d.mapping,
+        d.problem, d.mse, d.l1, d.snr,
+        d.base_elements, d.base_sizes, d.base_type, d.new_elements, d.new_sizes, d.new_type
+    FROM _value_distances($base, $new) AS d
+    WHERE d.base_elements IS NOT NULL AND d.new_elements IS NOT NULL
+    ORDER BY d.method, d.debug_handle, d.output_index
 """
 _NODES: Final = """
     SELECT g.method, h.debug_handle, p.name, p.stack_trace
@@ -60,12 +55,16 @@ class Value(np.ndarray[Any, np.dtype[Any]]):
 
 @dataclass(frozen=True)
 class Pair:
-    """A value of the reference and the runtime's value of the same op."""
+    """A value of the reference and the runtime's value of the same op: their distance by each metric, and the reason if
+    it is unknown.
+    """
 
     place: Place
     handles: tuple[int, ...]
     op: str
     mapping: str
+    problem: str | None
+    distances: Mapping[str, float | None]
     truth: Any
     given: Any
 
@@ -86,9 +85,9 @@ class Gaps:
         given = reference_values(record, self.graph)
         warehouse = queries.warehouse
         keep_values(warehouse.connection, queries.capture.capture_id, buffer)
-        [(stored,)] = warehouse.rows("SELECT r.name FROM records AS r")[1]
+        [stored] = warehouse.rows("SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r")[1]
         self._keys = {
-            "base": warehouse.ingest_reference(stored, given, graph=self.graph).capture_id,
+            "base": warehouse.ingest_reference(Record(*stored), given, graph=self.graph).capture_id,
             "new": queries.capture.capture_id,
         }
         self._pairs = _pairs(self.rows(_PAIRS))
@@ -108,26 +107,10 @@ class Gaps:
             if distance.inspector is None:
                 distance.inspector = inspector
             return _frame(self._nodes, _compared(self._pairs, distance))
-        metric = METRICS.get(distance.strip().upper())
-        if metric is None:
+        metric = distance.strip().upper()
+        if metric not in METRICS:
             raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and your own comparators")
-        return _frame(self._nodes, self._figures(metric))
-
-    @cached_property
-    def _distances(self) -> dict[Place, tuple[str | None, dict[str, float | None]]]:
-        """The reason why a pair has no distance, and its distance by each metric."""
-        return {
-            (method, handle, index): (problem, dict(zip(METRICS.values(), values, strict=True)))
-            for method, handle, index, problem, *values in self.rows(_FIGURES)
-        }
-
-    def _figures(self, metric: str) -> list[Compared]:
-        results = []
-        for pair in self._pairs:
-            problem, distances = self._distances[pair.place]
-            gap = distances[metric]
-            results.append((pair, [float("nan") if gap is None else gap], problem))
-        return results
+        return _frame(self._nodes, _by(self._pairs, metric))
 
 
 def _graph_of(queries: CaptureQueries, graph: str | None) -> str:
@@ -141,10 +124,19 @@ def _graph_of(queries: CaptureQueries, graph: str | None) -> str:
 
 def _pairs(rows: list[tuple[Any, ...]]) -> list[Pair]:
     pairs = []
-    for method, handle, index, handles, op, mapping, *values in rows:
+    for method, handle, index, handles, op, mapping, problem, mse, l1, snr, *values in rows:
         truth, given = (_value(*each) for each in (values[:3], values[3:]))
-        pairs.append(Pair((method, handle, index), tuple(handles), op, mapping, truth, given))
+        distances = {"MSE": mse, "L1": l1, "SNR": snr}
+        pairs.append(Pair((method, handle, index), tuple(handles), op, mapping, problem, distances, truth, given))
     return pairs
+
+
+def _by(pairs: list[Pair], metric: str) -> list[Compared]:
+    """Return gaps by one of etq's metrics."""
+    gaps = [pair.distances[metric] for pair in pairs]
+    return [
+        (pair, [float("nan") if gap is None else gap], pair.problem) for pair, gap in zip(pairs, gaps, strict=True)
+    ]
 
 
 def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:
@@ -161,7 +153,7 @@ def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Co
     results: list[Compared] = []
     for at, ((handles, truth), (_, given)) in enumerate(comparator.preprocessing(mapping).items()):
         before = pair_of_value.get(id(given)) or pairs[min(at, len(pairs) - 1)]
-        pair = Pair(before.place, handles, before.op, before.mapping, truth, given)
+        pair = replace(before, handles=handles, truth=truth, given=given)
         try:
             results.append((pair, [comparator.element_compare(truth, given)], None))
         except Exception as error:

@@ -132,13 +132,28 @@ def _check_graph(queries: CaptureQueries, graph: str) -> None:
         raise EtqError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
 
 
-def total_for_module(queries: CaptureQueries, module: str) -> float:
-    """Return the mean time per execute of a module, by its path or key, and of the modules in it."""
-    query = "SELECT any_value(m.module_path) FROM node_modules AS m WHERE m.module_key = $module"
-    [(path,)] = queries.rows(query, module=module)
+def totals_of_modules(queries: CaptureQueries) -> dict[str, float | None]:
+    """Return the mean time per execute of each module, by its path; without the modules of several methods.
+
+    Raises `QueryError` for a half-written record.
+    """
+    query = "SELECT m.module_path, m.per_execute FROM module_totals($capture, unit := $unit, runs := 'all') AS m"
+    found: dict[str, list[float | None]] = {}
+    for path, total in queries.rows(query, unit=queries.unit):
+        found.setdefault(path, []).append(total)
+    return {path: totals[0] for path, totals in found.items() if len(totals) == 1}
+
+
+def paths_of_modules(queries: CaptureQueries) -> dict[str, str]:
+    """Return the path of each module of the record by its key."""
+    return dict(queries.rows("SELECT DISTINCT m.module_key, m.module_path FROM node_modules AS m"))
+
+
+def total_for_module(queries: CaptureQueries, path: str) -> float | None:
+    """Return the mean time per execute of the modules of a path, and of the modules in them."""
     query = "SELECT t.total FROM find_total_for_module($capture, $module, unit := $unit) AS t"
-    [(total,)] = queries.rows(query, module=module if path is None else path, unit=queries.unit)
-    return float(total)
+    [(total,)] = queries.rows(query, module=path, unit=queries.unit)
+    return None if total is None else float(total)
 
 
 def sum_of(queries: CaptureQueries, values: list[float]) -> float:

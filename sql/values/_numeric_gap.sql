@@ -1,5 +1,5 @@
 -- The differences between the values of two captures for one debug handle, as in
--- `numeric_gap`, by each metric.
+-- `numeric_gap`, by each metric, with the values.
 CREATE MACRO _value_distances(base_key, new_key) AS TABLE
 WITH
 matched AS (
@@ -13,6 +13,9 @@ matched AS (
         n.sizes AS new_sizes,
         b.elements AS base_elements,
         n.elements AS new_elements,
+        b.scalar_type AS base_type,
+        n.scalar_type AS new_type,
+        n.debug_handles AS new_handles,
         coalesce(b.module_path, n.module_path) AS module_path,
         CASE
             WHEN b.source_file IS NULL THEN n.source_file ELSE b.source_file
@@ -113,6 +116,11 @@ SELECT
     END AS cosine,
     m.base_sizes,
     m.new_sizes,
+    m.base_type,
+    m.new_type,
+    m.base_elements,
+    m.new_elements,
+    m.new_handles,
     m.module_path,
     m.source_file,
     m.source_line
