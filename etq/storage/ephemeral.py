@@ -72,8 +72,6 @@ def load_record(
         aside.setdefault(table, []).append(rows)
     own = [("records", rows) for rows in aside.pop("records")]
     key, _ = store_once(connection, "records", record.source, None, iter(own))
-    present = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-    fill_record(connection, present, aside)
     return key, aside
 
 

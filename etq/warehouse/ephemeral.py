@@ -26,6 +26,35 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 
+def read(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    time_scale: TimeScale | None = None,
+    clock_bits: Literal[32, 64] | None = None,
+    debug_buffer: str | os.PathLike[str] | None = None,
+    etrecord: str | os.PathLike[str] | None = None,
+    pte: str | os.PathLike[str] | None = None,
+    graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+) -> Warehouse:
+    """Read one profiling file (or its bytes) to ask about it, without storing it: as `etq FILE` does.
+
+    Returns a warehouse in memory with the file's capture, `only`, which all views take where no capture is given:
+    `etq.read("run.etdp").op_totals(unit="us")`. A context manager, as what `open` returns. Tables are filled when a
+    query names them, and nothing is computed for questions across captures, so that such views as `trend` are empty.
+
+    The options, and errors, are those of `Warehouse.ingest`, with the elements of the values in a debug buffer.
+    """
+    return open_ephemeral(
+        source,
+        time_scale=time_scale,
+        clock_bits=clock_bits,
+        etrecord=etrecord,
+        debug_buffer=debug_buffer,
+        program=pte,
+        graph_captures=graph_captures,
+    )[0]
+
+
 def open_ephemeral(
     source: str | os.PathLike[str] | bytes,
     views: Iterable[str] = (),
@@ -37,9 +66,9 @@ def open_ephemeral(
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
 ) -> tuple[Warehouse, Capture]:
-    """Load one file (or its bytes) into a warehouse in memory, which has tables and views as queries name them.
+    """Do what `read` does; return the warehouse and the capture.
 
-    This is the fast way to ask a few questions about one file. `views` are created while the file is read, which makes
+    `views` are created while the file is read, which makes
     the first query faster. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
     capture is linked to them; with `debug_buffer`, logged values are stored.
     """
@@ -79,7 +108,7 @@ def open_ephemeral(
     loaded.complete(connection, rows)
     warehouse = Warehouse(Database(connection, None))
     [row] = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
-    capture = Capture(*row)
+    capture = warehouse.only = Capture(*row).within(warehouse)
     if program is not None:
         loaded.link("program_id", warehouse.ingest_program(program).program_id)
     if record is not None:
@@ -93,20 +122,23 @@ class _Loaded:
 
     def __init__(self, is_linked: bool) -> None:
         self._is_linked = is_linked
+        self._has_nodes = False
+        self._to_find: list[str] = []
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._created: list[str] = []
+        self._created: list[str] = []  # tables
         self._rows: Read = {}
         self._of_record: dict[str, list[pa.RecordBatch]] = {}
 
     def complete(self, connection: duckdb.DuckDBPyConnection, rows: Read) -> None:
         """Take the rows, once they are read, and fill the tables that exist."""
         self._connection, self._rows = connection, rows
-        self.fill(self._created)
+        created, self._created = self._created, []
+        self.fill(created)
 
     def fill(self, tables: Collection[str]) -> None:
         """Fill tables that were created."""
+        self._created += tables
         if self._connection is None:
-            self._created += tables
             return
         from etq.storage.ephemeral import fill, fill_record
 
@@ -115,19 +147,27 @@ class _Loaded:
         if "runs" in tables and not self._is_linked:
             self._describe_runs()
         if self._is_linked:
-            # What linking finds is found when a query names it, as to plan the search takes longer than most queries.
-            from etq.storage.linking import find_ops, find_outputs
+            self._to_find += [table for table in ("signature_ops", "signature_outputs") if table in tables]
+            self._find()
 
-            for table, find in (("signature_ops", find_ops), ("signature_outputs", find_outputs)):
-                if table in tables:
-                    find(self._connection, 1)
+    def _find(self) -> None:
+        """Find what linking determines and was named, once the nodes are there: to plan the search takes longer than
+        most queries.
+        """
+        from etq.storage.linking import find_ops, find_outputs
+
+        while self._has_nodes and self._to_find:
+            assert self._connection is not None
+            find = find_ops if self._to_find.pop(0) == "signature_ops" else find_outputs
+            find(self._connection, 1)
 
     def add_record(self, record: ReadRecord) -> int:
         """Store a record; its tables, but `records`, are filled when a query names them. Returns its key."""
-        from etq.storage.ephemeral import load_record
+        from etq.storage.ephemeral import fill_record, load_record
 
         assert self._connection is not None
         key, self._of_record = load_record(self._connection, record)
+        fill_record(self._connection, self._created, self._of_record)
         return key
 
     def link(self, column: str, key: int) -> None:
@@ -144,6 +184,8 @@ class _Loaded:
         assert self._connection is not None
         find_nodes(self._connection, 1)
         set_methods(self._connection, [1])
+        self._has_nodes = True
+        self._find()
         self._describe_runs()
 
     def _describe_runs(self) -> None:
