@@ -134,9 +134,7 @@ def _pairs(rows: list[tuple[Any, ...]]) -> list[Pair]:
 def _by(pairs: list[Pair], metric: str) -> list[Compared]:
     """Return gaps by one of etq's metrics."""
     gaps = [pair.distances[metric] for pair in pairs]
-    return [
-        (pair, [float("nan") if gap is None else gap], pair.problem) for pair, gap in zip(pairs, gaps, strict=True)
-    ]
+    return [(pair, [float("nan") if gap is None else gap], pair.problem) for pair, gap in zip(pairs, gaps, strict=True)]
 
 
 def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:

@@ -374,7 +374,13 @@ def _queries(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
 ) -> rows.CaptureQueries:
     views = ["_inspector_events", "_event_values"]
-    warehouse, capture = open_ephemeral(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
+    warehouse, capture = open_ephemeral(
+        dump,
+        views,
+        time_scale=units[0],  # type: ignore[arg-type]
+        etrecord=record,
+        has_typical_runs=False,
+    )
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 
 

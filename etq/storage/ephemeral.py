@@ -66,7 +66,7 @@ def fill(connection: duckdb.DuckDBPyConnection, tables: Iterable[str], read: Rea
 def load_record(
     connection: duckdb.DuckDBPyConnection, record: ReadRecord
 ) -> tuple[int, dict[str, list[pa.RecordBatch]]]:
-    """Store the first record of such a database; return its key, and the rows of its other tables, for `fill_record`."""
+    """Store the first record of such a database; return its key, and the other tables' rows, for `fill_record`."""
     aside: dict[str, list[pa.RecordBatch]] = {}
     for table, rows in record.rows:
         aside.setdefault(table, []).append(rows)

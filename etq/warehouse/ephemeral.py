@@ -65,14 +65,16 @@ def open_ephemeral(
     debug_buffer: str | os.PathLike[str] | None = None,
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+    has_typical_runs: bool = True,
 ) -> tuple[Warehouse, Capture]:
     """Do what `read` does; return the warehouse and the capture.
 
+    Without `has_typical_runs`, no run is known as typical: to find them takes longer than a query for all runs.
     `views` are created while the file is read, which makes
     the first query faster. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
     capture is linked to them; with `debug_buffer`, logged values are stored.
     """
-    loaded = _Loaded(is_linked=program is not None or etrecord is not None)
+    loaded = _Loaded(program is not None or etrecord is not None, has_typical_runs)
     # The database is created while the file is read, as DuckDB doesn't hold the interpreter's lock.
     creation = BackgroundCall(lambda: _create(["captures", "findings", *views], loaded.fill))
     record: ReadRecord | None = None
@@ -120,8 +122,9 @@ def open_ephemeral(
 class _Loaded:
     """The rows of a file and of its record, with which tables are filled when they are created."""
 
-    def __init__(self, is_linked: bool) -> None:
+    def __init__(self, is_linked: bool, has_typical_runs: bool) -> None:
         self._is_linked = is_linked
+        self._has_typical_runs = has_typical_runs
         self._has_nodes = False
         self._to_find: list[str] = []
         self._connection: duckdb.DuckDBPyConnection | None = None
@@ -192,7 +195,8 @@ class _Loaded:
         """Write the derived columns of the runs."""
         assert self._connection is not None
         [(format,)] = self._connection.execute("SELECT c.format FROM captures AS c").fetchall()
-        describe_runs(self._connection, 1, 1, has_executes=format != "torch_trace")
+        has_executes = self._has_typical_runs and format != "torch_trace"
+        describe_runs(self._connection, 1, 1, has_executes=has_executes)
 
 
 def _create(
