@@ -43,10 +43,11 @@ def test_what_links_find_is_there_when_asked(stored: etq.Warehouse, file: etq.Wa
 
 def test_a_view_that_needs_more_than_the_capture(file: etq.Warehouse) -> None:
     assert (
-        file.find_total_for_module(module="head").fetchall() == file.find_total_for_module("@latest", "head").fetchall()
+        file.views.find_total_for_module(module="head").fetchall()
+        == file.find_total_for_module("@latest", "head").fetchall()
     )
     with pytest.raises(etq.QueryError, match="missing a required argument: 'module'"):
-        file.find_total_for_module()
+        file.views.find_total_for_module()
 
 
 def test_it_closes(tmp_path: Path) -> None:
