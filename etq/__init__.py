@@ -5,7 +5,9 @@
         capture = warehouse.ingest("run.etdp", labels={"device": "pixel8"})
         warehouse.op_totals(capture, unit="us").show()
 
-Importing etq is fast: large libraries are loaded by `open`.
+    etq.read("run.etdp").op_totals(unit="us").show()  # one file, without storing it
+
+Importing etq is fast: large libraries are loaded by `open` and `read`.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from etq.maintenance.copying import backup
     from etq.maintenance.merge import merge
     from etq.torch.trace_handler import torch_trace_handler
+    from etq.warehouse.ephemeral import read
     from etq.warehouse.warehouse import Capture, Program, Warehouse, open
 
 __version__ = VERSION
@@ -49,6 +52,7 @@ __all__ = [
     "lake",
     "merge",
     "open",
+    "read",
     "report",
     "torch_trace_handler",
 ]
@@ -58,6 +62,7 @@ _LAZY = {
     "Inspector": "etq.inspector",
     "backup": "etq.maintenance.copying",
     "merge": "etq.maintenance.merge",
+    "read": "etq.warehouse.ephemeral",
     "torch_trace_handler": "etq.torch.trace_handler",
 }
 
@@ -68,7 +73,7 @@ def __getattr__(name: str) -> Any:
     if name in _LAZY:
         from importlib import import_module
 
-        if name == "open" and "IPython" in sys.modules:
+        if name in ("open", "read") and "IPython" in sys.modules:
             from etq.render.notebook import register
 
             register()

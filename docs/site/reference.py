@@ -131,7 +131,7 @@ def python_objects() -> Iterator[tuple[str, list[tuple[str, Any]]]]:
     """The public functions, classes and methods of Python by section, each with the name by which it is called."""
     import etq
 
-    functions = ("open", "backup", "merge", "torch_trace_handler")
+    functions = ("open", "read", "backup", "merge", "torch_trace_handler")
     yield "etq", [(f"etq.{name}", getattr(etq, name)) for name in functions]
     handles = [etq.Capture, Record, etq.Program]
     for kind in (etq.Warehouse, Result, Compared, *handles, etq.Inspector):

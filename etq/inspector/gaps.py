@@ -2,34 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from etq.database.handles import Record
 from etq.errors import EtqError
 from etq.inspector.comparators import NumericalComparatorBase
 from etq.inspector.frames import import_pandas, object_frame
+from etq.storage.values import keep_values
 from etq.torch.reference import EDGE, EXPORTED, reference_values
-from etq.warehouse.warehouse import Capture, Warehouse, open
 
 if TYPE_CHECKING:
     import pandas
 
-METRICS: Final = {"MSE": "mse", "L1": "l1", "SNR": "snr"}
+    from etq.inspector.rows import CaptureQueries
+    from etq.storage.sources import Source
+
+METRICS: Final = ("MSE", "L1", "SNR")
 _PAIRS: Final = """
-    SELECT n.method, n.debug_handle, n.output_index, n.debug_handles, n.op_name,
-        CASE WHEN 'inferred' IN (b.mapping, n.mapping) THEN 'inferred' ELSE 'exact' END,
-        b.elements, b.sizes, b.scalar_type, n.elements, n.sizes, n.scalar_type
-    FROM _values_by_handle(_capture_with_handles($base)) AS b
-    JOIN _values_by_handle(_capture_with_handles($new)) AS n
-        ON n.method = b.method AND n.debug_handle = b.debug_handle AND n.output_index = b.output_index
-    WHERE b.elements IS NOT NULL AND n.elements IS NOT NULL
-    ORDER BY n.method, n.debug_handle, n.output_index
-"""
-_FIGURES: Final = """
-    SELECT g.method, g.debug_handle, g.output_index, g.gap, g.problem
-    FROM numeric_gap($base, $new, metric := $metric) AS g
+    SELECT d.method, d.debug_handle, d.output_index, d.new_handles, d.new_op, d.mapping,
+        d.problem, d.mse, d.l1, d.snr,
+        d.base_elements, d.base_sizes, d.base_type, d.new_elements, d.new_sizes, d.new_type
+    FROM _value_distances($base, $new) AS d
+    WHERE d.base_elements IS NOT NULL AND d.new_elements IS NOT NULL
+    ORDER BY d.method, d.debug_handle, d.output_index
 """
 _NODES: Final = """
     SELECT g.method, h.debug_handle, p.name, p.stack_trace
@@ -38,7 +37,7 @@ _NODES: Final = """
     JOIN op_nodes AS p ON p.record_id = g.record_id AND p.graph_id = g.graph_id
     JOIN node_debug_handles AS h
         ON h.record_id = p.record_id AND h.graph_id = p.graph_id AND h.node_index = p.node_index
-    WHERE k.capture_id = _capture_id($base)
+    WHERE k.capture_id = $base
     ORDER BY g.graph_id, p.node_index
 """
 COLUMNS: Final = (
@@ -56,12 +55,16 @@ class Value(np.ndarray[Any, np.dtype[Any]]):
 
 @dataclass(frozen=True)
 class Pair:
-    """A value of the reference and the runtime's value of the same op."""
+    """A value of the reference and the runtime's value of the same op: their distance by each metric, and the reason if
+    it is unknown.
+    """
 
     place: Place
     handles: tuple[int, ...]
     op: str
     mapping: str
+    problem: str | None
+    distances: Mapping[str, float | None]
     truth: Any
     given: Any
 
@@ -71,17 +74,31 @@ Compared = tuple[Pair, list[float], str | None]
 
 
 class Gaps:
-    """A run and its reference in a warehouse in memory, for several kinds of distance."""
+    """A run and its reference, for several kinds of distance.
 
-    def __init__(self, dump: Any, record: str, buffer: bytes, graph: str | None) -> None:
-        self.warehouse = open()
-        stored = self.warehouse.ingest_record(record)
-        self.graph = _graph_of(self.warehouse, graph)
+    queries  the run's, which is linked to its record; the reference and the values of `buffer` are stored next to it
+    """
+
+    def __init__(self, queries: CaptureQueries, record: str, buffer: Source, graph: str | None) -> None:
+        self._queries = queries
+        self.graph = _graph_of(queries, graph)
         given = reference_values(record, self.graph)
-        self.base = self.warehouse.ingest_reference(stored, given, graph=self.graph)
-        self.new = self.warehouse.ingest(dump, debug_buffer=buffer, keep_values=True)
-        self.warehouse.link(self.new, stored)
-        self.pairs = _pairs(self.warehouse, self.base, self.new)
+        warehouse = queries.warehouse
+        keep_values(warehouse.connection, queries.capture.capture_id, buffer)
+        [stored] = warehouse.rows("SELECT r.record_id, r.name, r.sha256, r.is_complete FROM records AS r")[1]
+        self._keys = {
+            "base": warehouse.ingest_reference(Record(*stored), given, graph=self.graph).capture_id,
+            "new": queries.capture.capture_id,
+        }
+        self._pairs = _pairs(self.rows(_PAIRS))
+        self._nodes: dict[tuple[str, int], list[tuple[str, str | None]]] = {}
+        for method, handle, name, trace in self.rows(_NODES, graph=self.graph):
+            self._nodes.setdefault((method, handle), []).append((name, trace))
+
+    def rows(self, query: str, **parameters: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a query, in which $base and $new are the keys of the reference and the run."""
+        used = {name: key for name, key in self._keys.items() if f"${name}" in query}
+        return self._queries.warehouse.rows(query, **used, **parameters)[1]
 
     def frame(self, distance: str | NumericalComparatorBase, inspector: Any) -> pandas.DataFrame:
         """Return the DataFrame of `Inspector.calculate_numeric_gap`; see there."""
@@ -89,15 +106,15 @@ class Gaps:
         if isinstance(distance, NumericalComparatorBase):
             if distance.inspector is None:
                 distance.inspector = inspector
-            return _frame(self, _compared(self.pairs, distance))
-        metric = METRICS.get(distance.strip().upper())
-        if metric is None:
+            return _frame(self._nodes, _compared(self._pairs, distance))
+        metric = distance.strip().upper()
+        if metric not in METRICS:
             raise EtqError(f"no distance {distance!r}; known are {', '.join(METRICS)}, and your own comparators")
-        return _frame(self, _figures(self.warehouse, self.base, self.new, self.pairs, metric))
+        return _frame(self._nodes, _by(self._pairs, metric))
 
 
-def _graph_of(warehouse: Warehouse, graph: str | None) -> str:
-    held = [stage for (stage,) in warehouse.rows("SELECT DISTINCT g.stage FROM graphs AS g")[1]]
+def _graph_of(queries: CaptureQueries, graph: str | None) -> str:
+    held = [stage for (stage,) in queries.rows("SELECT DISTINCT g.stage FROM graphs AS g")]
     if graph is None:
         return EXPORTED if EXPORTED in held else EDGE
     if graph not in (EXPORTED, EDGE):
@@ -105,12 +122,19 @@ def _graph_of(warehouse: Warehouse, graph: str | None) -> str:
     return graph
 
 
-def _pairs(warehouse: Warehouse, base: Capture, new: Capture) -> list[Pair]:
+def _pairs(rows: list[tuple[Any, ...]]) -> list[Pair]:
     pairs = []
-    for method, handle, index, handles, op, mapping, *values in warehouse.rows(_PAIRS, base=base, new=new)[1]:
+    for method, handle, index, handles, op, mapping, problem, mse, l1, snr, *values in rows:
         truth, given = (_value(*each) for each in (values[:3], values[3:]))
-        pairs.append(Pair((method, handle, index), tuple(handles), op, mapping, truth, given))
+        distances = {"MSE": mse, "L1": l1, "SNR": snr}
+        pairs.append(Pair((method, handle, index), tuple(handles), op, mapping, problem, distances, truth, given))
     return pairs
+
+
+def _by(pairs: list[Pair], metric: str) -> list[Compared]:
+    """Return gaps by one of etq's metrics."""
+    gaps = [pair.distances[metric] for pair in pairs]
+    return [(pair, [float("nan") if gap is None else gap], pair.problem) for pair, gap in zip(pairs, gaps, strict=True)]
 
 
 def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | None) -> Any:
@@ -120,16 +144,6 @@ def _value(elements: list[float], sizes: list[int] | None, scalar_type: str | No
     return np.array(elements).astype(known or np.float64).reshape(sizes).view(Value)
 
 
-def _figures(warehouse: Warehouse, base: Capture, new: Capture, pairs: list[Pair], metric: str) -> list[Compared]:
-    rows = warehouse.rows(_FIGURES, base=base, new=new, metric=metric)[1]
-    figures = {(method, handle, index): (gap, problem) for method, handle, index, gap, problem in rows}
-    results = []
-    for pair in pairs:
-        gap, problem = figures[pair.place]
-        results.append((pair, [float("nan") if gap is None else gap], problem))
-    return results
-
-
 def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Compared]:
     """Return gaps by a user's comparator: if it raises an exception for a pair, only that pair has no gap."""
     mapping = {(pair.handles, pair.truth): (pair.handles, pair.given) for pair in pairs}
@@ -137,7 +151,7 @@ def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Co
     results: list[Compared] = []
     for at, ((handles, truth), (_, given)) in enumerate(comparator.preprocessing(mapping).items()):
         before = pair_of_value.get(id(given)) or pairs[min(at, len(pairs) - 1)]
-        pair = Pair(before.place, handles, before.op, before.mapping, truth, given)
+        pair = replace(before, handles=handles, truth=truth, given=given)
         try:
             results.append((pair, [comparator.element_compare(truth, given)], None))
         except Exception as error:
@@ -145,10 +159,7 @@ def _compared(pairs: list[Pair], comparator: NumericalComparatorBase) -> list[Co
     return results
 
 
-def _frame(gaps: Gaps, rows: list[Compared]) -> pandas.DataFrame:
-    nodes: dict[tuple[str, int], list[tuple[str, str | None]]] = {}
-    for method, handle, name, trace in gaps.warehouse.rows(_NODES, base=gaps.base, graph=gaps.graph)[1]:
-        nodes.setdefault((method, handle), []).append((name, trace))
+def _frame(nodes: dict[tuple[str, int], list[tuple[str, str | None]]], rows: list[Compared]) -> pandas.DataFrame:
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for pair, gap, problem in rows:
         ops = [node for handle in pair.handles for node in nodes.get((pair.place[0], handle), [])]

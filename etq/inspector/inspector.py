@@ -143,11 +143,18 @@ class Inspector:
             warnings.warn(f"values differ between runs, those of the first are given: {shown}", stacklevel=4)
         return found
 
+    @cached_property
+    def _paths_of_modules(self) -> dict[str, str]:
+        return symbols.paths_of_modules(self._queries)
+
+    @cached_property
+    def _totals(self) -> dict[str, float | None]:
+        return symbols.totals_of_modules(self._queries)
+
     def _made_blocks(self) -> list[EventBlock]:
         query = """
-            SELECT b.block_index, b.name, b.bundled_input_index,
-                (SELECT any_value(r.method) FROM runs AS r WHERE r.capture_id = $key AND r.block_index = b.block_index)
-            FROM event_blocks($capture) AS b ORDER BY b.block_index
+            SELECT r.block_index, any_value(r.name), any_value(r.bundled_input_index), any_value(r.method)
+            FROM runs AS r WHERE r.capture_id = $key GROUP BY r.block_index ORDER BY r.block_index
         """
         made: dict[int, EventBlock] = {}
         for block, name, index, method in self._queries.rows(query):
@@ -265,14 +272,19 @@ class Inspector:
 
         module_name  the module's path, as block1.up, or its key, as L__self___block1_up; modules within it count
 
-        Overlapping events count once. With `compat`, the result is the sum of the averages of all events, both calls
-        and their children, with a node that lies in a module whose key contains the name. It is 0 if nothing matches,
-        or without a record. Raises `QueryError` for a half-written record.
+        Overlapping events count once, and the time of a delegate's call belongs to the modules of the events within it;
+        a module of which nothing but a part of a call is known has NaN. With `compat`, the result is the sum of the
+        averages of all events, both calls and their children, with a node that lies in a module whose key contains the
+        name. It is 0 if nothing matches, or without a record. Raises `QueryError` for a half-written record.
         """
         if self._record is None:
             return 0.0
         if not self._queries.compat:
-            return symbols.total_for_module(self._queries, module_name)
+            path = self._paths_of_modules.get(module_name, module_name)
+            if path not in self._totals:
+                self._totals[path] = symbols.total_for_module(self._queries, path)
+            total = self._totals[path]
+            return float("nan") if total is None else total
         averages = [
             event.perf_data.avg
             for block in self.event_blocks
@@ -346,7 +358,7 @@ class Inspector:
         if self._buffer is None:
             raise EtqError("a numeric gap needs the values that the runtime logged: give debug_buffer_path")
         if reference_graph not in self._gaps:
-            self._gaps[reference_graph] = Gaps(self._dump, self._record, bytes(self._buffer.content), reference_graph)
+            self._gaps[reference_graph] = Gaps(self._queries, self._record, self._buffer, reference_graph)
         return self._gaps[reference_graph].frame(distance, self)
 
     def get_vgf_neural_statistics(self) -> list[dict[str, Any]]:
@@ -361,8 +373,14 @@ class Inspector:
 def _queries(
     dump: Any, record: str | None, units: tuple[str, str], compat: bool, converter: TimeScaleConverter | None
 ) -> rows.CaptureQueries:
-    views = ["inspector_events", "event_blocks"]
-    warehouse, capture = open_ephemeral(dump, views, time_scale=units[0], etrecord=record)  # type: ignore[arg-type]
+    views = ["_inspector_events", "_event_values"]
+    warehouse, capture = open_ephemeral(
+        dump,
+        views,
+        time_scale=units[0],  # type: ignore[arg-type]
+        etrecord=record,
+        has_typical_runs=False,
+    )
     return rows.CaptureQueries(warehouse, capture, units[1], compat, converter)
 
 

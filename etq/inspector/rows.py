@@ -22,7 +22,8 @@ _WRAPS: Final = 2**32
 _ROWS: Final = """
     SELECT i.block_index, i.slot, i.occurrence, i.event_block_name, i.event_name, i.p10, i.p50, i.p90, i.avg, i.min,
         i.max, i.is_delegated_op, i.delegate_debug_identifier, i.instruction_id
-    FROM inspector_events($capture, unit := $unit, repeats := $repeats) AS i
+    FROM _inspector_events($key, $unit, $repeats, NULL, NULL, NULL, 'all') AS i
+    ORDER BY i.block_index, i.slot, i.occurrence
 """
 # Events that a runtime logs after Method::execute without marking them as outputs: outputs that are not tensors.
 _UNMARKED: Final = """
@@ -81,7 +82,7 @@ def read_rows(queries: CaptureQueries) -> Rows:
     Without `compat`, outputs of the program that the runtime failed to mark as such are not events.
     """
     table = queries.warehouse.sql(
-        _ROWS, capture=queries.capture, unit=queries.unit, repeats=queries.repeats
+        _ROWS, key=queries.capture.capture_id, unit=queries.unit, repeats=queries.repeats
     ).to_arrow_table()
     keys = _keys(table)
     if not queries.compat and "" in table.column("event_name").unique().to_pylist():

@@ -14,21 +14,26 @@ if TYPE_CHECKING:
 EDGE_GRAPH: Final = "edge_dialect_graph_module"
 
 _HANDLES: Final = """
-    SELECT o.block_index, o.slot, o.debug_handles, o.backend, d.outputs
-    FROM event_ops($capture) AS o
-    JOIN captures AS k ON k.capture_id = $key
-    LEFT JOIN delegates AS d
-        ON d.record_id = k.record_id AND d.method = o.method AND d.instruction_id = o.instruction_id
-    QUALIFY row_number() OVER (PARTITION BY o.block_index, o.slot ORDER BY o.signature_index) = 1
+    WITH handles AS (
+        SELECT h.signature_index, list(h.debug_handle ORDER BY h.position) AS debug_handles
+        FROM _event_handles($key) AS h GROUP BY h.signature_index
+    )
+    SELECT e.block_index, e.slot, h.debug_handles,
+        CASE WHEN e.kind IN ('delegate', 'delegate_call') THEN d.backend END, d.outputs
+    FROM _instruction_events($key) AS e
+    LEFT JOIN handles AS h USING (signature_index)
+    LEFT JOIN delegates AS d USING (record_id, method, instruction_id)
+    QUALIFY row_number() OVER (PARTITION BY e.block_index, e.slot ORDER BY e.signature_index) = 1
 """
 _INSPECTORS_HANDLES: Final = """
     SELECT h.block_index, h.slot, h.debug_handles, h.backend, h.outputs FROM _inspector_handles($key) AS h
 """
 _NODES: Final = """
-    SELECT n.block_index, n.slot, n.graph_id, n.node_index
-    FROM event_nodes($capture) AS n
-    QUALIFY n.signature_index = min(n.signature_index) OVER (PARTITION BY n.block_index, n.slot)
-    ORDER BY n.block_index, n.slot, n.position
+    SELECT s.block_index, s.slot, n.graph_id, n.node_index
+    FROM signature_nodes AS n JOIN signatures AS s USING (capture_id, signature_index)
+    WHERE n.capture_id = $key
+    QUALIFY n.signature_index = min(n.signature_index) OVER (PARTITION BY s.block_index, s.slot)
+    ORDER BY s.block_index, s.slot, n.position
 """
 _INSPECTORS_NODES: Final = """
     SELECT n.block_index, n.slot, n.graph_id, n.node_index
@@ -36,18 +41,14 @@ _INSPECTORS_NODES: Final = """
     ORDER BY n.block_index, n.slot, n.position, n.node_index
 """
 _NODES_OF_GRAPH: Final = """
-    WITH handles AS (
-        SELECT o.block_index, o.slot, unnest(o.debug_handles) AS debug_handle,
-            generate_subscripts(o.debug_handles, 1) AS position
-        FROM event_ops($capture) AS o
-    )
-    SELECT h.block_index, h.slot, n.graph_id, n.node_index
-    FROM handles AS h
+    SELECT s.block_index, s.slot, n.graph_id, n.node_index
+    FROM _event_handles($key) AS h
     JOIN captures AS k ON k.capture_id = $key
+    JOIN signatures AS s ON s.capture_id = k.capture_id AND s.signature_index = h.signature_index
     JOIN graphs AS g ON g.record_id = k.record_id AND g.member = $graph
     JOIN node_debug_handles AS n
         ON n.record_id = g.record_id AND n.graph_id = g.graph_id AND n.debug_handle = h.debug_handle
-    ORDER BY h.block_index, h.slot, h.position, n.node_index
+    ORDER BY s.block_index, s.slot, h.position, n.node_index
 """
 _DESCRIBED: Final = """
     SELECT p.graph_id, p.node_index, p.name, p.op_type, p.stack_trace
@@ -131,13 +132,28 @@ def _check_graph(queries: CaptureQueries, graph: str) -> None:
         raise EtqError(f"the record has no graph {graph!r}; it has {', '.join(known)}")
 
 
-def total_for_module(queries: CaptureQueries, module: str) -> float:
-    """Return the mean time per execute of a module, by its path or key, and of the modules in it."""
-    query = "SELECT any_value(m.module_path) FROM node_modules AS m WHERE m.module_key = $module"
-    [(path,)] = queries.rows(query, module=module)
+def totals_of_modules(queries: CaptureQueries) -> dict[str, float | None]:
+    """Return the mean time per execute of each module, by its path; without the modules of several methods.
+
+    Raises `QueryError` for a half-written record.
+    """
+    query = "SELECT m.module_path, m.per_execute FROM module_totals($capture, unit := $unit, runs := 'all') AS m"
+    found: dict[str, list[float | None]] = {}
+    for path, total in queries.rows(query, unit=queries.unit):
+        found.setdefault(path, []).append(total)
+    return {path: totals[0] for path, totals in found.items() if len(totals) == 1}
+
+
+def paths_of_modules(queries: CaptureQueries) -> dict[str, str]:
+    """Return the path of each module of the record by its key."""
+    return dict(queries.rows("SELECT DISTINCT m.module_key, m.module_path FROM node_modules AS m"))
+
+
+def total_for_module(queries: CaptureQueries, path: str) -> float | None:
+    """Return the mean time per execute of the modules of a path, and of the modules in them."""
     query = "SELECT t.total FROM find_total_for_module($capture, $module, unit := $unit) AS t"
-    [(total,)] = queries.rows(query, module=module if path is None else path, unit=queries.unit)
-    return float(total)
+    [(total,)] = queries.rows(query, module=path, unit=queries.unit)
+    return None if total is None else float(total)
 
 
 def sum_of(queries: CaptureQueries, values: list[float]) -> float:

@@ -17,9 +17,10 @@ from etq import catalog
 from etq.database.rollups import describe_runs
 from etq.ingest.arrow import LazyBatch, Rows
 from etq.ingest.registry import is_json, read_capture
-from etq.storage.capture import Options, insert_new, new_capture
-from etq.storage.inserting import EVENTS, insert_captures
+from etq.storage.capture import Options, insert_new, new_capture, store_once
+from etq.storage.inserting import EVENTS, insert, insert_captures
 from etq.storage.naming import free_name
+from etq.storage.records import ReadRecord
 from etq.storage.sources import Source
 
 # The rows of a capture by table.
@@ -60,6 +61,27 @@ def fill(connection: duckdb.DuckDBPyConnection, tables: Iterable[str], read: Rea
             connection.execute(f"CREATE VIEW {table} AS SELECT 1 AS capture_id, * FROM _{table}_1")
         elif rows:
             insert_captures(connection, [(1, [(table, part) for part in rows])])
+
+
+def load_record(
+    connection: duckdb.DuckDBPyConnection, record: ReadRecord
+) -> tuple[int, dict[str, list[pa.RecordBatch]]]:
+    """Store the first record of such a database; return its key, and the other tables' rows, for `fill_record`."""
+    aside: dict[str, list[pa.RecordBatch]] = {}
+    for table, rows in record.rows:
+        aside.setdefault(table, []).append(rows)
+    own = [("records", rows) for rows in aside.pop("records")]
+    key, _ = store_once(connection, "records", record.source, None, iter(own))
+    return key, aside
+
+
+def fill_record(
+    connection: duckdb.DuckDBPyConnection, tables: Iterable[str], read: Mapping[str, list[pa.RecordBatch]]
+) -> None:
+    """Fill tables that were created with the rows of the first record."""
+    for table in tables:
+        for rows in read.get(table, []):
+            insert(connection, table, 1, rows, "record_id")
 
 
 def load_second(connection: duckdb.DuckDBPyConnection, source: Source, options: Options) -> int:

@@ -68,9 +68,16 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
         connection.execute(f"DELETE FROM {table} WHERE capture_id IN {_KEYS}", keys)
     connection.execute(f"DELETE FROM findings WHERE capture_id IN {_KEYS} AND {_OF_LINKS}", keys)
     for first, *others in [[*capture_ids]] if len(capture_ids) == 1 else _groups(connection, capture_ids):
-        _find_all(connection, first)
+        find_nodes(connection, first)
+        find_ops(connection, first)
+        find_outputs(connection, first)
         if others:
             _copy_links(connection, first, others)
+    set_methods(connection, capture_ids)
+
+
+def set_methods(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -> None:
+    """Set the methods that the runs of linked captures ran."""
     connection.execute(
         f"""
         UPDATE runs SET method = b.method, method_score = b.score
@@ -78,7 +85,7 @@ def link_many(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int],
         LEFT JOIN linked_methods AS b ON b.capture_id = k.capture_id AND b.block_index = k.block_index
         WHERE runs.capture_id = k.capture_id AND runs.block_index = k.block_index
         """,
-        keys,
+        {"keys": list(capture_ids)},
     )
 
 
@@ -102,23 +109,31 @@ def _groups(connection: duckdb.DuckDBPyConnection, capture_ids: Sequence[int]) -
     return [keys for (keys,) in connection.execute(query, {"keys": list(capture_ids)}).fetchall()]
 
 
-def _find_all(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
-    """Compute what a capture's record or program determines about its events."""
+def find_nodes(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Find the methods of a capture's runs and the nodes of its events, and what doesn't fit its record or program."""
     _find(connection, capture_id, "linked_methods", "_find_methods")
     _find(connection, capture_id, "signature_nodes", "_find_kernel_nodes")
     if _has_delegates(connection, capture_id):
         _find(connection, capture_id, "signature_nodes", "_find_delegate_nodes")
     if _has_delegates(connection, capture_id, "NOT d.is_mapped") or _has_delegate_ops(connection, capture_id):
         align_delegates(connection, capture_id)
-    _find(connection, capture_id, "signature_ops", "_find_event_ops")
-    if _has_values(connection, capture_id):
-        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs")
-        if _has_delegates(connection, capture_id):
-            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs")
     connection.execute(
         "INSERT INTO findings SELECT $capture, f.rule, f.detail FROM _link_findings($capture, $fitting) AS f",
         {"capture": capture_id, "fitting": FITTING},
     )
+
+
+def find_ops(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Find the ops, modules and lines of a capture's events, after their nodes."""
+    _find(connection, capture_id, "signature_ops", "_find_event_ops")
+
+
+def find_outputs(connection: duckdb.DuckDBPyConnection, capture_id: int) -> None:
+    """Find which logged values are the outputs of which nodes, after the nodes of a capture's events."""
+    if _has_values(connection, capture_id):
+        _find(connection, capture_id, "signature_outputs", "_find_kernel_outputs")
+        if _has_delegates(connection, capture_id):
+            _find(connection, capture_id, "signature_outputs", "_find_delegate_outputs")
 
 
 def _copy_links(connection: duckdb.DuckDBPyConnection, first: int, others: Sequence[int]) -> None:

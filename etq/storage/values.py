@@ -31,6 +31,15 @@ def insert_rows(connection: duckdb.DuckDBPyConnection, capture_id: int, rows: pa
     connection.unregister("_values")
 
 
+def keep_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: Source) -> None:
+    """Add to the rows of `debug_values` of a capture that was stored without a debug buffer the tensors in it."""
+    query = "SELECT * EXCLUDE (capture_id, min, max, mean, nan_count, inf_count, sha256, elements) FROM debug_values"
+    rows = connection.sql(f"{query} WHERE capture_id = ?", params=[capture_id]).to_arrow_table()
+    connection.execute("DELETE FROM debug_values WHERE capture_id = ?", [capture_id])
+    for part in rows.combine_chunks().to_batches():
+        insert_values(connection, capture_id, part, buffer, keep=True)
+
+
 def find_in_values(connection: duckdb.DuckDBPyConnection, capture_id: int, buffer: Source) -> None:
     """Add findings about tensors that the buffer lacks, and values that differ between runs."""
     connection.execute(

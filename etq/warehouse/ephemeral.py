@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 import duckdb
 
 from etq.choices import TimeScale
-from etq.database import schema
 from etq.database.connection import in_memory
 from etq.database.database import Database
 from etq.database.defining import defining
@@ -19,10 +18,41 @@ from etq.database.rollups import describe_runs
 from etq.warehouse.warehouse import Warehouse
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from etq.storage.ephemeral import Read
     from etq.storage.records import ReadRecord
 
 Result = TypeVar("Result")
+
+
+def read(
+    source: str | os.PathLike[str] | bytes,
+    *,
+    time_scale: TimeScale | None = None,
+    clock_bits: Literal[32, 64] | None = None,
+    debug_buffer: str | os.PathLike[str] | None = None,
+    etrecord: str | os.PathLike[str] | None = None,
+    pte: str | os.PathLike[str] | None = None,
+    graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+) -> Warehouse:
+    """Read one profiling file (or its bytes) to ask about it, without storing it: as `etq FILE` does.
+
+    Returns a warehouse in memory with the file's capture, `only`, which all views take where no capture is given:
+    `etq.read("run.etdp").op_totals(unit="us")`. A context manager, as what `open` returns. Tables are filled when a
+    query names them, and nothing is computed for questions across captures, so that such views as `trend` are empty.
+
+    The options, and errors, are those of `Warehouse.ingest`, with the elements of the values in a debug buffer.
+    """
+    return open_ephemeral(
+        source,
+        time_scale=time_scale,
+        clock_bits=clock_bits,
+        etrecord=etrecord,
+        debug_buffer=debug_buffer,
+        program=pte,
+        graph_captures=graph_captures,
+    )[0]
 
 
 def open_ephemeral(
@@ -35,15 +65,16 @@ def open_ephemeral(
     debug_buffer: str | os.PathLike[str] | None = None,
     program: str | os.PathLike[str] | None = None,
     graph_captures: Sequence[str | os.PathLike[str] | bytes] = (),
+    has_typical_runs: bool = True,
 ) -> tuple[Warehouse, Capture]:
-    """Load one file (or its bytes) into a warehouse in memory, which has tables and views as queries name them.
+    """Do what `read` does; return the warehouse and the capture.
 
-    This is the fast way to ask a few questions about one file. `views` are created while the file is read, which makes
+    Without `has_typical_runs`, no run is known as typical: to find them takes longer than a query for all runs.
+    `views` are created while the file is read, which makes
     the first query faster. Other options and errors are those of `Warehouse.ingest`; with `etrecord` and `program`, the
     capture is linked to them; with `debug_buffer`, logged values are stored.
     """
-    is_linked = program is not None or etrecord is not None
-    loaded = _Loaded(describes_runs=not is_linked)
+    loaded = _Loaded(program is not None or etrecord is not None, has_typical_runs)
     # The database is created while the file is read, as DuckDB doesn't hold the interpreter's lock.
     creation = BackgroundCall(lambda: _create(["captures", "findings", *views], loaded.fill))
     record: ReadRecord | None = None
@@ -79,60 +110,93 @@ def open_ephemeral(
     loaded.complete(connection, rows)
     warehouse = Warehouse(Database(connection, None))
     [row] = connection.execute("SELECT capture_id, name, sha256, format, true FROM captures").fetchall()
-    capture = Capture(*row)
+    capture = warehouse.only = Capture(*row).within(warehouse)
     if program is not None:
-        _link(connection, capture, "program_id", warehouse.ingest_program(program).program_id)
+        loaded.link("program_id", warehouse.ingest_program(program).program_id)
     if record is not None:
-        _link(connection, capture, "record_id", _store(connection, record))
-    if is_linked:
-        loaded.describe_runs()
+        loaded.link("record_id", loaded.add_record(record))
+    loaded.complete_links()
     return warehouse, capture
 
 
 class _Loaded:
-    """The rows of a file, with which tables are filled when they are created."""
+    """The rows of a file and of its record, with which tables are filled when they are created."""
 
-    def __init__(self, describes_runs: bool) -> None:
-        self._describes_runs = describes_runs  # links change what describes runs
+    def __init__(self, is_linked: bool, has_typical_runs: bool) -> None:
+        self._is_linked = is_linked
+        self._has_typical_runs = has_typical_runs
+        self._has_nodes = False
+        self._to_find: list[str] = []
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._created: list[str] = []
+        self._created: list[str] = []  # tables
         self._rows: Read = {}
+        self._of_record: dict[str, list[pa.RecordBatch]] = {}
 
     def complete(self, connection: duckdb.DuckDBPyConnection, rows: Read) -> None:
         """Take the rows, once they are read, and fill the tables that exist."""
         self._connection, self._rows = connection, rows
-        self.fill(self._created)
+        created, self._created = self._created, []
+        self.fill(created)
 
     def fill(self, tables: Collection[str]) -> None:
         """Fill tables that were created."""
+        self._created += tables
         if self._connection is None:
-            self._created += tables
             return
-        from etq.storage.ephemeral import fill
+        from etq.storage.ephemeral import fill, fill_record
 
         fill(self._connection, tables, self._rows)
-        if "runs" in tables and self._describes_runs:
-            self.describe_runs()
+        fill_record(self._connection, tables, self._of_record)
+        if "runs" in tables and not self._is_linked:
+            self._describe_runs()
+        if self._is_linked:
+            self._to_find += [table for table in ("signature_ops", "signature_outputs") if table in tables]
+            self._find()
 
-    def describe_runs(self) -> None:
+    def _find(self) -> None:
+        """Find what linking determines and was named, once the nodes are there: to plan the search takes longer than
+        most queries.
+        """
+        from etq.storage.linking import find_ops, find_outputs
+
+        while self._has_nodes and self._to_find:
+            assert self._connection is not None
+            find = find_ops if self._to_find.pop(0) == "signature_ops" else find_outputs
+            find(self._connection, 1)
+
+    def add_record(self, record: ReadRecord) -> int:
+        """Store a record; its tables, but `records`, are filled when a query names them. Returns its key."""
+        from etq.storage.ephemeral import fill_record, load_record
+
+        assert self._connection is not None
+        key, self._of_record = load_record(self._connection, record)
+        fill_record(self._connection, self._created, self._of_record)
+        return key
+
+    def link(self, column: str, key: int) -> None:
+        """Set the record or program of the capture, by the column of `captures` that has its key."""
+        assert self._connection is not None
+        self._connection.execute(f"UPDATE captures SET {column} = ?", [key])
+
+    def complete_links(self) -> None:
+        """Find the methods and nodes of the linked record or program, and what describes the runs."""
+        if not self._is_linked:
+            return
+        from etq.storage.linking import find_nodes, set_methods
+
+        assert self._connection is not None
+        find_nodes(self._connection, 1)
+        set_methods(self._connection, [1])
+        self._has_nodes = True
+        self._find()
+        self._describe_runs()
+
+    def _describe_runs(self) -> None:
         """Write the derived columns of the runs."""
         assert self._connection is not None
         [(format,)] = self._connection.execute("SELECT c.format FROM captures AS c").fetchall()
-        describe_runs(self._connection, 1, 1, has_executes=format != "torch_trace")
-
-
-def _link(connection: duckdb.DuckDBPyConnection, capture: Capture, column: str, key: int) -> None:
-    """Link a capture, without writing rollups, which only help questions across captures."""
-    from etq.storage.linking import link_many
-
-    schema.in_transaction(connection, lambda: link_many(connection, [capture.capture_id], column, key))
-
-
-def _store(connection: duckdb.DuckDBPyConnection, record: ReadRecord) -> int:
-    """Store the first record in such a database; return its key."""
-    from etq.storage.records import store_read
-
-    return schema.in_transaction(connection, lambda: store_read(connection, record))[0]
+        has_executes = self._has_typical_runs and format != "torch_trace"
+        describe_runs(self._connection, 1, 1, has_executes=has_executes)
 
 
 def _create(

@@ -63,6 +63,9 @@ def _python_type(macro: catalog.SqlObject, parameter: catalog.Column) -> str:
     if macro.name == "compare_graphs" and parameter.default is None:
         return "str | Capture | Record"
     default = parameter.default
+    # A file that was read has one capture, which need not be given.
+    if parameter.name == "capture" and all(other.default is not None for other in macro.parameters[1:]):
+        return f"{PYTHON_TYPES['capture']} = ..."
     if (known := PYTHON_TYPES.get(parameter.name)) is not None:
         return f"{known} | None = ..." if default == "NULL" and "..." not in known else known
     if default is None:

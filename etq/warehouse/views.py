@@ -31,6 +31,8 @@ class Views:
     Only arguments that the caller gives are passed on, so defaults are defined only in the SQL.
     """
 
+    only: Capture | None
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         macro = catalog.objects().get(name)
         if macro is None or macro.kind != "table macro" or not macro.is_public:
@@ -40,7 +42,7 @@ class Views:
 
         def view(*args: Any, **kwargs: Any) -> Any:
             try:
-                passed = signature.bind(*args, **kwargs).arguments
+                passed = self._bound(signature, args, kwargs)
             except TypeError as error:
                 known = ", ".join(signature.parameters)
                 raise QueryError(f"{name}: {error}; its parameters are {known}") from None
@@ -60,6 +62,14 @@ class Views:
         view.__doc__ = documentation(macro)
         view.__signature__ = signature  # type: ignore[attr-defined]
         return view
+
+    def _bound(self, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments by name, with the capture of a file that was read if no other is given."""
+        if self.only is not None and "capture" in signature.parameters:
+            passed = signature.bind_partial(*args, **kwargs).arguments
+            if "capture" not in passed:
+                kwargs = {**kwargs, "capture": self.only}
+        return signature.bind(*args, **kwargs).arguments
 
     def _answered(self, query: str, taken: dict[str, Any], name: str, captures: Mapping[str, Any]) -> Result:
         """Return the rows of a view; read at once if what it needs was computed for it."""

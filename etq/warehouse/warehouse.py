@@ -169,6 +169,8 @@ class Warehouse(Views):
         self._database = database
         # Whether others query the file meanwhile on connections of their own: storing doesn't lower their memory limit.
         self.is_shared = False
+        # Of a file that `etq.read` read: its capture, which views take where no other is given.
+        self.only: Capture | None = None
 
     @property
     def connection(self) -> duckdb.DuckDBPyConnection:
@@ -555,7 +557,7 @@ class Warehouse(Views):
         return self._capture_of(capture_id, is_new)
 
     def attach_second(self, path: str | os.PathLike[str], *, time_scale: str | None = None) -> Capture:
-        """Load a second file into a warehouse of `open_ephemeral`; options and errors are those of `ingest`."""
+        """Load a second file into a warehouse of `read`; options and errors are those of `ingest`."""
         from etq.storage.capture import Options
         from etq.storage.ephemeral import load_second
         from etq.storage.sources import source_of

@@ -16,6 +16,7 @@ SELECT
     t.children,
     t.duration_ticks,
     t.self_ticks,
+    t.is_impossible,
     CASE WHEN t.event_index = t.execute_index THEN t.duration_ticks END
         AS execute_ticks,
     t.is_execute,

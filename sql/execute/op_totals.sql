@@ -10,7 +10,7 @@
 --   method: the method that ran; if unknown, the name of the runs, numbered if runs of that name ran several programs
 --   instruction_id: the instruction, with by := 'instance'; else NULL
 --   calls: number of events
---   total: sum of their self times
+--   total: sum of their self times; NULL, as avg to max, if the times of all are impossible
 --   avg: total / calls
 --   min: smallest self time
 --   max: largest self time
@@ -54,7 +54,7 @@ classified_times AS (
         CASE
             WHEN "by" = 'instance' AND t.chain_index <> -1 THEN t.instruction_id
         END AS instruction_id,
-        t.self_ticks,
+        CASE WHEN NOT t.is_impossible THEN t.self_ticks END AS self_ticks,
         t.is_additive,
         t.execute_ticks,
         t.is_execute,

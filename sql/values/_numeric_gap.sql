@@ -1,6 +1,6 @@
--- The difference between the values of two captures for one debug handle, as in
--- `numeric_gap`.
-CREATE MACRO _numeric_gap(base_key, new_key, metric) AS TABLE
+-- The differences between the values of two captures for one debug handle, as in
+-- `numeric_gap`, by each metric, with the values.
+CREATE MACRO _value_distances(base_key, new_key) AS TABLE
 WITH
 matched AS (
     SELECT
@@ -13,6 +13,9 @@ matched AS (
         n.sizes AS new_sizes,
         b.elements AS base_elements,
         n.elements AS new_elements,
+        b.scalar_type AS base_type,
+        n.scalar_type AS new_type,
+        n.debug_handles AS new_handles,
         coalesce(b.module_path, n.module_path) AS module_path,
         CASE
             WHEN b.source_file IS NULL THEN n.source_file ELSE b.source_file
@@ -84,33 +87,66 @@ gaps AS (
         sum(d.truth * d.given) AS product
     FROM differences AS d
     GROUP BY d.method, d.debug_handle, d.output_index
-),
+)
+SELECT
+    m.method,
+    m.debug_handle,
+    m.output_index,
+    m.base_op,
+    m.new_op,
+    m.mapping,
+    CASE
+        WHEN g.nan_mismatches > 0
+            THEN g.nan_mismatches || ' elements are NaN on one side only'
+        ELSE m.problem
+    END AS problem,
+    g.elements,
+    g.mse,
+    g.l1,
+    g.max_abs,
+    g.max_rel,
+    CASE
+        WHEN g.mse = 0 THEN 'inf'::DOUBLE
+        ELSE 10 * log10(g.truth_power / g.mse)
+    END AS snr,
+    CASE
+        WHEN g.mse = 0 THEN 1
+        WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
+        ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
+    END AS cosine,
+    m.base_sizes,
+    m.new_sizes,
+    m.base_type,
+    m.new_type,
+    m.base_elements,
+    m.new_elements,
+    m.new_handles,
+    m.module_path,
+    m.source_file,
+    m.source_line
+FROM matched AS m
+LEFT JOIN gaps AS g USING (method, debug_handle, output_index);
+
+-- The difference between the values of two captures for one debug handle, as in
+-- `numeric_gap`.
+CREATE MACRO _numeric_gap(base_key, new_key, metric) AS TABLE
+WITH
 judged AS (
     SELECT
-        m.*,
-        g.elements,
-        g.nan_mismatches,
+        d.*,
         CASE lower(metric)
-            WHEN 'mse' THEN g.mse
-            WHEN 'l1' THEN g.l1
-            WHEN 'max_abs' THEN g.max_abs
-            WHEN 'max_rel' THEN g.max_rel
-            WHEN 'snr' THEN CASE
-                WHEN g.mse = 0 THEN 'inf'::DOUBLE
-                ELSE 10 * log10(g.truth_power / g.mse)
-            END
-            WHEN 'cosine' THEN CASE
-                WHEN g.mse = 0 THEN 1
-                WHEN g.truth_square = 0 OR g.given_square = 0 THEN 0
-                ELSE g.product / (sqrt(g.truth_square) * sqrt(g.given_square))
-            END
+            WHEN 'mse' THEN d.mse
+            WHEN 'l1' THEN d.l1
+            WHEN 'max_abs' THEN d.max_abs
+            WHEN 'max_rel' THEN d.max_rel
+            WHEN 'snr' THEN d.snr
+            WHEN 'cosine' THEN d.cosine
             ELSE error(
                 'unknown metric ' || coalesce(metric, 'NULL')
                 || '; known are mse, l1, snr, cosine, max_abs, max_rel'
             )
         END AS gap
-    FROM matched AS m
-    LEFT JOIN gaps AS g USING (method, debug_handle, output_index)
+    FROM _value_distances(base_key, new_key) AS d
 )
 SELECT
     j.method,
@@ -121,11 +157,7 @@ SELECT
     lower(metric) AS metric,
     CASE WHEN j.gap IS NOT NULL THEN j.mapping END AS mapping,
     j.gap,
-    CASE
-        WHEN j.nan_mismatches > 0
-            THEN j.nan_mismatches || ' elements are NaN on one side only'
-        ELSE j.problem
-    END AS problem,
+    j.problem,
     j.elements,
     j.base_sizes,
     j.new_sizes,

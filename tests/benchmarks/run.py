@@ -25,6 +25,7 @@ from pathlib import Path
 import duckdb
 
 from tests.benchmarks.fleet import make_and_measure
+from tests.benchmarks.inspector_calls import compare_calls
 
 INSPECTOR = "from executorch.devtools import Inspector; import sys; Inspector(etdump_path=sys.argv[1]).to_dataframe()"
 INSPECTOR_CLI = ["-m", "executorch.devtools.inspector.inspector_cli", "--etdump_path"]
@@ -77,18 +78,6 @@ with etq.open(sys.argv[2]) as warehouse:
 for first in (0, len(files) - 1000):
     each = (moments[first + 1000] - moments[first]) / 1000
     print(1 / each, each / alone)
-"""
-
-
-# Imports, and what is done once a process, stand before: only the call is timed.
-CALL = """
-import sys, time
-import pandas
-from {module} import Inspector
-Inspector(etdump_path=sys.argv[1]).to_dataframe()
-start = time.perf_counter()
-Inspector(etdump_path=sys.argv[2]).to_dataframe()
-print(time.perf_counter() - start)
 """
 
 
@@ -222,24 +211,6 @@ def compare_statistics(dump: Path, oracle: str | None) -> None:
         ratios(*results)
 
 
-def compare_calls(small: Path, large: Path, oracle: str | None) -> None:
-    """`Inspector(large).to_dataframe()` alone, in a process that has imported all it needs and read a small file."""
-    arguments = [str(small), str(large)]
-    commands = [[sys.executable, "-c", CALL.format(module="etq"), *arguments]]
-    if oracle:
-        commands.append([oracle, "-c", CALL.format(module="executorch.devtools"), *arguments])
-    times = 3 if oracle else 7
-    rounds = [[float(cost(command).printed.split()[-1]) for command in commands] for _ in range(times)]
-    ours, *theirs = zip(*rounds, strict=True)
-    print(f"Inspector().to_dataframe() alone, 1,010,000 events: etq {statistics.median(ours):.3f} s")
-    for seconds in theirs:
-        each = sorted(their / our for our, their in zip(ours, seconds, strict=True))
-        print(
-            f"{'':4}executorch {statistics.median(seconds):.3f} s, {statistics.median(each):.1f} times as long", end=""
-        )
-        print(f" ({each[0]:.1f} to {each[-1]:.1f})")
-
-
 def compare_record(oracle: str | None) -> None:
     """A dump with its ETRecord on the screen, from a standing start."""
     captures = Path(__file__).parents[1] / "captures" / "transformer"
@@ -365,7 +336,7 @@ def main() -> None:
         compare_trace(folder, options.hta)
         if options.perfetto:
             compare_perfetto(folder)
-        compare_calls(small, large, options.oracle)
+        compare_calls(large, options.oracle, rounds=3)
         measure_record(folder)
         measure_growth(dumps, folder)
         measure_fleet(folder, 2_000 if options.quick else 10_000)

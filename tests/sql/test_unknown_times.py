@@ -145,3 +145,20 @@ def test_graph_of_nodes_of_unknown_time() -> None:
     assert answer.exit_code == 0
     [relu] = [line for line in answer.stdout.splitlines() if '"aten_hardtanh_default\\n' in line]
     assert "time unknown" in relu
+
+
+def test_an_op_whose_times_are_impossible(warehouse: Warehouse, tmp_path: Path) -> None:
+    """The execute or an op ends before it starts: its time is unknown, and is not zero, as of an execute that events
+    cover.
+    """
+    add, covered, impossible = kernel("add", start=0, end=100), execute(0, 100), execute(2**40, 0)
+    late = (kernel("add", start=2**40, end=100), kernel("mul", start=100, end=150), execute(0, 200))
+    for name, events, expected in (
+        ("covered", (add, covered), [("add", 100), ("(unattributed)", 0)]),
+        ("impossible", (add, impossible), [("(unattributed)", None)]),
+        ("late", late, [("(unattributed)", 150), ("mul", 50), ("add", None)]),
+    ):
+        (tmp_path / f"{name}.etdp").write_bytes(dump(run("Execute", *events)))
+        warehouse.ingest(tmp_path / f"{name}.etdp")
+        query = "SELECT op, total FROM op_totals($name, unit := 'ns')"
+        assert warehouse.rows(query, name=name)[1] == expected, name
