@@ -105,7 +105,7 @@ def found(warehouse: Warehouse, folder: Path, name: str, inputs: list[Tensor | s
     traces = Traces(warehouse, folder)
     launch = event("cuda_runtime", "cudaLaunchKernel", 1, 2, correlation=1)
     kernel = event("kernel", "some_kernel", 20, 25, 7, correlation=1, device=0)
-    traces.take(called(name.split(" ")[0], *inputs), launch, kernel)
+    traces.take(called(name.split(" ", maxsplit=1)[0], *inputs), launch, kernel)
     [row] = traces.ask("op_efficiency", columns)
     return row
 
