@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -27,6 +28,8 @@ _RECORDING: Final = "Trace"
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
+# A process of a rank, such as [TP00] 5000, rank0_5000 or 5000 [TP00].
+_RANK: Final = re.compile(r"(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)")
 # How many times are converted at once: few enough to fit into the processor's cache.
 _AT_ONCE: Final = 2**14
 
@@ -64,7 +67,9 @@ class Slices:
         self.served = self._served()
         self.steps = self._steps()
         self._processes = _processes(columns)
-        self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
+        self._ranks = _ranks(columns)
+        places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
+        self.call = calls_of(self.classes, *places)
         self.run = self._runs()
         self.parent, self.overlap = self._nested(slack)
         # How many slices are the file's own; others follow these.
@@ -78,10 +83,17 @@ class Slices:
         found: Whole = self._processes[self.thread]
         return found
 
+    @property
+    def rank(self) -> Whole:
+        """A number of the rank that each slice's process belongs to, in a file that several ranks share."""
+        found: Whole = self._ranks[self.thread]
+        return found
+
     @cached_property
     def owners(self) -> Owners:
         """The op and the owner of each event of a device."""
-        found = owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
+        places = (self.kind, self.call, self.parent, self.external, self.correlation, self.rank)
+        found = owners_of(self.classes, *places)
         if self._recorded is not None:
             rows, op, owner = self._recorded
             found.op[rows], found.owner[rows] = op, owner
@@ -212,8 +224,11 @@ class Slices:
         return bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
-        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds]."""
-        return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind])
+        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds], with no
+        op between them.
+        """
+        is_op = self._are_active("op")
+        return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
     def _runs(self) -> Whole:
         """Return the run of each slice: its step; for a device event, the step that launched it."""
@@ -313,6 +328,17 @@ def _processes(columns: TraceColumns) -> Whole:
     """Return a number of the process of each thread."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(spelled(pid), len(numbers)) for pid, _ in columns.threads], np.int64)
+
+
+def _ranks(columns: TraceColumns) -> Whole:
+    """Return a number of the rank of each thread's process: tools that merge the traces of ranks write it before or
+    after the number of the process; all processes without it have one number.
+    """
+    numbers: dict[str, int] = {}
+    names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
+    return np.array(
+        [numbers.setdefault("".join(each.groups("")) if each else "", len(numbers)) for each in names], np.int64
+    )
 
 
 def _steps_around(ends: Whole) -> Whole:
