@@ -237,7 +237,9 @@ class Paths:
     def activities(self, thread: Thread | None = None) -> list[Slice]:
         """Ops and calls that last, of one thread or of all, without threads that only ask the runtime."""
         held = self.every if thread is None else self.hosts[thread]
-        return [each for each in held if (each.is_op or each.is_call) and each.end > each.start and not self.only_asks(each)]
+        return [
+            each for each in held if (each.is_op or each.is_call) and each.end > each.start and not self.only_asks(each)
+        ]
 
     def only_asks(self, each: Slice) -> bool:
         """Whether its thread does nothing but ask the runtime."""

@@ -110,8 +110,8 @@ def owners_of(
     """Return the op and the owner of each event of a device.
 
     If the trace has no call that launched it, they are those of its rank with the same external id, the first of the
-    file, unless that id is also the correlation id. External ids are not used in any other case: in traces of many versions they are
-    the correlation id, 0, or the id of an older op.
+    file, unless that id is also the correlation id. External ids are not used in any other case: in traces of many
+    versions they are the correlation id, 0, or the id of an older op.
 
     `parent` [n] is the row of the slice that contains each, -1 for none.
     """

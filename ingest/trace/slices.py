@@ -14,6 +14,7 @@ from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.details import BEYOND, nanoseconds
+from etq.ingest.trace.frames import clamped
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, owners_of
 from etq.ingest.trace.nesting import nesting
@@ -41,8 +42,8 @@ class Slices:
     has what the slices of each kind are.
     """
 
-    def __init__(self, columns: TraceColumns, work: frozenset[str] = frozenset()) -> None:
-        """`work` are unknown categories that are work of a device."""
+    def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
+        """`entries` reads the JSON of single events; `work` are unknown categories that are work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
@@ -62,6 +63,11 @@ class Slices:
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, self.elapsed, slack = _times(*(np.frombuffer(each)[kept] for each in columns.times))
+        places = (self.kind, self.thread, self.start, self.elapsed, slack, self.at)
+        elapsed = clamped([category for category, _ in self.kinds], *places, entries)
+        if count := int((elapsed < self.elapsed).sum()):
+            columns.find("open frames", f"Python frames that last longer than their callers end with these: {count}")
+        self.elapsed = elapsed
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
         self.served = self._served()

@@ -101,3 +101,39 @@ def test_a_thread_that_polls_is_not_on_the_path(traces: Traces) -> None:
     assert rows[-1][1] == "Optimizer.step#SGD.step"
     assert rows[-1][2] + rows[-1][3] == 150
     assert json.dumps(rows).count("cudaEventQuery") == 0
+
+
+FRAMES = (
+    "SELECT e.label, e.start_ticks // 1000, e.duration_ticks // 1000 FROM events AS e ORDER BY e.start_ticks, 3 DESC"
+)
+
+
+def test_an_open_frame_of_the_report(warehouse: Warehouse) -> None:
+    """Its own time in two steps: 50 - 20 of the first call, which ends with its caller, and 10 of the second."""
+    warehouse.ingest(shared_file("captures/reports/16_python_overrun.json"), name="t")
+    rows = warehouse.rows(
+        "SELECT t.calls, t.self_time, t.self_per_execute FROM time_tree('t') AS t WHERE t.name LIKE '%lock'"
+    )
+    assert rows[1] == [(2, 40, 20)]
+    assert warehouse.rows("SELECT f.rule, f.detail FROM findings AS f")[1] == [
+        ("open frames", "Python frames that last longer than their callers end with these: 1")
+    ]
+
+
+def test_open_frames(traces: Traces) -> None:
+    """A frame in an open frame, open too; an open frame beside another; frames without ids, and of another thread."""
+    frames = [
+        (1, "main", 0, 300, 1, None), (1, "train", 10, 60, 2, 1), (1, "lock", 20, 300, 3, 2), (1, "wait", 30, 300, 4, 3),
+        (1, "log", 50, 300, 5, 2), (1, "save", 100, 120, 6, 1), (1, "foreign", 110, 130, 7, 99),
+        (2, "other", 15, 300, 8, 2), (3, "a", 0, 20, None, None), (3, "b", 10, 30, None, None),
+    ]  # fmt: skip
+    traces.take(
+        *(
+            event("python_function", name, start, end, thread) | {
+                "args": {key: value for key, value in (("Python id", own), ("Python parent id", caller)) if value}
+            }
+            for thread, name, start, end, own, caller in frames
+        )
+    )  # fmt: skip
+    found = {name: start + length for name, start, length in traces.warehouse.rows(FRAMES)[1]}
+    assert found == {name: end for _, name, _, end, *_ in frames} | {"lock": 60, "wait": 60, "log": 60}
