@@ -47,12 +47,12 @@ FROM (
         (
             'NVIDIA GH200 144GB', '\bGH200.*144', 4.9, 0.45,
             [67, 494, 990, 1979, 1979], [34, 67, 133.8, 133.8],
-            'NVIDIA GH200 Grace Hopper Superchip Datasheet; H100 Architecture Whitepaper'
+            'NVIDIA GH200 Grace Hopper Superchip Datasheet; H100 Whitepaper'
         ),
         (
             'NVIDIA GH200 96GB', '\bGH200', 4.0, 0.45,
             [67, 494, 990, 1979, 1979], [34, 67, 133.8, 133.8],
-            'NVIDIA GH200 Grace Hopper Superchip Datasheet; H100 Architecture Whitepaper'
+            'NVIDIA GH200 Grace Hopper Superchip Datasheet; H100 Whitepaper'
         ),
         (
             'NVIDIA H200 NVL', '\bH200 NVL', 4.8, 0.45,
