@@ -11,7 +11,7 @@ from tests.trace_builders import event, memory
 from tests.traces import Traces
 
 # TB/s, and dense Tflop/s on float16 by tensor cores.
-NAMES = {
+NAMES: dict[str, tuple[float, float] | None] = {
     "NVIDIA GH200 480GB": (4.0, 990),
     "NVIDIA GH200 144G HBM3e": (4.9, 990),
     "NVIDIA GB200": (8.0, 2500),
@@ -46,10 +46,11 @@ def test_peaks_by_names(warehouse: Warehouse, tmp_path: Path, name: str) -> None
         deviceProperties=[{"id": 0, "name": name}],
     )
     [(peak, roof)] = traces.ask("op_efficiency", "peak_flops / 1e12, roof_percent")
-    if NAMES[name] is None:
+    known = NAMES[name]
+    if known is None:
         assert (peak, roof) == (None, None)
         return
-    bandwidth, flops = NAMES[name]
+    bandwidth, flops = known
     assert peak == pytest.approx(flops)
     assert roof == pytest.approx(max(2**31 / (flops * 1e12), 6 * 2**20 / (bandwidth * 1e12)) * 1e6)
 
