@@ -49,7 +49,7 @@ def trace_rows(
     of graphs belong to.
     """
     columns.finish()
-    slices = Slices(columns, unknown_work(columns, entries))
+    slices = Slices(columns, entries, unknown_work(columns, entries))
     if recorders:
         from etq.ingest.trace.graphs import add_recorded
 

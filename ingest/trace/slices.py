@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from etq.ingest.trace.calls import Calls, calls_and_operators
 from etq.ingest.trace.classes import Class, classified
 from etq.ingest.trace.columns import TraceColumns, spelled
+from etq.ingest.trace.frames import clamped
 from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
 from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_of
@@ -27,6 +29,8 @@ _RECORDING: Final = "Trace"
 # start of a machine gets there.
 _FIRST_MOMENT: Final = 10**15
 _LAST_MOMENT: Final = 4_102_444_800_000_000
+# A process of a rank, such as [TP00] 5000, rank0_5000 or 5000 [TP00].
+_RANK: Final = re.compile(r"(.*[0-9A-Za-z].*[^0-9A-Za-z])\d+|\d+([^0-9A-Za-z].*[0-9A-Za-z].*)")
 
 
 class Slices:
@@ -36,8 +40,8 @@ class Slices:
     has what the slices of each kind are.
     """
 
-    def __init__(self, columns: TraceColumns, work: frozenset[str] = frozenset()) -> None:
-        """`work` are unknown categories that are work of a device."""
+    def __init__(self, columns: TraceColumns, entries: Entries, work: frozenset[str] = frozenset()) -> None:
+        """`entries` reads the JSON of single events; `work` are unknown categories that are work of a device."""
         kept = _kept(columns)
         keys = columns.keys
         key = np.frombuffer(columns.key, np.int32)[kept]
@@ -58,12 +62,19 @@ class Slices:
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
         self.elapsed = _elapsed(duration)
+        places = (self.kind, self.thread, self.start, self.elapsed, _slack(self.start), self.at)
+        elapsed = clamped([category for category, _ in self.kinds], *places, entries)
+        if count := int((elapsed < self.elapsed).sum()):
+            columns.find("open frames", f"Python frames that last longer than their callers end with these: {count}")
+        self.elapsed = elapsed
         self.is_device = self._are([each.on_device for each in self.classes])
         self.is_copy = self._are_active("copy", "fill")
         self.served = self._served()
         self.steps = self._steps()
         self._processes = _processes(columns)
-        self.call = calls_of(self.classes, self.kind, self.start, self.elapsed, self.correlation, self.process)
+        self._ranks = _ranks(columns)
+        places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
+        self.call = calls_of(self.classes, *places)
         self._correct(columns, work)
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
@@ -79,10 +90,17 @@ class Slices:
         found: Whole = self._processes[self.thread]
         return found
 
+    @property
+    def rank(self) -> Whole:
+        """A number of the rank that each slice's process belongs to, in a file that several ranks share."""
+        found: Whole = self._ranks[self.thread]
+        return found
+
     @cached_property
     def owners(self) -> Owners:
         """The op and the owner of each event of a device."""
-        found = owners_of(self.classes, self.kind, self.call, self.parent, self.external, self.correlation)
+        places = (self.kind, self.call, self.parent, self.external, self.correlation, self.rank)
+        found = owners_of(self.classes, *places)
         if self._recorded is not None:
             rows, op, owner = self._recorded
             found.op[rows], found.owner[rows] = op, owner
@@ -112,8 +130,8 @@ class Slices:
             self.elapsed[rows] = UNKNOWN
             columns.find(
                 "unknown times",
-                f"{len(rows):,} events have neither start nor duration, {self._most_in(rows)}: their times are unknown"
-                " and count nowhere; record again, with fewer events or a newer driver",
+                f"events without start and duration: {self._most_in(rows)}; their times are unknown and count nowhere:"
+                " record again, with fewer events or a newer driver",
             )
         is_work = self._are(
             [
@@ -130,16 +148,16 @@ class Slices:
             self.elapsed[rows] = ends - self.start[rows]
             columns.find(
                 "impossible times",
-                f"{len(rows):,} events of devices, {self._most_in(rows)}, go on after the end of what their stream"
-                f" ran next: they are cut where it starts, by {lost / 1e6:,.3f} ms in all",
+                f"events of devices that end after later work of their stream: {self._most_in(rows)}; they are cut at"
+                f" the start of the next, by {lost / 1e6:,.3f} ms in all",
             )
 
     def _most_in(self, rows: Whole) -> str:
-        """Return how many of these slices have the most frequent name, of those of devices if there are some."""
+        """Return how many slices these are, and how many have the most frequent name, of devices if some are there."""
         of_devices = rows[self.is_device[rows]]
         counts = np.bincount(self.kind[of_devices if len(of_devices) else rows])
         most = int(counts.argmax())
-        return f"{counts[most]:,} of them {str(self.kinds[most][1])[:100]}"
+        return f"{len(rows):,}, of these {counts[most]:,} {str(self.kinds[most][1])[:100]}"
 
     def extend(self, columns: TraceColumns, added: Added) -> None:
         """Add slices that lie within calls that launch graphs; their kernels belong to them."""
@@ -255,8 +273,11 @@ class Slices:
         return bool((self.start[rows][1:] >= (self.start + self.elapsed)[rows][:-1]).all())
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
-        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds]."""
-        return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind])
+        """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds], with no
+        op between them.
+        """
+        is_op = self._are_active("op")
+        return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
     def _runs(self) -> Whole:
         """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins.
@@ -363,6 +384,17 @@ def _processes(columns: TraceColumns) -> Whole:
     """Return a number of the process of each thread."""
     numbers: dict[str, int] = {}
     return np.array([numbers.setdefault(spelled(pid), len(numbers)) for pid, _ in columns.threads], np.int64)
+
+
+def _ranks(columns: TraceColumns) -> Whole:
+    """Return a number of the rank of each thread's process: tools that merge the traces of ranks write it before or
+    after the number of the process; all processes without it have one number.
+    """
+    numbers: dict[str, int] = {}
+    names = [_RANK.fullmatch(spelled(pid)) for pid, _ in columns.threads]
+    return np.array(
+        [numbers.setdefault("".join(each.groups("")) if each else "", len(numbers)) for each in names], np.int64
+    )
 
 
 def _steps_around(ends: Whole) -> Whole:
