@@ -151,25 +151,39 @@ def owners_of(
     correlation: Whole,
     rank: Whole,
 ) -> Owners:
-    """Return the op and the owner of each event of a device.
-
-    If the trace has no call that launched it, they are those of its rank with the same external id, the first of the
-    file, unless that id is also the correlation id. External ids are not used in any other case: in traces of many
-    versions they are the correlation id, 0, or the id of an older op.
+    """Return the op and the owner of each event of a device: what contains its call, else as `owners_by_id`.
 
     `parent` [n] is the row of the slice that contains each, -1 for none.
     """
-    is_op = are(kind, [each.activity == "op" for each in classes])
-    is_owner = is_op | are(kind, [each.activity in ("annotation", "step") for each in classes])
+    is_op, is_owner = _owning(classes, kind)
     op, owner = (np.where(call == NONE, NONE, nearest(parent, is_one)[call]) for is_one in (is_op, is_owner))
+    alone, by_id = owners_by_id(classes, kind, call, external, correlation, rank)
+    op[alone], owner[alone] = by_id
+    return Owners(op, owner)
+
+
+def owners_by_id(
+    classes: Sequence[Class], kind: Whole, call: Whole, external: Whole, correlation: Whole, rank: Whole
+) -> tuple[Whole, Owners]:
+    """Return the rows of work whose call the trace lacks, and its op and owner: those of its rank with the same external
+    id, the first of the file, unless that id is also the correlation id.
+
+    External ids are not used in any other case: in traces of many versions they are the correlation id, 0, or the id of
+    an older op.
+    """
     alone = np.flatnonzero((call == NONE) & are(kind, [each.is_work for each in classes]) & (external > 0))
     alone = alone[external[alone] != correlation[alone]]
-    if len(alone):
-        # Ids of several ranks don't fit one number: they get other ones.
-        ids = np.unique(external, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
-        is_given = external > 0
-        op[alone], owner[alone] = (_first_of_id(ids, is_one & is_given, ids[alone]) for is_one in (is_op, is_owner))
-    return Owners(op, owner)
+    if not len(alone):
+        return alone, Owners(alone, alone)
+    # Ids of several ranks don't fit one number: they get other ones.
+    ids = np.unique(external, return_inverse=True)[1] * (int(rank.max()) + 1) + rank
+    return alone, Owners(*(_first_of_id(ids, is_one & (external > 0), ids[alone]) for is_one in _owning(classes, kind)))
+
+
+def _owning(classes: Sequence[Class], kind: Whole) -> tuple[Flags, Flags]:
+    """Return which slices are ops, and which are owners."""
+    is_op = are(kind, [each.activity == "op" for each in classes])
+    return is_op, is_op | are(kind, [each.activity in ("annotation", "step") for each in classes])
 
 
 def around_of(classes: Sequence[Class], kind: Whole, parent: Whole) -> Iterator[tuple[str, Whole]]:

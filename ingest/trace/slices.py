@@ -16,7 +16,7 @@ from etq.ingest.trace.columns import TraceColumns, spelled
 from etq.ingest.trace.frames import clamped
 from etq.ingest.trace.impossible import UNKNOWN, outlasting, without_time
 from etq.ingest.trace.inputs import ArgumentsOf
-from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_of
+from etq.ingest.trace.launches import Owners, calls_of, is_launched_within, lost_launches, owners_by_id, owners_of
 from etq.ingest.trace.nesting import nesting
 from etq.ingest.trace.scanner import NONE
 from etq.ingest.trace.serving import Told, told_by
@@ -274,21 +274,27 @@ class Slices:
 
     def is_launched_within(self, kind: int, around: npt.NDArray[np.bool_]) -> bool:
         """Return whether each event of a kind was launched within a slice of one of the kinds `around` [kinds], with no
-        op between them.
+        op between them but those of collectives.
         """
-        is_op = self._are_active("op")
+        is_op = self._are([each.activity == "op" and each.purpose != "collective" for each in self.classes])
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
     def _runs(self) -> Whole:
-        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins.
+        """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins, or
+        else the op or annotation that owns it.
 
-        Work without a launch belongs to no step, as before the recording began, unless the trace has no launches.
+        Work of which neither is known belongs to no step, as before the recording began, unless the trace has no
+        launches.
         """
         if not len(self.steps):
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
         ends = starts + self.elapsed[self.steps]
-        moment = np.where(self.call == NONE, self.start, self.start[self.call])
+        places = (self.kind, self.call, self.external, self.correlation, self.rank)
+        alone, by_id = owners_by_id(self.classes, *places)
+        origin = self.call.copy()
+        origin[alone] = by_id.owner
+        moment = np.where(origin == NONE, self.start, self.start[origin])
         step = np.searchsorted(starts, moment, side="right") - 1
         # After the end of a nested step, the step around it goes on.
         around = [_steps_around(ends)]
@@ -304,7 +310,7 @@ class Slices:
         step[after] = around[0][step[after]]
         is_work = self._are([each.is_work for each in self.classes])
         if (self.call[is_work] != NONE).any():
-            step[is_work & (self.call == NONE)] = NONE
+            step[is_work & (origin == NONE)] = NONE
         return np.where(step >= 0, step, len(self.steps))
 
     def _nested(self) -> tuple[Whole, Whole]:
