@@ -165,8 +165,8 @@ def owners_of(
 def owners_by_id(
     classes: Sequence[Class], kind: Whole, call: Whole, external: Whole, correlation: Whole, rank: Whole
 ) -> tuple[Whole, Owners]:
-    """Return the rows of work whose call the trace lacks, and its op and owner: those of its rank with the same external
-    id, the first of the file, unless that id is also the correlation id.
+    """Return the rows of work whose call the trace lacks, and its op and owner: those of its rank with the same
+    external id, the first of the file, unless that id is also the correlation id.
 
     External ids are not used in any other case: in traces of many versions they are the correlation id, 0, or the id of
     an older op.
