@@ -55,5 +55,5 @@ RIGHT: list[tuple[str, str, list[Any]]] = [
 )
 def test_a_report(name: str, query: str, expected: list[Any]) -> None:
     with etq.read(shared_file(f"captures/reports/{name}")) as capture:
-        capture_name = capture.only.name
-        assert capture.rows(query.replace("()", f"('{capture_name}')"))[1] == expected
+        [only] = capture.captures()
+        assert capture.rows(query.replace("()", f"('{only.name}')"))[1] == expected
