@@ -55,5 +55,6 @@ RIGHT: list[tuple[str, str, list[Any]]] = [
 )
 def test_a_report(name: str, query: str, expected: list[Any]) -> None:
     with etq.read(shared_file(f"captures/reports/{name}")) as capture:
-        [only] = capture.captures()
+        only = capture.only
+        assert only is not None
         assert capture.rows(query.replace("()", f"('{only.name}')"))[1] == expected
