@@ -85,6 +85,13 @@ class Slices:
         self._recorded: tuple[Whole, Whole, Whole] | None = None
 
     @property
+    def is_without_time(self) -> npt.NDArray[np.bool_]:
+        """Whether each slice is work whose time is unknown, or its call."""
+        found = self._are([each.is_work for each in self.classes]) & (self.elapsed == UNKNOWN)
+        found[self.call[found & (self.call != NONE)]] = True
+        return found
+
+    @property
     def process(self) -> Whole:
         """A number of the process of each slice."""
         found: Whole = self._processes[self.thread]
