@@ -78,7 +78,8 @@ class Slices:
         self._correct(columns, work)
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
-        self.is_lost = lost_launches(self.kinds, self.classes, self.kind, self.correlation, self.call, self.parent)
+        places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
+        self.is_lost = lost_launches(self.kinds, self.classes, *places)
         # How many slices are the file's own; others follow these.
         self.own = len(self.at)
         self.arguments: Sequence[tuple[Entries, ArgumentsOf]] = ()
