@@ -139,7 +139,8 @@ def lost_launches(
     is_known = np.isin(rank, rank[launches])
     count = int(rank.max(initial=0)) + 1
     lost, least = (np.bincount(rank[each], minlength=count) for each in (is_lost, alone & is_known))
-    return is_lost & (lost > least + (alone & ~is_known).sum())[rank]
+    found: Flags = is_lost & (lost > least + (alone & ~is_known).sum())[rank]
+    return found
 
 
 def lost_within(is_lost: Flags, parent: Whole) -> Whole:

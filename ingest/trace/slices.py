@@ -76,6 +76,7 @@ class Slices:
         places = (self.kind, self.start, self.elapsed, self.correlation, self.process, self.rank)
         self.call = calls_of(self.classes, *places)
         self._correct(columns, work)
+        self.origin = self._origins()
         self.run = self._runs()
         self.parent, self.overlap = self._nested()
         places = (self.kind, self.correlation, self.process, self.rank, self.call, self.parent)
@@ -184,7 +185,7 @@ class Slices:
             *(("thread", self.thread[call]), ("run", self.run[call]), ("overlap", elapsed)),
             *(
                 (name, np.full(added.count, NONE))
-                for name in ("external", "correlation", "sequence", "forward", "call")
+                for name in ("external", "correlation", "sequence", "forward", "call", "origin")
             ),
             *((name, np.zeros(added.count, np.bool_)) for name in ("is_device", "is_copy")),
         ):
@@ -280,6 +281,14 @@ class Slices:
         is_op = self._are([each.activity == "op" and each.purpose != "collective" for each in self.classes])
         return is_launched_within(self.call[self.kind == kind], self.parent, around[self.kind], is_op)
 
+    def _origins(self) -> Whole:
+        """Return the launch of each device event, or else the op or annotation that owns it; -1 for none."""
+        places = (self.kind, self.call, self.external, self.correlation, self.rank)
+        alone, by_id = owners_by_id(self.classes, *places)
+        origin = self.call.copy()
+        origin[alone] = by_id.owner
+        return origin
+
     def _runs(self) -> Whole:
         """Return the run of each slice: the step in which it begins; for a device event, in which its launch begins, or
         else the op or annotation that owns it.
@@ -291,10 +300,7 @@ class Slices:
             return np.zeros(len(self.at), np.int64)
         starts = self.start[self.steps]
         ends = starts + self.elapsed[self.steps]
-        places = (self.kind, self.call, self.external, self.correlation, self.rank)
-        alone, by_id = owners_by_id(self.classes, *places)
-        origin = self.call.copy()
-        origin[alone] = by_id.owner
+        origin = self.origin
         moment = np.where(origin == NONE, self.start, self.start[origin])
         step = np.searchsorted(starts, moment, side="right") - 1
         # After the end of a nested step, the step around it goes on.
