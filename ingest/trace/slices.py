@@ -61,7 +61,7 @@ class Slices:
         if (is_old := old_external > 0).any():
             self.external = np.where((self.external == NONE) & is_old, old_external, self.external)
         self.start, duration = (np.frombuffer(each, np.int64)[kept] for each in columns.times)
-        self.elapsed = _elapsed(duration)
+        self.elapsed = _elapsed(self.start, duration)
         places = (self.kind, self.thread, self.start, self.elapsed, _slack(self.start), self.at)
         elapsed = clamped([category for category, _ in self.kinds], *places, entries)
         if count := int((elapsed < self.elapsed).sum()):
@@ -426,21 +426,31 @@ def _steps_around(ends: Whole) -> Whole:
 def _kept(columns: TraceColumns) -> Any:
     """Return which slices have possible times; adds findings about the others."""
     start, duration = (np.frombuffer(each, np.int64) for each in columns.times)
-    elapsed = _elapsed(duration)
-    is_kept = (np.abs(start) < BEYOND) & (np.abs(elapsed) < BEYOND) & (np.abs(start + elapsed) < BEYOND)
+    is_kept = np.abs(start) < BEYOND
     if lost := int((~is_kept).sum()):
         columns.find("impossible times", f"{lost} events have times beyond 64 bits and are left out")
     if unknown := int((duration == NO_TIME).sum()):
         columns.find("no duration", f"{unknown} events have no duration, which counts as 0")
-    if negative := int((elapsed < 0).sum()):
+    if endless := int((_is_beyond(start, duration) & is_kept).sum()):
+        columns.find("impossible times", f"{endless} events last longer than 64 bits can count: they have no duration")
+    if negative := int(((duration < 0) & (duration != NO_TIME)).sum()):
         columns.find("impossible times", f"{negative} events end before they start: they have no duration")
     return slice(None) if is_kept.all() else is_kept
 
 
-def _elapsed(duration: Whole) -> Whole:
-    """Return the ticks of each slice, where unwritten durations count as 0."""
+def _elapsed(start: Whole, duration: Whole) -> Whole:
+    """Return the ticks of each slice, where unwritten durations count as 0; those that are too large are unknown."""
     is_unknown = duration == NO_TIME
-    return np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+    elapsed = np.where(is_unknown, 0, duration) if is_unknown.any() else duration
+    is_beyond = _is_beyond(start, elapsed)
+    return np.where(is_beyond, UNKNOWN, elapsed) if is_beyond.any() else elapsed
+
+
+def _is_beyond(start: Whole, duration: Whole) -> npt.NDArray[np.bool_]:
+    """Return which slices end at a time beyond 64 bits, or last longer."""
+    length = np.where(duration == NO_TIME, 0, duration)
+    found: npt.NDArray[np.bool_] = np.abs(np.clip(start, -BEYOND, BEYOND) + length) >= BEYOND
+    return found | (np.abs(length) >= BEYOND)
 
 
 def _slack(start: Whole) -> Whole:
